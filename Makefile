@@ -1,0 +1,42 @@
+# Every target does what it needs first: `make run` and `make test` work on a fresh machine.
+#   PRESET  what `make run` trains            ARGS  further flags for it, e.g. ARGS="--seed 3"
+#   JOBS    compilers at a time (default: by cores and memory)
+#   SHOAL_DEPS, SHOAL_TORCH_DIR: see scripts/setup.sh
+PRESET = cartpole-ppo
+ARGS =
+shoal = build/release/bin/shoal
+folders = src|plugins|samplers|algos|runners|tests|benchmarks|examples
+sources = find include $(subst |, ,$(folders)) -name '*.h' -o -name '*.cc' -o -name '*.cu'
+
+export JOBS
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: setup build run test format format-check tidy clean help
+
+setup: ## install what is missing: packages, LibTorch, the Atari emulator
+	@scripts/setup.sh
+
+build: setup ## build the release preset; the command is build/release/bin/shoal
+	@scripts/build.sh release
+
+run: build ## train: make run PRESET=pong-ppo ARGS="--seed 3"
+	@$(shoal) train $(PRESET) $(ARGS)
+
+test: setup ## build and run every test, the quick sanitizer parts included
+	@scripts/test.sh
+
+format: ## format every source file in place
+	@$(sources) | xargs clang-format -i
+
+format-check: ## fail if a source file is not formatted
+	@$(sources) | xargs clang-format --dry-run --Werror
+
+tidy: build ## run clang-tidy on every source file (slow)
+	@run-clang-tidy -quiet -p build/release -j $$(nproc) '$(CURDIR)/($(folders))/'
+
+clean: ## remove the build folder; LibTorch and the emulator stay
+	@rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile

@@ -1,0 +1,29 @@
+# Builds the Arcade Learning Environment from its own source package; defines shoal_ale_emulator.
+# It lives below SHOAL_DEPS (scripts/fetch_ale.sh puts it there) and is never part of this project's tree.
+set(SHOAL_ALE_DIR ${SHOAL_DEPS}/ale-0.12.1)
+if(NOT EXISTS ${SHOAL_ALE_DIR}/src/ale/ale_interface.hpp)
+  message(FATAL_ERROR "The Atari emulator's source is not in ${SHOAL_ALE_DIR}. Run `make setup` "
+    "(or scripts/fetch_ale.sh), or build without Atari: -DSHOAL_WITH_ATARI=OFF.")
+endif()
+
+function(shoal_add_ale)
+  set(BUILD_SHARED_LIBS OFF)
+  set(BUILD_PYTHON_LIB OFF)
+  set(BUILD_CPP_LIB ON)
+  set(SDL_SUPPORT OFF)
+  add_subdirectory(${SHOAL_ALE_DIR} ${PROJECT_BINARY_DIR}/ale EXCLUDE_FROM_ALL SYSTEM)
+endfunction()
+shoal_add_ale()
+
+# Optimized in every configuration: at -O0 the emulator makes the tests take minutes. ALE switches link-time
+# optimization on, which costs build time and gains no speed.
+foreach(target IN ITEMS ale ale-lib)
+  target_compile_options(${target} PRIVATE -O3 -g0 -w)
+  set_target_properties(${target} PROPERTIES
+    INTERPROCEDURAL_OPTIMIZATION OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endforeach()
+
+add_library(shoal_ale_emulator INTERFACE)
+target_link_libraries(shoal_ale_emulator INTERFACE ale-lib)
+target_include_directories(shoal_ale_emulator SYSTEM INTERFACE
+  ${SHOAL_ALE_DIR}/src ${PROJECT_BINARY_DIR}/ale/src/ale)

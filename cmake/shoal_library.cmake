@@ -1,0 +1,45 @@
+# Settings shared by every target of this project.
+add_library(shoal_options INTERFACE)
+target_compile_features(shoal_options INTERFACE cxx_std_20)
+target_compile_options(shoal_options INTERFACE -Wall -Wextra -Wshadow)
+if(SHOAL_SANITIZE)
+  target_compile_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE})
+endif()
+
+# Build speed, where the machine offers it: a compiler cache, and a linker that does not take a second a binary.
+find_program(SHOAL_CCACHE ccache)
+if(SHOAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A precompiled header needs these three to be cached at all.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${SHOAL_CCACHE})
+endif()
+find_program(SHOAL_MOLD mold)
+if(SHOAL_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# torch/torch.h costs 12 s a file; one precompiled header serves every target that includes it.
+if(SHOAL_WITH_TORCH)
+  file(WRITE ${PROJECT_BINARY_DIR}/deps/pch.cc "// Holds the precompiled header.\n")
+  add_library(shoal_pch OBJECT ${PROJECT_BINARY_DIR}/deps/pch.cc)
+  target_link_libraries(shoal_pch PUBLIC shoal_options shoal::torch shoal::fmt)
+  target_precompile_headers(shoal_pch PRIVATE <torch/torch.h> <fmt/format.h>)
+  set_target_properties(shoal_pch PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endif()
+
+# shoal_library(<layer> HEADERS <public headers> SOURCES <files> LINKS <targets> [PCH])
+function(shoal_library name)
+  cmake_parse_arguments(ARG "PCH" "" "HEADERS;SOURCES;LINKS" ${ARGN})
+  add_library(shoal_${name} STATIC ${ARG_SOURCES})
+  add_library(shoal::${name} ALIAS shoal_${name})
+  list(TRANSFORM ARG_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/shoal/${name}/)
+  target_sources(shoal_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${ARG_HEADERS})
+  target_include_directories(shoal_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(shoal_${name} PUBLIC shoal_options ${ARG_LINKS})
+  set_target_properties(shoal_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(ARG_PCH)
+    target_precompile_headers(shoal_${name} REUSE_FROM shoal_pch)
+  endif()
+endfunction()

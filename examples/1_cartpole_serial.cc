@@ -1,0 +1,50 @@
+// The smallest training: an agent, a sampler, an algorithm, and the loop that ties them together,
+// all in one process. It draws its own learning curve.
+//
+//   build/release/bin/examples/1_cartpole_serial [steps]
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "shoal/agents/categorical.h"
+#include "shoal/algos/ppo.h"
+#include "shoal/envs/registry.h"
+#include "shoal/runners/episode_window.h"
+#include "shoal/samplers/sampler.h"
+
+namespace {
+
+void draw(std::int64_t steps, double mean_return) {
+  const int length = static_cast<int>(mean_return / 10);
+  fmt::print("{:>7} steps  return {:5.1f}  {:█<{}}\n", steps, mean_return, "", length);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
+  at::set_num_threads(1);  // the network is too small to be shared among cores
+
+  const auto make_env = shoal::make_env_factory("CartPole-v1");
+  const auto agent = shoal::make_categorical(make_env({})->spec(), {.hidden = {64, 64}}, {}, 1);
+  const auto sampler = shoal::make_sampler(
+      make_env, *agent, {.kind = shoal::SamplerKind::kSerial, .horizon = 32, .envs = 16});
+  const auto algo = shoal::make_ppo(*agent, {.learning_rate = 1e-3,
+                                             .discount = 0.98,
+                                             .gae_lambda = 0.8,
+                                             .epochs = 10,
+                                             .minibatches = 2,
+                                             .clip = 0.2,
+                                             .entropy_coef = 0});
+
+  shoal::EpisodeWindow recent;  // the last 100 episodes
+  shoal::Progress progress{.schedule_steps = steps};
+  for (int window = 0; progress.steps < steps; ++window) {
+    const shoal::Batch batch = sampler->collect();  // 32 steps of each of the 16 environments
+    recent.add(batch.episodes);
+    progress.steps += batch.samples.T * batch.samples.B;
+    algo->update(batch.samples, progress);
+    if (window % 10 == 0 && recent.total() > 0) draw(progress.steps, recent.mean_score());
+  }
+}

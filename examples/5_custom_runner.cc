@@ -1,0 +1,36 @@
+// A runner of your own: the loop is yours; the session brings the run folder, the progress file,
+// checkpoints, and a clean end on Ctrl-C. `shoal eval FOLDER` reads what it leaves.
+//
+//   build/release/bin/examples/5_custom_runner [steps] [folder]
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "shoal/runners/launch.h"
+#include "shoal/runners/session.h"
+
+int main(int argc, char** argv) {
+  shoal::launch(argv);
+  shoal::Config config = shoal::preset("cartpole-ppo");
+  if (argc > 1) config.steps = std::atoll(argv[1]);
+  const auto folder = argc > 2 ? argv[2] : shoal::default_run_folder("custom", config.seed);
+  shoal::Session session(config, folder);  // claims the folder, catches Ctrl-C
+
+  at::set_num_threads(1);
+  const auto agent = shoal::make_agent(config);
+  const auto sampler = shoal::make_sampler(shoal::make_env_factory(config.env_id), *agent,
+                                           shoal::training_sampler(config));
+  const auto algo = shoal::make_algo(config, *agent);
+
+  session.begin(*agent, *algo);
+  while (session.running()) {
+    const auto [samples, episodes] = sampler->collect();
+    shoal::Metrics metrics = algo->update(samples, session.advance({samples, episodes}));
+    metrics.emplace_back("episodes_ended", episodes.size());  // a column of your own
+    session.report(metrics, sampler->times());
+  }
+  session.finish();
+  fmt::print("{} holds {} steps\n", session.folder().string(), session.steps());
+  return session.stop_signal() == 0 ? 0 : 128 + session.stop_signal();
+}

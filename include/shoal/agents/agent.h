@@ -1,0 +1,87 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+#include "shoal/core/spec.h"
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// What an agent records with every action, and what it carries from step to step; specs of one environment.
+struct AgentSpec {
+  NamedSpecs info;   // e.g. log_prob, value
+  NamedSpecs state;  // recurrent state; empty for feed-forward policies
+};
+
+// Names the noise of one step: that of row i depends on (seed, first_env + i, tick) only, whoever draws it and in
+// whatever batch.
+struct NoiseKey {
+  std::uint64_t seed = 0;
+  std::int64_t tick = 0;
+  std::int64_t first_env = 0;
+};
+
+// N environments that need an action (or a value). All tensors are on the agent's device, noise keys excepted.
+struct ActIn {
+  Observations observation;      // N observations
+  NamedTensors mask;             // [N, n] bool, if the environment has action masks
+  NamedTensors state;            // [N, ...]
+  NamedTensors previous_action;  // [N, ...]; meaningless where first
+  at::Tensor previous_reward;    // [N]; likewise
+  at::Tensor first;              // [N] bool: an episode starts here; the agent forgets its state
+  NoiseKey noise;
+  bool greedy = false;  // choose the most likely action; for evaluation
+};
+
+// Where the results go: tensors that already exist, often views into shared rows, to be filled in place.
+struct ActOut {
+  NamedTensors action;      // [N, ...]
+  NamedTensors agent_info;  // [N, ...]
+  NamedTensors state;       // [N, ...], may not alias ActIn::state
+};
+
+// Chooses actions for many environments at once. Lives in one process and is called by one thread.
+class Agent {
+ public:
+  virtual ~Agent() = default;
+  virtual const AgentSpec& spec() const = 0;
+
+  // Called without gradients.
+  virtual void act(const ActIn& in, ActOut& out) = 0;
+  // Writes the value of each observation to value [N] float32. Does not advance the state. Called without gradients.
+  virtual void value(const ActIn& in, at::Tensor& value) = 0;
+
+  // Everything a checkpoint must hold, parameters and buffers, by name. The tensors are the agent's own.
+  virtual NamedTensors parameters() = 0;
+  // To be called after the parameters were written to: acting may use a copy in another layout or precision.
+  virtual void parameters_changed() {}
+
+  virtual void to(at::Device device) = 0;
+  virtual at::Device device() const = 0;
+};
+
+// What an on-policy algorithm asks about actions that were taken: N = time * sequences of them, time-major.
+struct EvaluateIn {
+  Observations observation;
+  NamedTensors action, mask, previous_action;
+  at::Tensor previous_reward, first;
+  NamedTensors state;     // [sequences, ...], before the first step; empty for feed-forward policies
+  std::int64_t time = 1;  // steps of each sequence
+};
+
+struct Evaluation {
+  at::Tensor log_prob, entropy, value;  // [N] float32, with gradients
+};
+
+// An agent with a stochastic policy and a value function.
+class ActorCritic : public Agent {
+ public:
+  virtual Evaluation evaluate(const EvaluateIn& in) = 0;
+  // The parameters to learn, in a fixed order.
+  virtual std::vector<at::Tensor> learnable() = 0;
+};
+
+}  // namespace shoal

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// How far a run has come.
+struct Progress {
+  std::int64_t steps = 0;           // agent steps taken by all environments together, this window included
+  std::int64_t schedule_steps = 1;  // steps over which schedules run from their first to their last value
+
+  // 1 at the start, 0 once `schedule_steps` have been taken.
+  double remaining() const {
+    const double done = static_cast<double>(steps) / static_cast<double>(schedule_steps);
+    return done >= 1 ? 0 : 1 - done;
+  }
+};
+
+// Numbers an update reports, by name, in a fixed order.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+// Learns from one window at a time, made by the policy it updates. Returns numbers; never logs.
+class OnPolicyAlgo {
+ public:
+  virtual ~OnPolicyAlgo() = default;
+  virtual Metrics update(const Samples& samples, const Progress& progress) = 0;
+  // What a checkpoint needs besides the agent's parameters (e.g. the optimizer's moments). The tensors are the algo's own.
+  virtual NamedTensors state() = 0;
+};
+
+}  // namespace shoal

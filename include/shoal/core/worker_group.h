@@ -1,0 +1,85 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shoal/core/arena.h"
+
+namespace shoal {
+
+struct WorkerGroupOptions {
+  std::chrono::milliseconds step_limit{60'000};    // one step of one environment
+  std::chrono::milliseconds reset_limit{300'000};  // one reset, or the construction of one environment
+  std::vector<int> cores = {};                     // core of each worker, from allowed_cores(); empty: not pinned
+};
+
+// What a worker is doing, in shared memory, so that its death can be named. Written by the worker only, with relaxed
+// stores: an update costs a few nanoseconds and no system call.
+class WorkerStatus {
+ public:
+  enum Phase : std::uint32_t { kWaiting, kConstructing, kResetting, kStepping };
+  void enter(Phase phase, std::int64_t env, std::int64_t step);  // env -1: none
+  void leave() { enter(kWaiting, -1, -1); }
+
+ private:
+  friend class WorkerGroup;
+  explicit WorkerStatus(void* slot) : slot_(slot) {}
+  void* slot_;
+};
+
+// Forked child processes that run `body(worker, status)` and never return to the caller.
+//
+// Construct from the main thread, before the process starts threads and before CUDA has a context: both are checked and
+// throw Error. Children ignore SIGINT, SIGTERM and SIGHUP (the parent decides), and die with their parent
+// (PR_SET_PDEATHSIG). An exception in `body` travels as text to the parent; so does a call of exit().
+class WorkerGroup {
+ public:
+  using Body = std::function<void(int worker, WorkerStatus status)>;
+  WorkerGroup(int workers, const Body& body, const WorkerGroupOptions& options = {});
+  ~WorkerGroup();  // kills and reaps every child
+
+  WorkerGroup(const WorkerGroup&) = delete;
+  WorkerGroup& operator=(const WorkerGroup&) = delete;
+
+  // Throws WorkerError for the first worker that has died, thrown, or been in one environment call for longer than its
+  // limit. Call it whenever a wait for workers times out; a hang is measured from the first call that saw it begin.
+  // By then every worker has been killed and reaped; later calls throw the same again.
+  void check();
+
+  const std::vector<pid_t>& pids() const { return pids_; }
+
+ private:
+  friend class WorkerStatus;
+  struct Slot;
+  struct Watch {
+    std::uint64_t beat = 0;
+    std::chrono::steady_clock::time_point since;
+    bool reaped = false;  // its pid may belong to another process by now
+  };
+  Slot& slot(int worker) const;
+  pid_t start(int worker, const Body& body);
+  std::string find_failure(int worker);  // what to report of this worker; "" if all is well
+  void kill_all();
+
+  WorkerGroupOptions options_;
+  Arena::Plan plan_;
+  Arena::Field slots_;
+  Arena arena_;
+  std::vector<pid_t> pids_;
+  std::vector<Watch> watches_;
+  std::exception_ptr failure_;
+};
+
+// The cores this process may run on (its affinity mask), in increasing order.
+std::vector<int> allowed_cores();
+
+// Throws Error unless a fork is safe here: main thread, and no CUDA context in this process.
+void require_fork_is_safe();
+
+}  // namespace shoal

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+enum class Precision : std::uint8_t { kFloat32, kBf16 };
+
+// A network prepared for acting on the CPU. Called by one thread, without gradients.
+class ActingNetwork {
+ public:
+  virtual ~ActingNetwork() = default;
+  // Takes over the model's present parameters. Call after every change of them.
+  virtual void refresh() = 0;
+  // policy: [N, policy_size] float32, value: [N] float32; contiguous, filled in place.
+  virtual void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) = 0;
+  // The arithmetic in use, for people: e.g. "row-wise float32, AVX2".
+  virtual std::string description() const = 0;
+};
+
+}  // namespace shoal

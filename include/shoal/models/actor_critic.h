@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shoal/core/spec.h"
+#include "shoal/data/samples.h"
+#include "shoal/models/acting_network.h"
+
+namespace shoal {
+
+// N = time * sequences observations, time-major.
+struct ModelIn {
+  Observations observation;
+  NamedTensors state;     // [sequences, ...]; empty for feed-forward models
+  at::Tensor first;       // [N] bool
+  std::int64_t time = 1;
+};
+
+struct ModelOut {
+  at::Tensor policy;  // [N, policy_size]: parameters of the action distribution, e.g. logits
+  at::Tensor value;   // [N]
+  NamedTensors state;
+};
+
+// A network with a policy head and a value head. Parameters are registered by name, as torch modules do.
+class ActorCriticModel : public torch::nn::Module {
+ public:
+  virtual ModelOut forward(const ModelIn& in) = 0;
+
+  // A copy for acting, without gradients, in the layout and precision that is fastest on this CPU. Null: use forward().
+  virtual std::unique_ptr<ActingNetwork> make_acting_network(Precision) const { return nullptr; }
+};
+
+struct ModelOptions {
+  std::string name = "mlp";                     // mlp | nature-cnn
+  std::vector<std::int64_t> hidden = {64, 64};  // mlp: units of each hidden layer
+  bool shared_trunk = false;                    // mlp: policy and value share the hidden layers
+};
+
+// policy_size: numbers the policy head puts out for one observation. Parameters are initialised from `seed`.
+// Throws Error for an unknown name, or observations the model cannot read.
+std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation, std::int64_t policy_size,
+                                             const ModelOptions& options, std::uint64_t seed);
+
+// The models make_model() knows.
+std::vector<std::string> model_names();
+
+}  // namespace shoal

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// Replaces a file as a whole: whatever happens, its folder holds either the old content or the new
+// one, on disk. Throws Error if the folder cannot be written to.
+void write_file(const std::filesystem::path& file, std::string_view content);
+// Throws Error if it cannot be read.
+std::string read_file(const std::filesystem::path& file);
+
+// Tensors and counters by name. On disk: a magic word, the length of a JSON header, the header
+// (names, types, shapes), the elements in the machine's byte order, and a CRC-32 of all that.
+struct Checkpoint {
+  Named<std::int64_t> counters;
+  NamedTensors tensors;  // on the CPU after reading
+
+  // The tensors whose name starts with `prefix`, without it, copied into `targets`, which must all
+  // be there with the same type and shape. Throws Error otherwise.
+  void restore(const std::string& prefix, NamedTensors targets) const;
+};
+
+void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint);
+// Throws Error if it cannot be read, is truncated, damaged, or of another kind.
+Checkpoint read_checkpoint(const std::filesystem::path& file);
+
+}  // namespace shoal

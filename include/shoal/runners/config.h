@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "shoal/agents/categorical.h"
+#include "shoal/algos/ppo.h"
+#include "shoal/envs/registry.h"
+#include "shoal/models/actor_critic.h"
+#include "shoal/samplers/sampler.h"
+
+namespace shoal {
+
+// Everything that decides a run. What each setting means, and its key in files and after --set, is
+// in one list (runners/settings.h), shown by setting_docs().
+struct Config {
+  std::string preset;  // the preset this started from; empty: none
+  std::string algo = "ppo";
+  std::int64_t steps = 1'000'000;   // agent steps of all environments together
+  std::int64_t schedule_steps = 0;  // steps over which schedules run; 0: as many as `steps`
+  double stop_return = std::numeric_limits<double>::infinity();  // mean score of 100 episodes
+  double checkpoint_seconds = 60;
+  std::uint64_t seed = 1;      // of everything: environments, actions, initial weights, minibatches
+  std::string device = "cpu";  // cpu | cuda | cuda:N
+  int threads = 0;             // of tensor arithmetic; 0: one per allowed core
+
+  std::string env_id;
+  EnvOptions env;
+  SamplerOptions sampler;  // its seed is not used: see training_sampler()
+  ModelOptions model;
+  CategoricalOptions agent;
+  PpoOptions ppo;  // its seed is not used: see make_algo()
+};
+
+// A setting as people see it: its dotted key, its value as TOML, and what it means.
+struct SettingDoc {
+  std::string key, value, doc;
+};
+std::vector<SettingDoc> setting_docs(const Config& config = {});
+
+// Sets one setting from text. Words need no quotes: set(config, "sampler.kind", "serial"). Throws
+// Error naming the key, what was found and what was expected; an unknown key is refused with the
+// nearest known one.
+void set(Config& config, const std::string& key, const std::string& value);
+
+// A file may name a preset to start from (`preset = "..."`); every other key overrides it. Throws
+// Error if it cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
+Config read_config(const std::filesystem::path& file);
+// Every setting, so that the text read back gives the same Config.
+std::string write_config(const Config& config);
+
+// Throws Error for values that cannot work together, before anything is made from them.
+void validate(const Config& config);
+
+// Presets, by name.
+struct Preset {
+  std::string name, doc;
+};
+std::vector<Preset> presets();
+Config preset(const std::string& name);          // throws Error with the nearest known name
+Config preset_or_file(const std::string& name);  // a preset's name, or the path of a TOML file
+
+// The parts a Config describes.
+std::vector<std::string> algo_names();
+std::vector<std::string> sampler_names();
+SamplerOptions training_sampler(const Config& config);
+std::unique_ptr<ActorCritic> make_agent(const Config& config);  // on the CPU
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent);
+
+}  // namespace shoal

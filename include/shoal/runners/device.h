@@ -1,0 +1,17 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace shoal {
+
+// "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for anything else. Touches no GPU.
+at::Device parse_device(const std::string& text);
+
+// Loads what the device needs (the program is linked with the CPU half of LibTorch only) and checks
+// that it is there. Call it after the samplers were made: workers cannot be forked once CUDA is in
+// use. Throws Error if LibTorch's CUDA half is missing or there is no such GPU.
+void open_device(const at::Device& device);
+
+}  // namespace shoal

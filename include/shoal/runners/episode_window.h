@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// Statistics of the last `size` finished episodes. Means are NaN before the first one.
+class EpisodeWindow {
+ public:
+  explicit EpisodeWindow(std::size_t size = 100) : size_(size) {}
+  void add(const std::vector<Episode>& episodes);
+
+  bool full() const { return recent_.size() == size_; }
+  std::int64_t total() const { return total_; }  // episodes ever added
+  double mean_score() const;
+  double min_score() const;
+  double max_score() const;
+  double mean_length() const;
+
+ private:
+  std::size_t size_;
+  std::deque<Episode> recent_;
+  std::int64_t total_ = 0;
+};
+
+}  // namespace shoal

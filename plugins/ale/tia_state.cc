@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "tia_state.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <type_traits>
+
+namespace {
+
+using ale::stella::TIA;
+
+// The members are private, and ALE has no access to them of its own. An explicit instantiation may
+// name them, and hands them out through a friend.
+template <class Tag, auto kMember>
+struct Reveal {
+  friend constexpr auto reveal(Tag) { return kMember; }
+};
+#define REVEAL(member)                    \
+  struct member {                         \
+    friend constexpr auto reveal(member); \
+  };                                      \
+  template struct Reveal<member, &TIA::member>
+
+REVEAL(myCurrentBLMask);
+REVEAL(myCurrentM0Mask);
+REVEAL(myCurrentM1Mask);
+REVEAL(myCurrentP0Mask);
+REVEAL(myCurrentP1Mask);
+REVEAL(myCurrentPFMask);
+REVEAL(myFramePointer);
+REVEAL(myPartialFrameFlag);
+REVEAL(myCurrentFrameBuffer);
+REVEAL(myPreviousFrameBuffer);
+REVEAL(ourBallMaskTable);
+REVEAL(ourDisabledMaskTable);
+REVEAL(ourMissleMaskTable);
+REVEAL(ourPlayerMaskTable);
+REVEAL(ourPlayfieldTable);
+#undef REVEAL
+
+// Stands for the one shape that lies in no object's own table: a missile switched off in
+// mid-motion.
+constexpr std::int32_t kDisabled = -1;
+
+const std::uint8_t* disabled() { return *reveal(ourDisabledMaskTable{}); }
+
+// Visits every shape: the chip's pointer, the table it points into with its size, the place of it
+// in the state.
+template <class State, class Visit>
+void visit_shapes(TIA& tia, State& state, const Visit& visit) {
+  const auto shape = [&](auto& pointer, auto* table, auto& place) {
+    using Element = std::remove_reference_t<decltype(*pointer)>;
+    visit(pointer, reinterpret_cast<Element*>(table), sizeof *table / sizeof(Element), place);
+  };
+  shape(tia.*reveal(myCurrentBLMask{}), reveal(ourBallMaskTable{}), state.ball);
+  shape(tia.*reveal(myCurrentM0Mask{}), reveal(ourMissleMaskTable{}), state.missile0);
+  shape(tia.*reveal(myCurrentM1Mask{}), reveal(ourMissleMaskTable{}), state.missile1);
+  shape(tia.*reveal(myCurrentP0Mask{}), reveal(ourPlayerMaskTable{}), state.player0);
+  shape(tia.*reveal(myCurrentP1Mask{}), reveal(ourPlayerMaskTable{}), state.player1);
+  shape(tia.*reveal(myCurrentPFMask{}), reveal(ourPlayfieldTable{}), state.playfield);
+}
+
+void check(std::int32_t place, std::size_t end) {
+  if (place < 0 || static_cast<std::size_t>(place) > end) throw std::runtime_error("damaged state");
+}
+
+}  // namespace
+
+void save_tia(TIA& tia, TiaState& state) {
+  visit_shapes(tia, state, [](auto& pointer, auto* table, std::size_t, std::int32_t& place) {
+    place = static_cast<std::int32_t>(pointer - table);
+  });
+  if (tia.*reveal(myCurrentM0Mask{}) == disabled()) state.missile0 = kDisabled;
+  const std::uint8_t* current = tia.*reveal(myCurrentFrameBuffer{});
+  state.frame_position = static_cast<std::int32_t>(tia.*reveal(myFramePointer{}) - current);
+  state.partial_frame = tia.*reveal(myPartialFrameFlag{}) ? 1 : 0;
+  std::memcpy(state.current, current, kTiaPixels);
+  std::memcpy(state.previous, tia.*reveal(myPreviousFrameBuffer{}), kTiaPixels);
+}
+
+void load_tia(TIA& tia, const TiaState& saved) {
+  TiaState state = saved;
+  const bool no_missile0 = state.missile0 == kDisabled;
+  if (no_missile0) state.missile0 = 0;
+  visit_shapes(tia, state,
+               [](auto&, auto*, std::size_t size, std::int32_t place) { check(place, size - 1); });
+  check(state.frame_position, kTiaPixels);
+  visit_shapes(tia, state, [](auto& pointer, auto* table, std::size_t, std::int32_t place) {
+    pointer = table + place;
+  });
+  if (no_missile0) tia.*reveal(myCurrentM0Mask{}) = disabled();
+  std::uint8_t* current = tia.*reveal(myCurrentFrameBuffer{});
+  tia.*reveal(myFramePointer{}) = current + state.frame_position;
+  tia.*reveal(myPartialFrameFlag{}) = state.partial_frame != 0;
+  std::memcpy(current, state.current, kTiaPixels);
+  std::memcpy(tia.*reveal(myPreviousFrameBuffer{}), state.previous, kTiaPixels);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// ALE's saved states leave out part of the video chip: which shapes the objects are being drawn
+// with, and the two frame buffers. In most games the next frame sets all of it anew; in some
+// (Q*bert) a restored game differs from then on.
+#ifndef SHOAL_PLUGINS_ALE_TIA_STATE_H_
+#define SHOAL_PLUGINS_ALE_TIA_STATE_H_
+
+#include <ale/emucore/TIA.hxx>
+#include <cstddef>
+#include <cstdint>
+
+constexpr std::size_t kTiaPixels = 160 * 300;  // of one frame buffer, as ALE allocates it
+
+struct TiaState {
+  std::int32_t ball, missile0, missile1, player0, player1,
+      playfield;  // places in the chip's tables of shapes
+  std::int32_t frame_position;
+  std::int32_t partial_frame;
+  std::uint8_t current[kTiaPixels], previous[kTiaPixels];
+};
+
+void save_tia(ale::stella::TIA& tia, TiaState& state);
+// Throws std::runtime_error, and changes nothing, for a state that cannot be one.
+void load_tia(ale::stella::TIA& tia, const TiaState& state);
+
+#endif  // SHOAL_PLUGINS_ALE_TIA_STATE_H_

@@ -1,0 +1,178 @@
+#include "shoal/runners/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <boost/crc.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMagic = "SHOALCK1";
+constexpr std::size_t kFrame = kMagic.size() + sizeof(std::uint64_t) + sizeof(std::uint32_t);
+constexpr at::ScalarType kTypes[] = {at::kByte,  at::kBool,   at::kInt,     at::kLong,
+                                     at::kFloat, at::kDouble, at::kBFloat16};
+
+std::uint32_t crc_of(std::string_view bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
+template <class T>
+void append(std::string& to, T value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <class T>
+T number_at(std::string_view bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+at::ScalarType type_of(const std::string& name) {
+  for (const auto type : kTypes)
+    if (name == c10::toString(type)) return type;
+  throw Error("unknown element type '{}'", name);
+}
+
+// A file descriptor that is closed on every path.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+    require(fd_ >= 0, "cannot open {}: {}", path, std::strerror(errno));
+  }
+  ~Descriptor() { ::close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void write(std::string_view rest) {
+    while (!rest.empty()) {
+      const auto n = ::write(fd_, rest.data(), rest.size());
+      require(n >= 0 || errno == EINTR, "cannot write {}: {}", path_, std::strerror(errno));
+      if (n > 0) rest.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  void sync() { require(::fsync(fd_) == 0, "cannot write {}: {}", path_, std::strerror(errno)); }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+json header_of(const Checkpoint& checkpoint) {
+  json counters = json::object(), tensors = json::array();
+  for (const auto& [name, value] : checkpoint.counters) counters[name] = value;
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    tensors.push_back({{"name", name},
+                       {"type", c10::toString(tensor.scalar_type())},
+                       {"shape", tensor.sizes().vec()}});
+  return {{"counters", counters}, {"tensors", tensors}};
+}
+
+// Takes the tensor that `entry` describes off the front of `bytes`.
+at::Tensor take_tensor(const json& entry, std::string_view& bytes) {
+  const auto type = type_of(entry.at("type").get<std::string>());
+  auto tensor = at::empty(entry.at("shape").get<std::vector<std::int64_t>>(), type);
+  require(tensor.nbytes() <= bytes.size(), "'{}' is cut short",
+          entry.at("name").get<std::string>());
+  if (tensor.nbytes() > 0) std::memcpy(tensor.data_ptr(), bytes.data(), tensor.nbytes());
+  bytes.remove_prefix(tensor.nbytes());
+  return tensor;
+}
+
+Checkpoint parse(std::string_view bytes) {
+  require(bytes.size() >= kFrame && bytes.starts_with(kMagic), "it is no checkpoint, or cut short");
+  const std::size_t end = bytes.size() - sizeof(std::uint32_t);
+  require(number_at<std::uint32_t>(bytes, end) == crc_of(bytes.substr(0, end)),
+          "its checksum is wrong: it is cut short or damaged");
+  const auto length = number_at<std::uint64_t>(bytes, kMagic.size());
+  bytes = bytes.substr(0, end).substr(kMagic.size() + sizeof(std::uint64_t));
+  require(length <= bytes.size(), "its header is cut short");
+  const auto header = json::parse(bytes.substr(0, length));
+  bytes.remove_prefix(length);
+  Checkpoint checkpoint;
+  for (const auto& [name, value] : header.at("counters").items())
+    checkpoint.counters.add(name, value.get<std::int64_t>());
+  for (const auto& entry : header.at("tensors"))
+    checkpoint.tensors.add(entry.at("name").get<std::string>(), take_tensor(entry, bytes));
+  return checkpoint;
+}
+
+}  // namespace
+
+void write_file(const std::filesystem::path& file, std::string_view content) {
+  const std::string temporary = file.string() + ".new";
+  try {
+    Descriptor out(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    out.write(content);
+    out.sync();
+    require(std::rename(temporary.c_str(), file.c_str()) == 0, "cannot write {}: {}", file.string(),
+            std::strerror(errno));
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  const auto folder = file.parent_path();
+  Descriptor(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY).sync();
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  require(std::filesystem::is_regular_file(file), "there is no file {}", file.string());
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream content;
+  content << in.rdbuf();
+  require(in.good() || in.eof(), "cannot read {}: {}", file.string(), std::strerror(errno));
+  return std::move(content).str();
+}
+
+void Checkpoint::restore(const std::string& prefix, NamedTensors targets) const {
+  const at::NoGradGuard no_grad;
+  for (auto& [name, target] : targets) {
+    require(tensors.contains(prefix + name), "the checkpoint holds no '{}{}'", prefix, name);
+    const auto& stored = tensors.at(prefix + name);
+    require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
+            "'{}{}' is {} {} in the checkpoint, expected {} {}", prefix, name,
+            c10::toString(stored.scalar_type()), fmt::join(stored.sizes(), "x"),
+            c10::toString(target.scalar_type()), fmt::join(target.sizes(), "x"));
+    target.copy_(stored);
+  }
+}
+
+void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {
+  const std::string header = header_of(checkpoint).dump();
+  std::string bytes(kMagic);
+  append<std::uint64_t>(bytes, header.size());
+  bytes += header;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    const auto elements = tensor.detach().cpu().contiguous();
+    if (elements.nbytes() > 0)
+      bytes.append(static_cast<const char*>(elements.data_ptr()), elements.nbytes());
+  }
+  append(bytes, crc_of(bytes));
+  write_file(file, bytes);
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& file) {
+  const std::string bytes = read_file(file);
+  try {
+    return parse(bytes);
+  } catch (const std::exception& e) {
+    throw Error("{} cannot be used: {}", file.string(), e.what());
+  }
+}
+
+}  // namespace shoal

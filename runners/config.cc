@@ -1,0 +1,140 @@
+#include "shoal/runners/config.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "runners/setting_values.h"
+#include "runners/settings.h"
+#include "shoal/core/text.h"
+#include "shoal/runners/checkpoint.h"
+
+namespace shoal {
+
+std::string describe(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  std::ostringstream text;
+  text << toml::node_view<const toml::node>(node);
+  std::string line = text.str();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+void refuse(const std::string& key, const toml::node& node, const std::string& expected) {
+  throw Error("{}: found {}, expected {}", key, describe(node), expected);
+}
+
+std::string toml_text(double value) {
+  std::string text = fmt::format("{}", value);  // the shortest text that reads back the same
+  // TOML has floats with a point or an exponent only.
+  if (text.find_first_of(".einf") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string toml_text(const std::string& value) {
+  std::ostringstream text;
+  text << toml::value<std::string>(value);
+  return text.str();
+}
+
+namespace {
+
+[[noreturn]] void refuse_unknown(const std::string& key) {
+  std::vector<std::string> keys;
+  for (const auto& setting : setting_docs()) keys.push_back(setting.key);
+  throw Error("there is no setting '{}'; the nearest is '{}'", key, nearest(key, keys));
+}
+
+void set_node(Config& config, const std::string& key, const toml::node& node) {
+  bool found = false;
+  visit_settings(config, [&](const char* known, auto& field, const char*) {
+    if (key != known) return;
+    found = true;
+    read_value(key, node, field);
+  });
+  if (!found) refuse_unknown(key);
+}
+
+// Settings of a table and of the tables in it, with dotted keys. `preset` was dealt with before.
+void set_table(Config& config, const std::string& prefix, const toml::table& table) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    if (const auto* inner = node.as_table())
+      set_table(config, key + ".", *inner);
+    else
+      set_node(config, key, node);
+  }
+}
+
+toml::table parse(const std::string& text, const std::string& file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& e) {
+    std::string what(e.description());
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    throw Error("{} is not valid TOML, line {}: {}", file, e.source().begin.line, what);
+  }
+}
+
+// `text` as a TOML value; text that is none is taken for a word.
+toml::table parse_value(const std::string& text) {
+  try {
+    auto table = toml::parse("value = " + text);
+    if (table.size() == 1 && text.find('\n') == std::string::npos) return table;
+  } catch (const toml::parse_error&) {
+  }
+  return toml::parse("value = " + toml_text(text));
+}
+
+}  // namespace
+
+std::vector<SettingDoc> setting_docs(const Config& config) {
+  std::vector<SettingDoc> docs;
+  visit_settings(config, [&](const char* key, const auto& field, const char* doc) {
+    docs.push_back({key, toml_text(field), doc});
+  });
+  return docs;
+}
+
+void set(Config& config, const std::string& key, const std::string& value) {
+  bool found = false;
+  visit_settings(config, [&](const char* known, auto& field, const char*) {
+    if (key != known) return;
+    found = true;
+    using Field = std::remove_cvref_t<decltype(field)>;
+    constexpr bool word = std::is_same_v<Field, std::string> || NamedEnum<Field>;
+    const auto table = parse_value(word && !value.starts_with('"') ? toml_text(value) : value);
+    read_value(key, *table.get("value"), field);
+  });
+  if (!found) refuse_unknown(key);
+}
+
+Config read_config(const std::filesystem::path& file) {
+  const auto table = parse(read_file(file), file.string());
+  Config config;
+  try {
+    if (const auto* base = table.get("preset")) {
+      std::string name;
+      read_value("preset", *base, name);
+      if (!name.empty()) config = preset(name);
+    }
+    set_table(config, "", table);
+  } catch (const Error& e) {
+    throw Error("{}: {}", file.string(), e.what());
+  }
+  return config;
+}
+
+std::string write_config(const Config& config) {
+  std::string text = "# All settings of this run. `shoal train FILE` runs it again.\n", section;
+  for (const auto& [key, value, doc] : setting_docs(config)) {
+    const auto dot = key.find('.');
+    const std::string table = dot == std::string::npos ? "" : key.substr(0, dot);
+    if (table != section) text += fmt::format("\n[{}]\n", section = table);
+    const std::string line =
+        fmt::format("{} = {}", table.empty() ? key : key.substr(dot + 1), value);
+    text += fmt::format("{:<40} # {}\n", line, doc);
+  }
+  return text;
+}
+
+}  // namespace shoal

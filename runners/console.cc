@@ -1,0 +1,93 @@
+#include "shoal/runners/console.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace shoal {
+namespace {
+
+constexpr double kLiveInterval = 0.1;  // seconds between two pictures of the live line
+constexpr int kBar = 24;
+
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+double done_share(const Status& status) {
+  return std::clamp(static_cast<double>(status.steps) / static_cast<double>(status.total), 0.0,
+                    1.0);
+}
+
+// 1234567 -> "1.23M".
+std::string count(double n) {
+  if (n >= 1e6) return fmt::format("{:.2f}M", n / 1e6);
+  if (n >= 1e4) return fmt::format("{:.1f}k", n / 1e3);
+  return fmt::format("{:.0f}", n);
+}
+
+std::string numbers(const Status& s) {
+  std::string text = fmt::format("{}/{} steps  {}/s", count(static_cast<double>(s.steps)),
+                                 count(static_cast<double>(s.total)), count(s.sps));
+  text += std::isnan(s.mean_return) ? std::string("  return -")
+                                    : fmt::format("  return {:.1f}", s.mean_return);
+  if (s.sps > 0 && s.steps < s.total)
+    text += "  " + duration(static_cast<double>(s.total - s.steps) / s.sps) + " left";
+  return text;
+}
+
+}  // namespace
+
+std::string duration(double seconds) {
+  const auto s = std::llround(std::max(seconds, 0.0));
+  if (s < 60) return fmt::format("{}s", s);
+  if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+}
+
+std::string live_line(const Status& status, int width) {
+  const int filled = static_cast<int>(std::lround(done_share(status) * kBar));
+  std::string line =
+      fmt::format("[{}{}] {:3.0f}%  {}", std::string(filled, '='), std::string(kBar - filled, ' '),
+                  std::floor(done_share(status) * 100), numbers(status));
+  if (line.size() > static_cast<std::size_t>(width)) line.resize(static_cast<std::size_t>(width));
+  return line;
+}
+
+std::string plain_line(const Status& status) {
+  return fmt::format("{:3.0f}%  {}  {} episodes  {} elapsed", std::floor(done_share(status) * 100),
+                     numbers(status), status.episodes, duration(status.seconds));
+}
+
+Console::Console(bool quiet) : quiet_(quiet), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+bool Console::due(double seconds, bool last) {
+  if (quiet_ || (seconds < next_ && !last)) return false;
+  next_ = seconds + (terminal_ ? kLiveInterval : std::clamp(seconds / 10, 1.0, 30.0));
+  return true;
+}
+
+void Console::show(const Status& status, bool last) {
+  if (!due(status.seconds, last)) return;
+  if (terminal_) {
+    // The whole line and then "erase to the end", in one write: nothing flickers.
+    fmt::print("\r{}\x1b[K", live_line(status, terminal_width() - 1));
+    open_ = true;
+  } else {
+    fmt::print("{}\n", plain_line(status));
+  }
+  std::fflush(stdout);
+}
+
+void Console::finish_line() {
+  if (open_) fmt::print("\n");
+  open_ = false;
+  std::fflush(stdout);
+}
+
+}  // namespace shoal

@@ -1,0 +1,34 @@
+#include "shoal/runners/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
+
+#include <string_view>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+at::Device parse_device(const std::string& text) {
+  if (text == "cpu") return at::kCPU;
+  const std::string_view number =
+      std::string_view(text).substr(text.starts_with("cuda:") ? 5 : text.size());
+  const bool indexed = !number.empty() && number.size() <= 2 &&
+                       number.find_first_not_of("0123456789") == number.npos;
+  require(text == "cuda" || indexed, "device: found '{}', expected cpu, cuda or cuda:N", text);
+  return {at::kCUDA, static_cast<at::DeviceIndex>(indexed ? std::stoi(std::string(number)) : 0)};
+}
+
+void open_device(const at::Device& device) {
+  if (!device.is_cuda()) return;
+  // Its static initialisers register the CUDA half of every operation; it stays loaded.
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
+    throw Error("device {}: LibTorch's CUDA half cannot be loaded: {}", device.str(), dlerror());
+  const int gpus = at::detail::getCUDAHooks().deviceCount();
+  require(gpus > 0, "device {}: no GPU was found; use --device cpu", device.str());
+  require(device.index() < gpus, "device {}: there are {} GPUs, numbered from 0", device.str(),
+          gpus);
+}
+
+}  // namespace shoal

@@ -1,0 +1,69 @@
+#include "shoal/runners/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+SamplerOptions sampler_options(const EvaluationOptions& o) {
+  return {.kind = o.kind,
+          .horizon = o.horizon,
+          .envs = o.envs,
+          .workers = o.workers,
+          .seed = o.seed,
+          .stream = Stream::kEval,
+          .greedy = o.greedy};
+}
+
+EvaluationResult summarize(const std::vector<Episode>& episodes) {
+  EvaluationResult result;
+  double sum = 0, squares = 0;
+  for (const auto& episode : episodes) {
+    result.returns.push_back(episode.score);
+    sum += episode.score;
+  }
+  result.episodes = static_cast<std::int64_t>(episodes.size());
+  result.mean_return = sum / static_cast<double>(result.episodes);
+  for (const double score : result.returns)
+    squares += (score - result.mean_return) * (score - result.mean_return);
+  result.std_return = std::sqrt(squares / static_cast<double>(result.episodes));
+  return result;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationOptions& options)
+    : options_(options) {
+  require(options.episodes > 0, "episodes: found {}, expected at least 1", options.episodes);
+  require(options.envs > 0, "envs: found {}, expected at least 1", options.envs);
+  require(options.workers > 0, "workers: found {}, expected at least 1", options.workers);
+  options_.envs = std::min(options.envs, options.episodes);
+  options_.workers = static_cast<int>(std::min<std::int64_t>(options.workers, options_.envs));
+  sampler_ = make_sampler(make_env, agent, sampler_options(options_));
+}
+
+std::int64_t Evaluator::quota(std::int64_t env) const {
+  return options_.episodes / options_.envs + (env < options_.episodes % options_.envs ? 1 : 0);
+}
+
+EvaluationResult Evaluator::run(const std::function<bool()>& stop) {
+  std::vector<Episode> counted;
+  while (static_cast<std::int64_t>(counted.size()) < options_.episodes && !(stop && stop())) {
+    for (const auto& episode : sampler_->collect().episodes)
+      if (episode.number < quota(episode.env)) counted.push_back(episode);
+  }
+  std::sort(counted.begin(), counted.end(), [](const Episode& a, const Episode& b) {
+    return std::pair(a.env, a.number) < std::pair(b.env, b.number);
+  });
+  return summarize(counted);
+}
+
+EvaluationResult evaluate(const EnvFactory& make_env, Agent& agent,
+                          const EvaluationOptions& options) {
+  return Evaluator(make_env, agent, options).run();
+}
+
+}  // namespace shoal

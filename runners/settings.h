@@ -1,0 +1,93 @@
+#pragma once
+
+#include "shoal/runners/config.h"
+
+namespace shoal {
+
+// The one list of settings: visit(key, field, meaning) for each. Reading, writing, --set and the
+// help text follow it. The part of a key before the dot is its table in a file; settings of a table
+// stand together, those without one come first.
+template <class C, class Visit>
+void visit_run(C& c, Visit&& visit) {
+  visit("preset", c.preset, "the preset this started from");
+  visit("algo", c.algo, "learning algorithm: ppo");
+  visit("steps", c.steps, "agent steps to take, all environments together");
+  visit("schedule_steps", c.schedule_steps,
+        "steps over which schedules run; 0: as many as `steps`");
+  visit("stop_return", c.stop_return,
+        "stop once the mean score of the last 100 episodes reaches this; inf: never");
+  visit("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints");
+  visit("seed", c.seed, "of environments, actions, initial weights and minibatches");
+  visit("device", c.device, "where the agent acts and learns: cpu, cuda or cuda:N");
+  visit("threads", c.threads, "threads of tensor arithmetic; 0: one per allowed core");
+}
+
+template <class C, class Visit>
+void visit_env(C& c, Visit&& visit) {
+  visit("env.id", c.env_id, "environment, by its Gymnasium name");
+  auto& a = c.env.atari;
+  visit("atari.frame_skip", a.frame_skip, "frames of one agent step");
+  visit("atari.noop_max", a.noop_max, "at most this many no-ops start an episode; 0: none");
+  visit("atari.fire_on_reset", a.fire_on_reset,
+        "press FIRE at the start, in games that wait for it");
+  visit("atari.episodic_life", a.episodic_life, "a lost life ends the episode for the agent");
+  visit("atari.sticky", a.sticky, "probability that the last action is repeated");
+  visit("atari.clip_reward", a.clip_reward, "the agent sees the sign of the reward only");
+  visit("atari.full_action_set", a.full_action_set, "all 18 actions instead of those of the game");
+  visit("atari.max_frames", a.max_frames, "frames after which an episode is truncated");
+  visit("atari.stack", a.stack, "frames in one observation");
+  visit("atari.screen", a.screen, "height and width of a frame, in pixels");
+}
+
+template <class C, class Visit>
+void visit_sampler(C& c, Visit&& visit) {
+  auto& s = c.sampler;
+  visit("sampler.kind", s.kind, "serial | parallel-gpu");
+  visit("sampler.horizon", s.horizon, "steps of each environment in one window");
+  visit("sampler.envs", s.envs, "environments");
+  visit("sampler.workers", s.workers, "processes that step them");
+  visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
+  visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
+  visit("sampler.pin", s.pin, "bind each worker to a core");
+}
+
+template <class C, class Visit>
+void visit_agent(C& c, Visit&& visit) {
+  visit("agent.act_precision", c.agent.act_precision,
+        "arithmetic of acting on the CPU: float32 | bf16");
+  visit("model.name", c.model.name, "mlp | nature-cnn");
+  visit("model.hidden", c.model.hidden, "units of each hidden layer (mlp)");
+  visit("model.shared_trunk", c.model.shared_trunk,
+        "policy and value share the hidden layers (mlp)");
+}
+
+template <class C, class Visit>
+void visit_ppo(C& c, Visit&& visit) {
+  auto& p = c.ppo;
+  visit("ppo.learning_rate", p.learning_rate, "of Adam, at the start");
+  visit("ppo.adam_epsilon", p.adam_epsilon, "of Adam");
+  visit("ppo.discount", p.discount, "gamma");
+  visit("ppo.gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation");
+  visit("ppo.epochs", p.epochs, "passes over a window");
+  visit("ppo.minibatches", p.minibatches, "updates in each pass");
+  visit("ppo.clip", p.clip, "the probability ratio stays in [1 - clip, 1 + clip]");
+  visit("ppo.value_clip", p.value_clip, "likewise the value's change; 0: not clipped");
+  visit("ppo.value_coef", p.value_coef, "weight of the value loss");
+  visit("ppo.entropy_coef", p.entropy_coef, "weight of the entropy bonus");
+  visit("ppo.max_grad_norm", p.max_grad_norm, "global norm; 0: not clipped");
+  visit("ppo.normalize_advantage", p.normalize_advantage, "per minibatch");
+  visit("ppo.anneal_learning_rate", p.anneal_learning_rate, "linearly to 0 over the schedule");
+  visit("ppo.anneal_clip", p.anneal_clip, "linearly to 0 over the schedule");
+  visit("ppo.target_kl", p.target_kl, "stop the passes of a window beyond this KL; 0: never");
+}
+
+template <class C, class Visit>
+void visit_settings(C& config, Visit&& visit) {
+  visit_run(config, visit);
+  visit_env(config, visit);
+  visit_sampler(config, visit);
+  visit_agent(config, visit);
+  visit_ppo(config, visit);
+}
+
+}  // namespace shoal

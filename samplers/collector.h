@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "samplers/shared_rows.h"
+#include "shoal/core/worker_group.h"
+#include "shoal/envs/env.h"
+
+namespace shoal {
+
+// The environments [first, last) of a sampler, stepped one after the other by one process. Uses no torch, so it is safe
+// in a forked child, and allocates nothing in step().
+class Collector {
+ public:
+  struct Options {
+    std::int64_t first = 0, last = 0;
+    int worker = 0;
+    std::uint64_t seed = 1;
+    Stream stream = Stream::kTrain;
+  };
+
+  // Makes the environments and writes their first observations to the first row of the window.
+  // `status` may be null (serial).
+  Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options, WorkerStatus* status);
+
+  // Takes the actions of row t of the window, writes what follows, and resets what is over.
+  void step(std::int64_t t);
+
+ private:
+  struct Slot {
+    std::unique_ptr<Env> env;
+    std::int64_t length = 0;
+    double reward = 0, score = 0;
+  };
+
+  StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
+  void finish_episode(Slot& slot, std::int64_t row, std::int64_t b);
+  void enter(WorkerStatus::Phase phase, std::int64_t b) {
+    if (status_) status_->enter(phase, b, tick_);
+  }
+
+  const SharedRows& shared_;
+  Options options_;
+  WorkerStatus* status_;
+  std::vector<Slot> slots_;
+  std::int64_t tick_ = 0;
+  std::optional<std::size_t> score_;  // which info is the raw reward
+  std::vector<std::byte*> observation_, info_, discarded_info_;
+  std::vector<const std::byte*> action_;
+  std::vector<std::byte> discarded_;  // where a reset writes its infos, which belong to no step
+};
+
+// The fields of a row for this environment and agent.
+RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info);
+
+}  // namespace shoal

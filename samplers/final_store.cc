@@ -1,0 +1,105 @@
+#include "samplers/final_store.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace shoal {
+
+namespace {
+
+at::Tensor make(std::int64_t capacity, const ArraySpec& spec) {
+  auto shape = spec.shape;
+  if (spec.stack > 1) shape.insert(shape.begin(), spec.stack);
+  shape.insert(shape.begin(), capacity);
+  return at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
+}
+
+at::Tensor grown(const at::Tensor& old, std::int64_t capacity, const ArraySpec& spec) {
+  auto larger = make(capacity, spec);
+  if (old.defined()) larger.narrow(0, 0, old.size(0)).copy_(old);
+  return larger;
+}
+
+at::Tensor indices(const std::vector<std::int64_t>& values) {
+  return at::tensor(at::ArrayRef<std::int64_t>(values), at::kLong);
+}
+
+}  // namespace
+
+FinalStore::FinalStore(const SharedRows& shared, const NamedSpecs& state) : shared_(shared), state_specs_(state) {
+  for (const auto& [name, spec] : shared.rows.spec().observation) observation_.add(name, {});
+  for (const auto& [name, spec] : state_specs_) state_.add(name, {});
+  grow();
+}
+
+void FinalStore::grow() {
+  capacity_ = std::max<std::int64_t>(shared_.rows.envs(), 2 * capacity_);
+  for (std::size_t i = 0; i < observation_.size(); ++i)
+    observation_[i] = grown(observation_[i], capacity_, shared_.rows.spec().observation[i]);
+  for (std::size_t i = 0; i < state_.size(); ++i) state_[i] = grown(state_[i], capacity_, state_specs_[i]);
+}
+
+void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index, const NamedTensors& state) {
+  if (static_cast<std::int64_t>(t_.size()) == capacity_) grow();
+  const auto k = static_cast<std::int64_t>(t_.size());
+  for (std::size_t i = 0; i < observation_.size(); ++i) copy_observation(i, t, b, frame_index);
+  for (std::size_t i = 0; i < state_.size(); ++i) state_[i][k].copy_(state[i][b]);
+  if (shared_.rows.scalar<bool>(shared_.rows.truncated, shared_.history + t, b)) truncated_.push_back(k);
+  t_.push_back(t);
+  b_.push_back(b);
+}
+
+void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b, const NamedTensors& frame_index) {
+  const auto& name = observation_.name(i);
+  const auto& field = shared_.rows.observation[i];
+  const auto bytes = field.spec.bytes();
+  const auto stack = static_cast<std::size_t>(field.spec.stack);
+  auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + t_.size() * stack * bytes;
+  // The older frames are those that row t was acted on with; the newest is the final one.
+  if (stack > 1) {
+    const auto* frame = frame_index.at(name).const_data_ptr<std::int64_t>() + (t * shared_.rows.envs() + b) * field.spec.stack;
+    for (std::size_t s = 1; s < stack; ++s, to += bytes) {
+      if (frame[s] < 0) {
+        std::memset(to, 0, bytes);
+      } else {
+        std::memcpy(to, shared_.arena->element(field, frame[s]).data(), bytes);
+      }
+    }
+  }
+  std::memcpy(to, shared_.last.element(shared_.last.observation[i], 0, b).data(), bytes);
+}
+
+Finals FinalStore::finish(Agent& agent) const {
+  Finals finals{.t = t_, .b = b_, .observation = {}, .state = {}, .value = {}};
+  const auto n = finals.size();
+  const auto device = agent.device();
+  for (std::size_t i = 0; i < observation_.size(); ++i) {
+    const auto stack = shared_.rows.spec().observation[i].stack;
+    auto data = observation_[i].narrow(0, 0, n);
+    Observed observed{stack > 1 ? data.flatten(0, 1) : data, {}};
+    if (stack > 1) observed.index = at::arange(n * stack, at::kLong).view({n, stack});
+    finals.observation.add(observation_.name(i), observed.to(device));
+  }
+  for (std::size_t i = 0; i < state_.size(); ++i)
+    finals.state.add(state_.name(i), state_[i].narrow(0, 0, n).to(device));
+  finals.value = at::zeros({n}, at::TensorOptions().device(device));
+  if (truncated_.empty()) return finals;
+
+  const auto rows = indices(truncated_).to(device);
+  const auto cut = static_cast<std::int64_t>(truncated_.size());
+  ActIn in{.observation = select(finals.observation, rows),
+           .mask = {},
+           .state = select(finals.state, rows),
+           .previous_action = {},
+           .previous_reward = {},
+           .first = at::zeros({cut}, at::TensorOptions().dtype(at::kBool).device(device)),
+           .noise = {}};
+  auto value = at::empty({cut}, at::TensorOptions().device(device));
+  agent.value(in, value);
+  finals.value.index_copy_(0, rows, value);
+  return finals;
+}
+
+}  // namespace shoal

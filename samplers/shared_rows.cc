@@ -1,0 +1,51 @@
+#include "samplers/shared_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace shoal {
+
+namespace {
+
+std::int64_t history_of(const RowSpec& spec) {
+  std::int64_t history = 1;  // the previous action and reward
+  for (const auto& [name, field] : spec.observation) history = std::max<std::int64_t>(history, field.stack - 1);
+  return history;
+}
+
+}  // namespace
+
+SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon_, std::int64_t envs, int workers)
+    : horizon(horizon_),
+      history(history_of(spec)),
+      rows(plan, spec, history + horizon + 1, envs),
+      last(plan, RowSpec{.observation = spec.observation, .action = {}}, 1, envs),
+      episode_ends(plan.add_bytes(static_cast<std::size_t>(envs) * sizeof(EpisodeEnd))),
+      ended(plan.add_bytes(static_cast<std::size_t>(workers) * 64)) {}
+
+void SharedRows::attach(const Arena& a) {
+  arena = &a;
+  rows.attach(a);
+  last.attach(a);
+  // The rows before the first window, and the actions of its last row, are read without having been written.
+  auto zero = [&](const Arena::Field& field, std::int64_t from, std::int64_t n) {
+    if (n > 0 && rows.envs() > 0)
+      std::memset(rows.element(field, from, 0).data(), 0, field.spec.bytes() * static_cast<std::size_t>(n * rows.envs()));
+  };
+  const auto end = history + horizon;
+  for (const auto& [name, field] : rows.observation) zero(field, 0, history);
+  for (const auto& [name, field] : rows.mask) zero(field, 0, history);
+  zero(rows.first, 0, history);
+  for (const auto* fields : {&rows.action, &rows.agent_info, &rows.env_info}) {
+    for (const auto& [name, field] : *fields) {
+      zero(field, 0, history);
+      zero(field, end, 1);
+    }
+  }
+  for (const auto* field : {&rows.reward, &rows.terminated, &rows.truncated}) {
+    zero(*field, 0, history);
+    zero(*field, end, 1);
+  }
+}
+
+}  // namespace shoal

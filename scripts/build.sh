@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# build.sh PRESET [TARGET...]: configures build/PRESET if that is needed, builds, and tells how long it took.
+# JOBS bounds the number of compilers.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$root"
+
+preset=$1
+shift
+dir=build/$preset
+start=$SECONDS
+
+torch=$(torch_dir)
+[ -n "$torch" ] || fail 2 "LibTorch is not installed" "Run \`make setup\`."
+settings=("-DSHOAL_TORCH_DIR=$torch" "-DSHOAL_DEPS=$SHOAL_DEPS")
+
+# Ninja runs CMake again when a CMakeLists.txt changes; what it does not see is another preset or another LibTorch.
+stamp=$dir/.configured
+if [ ! -f "$dir/build.ninja" ] || [ CMakePresets.json -nt "$stamp" ] || [ "${settings[*]}" != "$(cat "$stamp" 2>/dev/null)" ]; then
+  mkdir -p "$dir"
+  echo "$preset: configuring"
+  # What a failed first try found (no compiler, say) must not outlive its cause.
+  fresh=()
+  if [ ! -f "$dir/build.ninja" ]; then fresh=(--fresh); fi
+  cmake --preset "$preset" ${fresh[@]+"${fresh[@]}"} "${settings[@]}" >"$dir/configure.log" 2>&1 || {
+    cat "$dir/configure.log" >&2
+    fail 1 "CMake failed for the preset $preset"
+  }
+  echo "${settings[*]}" >"$stamp"
+fi
+
+# CMake lists the tests of a binary by running it; the sanitizers of GCC 12 need a fixed address space for that.
+prefix=()
+case $preset in
+  asan | tsan) if setarch -R true 2>/dev/null; then prefix=(setarch -R); fi ;;
+esac
+
+jobs=$(build_jobs)
+echo "$preset: building with $jobs jobs"
+NINJA_STATUS="[%f/%t %es] " ${prefix[@]+"${prefix[@]}"} ninja -C "$dir" -j "$jobs" "$@" ||
+  fail 1 "building $preset failed after $(duration $((SECONDS - start))); the first error is above"
+echo "$preset: built in $(duration $((SECONDS - start)))"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Installs what Shoal is built with, and only what is missing: Debian packages, LibTorch (from the torch wheel),
+# and the sources of the Atari emulator. Run again, it changes nothing and takes well under a second.
+#
+#   SHOAL_DEPS       where LibTorch and the emulator go (default ~/.cache/shoal); survives a fresh clone
+#   SHOAL_TORCH_DIR  <site-packages>/torch of an installed torch to use instead
+#   PYTHON           the interpreter that makes the virtual environment (default python3)
+#
+# Exit status: 2 if something is missing that may not be installed here, 1 if an installation failed.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+export PYTHON="${PYTHON:-python3}"
+
+required=(ca-certificates cmake g++ git libbenchmark-dev libboost-dev libcli11-dev libgtest-dev
+  libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev)
+python_packages=(python3 python3-pip python3-venv)
+optional=(ccache mold)  # a faster build; it works without
+
+# missing NAME...: those that are not installed.
+missing() {
+  comm -23 <(printf '%s\n' "$@" | sort) \
+    <(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | sort -u)
+}
+
+# quietly LABEL COMMAND...: runs it, shows its output only if it fails.
+quietly() {
+  local label=$1 log
+  shift
+  log=$(mktemp)
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    fail 1 "$label failed; the end of its output is above"
+  fi
+  rm -f "$log"
+}
+
+install_packages() {
+  local as_root=() start=$SECONDS
+  if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  echo "packages: installing $* (about a minute)"
+  quietly "apt-get update" "${as_root[@]}" apt-get update -q
+  quietly "apt-get install" "${as_root[@]}" apt-get install -q -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=120 "$@"
+  echo "packages: installed in $(duration $((SECONDS - start)))"
+}
+
+setup_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "packages: not a Debian system; these must be there under its own names: ${required[*]} ${python_packages[*]}"
+    return
+  fi
+  local needed faster
+  mapfile -t needed < <(missing "${required[@]}" "${python_packages[@]}")
+  mapfile -t faster < <(missing "${optional[@]}")
+  # A python of the user's own (pyenv, conda) brings venv and pip without Debian's packages.
+  if [[ " ${needed[*]} " == *" python3"* ]] && "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
+    mapfile -t needed < <(missing "${required[@]}")
+  fi
+  if [ $((${#needed[@]} + ${#faster[@]})) -eq 0 ]; then
+    echo "packages: all present"
+  elif [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; then
+    install_packages "${needed[@]}" "${faster[@]}"
+  elif [ ${#needed[@]} -gt 0 ]; then
+    fail 2 "missing packages: ${needed[*]}" \
+      "Installing them needs root or sudo without a password, and this user has neither. As root, run:" \
+      "  apt-get update && apt-get install --no-install-recommends ${needed[*]} ${faster[*]}"
+  else
+    echo "packages: all present (${faster[*]} would make building faster, but this user may not install them)"
+  fi
+}
+
+require_space() {  # require_space GIGABYTES FOLDER
+  local free
+  free=$(df -Pk "$2" | awk 'NR == 2 {print int($4 / 1000000)}')
+  [ "$free" -ge "$1" ] || fail 2 "LibTorch needs $1 GB below $2, which has $free GB left" \
+    "Free some, or set SHOAL_DEPS to a folder with more room."
+}
+
+install_torch() {
+  require_space 6 "$SHOAL_DEPS"
+  local start=$SECONDS
+  if [ -e "$torch_venv" ]; then echo "LibTorch: removing an unfinished installation in $torch_venv"; fi
+  echo "LibTorch: installing torch $torch_version into $torch_venv (4.6 GB, one to two minutes on a fast line)"
+  rm -rf "$torch_venv"
+  quietly "$PYTHON -m venv" "$PYTHON" -m venv "$torch_venv"
+  quietly "pip install torch==$torch_version" "$torch_venv/bin/python" -m pip install --no-cache-dir \
+    --disable-pip-version-check "torch==$torch_version"
+  [ -n "$(torch_dir)" ] || fail 1 "pip reported success, but $torch_venv holds no torch $torch_version"
+  echo "LibTorch: installed in $(duration $((SECONDS - start)))"
+}
+
+setup_torch() {
+  if [ -n "${SHOAL_TORCH_DIR:-}" ] && [ ! -f "$SHOAL_TORCH_DIR/lib/libtorch_cpu.so" ]; then
+    fail 2 "SHOAL_TORCH_DIR is $SHOAL_TORCH_DIR, but that has no lib/libtorch_cpu.so" \
+      "It must be the torch folder of an installed torch $torch_version wheel; unset it to have one installed."
+  fi
+  if [ -z "$(torch_dir)" ]; then
+    # Two clones set up at once must not write into one environment; the second finds it made.
+    { mkdir -p "$SHOAL_DEPS" && exec 9>"$SHOAL_DEPS/.lock"; } 2>/dev/null ||
+      fail 2 "cannot write to $SHOAL_DEPS; set SHOAL_DEPS to a folder that can be written"
+    flock 9
+    if [ -z "$(torch_dir)" ]; then install_torch; fi
+    exec 9>&-
+  fi
+  echo "LibTorch: $(torch_dir)"
+}
+
+setup_ale() {
+  [ -f "$ale_dir/CMakeLists.txt" ] || echo "Atari emulator: fetching its sources (12 MB, a few seconds)"
+  "$root/scripts/fetch_ale.sh" "$ale_dir" || fail 1 "the Atari emulator's sources could not be fetched"
+  echo "Atari emulator: $ale_dir"
+}
+
+setup_packages
+setup_torch
+setup_ale

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds and runs every test but those labelled slow or gpu: all of release, core and envs under ThreadSanitizer,
+# and core, envs and samplers under AddressSanitizer and UndefinedBehaviorSanitizer. One ctest runs them all, so that
+# the last lines count everything.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$root"
+start=$SECONDS
+
+declare -A folders=([tsan]="core envs" [asan]="core envs samplers")
+"$root/scripts/build.sh" release
+for preset in tsan asan; do
+  targets=()
+  for folder in ${folders[$preset]}; do targets+=("tests/$folder/all"); done
+  "$root/scripts/build.sh" "$preset" "${targets[@]}"
+done
+built=$SECONDS
+
+# A test folder that holds no build of its own, only the folders of the others.
+all=build/all-tests
+mkdir -p "$all"
+{
+  echo "subdirs(\"$root/build/release\")"
+  for preset in tsan asan; do
+    for folder in ${folders[$preset]}; do echo "subdirs(\"$root/build/$preset/tests/$folder\")"; done
+  done
+} >"$all/CTestTestfile.cmake"
+
+for preset in release tsan asan; do
+  ctest --test-dir "build/$preset" -N | grep -q '^Total Tests: [1-9]' || fail 1 "build/$preset holds no tests"
+done
+
+# LibTorch is not instrumented, and keeps what it allocates at load until the end.
+export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+prefix=()
+if setarch -R true 2>/dev/null; then prefix=(setarch -R); fi
+echo "building took $(duration $((built - start))); running the tests"
+${prefix[@]+"${prefix[@]}"} ctest --test-dir "$all" -LE '^(slow|gpu)$' --output-on-failure --no-tests=error

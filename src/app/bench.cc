@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
+#include "src/app/bench_sample.h"
+#include "src/app/commands.h"
+
+namespace shoal::app {
+namespace {
+
+struct BenchFlags {
+  std::string env = "CartPole-v1", sampler = "parallel-gpu", model, precision = "float32",
+              device = "cpu";
+  std::int64_t envs = 16;
+  int workers = 2, threads = 0;
+  BenchOptions options;
+  bool json = false;
+};
+
+bool is_atari(const std::string& id) { return id.starts_with("ALE/"); }
+
+// The setting the peers were measured with: 128 steps a window, no sticky actions, no clipping.
+Config configure(const BenchFlags& flags) {
+  Config config;
+  config.env_id = flags.env;
+  config.env.atari.sticky = 0;
+  config.env.atari.clip_reward = false;
+  config.env.atari.episodic_life = false;
+  config.sampler.horizon = 128;
+  config.sampler.envs = flags.envs;
+  config.sampler.workers = flags.workers;
+  config.threads = flags.threads;
+  set(config, "sampler.kind", flags.sampler);
+  set(config, "agent.act_precision", flags.precision);
+  set(config, "model.name",
+      !flags.model.empty()  ? flags.model
+      : is_atari(flags.env) ? "nature-cnn"
+                            : "mlp");
+  set(config, "device", flags.device);
+  config.model.shared_trunk = true;
+  return config;
+}
+
+double five_digits(double x) {
+  if (x == 0 || !std::isfinite(x)) return 0;
+  const double scale = std::pow(10, 4 - std::floor(std::log10(std::abs(x))));
+  return std::round(x * scale) / scale;
+}
+
+nlohmann::ordered_json config_json(const BenchFlags& flags) {
+  nlohmann::ordered_json config;
+  if (is_atari(flags.env)) {
+    config["game"] = flags.env.substr(4, flags.env.find("-v") - 4);
+    config["mode"] = "network";
+  }
+  config["envs"] = flags.envs;
+  if (flags.sampler == "serial")
+    config["workers"] = nullptr;
+  else
+    config["workers"] = flags.workers;
+  config["threads"] = flags.threads;
+  config["T"] = 128;
+  config["sampler"] = flags.sampler;
+  config["precision"] = flags.precision;
+  return config;
+}
+
+void print_json(const BenchFlags& flags, const BenchResult& result) {
+  auto runs = nlohmann::ordered_json::array();
+  for (const double run : result.sampling) runs.push_back(five_digits(run));
+  const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
+  const nlohmann::ordered_json line = {
+      {"bench", is_atari(flags.env) ? "sample_atari" : "sample_cartpole"},
+      {"peer", "shoal"},
+      {"config", config_json(flags)},
+      {"unit", is_atari(flags.env) ? "agent steps/s" : "env steps/s"},
+      {"runs", runs},
+      {"min", five_digits(*least)},
+      {"median", five_digits(result.median())},
+      {"max", five_digits(*most)},
+      {"other_cpu", std::round(result.other_cpu * 100) / 100},
+      {"environments_alone", five_digits(result.environments)},
+      {"acting_alone", five_digits(result.acting)},
+      {"share_of_bound", std::round(result.median() / result.bound() * 1000) / 1000},
+      {"arithmetic", arithmetic(configure(flags))}};
+  fmt::print("{}\n", line.dump());
+}
+
+void print_text(const BenchFlags& flags, const BenchResult& result) {
+  const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
+  fmt::print("{}: {} environments, {} workers, {} threads, {}\n", flags.env, flags.envs,
+             flags.sampler == "serial" ? 0 : flags.workers, flags.threads,
+             arithmetic(configure(flags)));
+  fmt::print("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
+             result.median(), result.sampling.size(), *least, *most);
+  fmt::print("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n", result.environments,
+             result.acting);
+  fmt::print("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
+             result.share_cores ? "they take turns on the same cores"
+                                : "the smaller one: they have cores of their own",
+             100 * result.median() / result.bound());
+  fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
+}
+
+int bench_command(BenchFlags flags) {
+  require(flags.options.runs > 0, "--runs: found {}, expected at least 1", flags.options.runs);
+  require(flags.options.seconds > 0, "--seconds: found {}, expected a number above 0",
+          flags.options.seconds);
+  if (flags.threads == 0) flags.threads = static_cast<int>(allowed_cores().size());
+  flags.options.config = configure(flags);
+  const auto result = bench_sample(flags.options);
+  flags.json ? print_json(flags, result) : print_text(flags, result);
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<BenchFlags>();
+  auto* bench = app.add_subcommand("bench", "Measure speed");
+  bench->require_subcommand(1);
+  auto* command = bench->add_subcommand(
+      "sample", "Agent steps a second of a sampler with its agent, and the limits");
+  command->add_option("--env", flags->env, "Environment")->capture_default_str();
+  command->add_option("--sampler", flags->sampler, "serial or parallel-gpu")->capture_default_str();
+  command->add_option("--envs", flags->envs, "Environments")->capture_default_str();
+  command->add_option("--workers", flags->workers, "Processes that step them")
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of tensor arithmetic; 0: one per core")
+      ->capture_default_str();
+  command->add_option("--runs", flags->options.runs, "Runs")->capture_default_str();
+  command->add_option("--seconds", flags->options.seconds, "Length of a run")
+      ->capture_default_str();
+  command->add_option("--act-precision", flags->precision, "float32 or bf16")
+      ->capture_default_str();
+  command->add_option("--model", flags->model,
+                      "mlp or nature-cnn; default: what suits the environment");
+  command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_flag("--json", flags->json, "One line of JSON");
+  command->callback([flags, &chosen] { chosen = [flags] { return bench_command(*flags); }; });
+}
+
+}  // namespace shoal::app

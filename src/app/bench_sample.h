@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shoal/runners/config.h"
+
+namespace shoal::app {
+
+struct BenchOptions {
+  Config config;
+  int runs = 5;
+  double seconds = 2;  // of each run
+};
+
+struct BenchResult {
+  std::vector<double> sampling;  // agent steps a second, one number per run
+  double environments = 0;       // the workers alone, with actions that cost nothing
+  double acting = 0;             // the agent alone, on the same shapes
+  bool share_cores = false;      // environments and agent take turns on the same cores
+  double other_cpu = 0;          // cores that other processes used meanwhile
+
+  double median() const;
+  double bound() const;  // what sampling could reach at best, given the two limits
+};
+
+// Measures sampling, and each half of it alone. Forks workers: the rules of make_sampler() hold.
+BenchResult bench_sample(const BenchOptions& options);
+
+// The arithmetic acting uses on this machine, for people.
+std::string arithmetic(const Config& config);
+
+}  // namespace shoal::app

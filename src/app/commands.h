@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace shoal::app {
+
+// What the chosen subcommand does; returns the exit status.
+using Command = std::function<int()>;
+
+// Each adds one subcommand, which puts itself into `chosen` when it is parsed.
+void add_train(CLI::App& app, Command& chosen);
+void add_eval(CLI::App& app, Command& chosen);
+void add_bench(CLI::App& app, Command& chosen);
+void add_list(CLI::App& app, Command& chosen);
+
+// Exit statuses. A signal gives 128 + its number.
+inline constexpr int kSuccess = 0, kFailure = 1, kMistake = 2;
+
+// The whole program: parses, runs, and turns every exception into one line on stderr and an exit
+// status.
+int run(int argc, char** argv);
+
+}  // namespace shoal::app

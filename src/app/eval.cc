@@ -1,0 +1,92 @@
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "shoal/core/worker_group.h"
+#include "shoal/runners/checkpoint.h"
+#include "shoal/runners/config.h"
+#include "shoal/runners/device.h"
+#include "shoal/runners/evaluation.h"
+#include "shoal/runners/session.h"
+#include "src/app/commands.h"
+
+namespace shoal::app {
+namespace {
+
+struct EvalFlags {
+  std::filesystem::path run;
+  EvaluationOptions options;
+  std::string device;
+  bool json = false, sample = false;
+};
+
+std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run) {
+  auto agent = make_agent(config);
+  read_checkpoint(run / kCheckpointFile).restore("agent/", agent->parameters());
+  agent->parameters_changed();
+  return agent;
+}
+
+void print_result(const EvaluationResult& result, bool json) {
+  if (json) {
+    const nlohmann::ordered_json line = {{"mean_return", result.mean_return},
+                                         {"std_return", result.std_return},
+                                         {"episodes", result.episodes}};
+    fmt::print("{}\n", line.dump());
+  } else {
+    fmt::print("return {:.2f} ± {:.2f} over {} episodes\n", result.mean_return, result.std_return,
+               result.episodes);
+  }
+}
+
+int eval_command(EvalFlags flags) {
+  Config config = read_config(flags.run / kConfigFile);
+  if (!flags.device.empty()) set(config, "device", flags.device);
+  config.env.atari.episodic_life = false;  // whole games
+  validate(config);
+  flags.options.kind = config.sampler.kind;
+  flags.options.greedy = !flags.sample;
+
+  const SignalGuard signals;
+  at::set_num_threads(1);  // no thread pool may exist when the workers are forked
+  const auto agent = load_agent(config, flags.run);
+  Evaluator evaluator(make_env_factory(config.env_id, config.env), *agent, flags.options);
+  const auto device = parse_device(config.device);
+  open_device(device);
+  agent->to(device);
+  at::set_num_threads(config.threads > 0 ? config.threads
+                                         : static_cast<int>(allowed_cores().size()));
+
+  const auto result = evaluator.run([&] { return signals.caught() != 0; });
+  if (signals.caught() != 0) return 128 + signals.caught();
+  print_result(result, flags.json);
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<EvalFlags>();
+  auto* command = app.add_subcommand(
+      "eval", "Play complete episodes with a trained agent, on seeds of their own");
+  command->add_option("run", flags->run, "The run folder")->type_name("RUN")->required();
+  command->add_option("--episodes", flags->options.episodes, "How many")->capture_default_str();
+  command->add_option("--seed", flags->options.seed, "Seed of the evaluation's own stream")
+      ->capture_default_str();
+  command->add_option("--envs", flags->options.envs, "Environments that share the episodes")
+      ->capture_default_str();
+  command->add_option("--workers", flags->options.workers, "Processes that step them")
+      ->capture_default_str();
+  command->add_option("--device", flags->device, "cpu, cuda or cuda:N; default: as trained");
+  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_flag("--sample", flags->sample,
+                    "Sample actions as in training instead of taking the most likely ones");
+  command->callback([flags, &chosen] { chosen = [flags] { return eval_command(*flags); }; });
+}
+
+}  // namespace shoal::app

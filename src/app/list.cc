@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+#include "shoal/envs/registry.h"
+#include "shoal/runners/config.h"
+#include "src/app/commands.h"
+
+namespace shoal::app {
+namespace {
+
+void print_lines(const std::vector<std::string>& lines) {
+  for (const auto& line : lines) fmt::print("{}\n", line);
+}
+
+int list_command(const std::string& what) {
+  if (what == "envs") {
+    print_lines(env_ids());
+  } else if (what == "algos") {
+    print_lines(algo_names());
+  } else if (what == "samplers") {
+    print_lines(sampler_names());
+  } else if (what == "presets") {
+    for (const auto& [name, doc] : presets()) fmt::print("{:<16} {}\n", name, doc);
+  } else if (what == "settings") {
+    for (const auto& [key, value, doc] : setting_docs())
+      fmt::print("{:<28} {:<14} {}\n", key, value, doc);
+  } else {
+    throw Error("cannot list '{}'; the nearest is '{}'", what,
+                nearest(what, {"envs", "algos", "samplers", "presets", "settings"}));
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Command& chosen) {
+  auto what = std::make_shared<std::string>();
+  auto* command = app.add_subcommand("list", "What there is to choose from");
+  command->add_option("what", *what, "envs, algos, samplers, presets or settings")->required();
+  command->callback([what, &chosen] { chosen = [what] { return list_command(*what); }; });
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+#include "shoal/runners/on_policy.h"
+#include "shoal/runners/run_folder.h"
+#include "src/app/commands.h"
+
+namespace shoal::app {
+namespace {
+
+// Flags that are short for a setting.
+struct Shorthand {
+  const char *flag, *key, *doc;
+};
+constexpr std::array<Shorthand, 7> kShorthands = {{
+    {"--steps", "steps", "Agent steps to take (does not change the schedules of a preset)"},
+    {"--seed", "seed", "Seed of everything"},
+    {"--sampler", "sampler.kind", "serial or parallel-gpu"},
+    {"--workers", "sampler.workers", "Processes that step environments"},
+    {"--envs", "sampler.envs", "Environments"},
+    {"--device", "device", "cpu, cuda or cuda:N"},
+    {"--threads", "threads", "Threads of tensor arithmetic; 0: one per core"},
+}};
+
+struct TrainFlags {
+  std::string source, out;
+  std::array<std::string, kShorthands.size()> values;
+  std::vector<std::string> settings;
+  bool quiet = false;
+};
+
+Config configure(const TrainFlags& flags) {
+  Config config = preset_or_file(flags.source);
+  for (const auto& text : flags.settings) {
+    const auto equals = text.find('=');
+    require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
+            text);
+    const std::string key = text.substr(0, equals);
+    require(key != "preset",
+            "--set: 'preset' cannot be set; name the preset instead: shoal train PRESET");
+    set(config, key, text.substr(equals + 1));
+  }
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    if (!flags.values[i].empty()) set(config, kShorthands[i].key, flags.values[i]);
+  return config;
+}
+
+std::string run_name(const TrainFlags& flags, const Config& config) {
+  return config.preset.empty() ? std::filesystem::path(flags.source).stem().string()
+                               : config.preset;
+}
+
+int train_command(const TrainFlags& flags) {
+  const Config config = configure(flags);
+  const auto folder = flags.out.empty() ? default_run_folder(run_name(flags, config), config.seed)
+                                        : std::filesystem::path(flags.out);
+  const int signal = train(config, folder, flags.quiet);
+  if (!flags.quiet)
+    fmt::print("{}: {}\nevaluate it: shoal eval {}\n", signal == 0 ? "done" : "stopped",
+               folder.string(), folder.string());
+  return signal == 0 ? kSuccess : 128 + signal;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<TrainFlags>();
+  auto* command = app.add_subcommand("train", "Train an agent");
+  command->add_option("preset", flags->source, "A preset (shoal list presets) or a TOML file")
+      ->type_name("PRESET_OR_FILE")
+      ->required();
+  command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);
+  command
+      ->add_option("--set", flags->settings,
+                   "key=value, any setting (shoal list settings); may be repeated")
+      ->take_all();
+  command->add_flag("--quiet", flags->quiet, "Print nothing but errors");
+  command->callback([flags, &chosen] { chosen = [flags] { return train_command(*flags); }; });
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,57 @@
+#include "shoal/core/rows.h"
+
+#include <cassert>
+#include <cstring>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+namespace {
+
+// Rows are contiguous, so a move of all of them is a move of each one in increasing order, unless
+// the target overlaps the source from above: there the order shows.
+void copy_field(std::byte* base, std::size_t row_bytes, std::size_t from, std::size_t to,
+                std::size_t n) {
+  if (to <= from || to >= from + n) {
+    std::memmove(base + to * row_bytes, base + from * row_bytes, n * row_bytes);
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    std::memcpy(base + (to + i) * row_bytes, base + (from + i) * row_bytes, row_bytes);
+}
+
+}  // namespace
+
+Rows::Rows(Arena::Plan& plan, const RowSpec& spec, std::int64_t count, std::int64_t envs)
+    : spec_(spec), count_(count), envs_(envs) {
+  require(count >= 1 && envs >= 1,
+          "rows for {} time steps of {} environments: both must be at least 1", count, envs);
+  const auto add = [&](const ArraySpec& array) { return plan.add({count, envs}, array); };
+  const auto add_all = [&](const NamedSpecs& specs, Named<Arena::Field>& fields) {
+    for (const auto& [name, array] : specs) fields.add(name, add(array));
+  };
+  add_all(spec.observation, observation);
+  add_all(spec.action, action);
+  add_all(spec.mask, mask);
+  add_all(spec.env_info, env_info);
+  add_all(spec.agent_info, agent_info);
+  reward = add({.dtype = DType::kFloat32});
+  for (auto* flag : {&terminated, &truncated, &first})
+    *flag = add({.dtype = DType::kBool, .low = 0, .high = 1});
+}
+
+void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
+  assert(arena_ != nullptr && n >= 0 && from >= 0 && to >= 0);
+  assert(from + n <= count_ && to + n <= count_);
+  const auto copy_one = [&](const Arena::Field& field) {
+    const auto row_bytes = static_cast<std::size_t>(envs_) * field.spec.bytes();
+    copy_field(arena_->data(field), row_bytes, static_cast<std::size_t>(from),
+               static_cast<std::size_t>(to), static_cast<std::size_t>(n));
+  };
+  for (const auto* group : {&observation, &action, &mask, &env_info, &agent_info})
+    for (const auto& [name, field] : *group) copy_one(field);
+  for (const auto* field : {&reward, &terminated, &truncated, &first}) copy_one(*field);
+}
+
+}  // namespace shoal

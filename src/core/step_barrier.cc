@@ -1,0 +1,98 @@
+#include "shoal/core/step_barrier.h"
+
+#include <algorithm>
+#include <new>
+
+#include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
+#include "src/core/futex.h"
+
+namespace shoal {
+
+// How no wake-up is lost: the waiter raises its flag and then looks at the word; the other side
+// changes the word and then looks at the flag. All four are sequentially consistent, so at least
+// one of the two sees the other's write: the waiter does not park, or is woken. The kernel's own
+// comparison covers the time between the last look and the parking.
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Word = std::atomic<std::uint32_t>;
+
+static_assert(Word::is_always_lock_free, "words are shared between processes");
+
+constexpr std::chrono::hours kLongestWait{24};  // keeps a deadline from overflowing
+
+template <class Ready>
+bool poll(const Word& word, int times, Ready ready) {
+  for (int i = 0;; ++i) {
+    if (ready(word.load(std::memory_order_acquire))) return true;
+    if (i >= times) return false;
+    __builtin_ia32_pause();
+  }
+}
+
+template <class Ready>
+bool park(Word& word, std::chrono::milliseconds timeout, Ready ready) {
+  const auto deadline = Clock::now() + std::min<std::chrono::milliseconds>(timeout, kLongestWait);
+  for (;;) {
+    const auto seen = word.load(std::memory_order_seq_cst);
+    if (ready(seen)) return true;
+    const auto left = deadline - Clock::now();
+    if (left <= Clock::duration::zero()) return false;
+    futex_wait(word, seen, left);
+  }
+}
+
+}  // namespace
+
+StepBarrier::StepBarrier(std::byte* memory, int workers, int spin)
+    : words_(new (memory) Words),
+      worker_words_(reinterpret_cast<WorkerWord*>(memory + sizeof(Words))),
+      workers_(workers),
+      spin_(spin) {
+  require(workers >= 1, "a barrier for {} workers: at least 1 is needed", workers);
+  for (int w = 0; w < workers; ++w) new (worker_words_ + w) WorkerWord;
+}
+
+void StepBarrier::release() {
+  words_->generation.fetch_add(1, std::memory_order_seq_cst);
+  if (words_->sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(words_->generation);
+}
+
+bool StepBarrier::wait(int worker, std::chrono::milliseconds timeout) {
+  auto& done = worker_words_[worker].done;
+  const auto generation = words_->generation.load(std::memory_order_relaxed);
+  const auto arrived = [generation](std::uint32_t value) { return value == generation; };
+  if (poll(done, spin_, arrived)) return true;
+  words_->server_parked.store(static_cast<std::uint32_t>(worker) + 1, std::memory_order_seq_cst);
+  const bool in_time = park(done, timeout, arrived);
+  words_->server_parked.store(0, std::memory_order_relaxed);
+  return in_time;
+}
+
+void StepBarrier::arrive(int worker) {
+  auto& done = worker_words_[worker].done;
+  done.fetch_add(1, std::memory_order_seq_cst);
+  const auto awaited = words_->server_parked.load(std::memory_order_seq_cst);
+  if (awaited == static_cast<std::uint32_t>(worker) + 1) futex_wake_all(done);
+}
+
+bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
+  const auto last = worker_words_[worker].done.load(std::memory_order_relaxed);
+  const auto released = [last](std::uint32_t value) { return value != last; };
+  if (poll(words_->generation, spin_, released)) return true;
+  words_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const bool in_time = park(words_->generation, timeout, released);
+  words_->sleepers.fetch_sub(1, std::memory_order_relaxed);
+  return in_time;
+}
+
+int default_spin(int processes) {
+  // About 0.1 ms: longer than a batch step of a small environment, shorter than a time slice. With
+  // more processes than cores, whoever spins keeps from running the one it waits for.
+  constexpr int kPolls = 2000;
+  return static_cast<std::size_t>(processes) > allowed_cores().size() ? 0 : kPolls;
+}
+
+}  // namespace shoal

@@ -1,0 +1,49 @@
+#include "src/core/worker_slot.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+void WorkerGroup::Slot::finish(Outcome how, std::string_view text) {
+  const auto n = std::min(text.size(), sizeof(message) - 1);
+  std::memcpy(message, text.data(), n);
+  message[n] = 0;
+  outcome.store(how, std::memory_order_release);
+}
+
+std::string WorkerGroup::Slot::doing() const {
+  static constexpr const char* kVerbs[] = {"waiting", "constructing", "resetting", "stepping"};
+  const auto verb = kVerbs[phase.load(std::memory_order_relaxed)];
+  const auto in = env.load(std::memory_order_relaxed), at = step.load(std::memory_order_relaxed);
+  if (in < 0) return verb;
+  return fmt::format("{} environment {}{}", verb, in, at < 0 ? "" : fmt::format(" at step {}", at));
+}
+
+void WorkerStatus::enter(Phase phase, std::int64_t env, std::int64_t step) {
+  // The phase last and released: who reads the phase and then the beat never takes a new call for
+  // an old one.
+  auto& slot = *static_cast<WorkerGroup::Slot*>(slot_);
+  slot.beat.store(slot.beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  slot.env.store(env, std::memory_order_relaxed);
+  slot.step.store(step, std::memory_order_relaxed);
+  slot.phase.store(phase, std::memory_order_release);
+}
+
+std::string describe_end(int status) {
+  if (WIFSIGNALED(status)) {
+    const int number = WTERMSIG(status);
+    const char* name = sigabbrev_np(number);
+    return fmt::format("was killed by {}{}",
+                       name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number),
+                       number == SIGKILL ? " (what Linux does when memory runs out)" : "");
+  }
+  return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+}  // namespace shoal

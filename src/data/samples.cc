@@ -1,0 +1,105 @@
+#include "shoal/data/samples.h"
+
+
+#include <ATen/ATen.h>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+at::ScalarType torch_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8: return at::kByte;
+    case DType::kBool: return at::kBool;
+    case DType::kInt32: return at::kInt;
+    case DType::kInt64: return at::kLong;
+    case DType::kFloat32: return at::kFloat;
+    case DType::kFloat64: return at::kDouble;
+  }
+  throw Error("unknown dtype {}", static_cast<int>(dtype));
+}
+
+at::Tensor view(const Arena& arena, const Arena::Field& field) {
+  auto shape = field.lead;
+  shape.insert(shape.end(), field.spec.shape.begin(), field.spec.shape.end());
+  return at::from_blob(
+      arena.data(field), shape, [owner = arena.owner()](void*) mutable { owner.reset(); },
+      at::TensorOptions().dtype(torch_dtype(field.spec.dtype)));
+}
+
+Observed Observed::select(const at::Tensor& rows) const {
+  if (stacked()) return {data, index.index_select(0, rows)};
+  return {data.index_select(0, rows), {}};
+}
+
+Observed Observed::narrow(std::int64_t from, std::int64_t n) const {
+  if (stacked()) return {data, index.narrow(0, from, n)};
+  return {data.narrow(0, from, n), {}};
+}
+
+Observed Observed::to(at::Device device) const {
+  return {data.to(device, /*non_blocking=*/true), stacked() ? index.to(device, /*non_blocking=*/true) : index};
+}
+
+at::Tensor Observed::dense() const {
+  if (!stacked()) return data;
+  const auto n = index.size(0), stack = index.size(1);
+  auto frames = data.index_select(0, index.clamp_min(0).flatten());
+  auto shape = frames.sizes().vec();
+  shape[0] = stack;
+  shape.insert(shape.begin(), n);
+  frames = frames.view(shape);
+  std::vector<std::int64_t> mask_shape(shape.size(), 1);
+  mask_shape[0] = n;
+  mask_shape[1] = stack;
+  return frames.masked_fill_(index.lt(0).view(mask_shape), 0);
+}
+
+Observations select(const Observations& observations, const at::Tensor& rows) {
+  Observations out;
+  for (const auto& [name, o] : observations) out.add(name, o.select(rows));
+  return out;
+}
+
+NamedTensors select(const NamedTensors& tensors, const at::Tensor& rows) {
+  NamedTensors out;
+  for (const auto& [name, t] : tensors) out.add(name, t.index_select(0, rows));
+  return out;
+}
+
+namespace {
+
+at::Tensor moved(const at::Tensor& t, at::Device device) {
+  return t.defined() ? t.to(device, /*non_blocking=*/true) : t;
+}
+
+NamedTensors moved(const NamedTensors& tensors, at::Device device) {
+  NamedTensors out;
+  for (const auto& [name, t] : tensors) out.add(name, moved(t, device));
+  return out;
+}
+
+Observations moved(const Observations& observations, at::Device device) {
+  Observations out;
+  for (const auto& [name, o] : observations) out.add(name, o.to(device));
+  return out;
+}
+
+}  // namespace
+
+Samples Samples::to(at::Device device) const {
+  Samples out = *this;
+  for (auto* t : {&out.reward, &out.terminated, &out.truncated, &out.valid, &out.first, &out.previous_reward,
+                  &out.bootstrap_value, &out.final_value, &out.finals.value}) {
+    *t = moved(*t, device);
+  }
+  for (auto* t : {&out.observation, &out.action, &out.mask, &out.agent_info, &out.env_info, &out.initial_state,
+                  &out.previous_action, &out.finals.state}) {
+    *t = moved(*t, device);
+  }
+  out.observed = moved(out.observed, device);
+  out.finals.observation = moved(out.finals.observation, device);
+  return out;
+}
+
+}  // namespace shoal

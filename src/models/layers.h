@@ -1,0 +1,31 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace shoal {
+
+// Fills a weight [out, ...] with rows (or columns) that are orthonormal times `gain` (Saxe et al., arXiv 1312.6120), from
+// a generator of its own, so that making a model does not disturb any other random numbers.
+inline void orthogonal_(at::Tensor weight, double gain, at::Generator generator) {
+  torch::NoGradGuard no_grad;
+  const auto rows = weight.size(0), columns = weight.numel() / rows;
+  auto random = at::randn({std::max(rows, columns), std::min(rows, columns)}, generator);
+  auto [q, r] = at::linalg_qr(random);
+  q = q * r.diagonal().sign();  // makes the distribution uniform
+  if (rows < columns) q = q.t();
+  weight.copy_(q.reshape(weight.sizes()).mul(gain));
+}
+
+template <class Layer>
+Layer initialised(Layer layer, double gain, const at::Generator& generator) {
+  orthogonal_(layer->weight, gain, generator);
+  torch::NoGradGuard no_grad;
+  layer->bias.zero_();
+  return layer;
+}
+
+inline const double kReluGain = std::sqrt(2.0);
+
+}  // namespace shoal

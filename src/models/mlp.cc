@@ -1,0 +1,129 @@
+#include <torch/torch.h>
+
+#include "shoal/core/error.h"
+#include "src/models/layers.h"
+#include "src/models/mlp_kernel.h"
+#include "src/models/models.h"
+
+namespace shoal {
+
+namespace {
+
+using torch::nn::Linear;
+
+// All fields of an observation, flattened and side by side: [N, width] float32.
+at::Tensor flat(const Observations& observation) {
+  if (observation.size() == 1) return observation[0].dense().flatten(1).to(at::kFloat);
+  std::vector<at::Tensor> parts;
+  for (const auto& [name, o] : observation) parts.push_back(o.dense().flatten(1).to(at::kFloat));
+  return at::cat(parts, 1);
+}
+
+std::int64_t flat_width(const NamedSpecs& observation) {
+  std::int64_t width = 0;
+  for (const auto& [name, spec] : observation) width += spec.count() * spec.stack;
+  return width;
+}
+
+using Layers = std::vector<Linear>;
+
+at::Tensor through(const Layers& layers, at::Tensor x, bool tanh_last) {
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    x = at::linear(x, layers[l]->weight, layers[l]->bias);
+    if (tanh_last || l + 1 < layers.size()) x = x.tanh();
+  }
+  return x;
+}
+
+void add_layers(MlpKernel& kernel, const Layers& layers, bool tanh_last) {
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const auto weight = layers[l]->weight.detach().to(at::kCPU).contiguous();
+    const auto bias = layers[l]->bias.detach().to(at::kCPU).contiguous();
+    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1), weight.size(0),
+                     tanh_last || l + 1 < layers.size());
+  }
+}
+
+// Tanh layers with one head for the policy and one for the value, on one trunk or two.
+class Mlp : public ActorCriticModel {
+ public:
+  Mlp(const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options, at::Generator generator) {
+    auto make = [&](const std::string& name, std::int64_t in, std::int64_t out, double gain) {
+      return register_module(name, initialised(Linear(in, out), gain, generator));
+    };
+    auto make_trunk = [&](const std::string& name) {
+      Layers layers;
+      auto in = flat_width(observation);
+      for (auto units : options.hidden) {
+        layers.push_back(make(name + std::to_string(layers.size()), in, units, kReluGain));
+        in = units;
+      }
+      return layers;
+    };
+    const auto last = options.hidden.empty() ? flat_width(observation) : options.hidden.back();
+    if (options.shared_trunk) {
+      trunk_ = make_trunk("trunk");
+    } else {
+      policy_ = make_trunk("policy");
+      value_ = make_trunk("value");
+    }
+    policy_.push_back(make("policy_head", last, policy_size, 0.01));
+    value_.push_back(make("value_head", last, 1, 1.0));
+  }
+
+  ModelOut forward(const ModelIn& in) override {
+    const auto x = through(trunk_, flat(in.observation), true);
+    return {through(policy_, x, false), through(value_, x, false).squeeze(1), {}};
+  }
+
+  std::unique_ptr<ActingNetwork> make_acting_network(Precision) const override;
+
+  Layers trunk_, policy_, value_;
+};
+
+// The same network on the row-wise kernel; it stays in float32, which is not what takes the time at this size.
+class MlpActing : public ActingNetwork {
+ public:
+  explicit MlpActing(const Mlp& model) : model_(model) { refresh(); }
+
+  void refresh() override {
+    for (auto* kernel : {&trunk_, &policy_, &value_}) kernel->clear();
+    add_layers(trunk_, model_.trunk_, true);
+    add_layers(policy_, model_.policy_, false);
+    add_layers(value_, model_.value_, false);
+  }
+
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
+    const auto x = flat(observation).contiguous();
+    const auto rows = x.size(0);
+    const auto* input = x.const_data_ptr<float>();
+    if (!model_.trunk_.empty()) {
+      hidden_.resize(static_cast<std::size_t>(rows * model_.trunk_.back()->weight.size(0)));
+      trunk_.run(input, rows, hidden_.data());
+      input = hidden_.data();
+    }
+    policy_.run(input, rows, policy.data_ptr<float>());
+    value_.run(input, rows, value.data_ptr<float>());
+  }
+
+  std::string description() const override {
+    return fmt::format("row-wise kernel, float32, {}", MlpKernel::instructions());
+  }
+
+ private:
+  const Mlp& model_;
+  MlpKernel trunk_, policy_, value_;
+  std::vector<float> hidden_;
+};
+
+std::unique_ptr<ActingNetwork> Mlp::make_acting_network(Precision) const { return std::make_unique<MlpActing>(*this); }
+
+}  // namespace
+
+std::shared_ptr<ActorCriticModel> make_mlp(const NamedSpecs& observation, std::int64_t policy_size,
+                                           const ModelOptions& options, at::Generator generator) {
+  for (auto units : options.hidden) require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+  return std::make_shared<Mlp>(observation, policy_size, options, std::move(generator));
+}
+
+}  // namespace shoal

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace shoal {
+
+// y = act(x W + b) layer by layer, one row at a time and without torch: for networks so small that the overhead of a
+// tensor operation would exceed its arithmetic. A row's result does not depend on the other rows of its batch, bit for
+// bit. Weights are stored [in, out] with `out` padded to whole vectors.
+class MlpKernel {
+ public:
+  // Adds a layer; weight is [out, in] row-major, as torch::nn::Linear keeps it.
+  void add_layer(const float* weight, const float* bias, std::int64_t in, std::int64_t out, bool tanh);
+  void clear() { layers_.clear(); }
+
+  // x: [rows, in] -> y: [rows, out], both dense. Uses scratch memory that grows once.
+  void run(const float* x, std::int64_t rows, float* y);
+
+  // "AVX2" or "SSE2": what this CPU offers.
+  static const char* instructions();
+
+ private:
+  struct Layer {
+    std::int64_t in, out, padded;
+    bool tanh;
+    std::vector<float> weight, bias;  // [in, padded], [padded]
+  };
+  void run_chunk(const float* x, std::int64_t rows, float* y);
+
+  std::vector<Layer> layers_;
+  std::vector<float> scratch_[2];
+};
+
+}  // namespace shoal

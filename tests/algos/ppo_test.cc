@@ -1,0 +1,187 @@
+#include "shoal/algos/ppo.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "shoal/core/error.h"
+#include "tests/algos/spy_agent.h"
+#include "tests/algos/windows.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::int64_t T = 6, B = 4, kWidth = 3, kChoices = 4;
+const Progress kStart{.steps = 0, .schedule_steps = 1000};
+
+double metric(const Metrics& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics)
+    if (key == name) return value;
+  ADD_FAILURE() << "no metric " << name;
+  return 0;
+}
+
+std::vector<at::Tensor> copies(ActorCritic& agent) {
+  std::vector<at::Tensor> out;
+  for (const auto& p : agent.learnable()) out.push_back(p.detach().clone());
+  return out;
+}
+
+double largest_change(const std::vector<at::Tensor>& before, ActorCritic& agent) {
+  double change = 0;
+  const auto after = agent.learnable();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    change = std::max(change, (after[i].detach() - before[i]).abs().max().item<double>());
+  return change;
+}
+
+// A window in which the first number of observation n is n.
+Samples numbered_window() {
+  torch::manual_seed(1);
+  auto s = random_window(T, B, kWidth, kChoices);
+  s.observed[0].data.select(1, 0).copy_(at::arange((T + 1) * B));
+  return s;
+}
+
+std::vector<std::int64_t> asked_rows(const EvaluateIn& in) {
+  const auto numbers = in.observation[0].data.select(1, 0).to(at::kLong).contiguous();
+  return {numbers.data_ptr<std::int64_t>(), numbers.data_ptr<std::int64_t>() + numbers.numel()};
+}
+
+TEST(PpoTest, EveryPassVisitsEverySampleOnceInAnotherOrder) {
+  auto spy = make_spy(kWidth, kChoices);
+  const auto s = numbered_window();
+  make_ppo(spy, {.epochs = 3, .minibatches = 4})->update(s, kStart);
+  ASSERT_EQ(spy.asked.size(), 3u * 4);
+  std::vector<std::vector<std::int64_t>> passes(3);
+  for (std::size_t i = 0; i < spy.asked.size(); ++i) {
+    const auto rows = asked_rows(spy.asked[i]);
+    EXPECT_EQ(rows.size(), 6u);
+    // The action belongs to the observation.
+    const auto index = at::tensor(rows, at::kLong);
+    EXPECT_TRUE(at::equal(spy.asked[i].action[0], s.action[0].flatten().index_select(0, index)));
+    passes[i / 4].insert(passes[i / 4].end(), rows.begin(), rows.end());
+  }
+  EXPECT_NE(passes[0], passes[1]);
+  EXPECT_NE(passes[1], passes[2]);
+  std::vector<std::int64_t> all(T * B);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_NE(passes[0], all) << "not shuffled";
+  for (auto& pass : passes) {
+    std::sort(pass.begin(), pass.end());
+    EXPECT_EQ(pass, all);
+  }
+}
+
+TEST(PpoTest, MinibatchesThatDoNotDivideTheSamplesDifferByOne) {
+  for (const int minibatches : {5, 7, 9, 23, 24}) {
+    auto spy = make_spy(kWidth, kChoices);
+    make_ppo(spy, {.epochs = 1, .minibatches = minibatches})->update(numbered_window(), kStart);
+    EXPECT_EQ(spy.asked.size(), static_cast<std::size_t>(minibatches));
+    for (const auto& in : spy.asked) EXPECT_NEAR(in.action[0].size(0), 24.0 / minibatches, 1) << minibatches;
+  }
+}
+
+TEST(PpoTest, TheSeedDecidesTheOrder) {
+  const auto order_of = [](std::uint64_t seed) {
+    auto spy = make_spy(kWidth, kChoices);
+    make_ppo(spy, {.seed = seed})->update(numbered_window(), kStart);
+    return asked_rows(spy.asked[0]);
+  };
+  EXPECT_EQ(order_of(1), order_of(1));
+  EXPECT_NE(order_of(1), order_of(2));
+}
+
+TEST(PpoTest, TellsTheAgentThatItsParametersChanged) {
+  auto spy = make_spy(kWidth, kChoices);
+  const auto before = copies(spy);
+  make_ppo(spy, {})->update(numbered_window(), kStart);
+  EXPECT_GT(largest_change(before, spy), 0);
+  EXPECT_GE(spy.changes, 1);
+}
+
+TEST(PpoTest, TheLearningRateFallsToZeroOverTheSchedule) {
+  for (const bool anneal : {false, true}) {
+    auto spy = make_spy(kWidth, kChoices);
+    const auto ppo = make_ppo(spy, {.learning_rate = 0.02, .anneal_learning_rate = anneal});
+    const auto rate_at = [&](std::int64_t steps) {
+      return metric(ppo->update(numbered_window(), {.steps = steps, .schedule_steps = 1000}), "learning_rate");
+    };
+    EXPECT_DOUBLE_EQ(rate_at(0), 0.02);
+    EXPECT_DOUBLE_EQ(rate_at(750), anneal ? 0.005 : 0.02);
+    const auto before = copies(spy);
+    EXPECT_DOUBLE_EQ(rate_at(1000), anneal ? 0 : 0.02);
+    EXPECT_DOUBLE_EQ(rate_at(5000), anneal ? 0 : 0.02);
+    EXPECT_EQ(largest_change(before, spy) > 0, !anneal);
+  }
+}
+
+TEST(PpoTest, TheClipRangeFallsOverTheSchedule) {
+  // The first pass has the ratios of the window: a narrower range clips more of them.
+  const auto clipped_at = [](bool anneal, std::int64_t steps) {
+    auto spy = make_spy(kWidth, kChoices);
+    const auto ppo = make_ppo(spy, {.epochs = 1, .minibatches = 1, .clip = 0.2, .anneal_clip = anneal});
+    return metric(ppo->update(numbered_window(), {.steps = steps, .schedule_steps = 1000}), "clip_fraction");
+  };
+  EXPECT_EQ(clipped_at(false, 900), clipped_at(false, 0));
+  EXPECT_EQ(clipped_at(true, 0), clipped_at(false, 0));
+  EXPECT_GT(clipped_at(true, 900), clipped_at(true, 0));
+  EXPECT_LT(clipped_at(true, 0), 0.5);
+  EXPECT_GT(clipped_at(true, 900), 0.5);
+}
+
+TEST(PpoTest, TargetKlStopsThePasses) {
+  const auto passes = [](double target_kl) {
+    auto spy = make_spy(kWidth, kChoices);
+    const auto metrics = make_ppo(spy, {.learning_rate = 0.02, .epochs = 10, .minibatches = 2, .target_kl = target_kl})
+                             ->update(numbered_window(), kStart);
+    EXPECT_EQ(spy.asked.size(), 2 * metric(metrics, "epochs"));
+    return metric(metrics, "epochs");
+  };
+  EXPECT_EQ(passes(0), 10);
+  EXPECT_EQ(passes(1e9), 10);
+  EXPECT_EQ(passes(1e-9), 1);
+  EXPECT_GT(passes(0.02), 1);
+  EXPECT_LT(passes(0.02), 10);
+}
+
+TEST(PpoTest, GoesOnFromItsState) {
+  auto a = make_spy(kWidth, kChoices), b = make_spy(kWidth, kChoices), c = make_spy(kWidth, kChoices);
+  const PpoOptions options{.learning_rate = 0.01, .minibatches = 1};
+  const auto first = make_ppo(a, options), second = make_ppo(b, options), without = make_ppo(c, options);
+  const auto s = numbered_window();
+  for (int i = 0; i < 3; ++i) first->update(s, kStart);
+  {
+    torch::NoGradGuard no_grad;
+    for (auto* other : {&b, &c})
+      for (const auto& [name, tensor] : a.parameters()) other->parameters().at(name).copy_(tensor);
+    auto to = second->state();
+    for (const auto& [name, tensor] : first->state()) to.at(name).copy_(tensor);
+  }
+  for (const auto& ppo : {&first, &second, &without}) (*ppo)->update(s, kStart);
+  EXPECT_LT(largest_change(copies(a), b), 1e-5);
+  EXPECT_GT(largest_change(copies(a), c), 1e-4) << "the state makes no difference";
+}
+
+TEST(PpoTest, ImpossibleOptionsAreErrors) {
+  auto spy = make_spy(kWidth, kChoices);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& bad : std::vector<PpoOptions>{
+           {.learning_rate = 0}, {.learning_rate = -1}, {.learning_rate = kNan}, {.discount = -0.1},
+           {.discount = 1.1},    {.gae_lambda = -0.1},  {.gae_lambda = 2},       {.gae_lambda = kNan},
+           {.epochs = 0},        {.epochs = -1},        {.minibatches = 0},      {.clip = 0},
+           {.clip = -0.1}})
+    EXPECT_THROW(make_ppo(spy, bad), Error);
+  EXPECT_NO_THROW(make_ppo(spy, {.discount = 1, .gae_lambda = 0}));
+}
+
+TEST(PpoTest, MoreMinibatchesThanSamplesIsAnError) {
+  auto spy = make_spy(kWidth, kChoices);
+  EXPECT_THROW(make_ppo(spy, {.minibatches = 25})->update(numbered_window(), kStart), Error);
+  EXPECT_NO_THROW(make_ppo(spy, {.minibatches = 24})->update(numbered_window(), kStart));
+}
+
+}  // namespace
+}  // namespace shoal

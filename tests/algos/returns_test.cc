@@ -1,0 +1,91 @@
+#include "shoal/algos/returns.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tests/algos/windows.h"
+
+namespace shoal {
+namespace {
+
+struct Endings {
+  double terminated, truncated;  // probability of each, at every step
+};
+
+Samples window_with(std::int64_t T, std::int64_t B, const Endings& endings) {
+  auto s = random_window(T, B, 1, 2);
+  s.terminated = at::rand({T, B}).lt(endings.terminated);
+  s.truncated = at::rand({T, B}).lt(endings.truncated);  // sometimes both
+  s.final_value = at::where(s.truncated.logical_and(s.terminated.logical_not()), at::randn({T, B}) * 3, 0.0F);
+  s.bootstrap_value = at::randn({B});
+  return s;
+}
+
+// The definition itself: a sum of temporal differences for every step.
+Advantages by_hand(const Samples& s, const at::Tensor& value, double discount, double lambda) {
+  const auto r = s.reward.accessor<float, 2>(), v = value.accessor<float, 2>();
+  const auto final_value = s.final_value.accessor<float, 2>();
+  const auto terminated = s.terminated.accessor<bool, 2>(), truncated = s.truncated.accessor<bool, 2>();
+  const auto next_value = [&](std::int64_t t, std::int64_t b) -> double {
+    if (terminated[t][b]) return 0;
+    if (truncated[t][b]) return final_value[t][b];
+    return t + 1 < s.T ? v[t + 1][b] : s.bootstrap_value[b].item<float>();
+  };
+  Advantages out{at::zeros({s.T, s.B}), at::zeros({s.T, s.B})};
+  for (std::int64_t b = 0; b < s.B; ++b) {
+    for (std::int64_t t = 0; t < s.T; ++t) {
+      double sum = 0, weight = 1;
+      for (auto l = t; l < s.T; ++l, weight *= discount * lambda) {
+        sum += weight * (r[l][b] + discount * next_value(l, b) - v[l][b]);
+        if (terminated[l][b] || truncated[l][b]) break;
+      }
+      out.advantage[t][b] = sum;
+      out.target[t][b] = sum + v[t][b];
+    }
+  }
+  return out;
+}
+
+TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
+  torch::manual_seed(1);
+  for (const auto& endings : {Endings{0, 0}, Endings{0.2, 0}, Endings{0, 0.2}, Endings{0.15, 0.15}, Endings{1, 0}, Endings{0, 1}}) {
+    for (const double lambda : {0.0, 0.95, 1.0}) {
+      for (const double discount : {0.0, 0.9, 1.0}) {
+        for (const std::int64_t T : {1, 2, 23}) {
+          const auto s = window_with(T, 5, endings);
+          const auto value = at::randn({T, 5});
+          const auto gae = generalized_advantages(s, value, discount, lambda);
+          const auto expected = by_hand(s, value, discount, lambda);
+          ASSERT_TRUE(at::allclose(gae.advantage, expected.advantage, 1e-5, 1e-5))
+              << "T " << T << ", lambda " << lambda << ", discount " << discount << ", terminated "
+              << endings.terminated << ", truncated " << endings.truncated;
+          ASSERT_TRUE(at::allclose(gae.target, expected.target, 1e-5, 1e-5));
+        }
+      }
+    }
+  }
+}
+
+// With lambda 1 the target is the discounted sum of rewards; after a truncation it goes on with the true last value.
+TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
+  auto s = random_window(4, 1, 1, 2);
+  s.reward = at::tensor({1.0F, 2.0F, 4.0F, 8.0F}).view({4, 1});
+  s.truncated[1][0] = true;
+  s.final_value[1][0] = 100.0F;
+  s.bootstrap_value[0] = 1000.0F;
+  const auto target = generalized_advantages(s, at::full({4, 1}, 7.0F), 0.5, 1).target.flatten();
+  EXPECT_TRUE(at::allclose(target, at::tensor({1 + 1 + 25.0F, 2 + 50.0F, 4 + 4 + 250.0F, 8 + 500.0F})));
+  s.terminated[1][0] = true;
+  const auto ended = generalized_advantages(s, at::full({4, 1}, 7.0F), 0.5, 1).target.flatten();
+  EXPECT_TRUE(at::allclose(ended.narrow(0, 0, 2), at::tensor({2.0F, 2.0F})));
+}
+
+TEST(ReturnsTest, NeedsNoGradients) {
+  auto s = window_with(5, 2, {0.1, 0.1});
+  const auto gae = generalized_advantages(s, at::randn({5, 2}).requires_grad_(), 0.9, 0.9);
+  EXPECT_FALSE(gae.advantage.requires_grad());
+  EXPECT_FALSE(gae.target.requires_grad());
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "shoal/agents/categorical.h"
+
+namespace shoal {
+
+// Passes everything on to another agent and notes what an algorithm asks.
+class SpyAgent : public ActorCritic {
+ public:
+  explicit SpyAgent(std::unique_ptr<ActorCritic> agent) : agent_(std::move(agent)) {}
+
+  const AgentSpec& spec() const override { return agent_->spec(); }
+  void act(const ActIn& in, ActOut& out) override { agent_->act(in, out); }
+  void value(const ActIn& in, at::Tensor& value) override { agent_->value(in, value); }
+  NamedTensors parameters() override { return agent_->parameters(); }
+  void parameters_changed() override {
+    ++changes;
+    agent_->parameters_changed();
+  }
+  void to(at::Device device) override { agent_->to(device); }
+  at::Device device() const override { return agent_->device(); }
+  std::vector<at::Tensor> learnable() override { return agent_->learnable(); }
+  Evaluation evaluate(const EvaluateIn& in) override {
+    asked.push_back(in);
+    return agent_->evaluate(in);
+  }
+
+  std::vector<EvaluateIn> asked;  // one a minibatch
+  int changes = 0;                // how often it was told that its parameters changed
+
+ private:
+  std::unique_ptr<ActorCritic> agent_;
+};
+
+inline SpyAgent make_spy(std::int64_t width, std::int64_t choices) {
+  const EnvSpec spec{.id = "Toy",
+                     .observation = ArraySpec{.shape = {width}},
+                     .action = ActionSpec::discrete(choices)};
+  return SpyAgent(make_categorical(spec, {.hidden = {16}}, {}, 1));
+}
+
+}  // namespace shoal

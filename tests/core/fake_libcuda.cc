@@ -1,0 +1,20 @@
+// The two functions of the CUDA driver that core asks, with answers that a test sets: two devices,
+// the second of which has a context or has none.
+
+extern "C" {
+
+int fake_status = 0;  // CUDA_SUCCESS
+int fake_active = 0;
+
+int cuDeviceGetCount(int* count) {
+  *count = 2;
+  return fake_status;
+}
+
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = device == 1 ? fake_active : 0;
+  return fake_status;
+}
+
+}  // extern "C"

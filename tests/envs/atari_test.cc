@@ -1,0 +1,232 @@
+#include "shoal/envs/atari.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "shoal/core/error.h"
+#include "tests/envs/allocations.h"
+#include "tests/envs/env_player.h"
+
+namespace shoal {
+namespace {
+
+constexpr AtariOptions kPlain = {.noop_max = 0};
+
+std::string error_of(const std::string& id, const AtariOptions& options = {}) {
+  try {
+    make_atari(id, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(AtariTest, KnowsEveryGameForOnePlayer) {
+  const auto ids = atari_ids();
+  EXPECT_EQ(ids.size(), 104U);
+  for (const char* id : {"ALE/Pong-v5", "ALE/SpaceInvaders-v5", "ALE/TicTacToe3D-v5",
+                         "ALE/UpNDown-v5", "ALE/Pitfall2-v5"})
+    EXPECT_NE(std::ranges::find(ids, id), ids.end()) << id;
+  for (const char* id : {"ALE/Combat-v5", "ALE/Joust-v5", "ALE/MazeCraze-v5", "ALE/Warlords-v5"})
+    EXPECT_EQ(std::ranges::find(ids, id), ids.end()) << id;
+}
+
+TEST(AtariTest, DescribesItself) {
+  for (const char* id : {"ALE/Pong-v5", "ALE/JourneyEscape-v5", "ALE/Pooyan-v5", "ALE/Carnival-v5",
+                         "ALE/Tetris-v5"}) {
+    EnvPlayer player(make_atari(id));
+    const EnvSpec& spec = player.env->spec();
+    EXPECT_EQ(spec.id, id);
+    EXPECT_EQ(spec.observation[0].shape, (std::vector<std::int64_t>{84, 84}));
+    EXPECT_EQ(spec.observation[0].stack, 4);
+    EXPECT_EQ(spec.info[0].name, "score");
+    player.reset(1);
+    EXPECT_EQ(player.score, 0);
+    EXPECT_GT(*std::ranges::max_element(player.observation), std::byte{0});
+  }
+  EXPECT_EQ(EnvPlayer(make_atari("ALE/Pong-v5")).actions(), 6);
+  EXPECT_EQ(EnvPlayer(make_atari("ALE/Pong-v5", {.full_action_set = true})).actions(), 18);
+}
+
+TEST(AtariTest, RefusesUnknownGamesAndOptions) {
+  EXPECT_EQ(error_of("ALE/Pnog-v5"),
+            "unknown Atari game 'ALE/Pnog-v5'; did you mean 'ALE/Pong-v5'?");
+  EXPECT_NE(error_of("ALE/Combat-v5").find("unknown Atari game 'ALE/Combat-v5'"),
+            std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5", {.frame_skip = 0}).find("frame_skip is 0"), std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5", {.noop_max = -1}).find("noop_max is -1"), std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5", {.sticky = 1}).find("sticky is 1"), std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5", {.screen = 161}).find("screen is 161"), std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5", {.max_frames = 30}).find("max_frames is 30"),
+            std::string::npos);
+  EnvPlayer player(make_atari("ALE/Pong-v5"));
+  player.reset(1);
+  EXPECT_THROW(player.step(6), Error);
+}
+
+TEST(AtariTest, SaysWhatIsMissing) {
+  setenv("SHOAL_ROMS", "/nonexistent", 1);
+  EXPECT_NE(error_of("ALE/Pong-v5").find("no cartridges (*.bin) in '/nonexistent'"),
+            std::string::npos);
+  EXPECT_TRUE(atari_ids().empty());
+  unsetenv("SHOAL_ROMS");
+}
+
+// A file with the right name and the wrong content would make the emulator end the process.
+TEST(AtariTest, RefusesAFileThatIsNoGame) {
+  const std::string folder = testing::TempDir() + "shoal_roms_" + std::to_string(getpid());
+  ASSERT_EQ(
+      std::system(("mkdir -p " + folder + " && echo nonsense > " + folder + "/pong.bin").c_str()),
+      0);
+  setenv("SHOAL_ROMS", folder.c_str(), 1);
+  EXPECT_NE(error_of("ALE/Pong-v5").find("is not a game that ALE supports"), std::string::npos);
+  unsetenv("SHOAL_ROMS");
+  std::system(("rm -r " + folder).c_str());
+}
+
+TEST(AtariTest, TheFrameCapTruncates) {
+  EnvPlayer player(make_atari("ALE/Pong-v5", {.noop_max = 0, .max_frames = 40}));
+  for (int episode = 0; episode < 2; ++episode) {
+    player.reset(episode);
+    for (int t = 0; t < 9; ++t) ASSERT_FALSE(player.step(0).truncated) << t;
+    const StepResult last = player.step(0);
+    EXPECT_TRUE(last.truncated);
+    EXPECT_FALSE(last.terminated);
+  }
+}
+
+TEST(AtariTest, ALostLifeEndsAnEpisodeButNotTheGame) {
+  EnvPlayer player(
+      make_atari("ALE/Breakout-v5", {.noop_max = 0, .fire_on_reset = true, .episodic_life = true}));
+  player.reset(1);
+  int lives_lost = 0, t = 0;
+  StepResult last;
+  for (; t < 2000 && (!last.terminated || last.life_lost); ++t) {
+    last = player.step(3);  // in the left corner: every ball is lost, and FIRE brings the next
+    lives_lost += last.life_lost;
+  }
+  EXPECT_EQ(lives_lost, 4);
+  EXPECT_TRUE(last.terminated);
+  EXPECT_FALSE(last.life_lost);
+}
+
+TEST(AtariTest, ClipsTheRewardButNotTheScore) {
+  EnvPlayer player(make_atari("ALE/Seaquest-v5", {.noop_max = 0, .clip_reward = true}));
+  player.reset(1);
+  OracleActions actions;
+  float best = 0;
+  for (int t = 0; t < 1000; ++t) {
+    const StepResult result = player.step(actions.next(18));
+    EXPECT_EQ(result.reward, player.score > 0 ? 1 : 0);
+    best = std::max(best, player.score);
+    if (result.terminated) player.reset();
+  }
+  EXPECT_GE(best, 20);
+}
+
+std::vector<std::byte> trace(EnvPlayer& player, std::optional<std::uint64_t> seed, int steps) {
+  std::vector<std::byte> all;
+  OracleActions actions;
+  player.reset(seed);
+  for (int t = 0; t < steps; ++t) {
+    const StepResult result = player.step(actions.next(player.actions()));
+    all.insert(all.end(), player.observation.begin(), player.observation.end());
+    all.push_back(static_cast<std::byte>(result.reward));
+    if (result.terminated || result.truncated) player.reset();
+  }
+  return all;
+}
+
+TEST(AtariTest, OneSeedOneTrajectory) {
+  const auto factory = make_atari("ALE/Breakout-v5", {.sticky = 0.25});
+  EnvPlayer a(factory), b(factory);
+  const auto first = trace(a, 5, 400);
+  EXPECT_EQ(trace(b, 5, 400), first);
+  EXPECT_NE(trace(b, 6, 400), first);
+  EXPECT_EQ(trace(a, 5, 400), first) << "a seed does not wipe out what was played before";
+}
+
+// Games that keep counters, draw with a delay, or use paddles.
+class AtariSaveTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(AtariSaveTest, ContinuesExactly) {
+  const auto factory = make_atari(
+      GetParam(),
+      {.fire_on_reset = true, .episodic_life = true, .sticky = 0.25, .max_frames = 2000});
+  EnvPlayer a(factory), b(factory, 9);
+  trace(a, 5, 150);
+  std::vector<std::byte> bytes;
+  ASSERT_TRUE(a.env->save(bytes));
+  ASSERT_TRUE(b.env->load(bytes));
+  OracleActions actions;
+  for (int t = 0; t < 600; ++t) {
+    const std::int64_t action = actions.next(a.actions());
+    const StepResult x = a.step(action), y = b.step(action);
+    ASSERT_EQ(a.observation, b.observation) << t;
+    ASSERT_EQ(x.reward, y.reward) << t;
+    ASSERT_EQ(x.terminated, y.terminated) << t;
+    ASSERT_EQ(x.truncated, y.truncated) << t;
+    if ((!x.terminated || x.life_lost) && !x.truncated) continue;
+    a.reset();
+    b.reset();
+    ASSERT_EQ(a.observation, b.observation) << t;
+  }
+  EXPECT_THROW(b.env->load(std::span(bytes).first(100)), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Games, AtariSaveTest,
+                         testing::Values("ALE/Pong-v5", "ALE/Breakout-v5", "ALE/Seaquest-v5",
+                                         "ALE/Adventure-v5", "ALE/MontezumaRevenge-v5",
+                                         "ALE/Qbert-v5"),
+                         [](const auto& test) {
+                           const std::string id = test.param;  // ALE/Pong-v5
+                           return id.substr(4, id.size() - 7);
+                         });
+
+TEST(AtariTest, WorksInAForkedChild) {
+  const auto factory = make_atari("ALE/Pong-v5", kPlain);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    EnvPlayer player(factory);
+    player.reset(1);
+    _exit(player.step(0).terminated ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+#ifdef SHOAL_COUNT_ALLOCATIONS
+TEST(AtariTest, AStepAllocatesNothing) {
+  for (const char* id : {"ALE/Pong-v5", "ALE/Seaquest-v5", "ALE/Adventure-v5"}) {
+    EnvPlayer player(
+        make_atari(id, {.fire_on_reset = true, .episodic_life = true, .sticky = 0.25}));
+    player.reset(1);
+    OracleActions actions;
+    const long before = allocations();
+    ASSERT_GT(before, 0) << "the hook is not in place";
+    for (int t = 0; t < 300; ++t) player.step(actions.next(player.actions()));
+    EXPECT_EQ(allocations(), before) << id;
+  }
+}
+#endif
+
+TEST(AtariTest, RendersInColour) {
+  EnvPlayer player(make_atari("ALE/Breakout-v5", kPlain));
+  player.reset(1);
+  Image image;
+  ASSERT_TRUE(player.env->render(image));
+  EXPECT_EQ(image.height, 210);
+  EXPECT_EQ(image.width, 160);
+  const std::uint8_t* brick = &image.rgb[3 * (60 * 160 + 80)];
+  EXPECT_GT(brick[0], brick[2]) << "the top row of bricks is red";
+}
+
+}  // namespace
+}  // namespace shoal

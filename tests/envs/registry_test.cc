@@ -1,0 +1,39 @@
+#include "shoal/envs/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+
+namespace shoal {
+namespace {
+
+TEST(NearestTest, CountsEdits) {
+  const std::vector<std::string> known{"learning_rate", "gamma", "gae_lambda"};
+  EXPECT_EQ(nearest("learning-rate", known), "learning_rate");
+  EXPECT_EQ(nearest("gae_lamda", known), "gae_lambda");
+  EXPECT_EQ(nearest("GAMMA", known), "gamma");
+  EXPECT_EQ(nearest("", known), "gamma");
+  EXPECT_EQ(nearest("anything", {}), "");
+}
+
+TEST(RegistryTest, MakesCartPole) {
+  const auto env = make_env_factory("CartPole-v1")({.seed = 1});
+  EXPECT_EQ(env->spec().id, "CartPole-v1");
+  const auto ids = env_ids();
+  EXPECT_NE(std::ranges::find(ids, "CartPole-v1"), ids.end());
+}
+
+TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {
+  try {
+    make_env_factory("Cartpole-v0");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "unknown environment 'Cartpole-v0'; did you mean 'CartPole-v1'?");
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,74 @@
+cmake_minimum_required(VERSION 3.25)
+# Fails when a file includes a layer that it may not see, and names the file and the line.
+# cmake -DROOT=<project> -P layering.cmake
+
+# "<layer>:<the layers it may include>". Samplers and algos are siblings.
+set(RULES
+  "core:core"
+  "envs:core,envs"
+  "data:core,data"
+  "models:core,data,models"
+  "agents:core,data,models,agents"
+  "replays:core,data,replays"
+  "sync:core,data,sync"
+  "samplers:core,envs,data,agents,samplers"
+  "algos:core,data,models,agents,replays,sync,algos"
+  "runners:core,envs,data,models,agents,replays,sync,samplers,algos,runners"
+  "app:core,envs,data,models,agents,replays,sync,samplers,algos,runners,app")
+set(NO_TORCH core envs)
+
+set(LAYERS "")
+foreach(rule IN LISTS RULES)
+  string(REGEX REPLACE ":.*" "" layer ${rule})
+  list(APPEND LAYERS ${layer})
+endforeach()
+
+set(bad "")
+
+# Notes "file:line: why" for a line of a file.
+function(report file line why)
+  file(READ ${file} text)
+  string(FIND "${text}" "${line}" at)
+  string(SUBSTRING "${text}" 0 ${at} before)
+  string(REGEX REPLACE "[^\n]" "" before "${before}")
+  string(LENGTH "${before}" number)
+  math(EXPR number "${number} + 1")
+  list(APPEND bad "${file}:${number}: ${line}  (${why})")
+  set(bad "${bad}" PARENT_SCOPE)
+endfunction()
+
+set(checked 0)
+foreach(rule IN LISTS RULES)
+  string(REGEX MATCH "^([a-z]+):(.*)$" _ ${rule})
+  set(layer ${CMAKE_MATCH_1})
+  string(REPLACE "," ";" allowed ${CMAKE_MATCH_2})
+  file(GLOB_RECURSE files ${ROOT}/include/shoal/${layer}/* ${ROOT}/src/${layer}/* ${ROOT}/${layer}/*)
+  list(FILTER files INCLUDE REGEX "\\.(h|c|cc|cpp|cu|cuh|inc)$")
+  foreach(file IN LISTS files)
+    math(EXPR checked "${checked} + 1")
+    file(STRINGS ${file} includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+    foreach(line IN LISTS includes)
+      string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*).*$" "\\1" path "${line}")
+      if(path MATCHES "^\\.\\./")
+        report(${file} "${line}" "name it from the project's root")
+      elseif(path MATCHES "^(shoal|src)/([a-z_]+)/")
+        if(NOT CMAKE_MATCH_2 IN_LIST allowed)
+          report(${file} "${line}" "${layer} may not include ${CMAKE_MATCH_2}")
+        endif()
+      elseif(path MATCHES "^([a-z_]+)/" AND CMAKE_MATCH_1 IN_LIST LAYERS AND NOT CMAKE_MATCH_1 IN_LIST allowed)
+        report(${file} "${line}" "${layer} may not include ${CMAKE_MATCH_1}")
+      endif()
+      if(layer IN_LIST NO_TORCH AND path MATCHES "^(torch|ATen|c10)/")
+        report(${file} "${line}" "${layer} is without torch")
+      endif()
+    endforeach()
+  endforeach()
+endforeach()
+
+if(checked EQUAL 0)
+  message(FATAL_ERROR "no source file found below '${ROOT}'")
+endif()
+if(bad)
+  list(JOIN bad "\n" text)
+  message(FATAL_ERROR "includes against the order of layers:\n${text}")
+endif()

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "shoal/core/error.h"
+#include "tests/models/model_inputs.h"
+
+namespace shoal {
+namespace {
+
+using Hidden = std::vector<std::int64_t>;
+
+std::shared_ptr<ActorCriticModel> make_random_mlp(const NamedSpecs& observation, std::int64_t policy_size,
+                                                  const Hidden& hidden, bool shared_trunk) {
+  auto model = make_model(observation, policy_size, {.hidden = hidden, .shared_trunk = shared_trunk}, 1);
+  randomize(*model);
+  return model;
+}
+
+void expect_equal(const Heads& a, const Heads& b, double tolerance) {
+  ASSERT_EQ(a.policy.sizes(), b.policy.sizes());
+  ASSERT_EQ(a.value.sizes(), b.value.sizes());
+  EXPECT_LT((a.policy - b.policy).abs().max().item<double>(), tolerance);
+  EXPECT_LT((a.value - b.value).abs().max().item<double>(), tolerance);
+}
+
+TEST(MlpTest, ActingNetworkEqualsForward) {
+  torch::manual_seed(1);
+  for (const bool shared : {false, true}) {
+    for (const auto& hidden : {Hidden{}, Hidden{1}, Hidden{64, 64}, Hidden{5, 3, 9}, Hidden{33}}) {
+      SCOPED_TRACE(fmt::format("{} hidden layers, shared: {}", hidden.size(), shared));
+      const auto model = make_random_mlp(ArraySpec{.shape = {6}}, 5, hidden, shared);
+      const auto acting = model->make_acting_network(Precision::kFloat32);
+      for (const std::int64_t rows : {1, 4, 16, 3}) {
+        const Observed x{at::randn({rows, 6}), {}};
+        expect_equal(heads_of(*acting, x, 5), heads_of(*model, x), 5e-6);
+      }
+    }
+  }
+}
+
+TEST(MlpTest, ARowOfTheActingNetworkDoesNotDependOnItsBatch) {
+  torch::manual_seed(2);
+  for (const bool shared : {false, true}) {
+    const auto model = make_random_mlp(ArraySpec{.shape = {4}}, 2, {64, 64}, shared);
+    const auto acting = model->make_acting_network(Precision::kFloat32);
+    const Observed x{at::randn({33, 4}), {}};
+    const auto whole = heads_of(*acting, x, 2);
+    for (std::int64_t n = 1; n <= 33; ++n) {
+      const auto part = heads_of(*acting, x.narrow(33 - n, n), 2);
+      ASSERT_TRUE(at::equal(part.policy, whole.policy.narrow(0, 33 - n, n))) << n;
+      ASSERT_TRUE(at::equal(part.value, whole.value.narrow(0, 33 - n, n))) << n;
+    }
+  }
+}
+
+TEST(MlpTest, PolicyAndValueShareTheTrunkOrNot) {
+  for (const bool shared : {false, true}) {
+    const auto model = make_random_mlp(ArraySpec{.shape = {3}}, 2, {8}, shared);
+    const auto out = model->forward({.observation = Observed{at::randn({4, 3}), {}}, .state = {}, .first = {}});
+    out.value.sum().backward();
+    int touched = 0;
+    for (const auto& item : model->named_parameters())
+      if (item.value().grad().defined()) ++touched;
+    EXPECT_EQ(touched, 4) << "the value head and the layer below it";
+    EXPECT_EQ(model->parameters().size(), shared ? 6u : 8u);
+  }
+}
+
+TEST(MlpTest, ReadsAllFieldsSideBySide) {
+  torch::manual_seed(3);
+  const NamedSpecs specs = {{"image", ArraySpec{.dtype = DType::kUInt8, .shape = {2, 3}, .stack = 4}},
+                            {"pose", ArraySpec{.shape = {3}}},
+                            {"speed", ArraySpec{.dtype = DType::kFloat64}}};
+  const auto model = make_random_mlp(specs, 3, {16}, false);
+  const Observed image = random_images(7, 4, {2, 3}), pose{at::randn({7, 3}), {}};
+  const Observed speed{at::randn({7}, at::kDouble), {}};
+  const auto side_by_side = at::cat(
+      {image.dense().flatten(1).to(at::kFloat) / 100, pose.data, speed.data.unsqueeze(1).to(at::kFloat)}, 1);
+  ASSERT_EQ(side_by_side.size(1), 4 * 6 + 3 + 1);
+  // The bytes are large: a hundredth of them keeps the layer from saturating.
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& item : model->named_parameters())
+      if (item.value().dim() == 2 && item.value().size(1) == 28) item.value().narrow(1, 0, 24).div_(100);
+  }
+  const Observations fields = {{"image", image}, {"pose", pose}, {"speed", speed}};
+  const auto acting = model->make_acting_network(Precision::kFloat32);
+  expect_equal(heads_of(*acting, fields, 3), heads_of(*model, fields), 5e-6);
+
+  const auto plain = make_model(ArraySpec{.shape = {28}}, 3, {.hidden = {16}}, 1);
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& item : plain->named_parameters()) {
+      item.value().copy_(model->named_parameters()[item.key()]);
+      if (item.value().dim() == 2 && item.value().size(1) == 28) item.value().narrow(1, 0, 24).mul_(100);
+    }
+  }
+  expect_equal(heads_of(*plain, Observed{side_by_side, {}}), heads_of(*model, fields), 1e-5);
+}
+
+TEST(MlpTest, RefreshTakesTheNewParameters) {
+  torch::manual_seed(4);
+  for (const bool shared : {false, true}) {
+    const auto model = make_random_mlp(ArraySpec{.shape = {4}}, 2, {8, 8}, shared);
+    const auto acting = model->make_acting_network(Precision::kFloat32);
+    const Observed x{at::randn({5, 4}), {}};
+    heads_of(*acting, x, 2);
+    randomize(*model);
+    acting->refresh();
+    expect_equal(heads_of(*acting, x, 2), heads_of(*model, x), 5e-6);
+  }
+}
+
+TEST(MlpTest, ALayerNeedsUnits) {
+  EXPECT_THROW(make_model(ArraySpec{.shape = {4}}, 2, {.hidden = {64, 0}}, 1), Error);
+  EXPECT_THROW(make_model(ArraySpec{.shape = {4}}, 2, {.hidden = {-3}}, 1), Error);
+}
+
+}  // namespace
+}  // namespace shoal

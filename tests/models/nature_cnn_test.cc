@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tests/models/model_inputs.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::int64_t kChoices = 6;
+
+struct Case {
+  int stack;
+  std::vector<std::int64_t> shape;
+};
+const std::vector<Case> kCases = {{4, {84, 84}}, {4, {36, 44}}, {3, {40, 36}}, {1, {36, 36}}, {1, {3, 37, 40}}};
+
+std::shared_ptr<ActorCriticModel> make_random_cnn(const Case& c) {
+  auto model = make_model(ArraySpec{.dtype = DType::kUInt8, .shape = c.shape, .stack = c.stack}, kChoices,
+                          {.name = "nature-cnn"}, 1);
+  randomize(*model);
+  return model;
+}
+
+// The network step by step in double precision on images in [0, 1].
+Heads by_hand(const ActorCriticModel& model, const Observed& o) {
+  torch::NoGradGuard no_grad;
+  const auto p = [parameters = model.named_parameters()](const std::string& name) {
+    return parameters[name].to(at::kDouble);
+  };
+  auto x = o.dense();
+  x = x.reshape({x.size(0), -1, x.size(-2), x.size(-1)}).to(at::kDouble) / 255;
+  x = at::conv2d(x, p("conv1.weight"), p("conv1.bias"), 4).relu();
+  x = at::conv2d(x, p("conv2.weight"), p("conv2.bias"), 2).relu();
+  x = at::conv2d(x, p("conv3.weight"), p("conv3.bias"), 1).relu();
+  x = x.permute({0, 2, 3, 1}).flatten(1);
+  x = at::linear(x, p("hidden.weight"), p("hidden.bias")).relu();
+  return {at::linear(x, p("policy_head.weight"), p("policy_head.bias")),
+          at::linear(x, p("value_head.weight"), p("value_head.bias")).squeeze(1)};
+}
+
+double relative_error(const at::Tensor& x, const at::Tensor& expected) {
+  EXPECT_EQ(x.sizes(), expected.sizes());
+  return ((x - expected).abs().max() / expected.abs().max()).item<double>();
+}
+
+void expect_close(const Heads& x, const Heads& expected, double tolerance) {
+  EXPECT_LT(relative_error(x.policy, expected.policy), tolerance);
+  EXPECT_LT(relative_error(x.value, expected.value), tolerance);
+}
+
+TEST(NatureCnnTest, ForwardEqualsTheLayersInDoublePrecision) {
+  torch::manual_seed(1);
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(fmt::format("stack {}, {} dimensions", c.stack, c.shape.size()));
+    const auto model = make_random_cnn(c);
+    const auto x = random_images(5, c.stack, c.shape);
+    expect_close(heads_of(*model, x), by_hand(*model, x), 1e-4);
+  }
+}
+
+TEST(NatureCnnTest, ActingNetworkEqualsForward) {
+  torch::manual_seed(2);
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(fmt::format("stack {}, {} dimensions", c.stack, c.shape.size()));
+    const auto model = make_random_cnn(c);
+    const auto acting = model->make_acting_network(Precision::kFloat32);
+    for (const std::int64_t n : {1, 5}) {
+      const auto x = random_images(n, c.stack, c.shape);
+      expect_close(heads_of(*acting, x, kChoices), heads_of(*model, x), 1e-4);
+    }
+  }
+}
+
+TEST(NatureCnnTest, Bf16ActingIsCloseAndNotFloat32) {
+  torch::manual_seed(3);
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(fmt::format("stack {}, {} dimensions", c.stack, c.shape.size()));
+    const auto model = make_random_cnn(c);
+    const auto acting = model->make_acting_network(Precision::kBf16);
+    const auto x = random_images(6, c.stack, c.shape);
+    const auto rough = heads_of(*acting, x, kChoices), exact = heads_of(*model, x);
+    EXPECT_EQ(rough.policy.scalar_type(), at::kFloat);
+    expect_close(rough, exact, 0.03);
+    EXPECT_FALSE(at::allclose(rough.policy, exact.policy, 1e-5, 1e-6));
+  }
+}
+
+TEST(NatureCnnTest, SaysItsPrecision) {
+  const auto model = make_random_cnn(kCases[1]);
+  const auto described = [&](Precision p) { return model->make_acting_network(p)->description(); };
+  EXPECT_NE(described(Precision::kFloat32).find("float32"), std::string::npos);
+  EXPECT_NE(described(Precision::kBf16).find("bf16"), std::string::npos);
+}
+
+TEST(NatureCnnTest, RefreshTakesTheNewParameters) {
+  torch::manual_seed(4);
+  const auto model = make_random_cnn(kCases[1]);
+  const auto acting = model->make_acting_network(Precision::kFloat32);
+  const auto x = random_images(3, 4, kCases[1].shape);
+  heads_of(*acting, x, kChoices);
+  randomize(*model);
+  acting->refresh();
+  expect_close(heads_of(*acting, x, kChoices), heads_of(*model, x), 1e-4);
+}
+
+// Gradients reach every layer, and the pixels' scale is part of the network: with weights of order 1 the output is too.
+TEST(NatureCnnTest, LearnsInEveryLayer) {
+  torch::manual_seed(5);
+  const auto model = make_random_cnn(kCases[1]);
+  const auto out = model->forward({.observation = random_images(4, 4, kCases[1].shape), .state = {}, .first = {}});
+  EXPECT_LT(out.policy.abs().max().item<double>(), 20);
+  (out.policy.square().sum() + out.value.square().sum()).backward();
+  for (const auto& item : model->named_parameters()) {
+    ASSERT_TRUE(item.value().grad().defined()) << item.key();
+    EXPECT_GT(item.value().grad().abs().max().item<double>(), 0) << item.key();
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,213 @@
+"""Tests of the `shoal` program from outside: exit statuses, messages, files. Usage: app_test.py SHOAL [unittest arguments]"""
+
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SHOAL = sys.argv.pop(1)
+SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000"]
+
+# Arguments after `shoal`; {dir} is a folder of the test's own. Each is a user's mistake, and its message names the word.
+MISTAKES = [
+    ([], "subcommand"),
+    (["trian"], "trian"),
+    (["train"], "PRESET_OR_FILE"),
+    (["train", "cartpole-pp"], "cartpole-ppo"),
+    (["train", "cartpole-ppo", "--stepz", "3"], "--stepz"),
+    (["train", "cartpole-ppo", "--steps", "0"], "steps"),
+    (["train", "cartpole-ppo", "--steps", "-5"], "steps"),
+    (["train", "cartpole-ppo", "--steps", "many"], "steps"),
+    (["train", "cartpole-ppo", "--seed", "-1"], "seed"),
+    (["train", "cartpole-ppo", "--envs", "0"], "sampler.envs"),
+    (["train", "cartpole-ppo", "--workers", "0"], "sampler.workers"),
+    (["train", "cartpole-ppo", "--envs", "2", "--workers", "3"], "3 workers cannot share 2"),
+    (["train", "cartpole-ppo", "--sampler", "parallel"], "parallel-gpu"),
+    (["train", "cartpole-ppo", "--device", "tpu"], "tpu"),
+    (["train", "cartpole-ppo", "--set", "ppo.learning_rat=1"], "ppo.learning_rate"),
+    (["train", "cartpole-ppo", "--set", "ppo.epochs"], "key=value"),
+    (["train", "cartpole-ppo", "--set", "ppo.epochs=0"], "ppo.epochs"),
+    (["train", "cartpole-ppo", "--set", "env.id=CartPol-v1"], "CartPole-v1"),
+    (["train", "cartpole-ppo", "--set", "algo=pp"], "ppo"),
+    (["train", "cartpole-ppo", "--set", "model.name=nature-cn"], "nature-cnn"),
+    (["train", "cartpole-ppo", "--set", "model.name=nature-cnn"], ""),
+    (["train", "cartpole-ppo", "--set", "model.hidden=[10000000, 10000000]"], "model.hidden"),
+    (["train", "cartpole-ppo", "--envs", "100000000000"], ""),
+    (["train", "cartpole-ppo", "--set", "sampler.horizon=10000000000"], ""),
+    (["train", "cartpole-ppo", "--out", "{dir}/full"], "not empty"),
+    (["train", "cartpole-ppo", "--out", "{dir}/full/file/run"], "is no folder"),
+    (["train", "cartpole-ppo", "--out", "/proc/none/run"], "/proc"),
+    (["train", "{dir}/missing.toml"], "missing.toml"),
+    (["train", "{dir}/broken.toml"], "broken.toml"),
+    (["train", "{dir}/unknown.toml"], "sampler.workers"),
+    (["train", "{dir}/full"], "full"),
+    (["eval", "{dir}/none"], "none"),
+    (["eval", "{dir}/full"], "config.toml"),
+    (["eval", "{dir}/cut"], "model.ckpt"),
+    (["eval", "{dir}/other"], "agent/"),
+    (["eval", "{dir}/good", "--episodes", "0"], "episodes"),
+    (["eval", "{dir}/good", "--envs", "-1"], "envs"),
+    (["eval", "{dir}/good", "--workers", "0"], "workers"),
+    (["eval", "{dir}/good", "--seed", "-1"], "--seed"),
+    (["bench", "sample", "--env", "CartPole-v2"], "CartPole-v1"),
+    (["bench", "sample", "--runs", "0"], "runs"),
+    (["bench", "sample", "--envs", "1", "--workers", "2"], "cannot share"),
+    (["list", "env"], "envs"),
+]
+# Valid only where Atari was not built or has no such game.
+MISSING_GAMES = ["ALE/NoSuchGame-v5", "ALE/Combat-v5"]
+
+
+def shoal(*arguments, **options):
+    return subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=120, **options)
+
+
+def train(out, *arguments):
+    done = shoal("train", "cartpole-ppo", "--out", str(out), *SHORT, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+class AppTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = d = pathlib.Path(cls.temporary.name)
+        (d / "full").mkdir()
+        (d / "full/file").write_text("x")
+        (d / "broken.toml").write_text("steps = [\n")
+        (d / "unknown.toml").write_text("[sampler]\nworker = 3\n")
+        train(d / "good", "--steps", "1024")
+        for name in ("cut", "other"):
+            (d / name).mkdir()
+            for file in ("config.toml", "model.ckpt"):
+                (d / name / file).write_bytes((d / "good" / file).read_bytes())
+        checkpoint = (d / "cut/model.ckpt").read_bytes()
+        (d / "cut/model.ckpt").write_bytes(checkpoint[: len(checkpoint) // 2])
+        config = (d / "other/config.toml").read_text()
+        (d / "other/config.toml").write_text(config.replace("hidden = [64, 64]", "hidden = [32, 32]"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def assert_mistake(self, arguments, word):
+        before = sorted(self.dir.rglob("*"))
+        done = shoal(*[a.format(dir=self.dir) for a in arguments], cwd=self.dir)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(word, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(sorted(self.dir.rglob("*")), before, "something was written")
+
+    def test_mistakes(self):
+        for arguments, word in MISTAKES:
+            with self.subTest(" ".join(arguments)):
+                self.assert_mistake(arguments, word)
+
+    def test_missing_games(self):
+        for game in MISSING_GAMES:
+            with self.subTest(game):
+                self.assert_mistake(["train", "pong-ppo", "--set", f"env.id={game}"], "")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_unwritable_folder(self):
+        folder = self.dir / "locked"
+        folder.mkdir(mode=0o500)
+        self.assert_mistake(["train", "cartpole-ppo", "--out", "{dir}/locked/run"], "not writable")
+
+    def test_run_folder_and_eval(self):
+        run = self.dir / "good"
+        self.assertEqual(sorted(f.name for f in run.iterdir()),
+                         ["config.toml", "model.ckpt", "progress.csv", "summary.json"])
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["steps"], 1024)
+        self.assertLessEqual({"final_return", "steps", "seconds", "sps", "seed", "version"}, summary.keys())
+        done = shoal("eval", str(run), "--episodes", "7", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(set(result), {"mean_return", "std_return", "episodes"})
+        self.assertEqual(result["episodes"], 7)
+        again = shoal("eval", str(run), "--episodes", "7", "--json")
+        self.assertEqual(again.stdout, done.stdout, "one seed, one result")
+        self.assertNotEqual(shoal("eval", str(run), "--episodes", "7", "--json", "--seed", "9").stdout, done.stdout)
+
+    def test_config_runs_again_equally(self):
+        done = shoal("train", str(self.dir / "good/config.toml"), "--out", str(self.dir / "again"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("config.toml", "model.ckpt"):
+            self.assertEqual((self.dir / "again" / name).read_bytes(), (self.dir / "good" / name).read_bytes(), name)
+        rows = (self.dir / "again/progress.csv").read_text().splitlines()
+        self.assertEqual(len(rows), 1 + 1024 // 512)
+
+    def test_default_folder_is_named_at_the_end(self):
+        done = shoal("train", "cartpole-ppo", "--steps", "512", "--seed", "4", "--sampler", "serial", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (run,) = (self.dir / "runs").iterdir()
+        self.assertTrue(run.name.startswith("cartpole-ppo-4-"), run.name)
+        self.assertIn(f"shoal eval runs/{run.name}", done.stdout)
+
+    def stop_with(self, number, status):
+        run = self.dir / f"stopped-{status}"
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", "1000000000"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process.stdout.readline()  # the first line of progress: it is training
+        os.killpg(process.pid, number)  # as a terminal does: workers get it, too
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, status, errors)
+        self.assertEqual(errors, "")
+        self.assertTrue((run / "summary.json").exists())
+        self.assertEqual(shoal("eval", str(run), "--episodes", "2").returncode, 0)
+        with self.assertRaises(ProcessLookupError):
+            os.killpg(process.pid, 0)  # nothing is left running
+
+    def test_interrupt(self):
+        self.stop_with(signal.SIGINT, 130)
+
+    def test_terminate(self):
+        self.stop_with(signal.SIGTERM, 143)
+
+    def test_a_terminal_gets_a_live_line(self):
+        main, other = pty.openpty()
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(self.dir / "live"), "--steps", "2048"],
+                                   stdout=other)
+        os.close(other)
+        text = b""
+        try:
+            while part := os.read(main, 4096):
+                text += part
+        except OSError:
+            pass  # the other end is closed
+        os.close(main)
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertIn(b"\r[", text)
+        self.assertIn(b"100%", text)
+
+    def test_bench_line(self):
+        for sampler in ("serial", "parallel-gpu"):
+            done = shoal("bench", "sample", "--sampler", sampler, "--runs", "2", "--seconds", "0.05", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = json.loads(done.stdout)
+            self.assertEqual((line["bench"], line["peer"], line["unit"]), ("sample_cartpole", "shoal", "env steps/s"))
+            self.assertEqual(line["config"]["T"], 128)
+            self.assertEqual(len(line["runs"]), 2)
+            self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
+            self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
+    def test_lists(self):
+        for what, word in [("envs", "CartPole-v1"), ("algos", "ppo"), ("samplers", "parallel-gpu"),
+                           ("presets", "pong-ppo"), ("settings", "ppo.learning_rate")]:
+            done = shoal("list", what)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(word, done.stdout)
+        self.assertEqual(shoal("--help").returncode, 0)
+        self.assertEqual(shoal("--version").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

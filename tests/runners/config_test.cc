@@ -1,0 +1,158 @@
+#include "shoal/runners/config.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "shoal/core/error.h"
+#include "shoal/runners/checkpoint.h"
+#include "tests/runners/temporary_folder.h"
+
+namespace shoal {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string refusal(const std::string& key, const std::string& value) {
+  return message_of<Error>([&] {
+    Config config;
+    set(config, key, value);
+  });
+}
+
+// Another value of the same type, so that a key that is not read or not written shows.
+std::string changed(const SettingDoc& setting) {
+  if (setting.key == "sampler.kind") return "serial";
+  if (setting.key == "agent.act_precision") return "bf16";
+  if (setting.key == "preset") return "pong-ppo";
+  if (setting.value == "true") return "false";
+  if (setting.value == "false") return "true";
+  if (setting.value.starts_with('[')) return "[7, 8, 9]";
+  if (setting.value.starts_with('"')) return "another \"word\"";
+  if (contains(setting.value, ".") || setting.value == "inf") return "0.1234567890123";
+  return "12345";
+}
+
+TEST(Config, EveryKeyIsWrittenAndReadBack) {
+  const TemporaryFolder folder;
+  Config config;
+  for (const auto& setting : setting_docs()) set(config, setting.key, changed(setting));
+  config.sampler.step_limit = milliseconds(1500);
+  write_file(folder / "a.toml", write_config(config));
+  const Config back = read_config(folder / "a.toml");
+  EXPECT_EQ(write_config(back), write_config(config));
+  const auto defaults = setting_docs(), now = setting_docs(back);
+  for (std::size_t i = 0; i < now.size(); ++i)
+    EXPECT_NE(now[i].value, defaults[i].value) << now[i].key;
+}
+
+TEST(Config, PresetsAreValidAndReadBack) {
+  const TemporaryFolder folder;
+  for (const auto& [name, doc] : presets()) {
+    const Config config = preset(name);
+    validate(config);
+    write_file(folder / "p.toml", write_config(config));
+    EXPECT_EQ(write_config(read_config(folder / "p.toml")), write_config(config)) << name;
+  }
+}
+
+TEST(Config, AFileOverridesThePresetItNames) {
+  const TemporaryFolder folder;
+  write_file(folder / "mine.toml", "seed = 5\npreset = \"cartpole-ppo\"\n[ppo]\ndiscount = 1\n");
+  const Config config = preset_or_file((folder / "mine.toml").string());
+  EXPECT_EQ(config.env_id, "CartPole-v1");
+  EXPECT_EQ(config.seed, 5U);
+  EXPECT_EQ(config.ppo.discount, 1.0);
+  EXPECT_EQ(config.ppo.gae_lambda, preset("cartpole-ppo").ppo.gae_lambda);
+}
+
+TEST(Config, SetReadsEveryKindOfValue) {
+  Config config;
+  set(config, "sampler.kind", "serial");
+  set(config, "agent.act_precision", "\"bf16\"");
+  set(config, "env.id", "ALE/Pong-v5");
+  set(config, "model.hidden", "[8, 9]");
+  set(config, "ppo.learning_rate", "1");
+  set(config, "sampler.step_limit", "0.25");
+  set(config, "atari.clip_reward", "true");
+  set(config, "stop_return", "-20.5");
+  EXPECT_EQ(config.sampler.kind, SamplerKind::kSerial);
+  EXPECT_EQ(config.agent.act_precision, Precision::kBf16);
+  EXPECT_EQ(config.env_id, "ALE/Pong-v5");
+  EXPECT_EQ(config.model.hidden, (std::vector<std::int64_t>{8, 9}));
+  EXPECT_EQ(config.ppo.learning_rate, 1.0);
+  EXPECT_EQ(config.sampler.step_limit, milliseconds(250));
+  EXPECT_TRUE(config.env.atari.clip_reward);
+  EXPECT_EQ(config.stop_return, -20.5);
+}
+
+TEST(Config, ErrorsNameKeyFoundAndExpected) {
+  EXPECT_EQ(refusal("ppo.epochs", "many"), "ppo.epochs: found 'many', expected a whole number");
+  EXPECT_EQ(refusal("ppo.epochs", "2.5"), "ppo.epochs: found 2.5, expected a whole number");
+  EXPECT_EQ(refusal("seed", "-1"), "seed: found -1, expected a whole number, 0 or more");
+  EXPECT_EQ(refusal("sampler.pin", "1"), "sampler.pin: found 1, expected true or false");
+  EXPECT_EQ(refusal("sampler.kind", "gpu"),
+            "sampler.kind: found 'gpu', expected serial or parallel-gpu");
+  EXPECT_TRUE(
+      contains(refusal("steps", "99999999999999999999"), "steps: found '99999999999999999999'"));
+  EXPECT_TRUE(contains(refusal("threads", "3000000000"), "expected a smaller number"));
+  EXPECT_TRUE(contains(refusal("stop_return", "nan"), "stop_return: found nan"));
+  EXPECT_TRUE(contains(refusal("ppo.clip", "1\nseed = 2"), "ppo.clip: found '1"));
+}
+
+TEST(Config, UnknownNamesAreRefusedWithTheNearest) {
+  EXPECT_TRUE(contains(refusal("ppo.learning_rat", "1"), "'ppo.learning_rate'"));
+  EXPECT_TRUE(contains(message_of<Error>([] { preset("cartpol-ppo"); }), "'cartpole-ppo'"));
+  const TemporaryFolder folder;
+  write_file(folder / "x.toml", "[sampler]\nhorizn = 3\n");
+  const auto message = message_of<Error>([&] { read_config(folder / "x.toml"); });
+  EXPECT_TRUE(contains(message, "x.toml") && contains(message, "'sampler.horizon'")) << message;
+}
+
+TEST(Config, BrokenFilesAreOneLine) {
+  const TemporaryFolder folder;
+  for (const std::string text : {"steps = \n", "[ppo\n", "a = 1\na = 2\n", "preset = 3\n",
+                                 "sampler = 1\n", "\"", "\xff\xfe"}) {
+    write_file(folder / "x.toml", text);
+    const auto message = message_of<Error>([&] { read_config(folder / "x.toml"); });
+    EXPECT_TRUE(contains(message, "x.toml") && !contains(message, "\n")) << message;
+  }
+  message_of<Error>([&] { read_config(folder / "missing.toml"); });
+  message_of<Error>([&] { read_config(folder / ""); });
+}
+
+TEST(Config, ValidateRefusesWhatCannotWork) {
+  const std::pair<const char*, const char*> wrong[] = {{"steps", "0"},
+                                                       {"sampler.envs", "0"},
+                                                       {"sampler.envs", "-3"},
+                                                       {"sampler.horizon", "0"},
+                                                       {"sampler.workers", "0"},
+                                                       {"sampler.workers", "17"},
+                                                       {"ppo.minibatches", "0"},
+                                                       {"ppo.minibatches", "100000"},
+                                                       {"ppo.epochs", "0"},
+                                                       {"ppo.discount", "1.5"},
+                                                       {"ppo.learning_rate", "0"},
+                                                       {"algo", "pp"},
+                                                       {"model.name", "mpl"},
+                                                       {"model.hidden", "[0]"},
+                                                       {"model.hidden", "[1000000, 1000000]"},
+                                                       {"device", "gpu"},
+                                                       {"device", "cuda:x"},
+                                                       {"threads", "-1"},
+                                                       {"env.id", ""},
+                                                       {"sampler.envs", "9000000000000000000"},
+                                                       {"checkpoint_seconds", "0"}};
+  for (const auto& [key, value] : wrong) {
+    Config config = preset("cartpole-ppo");
+    set(config, key, value);
+    EXPECT_THROW(validate(config), Error) << key << " = " << value;
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,155 @@
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "shoal/core/error.h"
+#include "shoal/samplers/sampler.h"
+#include "tests/support/toy_agents.h"
+#include "tests/support/toy_envs.h"
+
+namespace shoal {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Mishap;
+using Clock = std::chrono::steady_clock;
+
+// Child processes of `pid` that still run.
+std::vector<pid_t> children(pid_t pid) {
+  std::vector<pid_t> out;
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", pid));
+  for (pid_t child = 0; file >> child;) out.push_back(child);
+  return out;
+}
+
+std::size_t shared_memory_files() {
+  const auto files = std::filesystem::directory_iterator("/dev/shm");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+EnvFactory unlucky(Mishap mishap) {
+  return [mishap](const EnvContext& c) { return std::make_unique<testing::Unlucky>(c, mishap, 5, 12); };
+}
+
+struct Outcome {
+  std::string text;
+  std::int64_t env = -1, step = -1;
+  Clock::duration took{};
+};
+
+// Collects until the mishap; environment 5 of 8 belongs to worker 1 of 2.
+Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s) {
+  testing::ToyAgent agent(2);
+  Outcome out;
+  auto before = Clock::now();
+  try {
+    auto sampler = make_sampler(unlucky(mishap), agent,
+                                {.horizon = 10, .envs = 8, .workers = 2, .step_limit = limit, .reset_limit = limit});
+    sampler->collect();
+    before = Clock::now();
+    sampler->collect();
+  } catch (const WorkerError& e) {
+    EXPECT_EQ(e.worker, 1) << e.what();
+    out = {e.what(), e.env, e.step, Clock::now() - before};
+  }
+  EXPECT_FALSE(out.text.empty()) << "the run went on";
+  return out;
+}
+
+void expect_words(const Outcome& out, const std::vector<std::string>& words) {
+  for (const auto& word : words) EXPECT_NE(out.text.find(word), std::string::npos) << word << " not in: " << out.text;
+}
+
+class DeathTest : public ::testing::Test {
+ protected:
+  std::size_t files_before_ = shared_memory_files();
+  void TearDown() override {
+    EXPECT_TRUE(children(getpid()).empty());
+    EXPECT_EQ(shared_memory_files(), files_before_);
+  }
+};
+
+TEST_F(DeathTest, AnExceptionArrivesWithItsText) {
+  const auto out = run_until_death(Mishap::kThrow);
+  EXPECT_LT(out.took, 2s);
+  EXPECT_EQ(out.env, 5);
+  EXPECT_EQ(out.step, 11);
+  expect_words(out, {"worker 1", "environment 5", "step 11", "the wheel came off"});
+}
+
+TEST_F(DeathTest, AnAbortIsNamed) {
+  const auto out = run_until_death(Mishap::kAbort);
+  EXPECT_LT(out.took, 2s);
+  expect_words(out, {"worker 1", "environment 5", "step 11", "SIGABRT"});
+}
+
+TEST_F(DeathTest, ACallOfExitIsNamed) {
+  const auto out = run_until_death(Mishap::kExit);
+  EXPECT_LT(out.took, 2s);
+  expect_words(out, {"worker 1", "environment 5", "step 11", "exit(3)"});
+}
+
+TEST_F(DeathTest, AKilledWorkerIsNoticed) {
+  const auto out = run_until_death(Mishap::kKill);
+  EXPECT_LT(out.took, 2s);
+  expect_words(out, {"worker 1", "environment 5", "step 11", "SIGKILL"});
+}
+
+TEST_F(DeathTest, AHangEndsAtItsLimit) {
+  const auto out = run_until_death(Mishap::kHang, 500ms);
+  EXPECT_GT(out.took, 400ms);
+  EXPECT_LT(out.took, 1500ms);
+  expect_words(out, {"worker 1", "environment 5", "step 11"});
+}
+
+TEST_F(DeathTest, AnEnvironmentThatCannotBeResetIsNamed) {
+  expect_words(run_until_death(Mishap::kThrowInReset), {"worker 1", "environment 5", "cannot be reset"});
+}
+
+TEST_F(DeathTest, WorkersDieWithTheAgentProcess) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t agent_process = fork();
+  if (agent_process == 0) {
+    testing::ToyAgent agent(2);
+    auto sampler = make_sampler(testing::make_counter(), agent, {.horizon = 10, .envs = 8, .workers = 3});
+    sampler->collect();
+    char ready = 'r';
+    if (write(ends[1], &ready, 1) != 1) _exit(1);
+    for (;;) sampler->collect();
+  }
+  char ready = 0;
+  ASSERT_EQ(read(ends[0], &ready, 1), 1);
+  const auto workers = children(agent_process);
+  ASSERT_EQ(workers.size(), 3U);
+  kill(agent_process, SIGKILL);
+  waitpid(agent_process, nullptr, 0);
+  const auto deadline = Clock::now() + 2s;
+  auto running = [](pid_t pid) {
+    // A zombie that nobody has reaped yet does not run.
+    std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+    std::string text((std::istreambuf_iterator<char>(stat)), {});
+    const auto state = text.rfind(") ");
+    return state != std::string::npos && text[state + 2] != 'Z';
+  };
+  for (const pid_t worker : workers) {
+    while (running(worker) && Clock::now() < deadline) std::this_thread::yield();
+    EXPECT_FALSE(running(worker)) << worker;
+  }
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(DeathTest, AnEnvironmentThatCannotBeBuiltEndsTheRunAtOnce) {
+  // Only environment 5 fails; the agent process itself builds environment 0 to learn its spec.
+  expect_words(run_until_death(Mishap::kThrowInConstructor), {"worker 1", "environment 5", "cannot be built"});
+}
+
+}  // namespace
+}  // namespace shoal

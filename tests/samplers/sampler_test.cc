@@ -1,0 +1,281 @@
+#include "shoal/samplers/sampler.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "shoal/agents/categorical.h"
+#include "shoal/core/error.h"
+#include "shoal/envs/cart_pole.h"
+#include "tests/support/toy_agents.h"
+#include "tests/support/toy_envs.h"
+
+namespace shoal {
+namespace {
+
+using testing::make_counter;
+using testing::make_zoo;
+using testing::ToyAgent;
+
+void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.sizes(), b.sizes()) << what;
+  EXPECT_TRUE(at::equal(a, b)) << what << ":\n" << a << "\nand\n" << b;
+}
+
+void expect_equal(const NamedTensors& a, const NamedTensors& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i) expect_equal(a[i], b[i], what + "/" + a.name(i));
+}
+
+void expect_equal(const Observations& a, const Observations& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i) expect_equal(a[i].dense(), b[i].dense(), what + "/" + a.name(i));
+}
+
+void expect_equal(const Samples& a, const Samples& b) {
+  expect_equal(a.observation, b.observation, "observation");
+  expect_equal(a.observed, b.observed, "observed");
+  expect_equal(a.action, b.action, "action");
+  expect_equal(a.mask, b.mask, "mask");
+  expect_equal(a.agent_info, b.agent_info, "agent_info");
+  expect_equal(a.env_info, b.env_info, "env_info");
+  expect_equal(a.initial_state, b.initial_state, "initial_state");
+  expect_equal(a.reward, b.reward, "reward");
+  expect_equal(a.terminated, b.terminated, "terminated");
+  expect_equal(a.truncated, b.truncated, "truncated");
+  expect_equal(a.first, b.first, "first");
+  expect_equal(a.previous_reward, b.previous_reward, "previous_reward");
+  expect_equal(a.previous_action, b.previous_action, "previous_action");
+  expect_equal(a.bootstrap_value, b.bootstrap_value, "bootstrap_value");
+  expect_equal(a.final_value, b.final_value, "final_value");
+  EXPECT_EQ(a.finals.t, b.finals.t);
+  EXPECT_EQ(a.finals.b, b.finals.b);
+  expect_equal(a.finals.observation, b.finals.observation, "finals.observation");
+  expect_equal(a.finals.state, b.finals.state, "finals.state");
+  expect_equal(a.finals.value, b.finals.value, "finals.value");
+  EXPECT_EQ(a.first_tick, b.first_tick);
+}
+
+SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t seed = 1) {
+  return {.kind = SamplerKind::kSerial, .horizon = horizon, .envs = envs, .seed = seed};
+}
+
+SamplerOptions parallel(std::int64_t horizon, std::int64_t envs, int workers) {
+  return {.kind = SamplerKind::kParallelGpu, .horizon = horizon, .envs = envs, .workers = workers, .seed = 1};
+}
+
+void expect_same_windows(Sampler& a, Sampler& b, int windows) {
+  for (int i = 0; i < windows; ++i) {
+    const auto one = a.collect(), other = b.collect();
+    expect_equal(one.samples, other.samples);
+    ASSERT_EQ(one.episodes.size(), other.episodes.size());
+    for (std::size_t e = 0; e < one.episodes.size(); ++e) {
+      EXPECT_EQ(one.episodes[e].env, other.episodes[e].env);
+      EXPECT_EQ(one.episodes[e].length, other.episodes[e].length);
+      EXPECT_EQ(one.episodes[e].score, other.episodes[e].score);
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+class EqualityTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(EqualityTest, DictionariesMasksStacksAndStateAreTheSameFromEverySampler) {
+  ToyAgent agent(3), other(3);
+  auto a = make_sampler(make_zoo(), agent, serial(7, 6));
+  auto b = make_sampler(make_zoo(), other, parallel(7, 6, GetParam()));
+  expect_same_windows(*a, *b, 5);
+}
+
+TEST_P(EqualityTest, ARealNetworkIsTheSameFromEverySampler) {
+  const auto spec = make_cart_pole()({})->spec();
+  auto agent = make_categorical(spec, ModelOptions{}, {}, 3), other = make_categorical(spec, ModelOptions{}, {}, 3);
+  auto a = make_sampler(make_cart_pole(), *agent, serial(32, 9));
+  auto b = make_sampler(make_cart_pole(), *other, parallel(32, 9, GetParam()));
+  expect_same_windows(*a, *b, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, EqualityTest, ::testing::Values(1, 2, 3, 4));
+
+TEST(SamplerTest, AnotherSeedGivesAnotherTrajectory) {
+  ToyAgent agent(3);
+  auto a = make_sampler(make_zoo(), agent, serial(16, 4, 1)), b = make_sampler(make_zoo(), agent, serial(16, 4, 2));
+  const auto &x = a->collect().samples, &y = b->collect().samples;
+  EXPECT_FALSE(at::equal(x.observation[0], y.observation[0]));
+  EXPECT_FALSE(at::equal(x.action[0], y.action[0]));
+}
+
+TEST(SamplerTest, EvaluationSharesNoSeedWithTraining) {
+  ToyAgent agent(3);
+  auto options = serial(16, 4);
+  auto a = make_sampler(make_zoo(), agent, options);
+  options.stream = Stream::kEval;
+  auto b = make_sampler(make_zoo(), agent, options);
+  EXPECT_FALSE(at::equal(a->collect().samples.observation[0], b->collect().samples.observation[0]));
+}
+
+TEST(SamplerTest, RowsContinueAcrossWindows) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(3, 2));
+  std::vector<float> step, episode, first;
+  for (int i = 0; i < 4; ++i) {
+    const auto& s = sampler->collect().samples;
+    EXPECT_EQ(s.first_tick, 3 * i);
+    for (std::int64_t t = 0; t < 3; ++t) {
+      step.push_back(s.observation[0][t][1][0].item<float>() - 1000);
+      episode.push_back(s.observation[0][t][1][1].item<float>());
+      first.push_back(s.first[t][1].item<bool>() ? 1 : 0);
+    }
+  }
+  EXPECT_EQ(step, (std::vector<float>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1}));
+  EXPECT_EQ(episode, (std::vector<float>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(first, (std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}));
+}
+
+TEST(SamplerTest, RewardsFollowActionsAndPreviousOnesAreShifted) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter(), agent, serial(4, 3));
+  at::Tensor last_reward, last_action;
+  for (int i = 0; i < 3; ++i) {
+    const auto& s = sampler->collect().samples;
+    expect_equal(s.reward, s.action[0].to(at::kFloat), "reward");
+    expect_equal(s.previous_reward.narrow(0, 1, 4), s.reward, "previous reward");
+    expect_equal(s.previous_action[0].narrow(0, 1, 4), s.action[0], "previous action");
+    if (i > 0) {
+      expect_equal(s.previous_reward[0], last_reward, "previous reward over the seam");
+      expect_equal(s.previous_action[0][0], last_action, "previous action over the seam");
+    }
+    last_reward = s.reward[3].clone();
+    last_action = s.action[0][3].clone();
+  }
+}
+
+TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter({.length = 5, .truncates = true}), agent, serial(12, 2));
+  const auto batch = sampler->collect();
+  const auto& f = batch.samples.finals;
+  EXPECT_EQ(f.t, (std::vector<std::int64_t>{4, 4, 9, 9}));
+  EXPECT_EQ(f.b, (std::vector<std::int64_t>{0, 1, 0, 1}));
+  const auto last = f.observation[0].dense();
+  EXPECT_EQ(last[3][0].item<float>(), 1005);
+  EXPECT_EQ(last[3][1].item<float>(), 1);
+  // The state of that moment holds the sum of what was seen in the episode; the value adds the final observation.
+  const float seen = 1000 + 1001 + 1002 + 1003 + 1004 + 5 * 1;
+  EXPECT_EQ(f.state[0][3].item<float>(), seen);
+  EXPECT_EQ(f.value[3].item<float>(), seen + 1005 + 1);
+  EXPECT_EQ(batch.samples.final_value[9][1].item<float>(), seen + 1005 + 1);
+  EXPECT_EQ(batch.samples.final_value.count_nonzero().item<std::int64_t>(), 4);
+}
+
+TEST(SamplerTest, TerminatedEpisodesHaveNoFinalValue) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(12, 2));
+  const auto& s = sampler->collect().samples;
+  EXPECT_EQ(s.finals.size(), 4);
+  EXPECT_EQ(s.final_value.count_nonzero().item<std::int64_t>(), 0);
+}
+
+TEST(SamplerTest, ALostLifeIsAnEndForTheAgentOnly) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter({.length = 6, .life = 2}), agent, serial(12, 1));
+  const auto batch = sampler->collect();
+  const auto& s = batch.samples;
+  EXPECT_EQ(s.terminated.sum().item<std::int64_t>(), 6);
+  EXPECT_EQ(s.first.sum().item<std::int64_t>(), 7);
+  ASSERT_EQ(batch.episodes.size(), 2U);
+  EXPECT_EQ(batch.episodes[1].length, 6);
+  EXPECT_EQ(s.finals.size(), 2);
+  EXPECT_EQ(s.observation[0][2][0][0].item<float>(), 2);  // not reset
+}
+
+TEST(SamplerTest, EpisodesAreCountedWithTheirRawScore) {
+  ToyAgent agent(3);
+  auto sampler = make_sampler(make_zoo(), agent, serial(64, 2));
+  const auto batch = sampler->collect();
+  const auto& s = batch.samples;
+  ASSERT_GT(batch.episodes.size(), 4U);
+  std::vector<double> reward(2, 0), score(2, 0);
+  std::vector<std::int64_t> length(2, 0), number(2, 0);
+  std::size_t e = 0;
+  for (std::int64_t t = 0; t < 64; ++t) {
+    for (std::int64_t b = 0; b < 2; ++b) {
+      const auto i = static_cast<std::size_t>(b);
+      reward[i] += s.reward[t][b].item<float>();
+      score[i] += s.env_info[0][t][b].item<float>();
+      ++length[i];
+      if (!s.first[t + 1][b].item<bool>()) continue;
+      const auto& episode = batch.episodes[e++];
+      EXPECT_EQ(episode.env, b);
+      EXPECT_EQ(episode.number, number[i]++);
+      EXPECT_EQ(episode.length, length[i]);
+      EXPECT_EQ(episode.reward, reward[i]);
+      EXPECT_EQ(episode.score, score[i]);
+      reward[i] = score[i] = 0;
+      length[i] = 0;
+    }
+  }
+  EXPECT_EQ(e, batch.episodes.size());
+}
+
+// Every stack against one rebuilt from a full record of the frames, over seams and episode ends.
+TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
+  ToyAgent agent(3);
+  auto sampler = make_sampler(make_zoo(), agent, serial(5, 3));
+  std::vector<at::Tensor> frames, first;  // per tick: [B, 3, 4], [B]
+  for (int window = 0; window < 8; ++window) {
+    const auto& s = sampler->collect().samples;
+    const auto stacks = s.observed.at("camera").dense().view({6, 3, 3, 3, 4});
+    if (window > 0) frames.pop_back(), first.pop_back();  // row T of the last window is row 0 of this one
+    for (std::int64_t t = 0; t <= 5; ++t) {
+      frames.push_back(s.observation.at("camera")[t].clone());
+      first.push_back(s.first[t].clone());
+      const auto now = static_cast<std::int64_t>(frames.size()) - 1;
+      for (std::int64_t b = 0; b < 3; ++b) {
+        bool blank = false;
+        for (std::int64_t k = 0; k < 3; ++k) {
+          const auto at = now - k;
+          const auto expected =
+              blank || at < 0 ? at::zeros({3, 4}, at::kByte) : frames[static_cast<std::size_t>(at)][b];
+          expect_equal(stacks[t][b][2 - k], expected, fmt::format("window {} t {} b {} k {}", window, t, b, k));
+          blank = blank || at < 0 || first[static_cast<std::size_t>(at)][b].item<bool>();
+        }
+      }
+    }
+  }
+}
+
+// Fresh arenas of debug builds are full of a magic value.
+TEST(SamplerTest, LeavesNoRowUnwritten) {
+  ToyAgent agent(3);
+  auto sampler = make_sampler(make_zoo(), agent, parallel(6, 4, 2));
+  const auto& s = sampler->collect().samples;
+  const std::vector<std::uint8_t> four_bytes(4, std::to_integer<std::uint8_t>(Arena::kMagic));
+  const auto magic = at::tensor(four_bytes, at::kByte).view(at::kFloat).item<float>();
+  for (const auto* t : {&s.reward, &s.previous_reward, &s.observation[1], &s.agent_info[0], &s.env_info[0]})
+    EXPECT_FALSE(t->eq(magic).any().item<bool>());
+  for (const auto* t : {&s.terminated, &s.truncated, &s.first, &s.mask[0]})
+    EXPECT_LE(t->view(at::kByte).max().item<int>(), 1);
+  EXPECT_LT(s.previous_action[0].max().item<std::int64_t>(), 3);
+  EXPECT_GE(s.previous_action[0].min().item<std::int64_t>(), 0);
+}
+
+TEST(SamplerTest, ImpossibleOptionsAreRefused) {
+  ToyAgent agent(2);
+  auto refused = [&](SamplerOptions o, const std::string& word) {
+    try {
+      make_sampler(make_counter(), agent, o);
+      ADD_FAILURE() << "accepted: " << word;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << e.what();
+    }
+  };
+  refused(serial(0, 1), "horizon");
+  refused(serial(1, 0), "envs");
+  refused(serial(1, -3), "envs");
+  refused(parallel(1, 4, 0), "workers");
+  refused(parallel(1, 4, 5), "cannot share");
+  refused(serial(1'000'000'000'000, 100'000), "memory");
+}
+
+}  // namespace
+}  // namespace shoal
