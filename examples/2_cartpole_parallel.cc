@@ -13,7 +13,6 @@
 #include "shoal/envs/registry.h"
 #include "shoal/runners/episode_window.h"
 #include "shoal/runners/evaluation.h"
-#include "shoal/runners/launch.h"
 #include "shoal/samplers/sampler.h"
 
 namespace {
@@ -28,7 +27,6 @@ constexpr shoal::PpoOptions kPpo = {.learning_rate = 1e-3,
 
 // [program]
 int main(int argc, char** argv) {
-  shoal::launch(argv);     // first of all: settings that libraries read when they are loaded
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 200'000;
 

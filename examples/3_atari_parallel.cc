@@ -48,7 +48,7 @@ void show(const shoal::Samples& samples) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  shoal::launch(argv);
+  shoal::launch(argv);     // first of all: settings that libraries read when they are loaded
   at::set_num_threads(1);  // until the workers are forked
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
 

@@ -7,11 +7,9 @@
 
 #include <cstdlib>
 
-#include "shoal/runners/launch.h"
 #include "shoal/runners/session.h"
 
 int main(int argc, char** argv) {
-  shoal::launch(argv);
   shoal::Config config = shoal::preset("cartpole-ppo");
   if (argc > 1) config.steps = std::atoll(argv[1]);
   const auto folder = argc > 2 ? argv[2] : shoal::default_run_folder("custom", config.seed);

@@ -13,7 +13,10 @@ namespace shoal {
 std::string describe(const toml::node& node) {
   if (node.is_table()) return "a table";
   std::ostringstream text;
-  text << toml::node_view<const toml::node>(node);
+  if (const auto* word = node.as_string())
+    text << '\'' << word->get() << '\'';
+  else
+    text << toml::node_view<const toml::node>(node);
   std::string line = text.str();
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
@@ -32,7 +35,8 @@ std::string toml_text(double value) {
 
 std::string toml_text(const std::string& value) {
   std::ostringstream text;
-  text << toml::value<std::string>(value);
+  const toml::value<std::string> node(value);
+  text << toml::toml_formatter(node, toml::format_flags::none);
   return text.str();
 }
 

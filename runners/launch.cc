@@ -6,13 +6,11 @@
 
 namespace shoal {
 
-void launch(char** argv) {
-  constexpr const char* kDone = "SHOAL_LAUNCHED";
-  const bool done = std::getenv(kDone) != nullptr;
-  if (done || std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr)
-    return;
-  setenv("GOMP_SPINCOUNT", "20000", 1);
-  setenv(kDone, "1", 1);  // the new program must not start itself again, whatever it finds
+void launch(char** argv, int threads) {
+  if (threads == 1) return;
+  // Either one set means: the user's choice, or started again already.
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (setenv("GOMP_SPINCOUNT", "20000", 1) != 0) return;
   execv("/proc/self/exe", argv);
   // No /proc: go on, a little slower.
 }

@@ -47,7 +47,7 @@ def main():
             lambda b: b["head"] + (region(b["file"], b["tag"]) if b["file"] else b["code"]) + "```", readme)
         path.write_text(readme)
     problems = list(problems_of(readme))
-    sys.exit("\n".join(problems))
+    sys.exit("\n".join(problems) or 0)
 
 
 if __name__ == "__main__":

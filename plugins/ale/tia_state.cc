@@ -78,8 +78,7 @@ void save_tia(TIA& tia, TiaState& state) {
   std::memcpy(state.previous, tia.*reveal(myPreviousFrameBuffer{}), kTiaPixels);
 }
 
-void load_tia(TIA& tia, const TiaState& saved) {
-  TiaState state = saved;
+void load_tia(TIA& tia, TiaState& state) {
   const bool no_missile0 = state.missile0 == kDisabled;
   if (no_missile0) state.missile0 = 0;
   visit_shapes(tia, state,

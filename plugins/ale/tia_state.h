@@ -21,7 +21,8 @@ struct TiaState {
 };
 
 void save_tia(ale::stella::TIA& tia, TiaState& state);
-// Throws std::runtime_error, and changes nothing, for a state that cannot be one.
-void load_tia(ale::stella::TIA& tia, const TiaState& state);
+// Throws std::runtime_error, and leaves the chip as it is, for a state that cannot be one. Uses up
+// the state.
+void load_tia(ale::stella::TIA& tia, TiaState& state);
 
 #endif  // SHOAL_PLUGINS_ALE_TIA_STATE_H_

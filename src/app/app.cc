@@ -27,9 +27,9 @@ int complain_of_torch(const c10::Error& e) {
                 : complain(what, kFailure);
 }
 
-int run_command(const Command& command) {
+int run_command(const Command& command, char** argv) {
   try {
-    return command();
+    return command(argv);
   } catch (const Error& e) {
     return complain(e.what(), kMistake);
   } catch (const std::bad_alloc&) {
@@ -58,7 +58,7 @@ int run(int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return complain(std::string(e.what()) + " (see shoal --help)", kMistake);
   }
-  return run_command(chosen);
+  return run_command(chosen, argv);
 }
 
 }  // namespace shoal::app

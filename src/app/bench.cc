@@ -9,6 +9,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
+#include "shoal/runners/launch.h"
 #include "src/app/bench_sample.h"
 #include "src/app/commands.h"
 
@@ -109,12 +110,13 @@ void print_text(const BenchFlags& flags, const BenchResult& result) {
   fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
 }
 
-int bench_command(BenchFlags flags) {
+int bench_command(BenchFlags flags, char** argv) {
   require(flags.options.runs > 0, "--runs: found {}, expected at least 1", flags.options.runs);
   require(flags.options.seconds > 0, "--seconds: found {}, expected a number above 0",
           flags.options.seconds);
   if (flags.threads == 0) flags.threads = static_cast<int>(allowed_cores().size());
   flags.options.config = configure(flags);
+  launch(argv, flags.threads);
   const auto result = bench_sample(flags.options);
   flags.json ? print_json(flags, result) : print_text(flags, result);
   return kSuccess;
@@ -144,7 +146,7 @@ void add_bench(CLI::App& app, Command& chosen) {
                       "mlp or nature-cnn; default: what suits the environment");
   command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_flag("--json", flags->json, "One line of JSON");
-  command->callback([flags, &chosen] { chosen = [flags] { return bench_command(*flags); }; });
+  command->callback([flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
 }
 
 }  // namespace shoal::app

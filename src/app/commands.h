@@ -8,8 +8,8 @@ class App;
 
 namespace shoal::app {
 
-// What the chosen subcommand does; returns the exit status.
-using Command = std::function<int()>;
+// What the chosen subcommand does, given main()'s argv; returns the exit status.
+using Command = std::function<int(char** argv)>;
 
 // Each adds one subcommand, which puts itself into `chosen` when it is parsed.
 void add_train(CLI::App& app, Command& chosen);

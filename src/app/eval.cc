@@ -12,6 +12,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
+#include "shoal/runners/launch.h"
 #include "shoal/runners/session.h"
 #include "src/app/commands.h"
 
@@ -44,7 +45,7 @@ void print_result(const EvaluationResult& result, bool json) {
   }
 }
 
-int eval_command(EvalFlags flags) {
+int eval_command(EvalFlags flags, char** argv) {
   Config config = read_config(flags.run / kConfigFile);
   if (!flags.device.empty()) set(config, "device", flags.device);
   config.env.atari.episodic_life = false;  // whole games
@@ -52,6 +53,7 @@ int eval_command(EvalFlags flags) {
   flags.options.kind = config.sampler.kind;
   flags.options.greedy = !flags.sample;
 
+  launch(argv, config.threads);
   const SignalGuard signals;
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto agent = load_agent(config, flags.run);
@@ -86,7 +88,7 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_flag("--json", flags->json, "One line of JSON");
   command->add_flag("--sample", flags->sample,
                     "Sample actions as in training instead of taking the most likely ones");
-  command->callback([flags, &chosen] { chosen = [flags] { return eval_command(*flags); }; });
+  command->callback([flags, &chosen] { chosen = [flags](char** argv) { return eval_command(*flags, argv); }; });
 }
 
 }  // namespace shoal::app

@@ -43,7 +43,7 @@ void add_list(CLI::App& app, Command& chosen) {
   auto what = std::make_shared<std::string>();
   auto* command = app.add_subcommand("list", "What there is to choose from");
   command->add_option("what", *what, "envs, algos, samplers, presets or settings")->required();
-  command->callback([what, &chosen] { chosen = [what] { return list_command(*what); }; });
+  command->callback([what, &chosen] { chosen = [what](char**) { return list_command(*what); }; });
 }
 
 }  // namespace shoal::app

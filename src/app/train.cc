@@ -10,6 +10,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/runners/launch.h"
 #include "shoal/runners/on_policy.h"
 #include "shoal/runners/run_folder.h"
 #include "src/app/commands.h"
@@ -59,8 +60,9 @@ std::string run_name(const TrainFlags& flags, const Config& config) {
                                : config.preset;
 }
 
-int train_command(const TrainFlags& flags) {
+int train_command(const TrainFlags& flags, char** argv) {
   const Config config = configure(flags);
+  launch(argv, config.threads);
   const auto folder = flags.out.empty() ? default_run_folder(run_name(flags, config), config.seed)
                                         : std::filesystem::path(flags.out);
   const int signal = train(config, folder, flags.quiet);
@@ -86,7 +88,7 @@ void add_train(CLI::App& app, Command& chosen) {
                    "key=value, any setting (shoal list settings); may be repeated")
       ->take_all();
   command->add_flag("--quiet", flags->quiet, "Print nothing but errors");
-  command->callback([flags, &chosen] { chosen = [flags] { return train_command(*flags); }; });
+  command->callback([flags, &chosen] { chosen = [flags](char** argv) { return train_command(*flags, argv); }; });
 }
 
 }  // namespace shoal::app

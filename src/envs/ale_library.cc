@@ -52,6 +52,11 @@ const shoal_ale_api& ale_library() {
   return api;
 }
 
+bool has_ale_library() {
+  std::error_code ignored;
+  return fs::exists(plugin_path(), ignored);
+}
+
 fs::path rom_folder() {
   const char* chosen = std::getenv("SHOAL_ROMS");
   return chosen ? chosen : SHOAL_ROMS_PATH;

@@ -11,6 +11,8 @@ namespace shoal {
 
 // Loads the plugin into this process, once. Throws Error if it is not there or of another version.
 const shoal_ale_api& ale_library();
+// Whether there is a plugin to load.
+bool has_ale_library();
 
 // Where the cartridges are expected. The folder may not exist.
 std::filesystem::path rom_folder();

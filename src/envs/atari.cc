@@ -46,6 +46,7 @@ EnvFactory make_atari(const std::string& id, const AtariOptions& options) {
 
 std::vector<std::string> atari_ids() {
   std::vector<std::string> ids;
+  if (!has_ale_library()) return ids;
   for (const std::string& rom : known_roms()) ids.push_back(id_of(rom));
   return ids;
 }

@@ -123,27 +123,27 @@ void MlpKernel::add_layer(const float* weight, const float* bias, std::int64_t i
     for (std::int64_t i = 0; i < in; ++i)
       layer.weight[static_cast<std::size_t>(i * layer.padded + o)] = weight[o * in + i];
   }
+  widest_ = std::max(widest_, layer.padded);
   layers_.push_back(std::move(layer));
 }
 
-void MlpKernel::run(const float* x, std::int64_t rows, float* y) {
-  const auto in = layers_.front().in, out = layers_.back().out;
-  for (std::int64_t r = 0; r < rows; r += kChunk) run_chunk(x + r * in, std::min(kChunk, rows - r), y + r * out);
+void MlpKernel::run(const float* x, std::int64_t rows, float* y) const {
+  for (std::int64_t r = 0; r < rows; r += kChunk) run_chunk(x + r * in(), std::min(kChunk, rows - r), y + r * out());
 }
 
-void MlpKernel::run_chunk(const float* x, std::int64_t rows, float* y) {
+void MlpKernel::run_chunk(const float* x, std::int64_t rows, float* y) const {
+  thread_local std::vector<float> scratch[2];
   const float* from = x;
-  std::int64_t stride = layers_.front().in;
+  std::int64_t stride = in();
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const auto& layer = layers_[l];
-    auto& to = scratch_[l % 2];
-    to.resize(std::max(to.size(), static_cast<std::size_t>(rows * layer.padded)));
+    auto& to = scratch[l % 2];
+    if (to.size() < static_cast<std::size_t>(kChunk * widest_)) to.resize(static_cast<std::size_t>(kChunk * widest_));
     kLayer(from, stride, rows, layer.weight.data(), layer.bias.data(), layer.in, layer.padded, layer.tanh, to.data());
     from = to.data();
     stride = layer.padded;
   }
-  const auto out = layers_.back().out;
-  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * stride, out, y + r * out);
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * stride, out(), y + r * out());
 }
 
 }  // namespace shoal

@@ -12,10 +12,14 @@ class MlpKernel {
  public:
   // Adds a layer; weight is [out, in] row-major, as torch::nn::Linear keeps it.
   void add_layer(const float* weight, const float* bias, std::int64_t in, std::int64_t out, bool tanh);
-  void clear() { layers_.clear(); }
+  void clear() { layers_.clear(), widest_ = 0; }
 
-  // x: [rows, in] -> y: [rows, out], both dense. Uses scratch memory that grows once.
-  void run(const float* x, std::int64_t rows, float* y);
+  // x: [rows, in] -> y: [rows, out], both dense. Several threads may run at once, on rows of their own.
+  void run(const float* x, std::int64_t rows, float* y) const;
+
+  bool empty() const { return layers_.empty(); }
+  std::int64_t in() const { return layers_.front().in; }
+  std::int64_t out() const { return layers_.back().out; }
 
   // "AVX2" or "SSE2": what this CPU offers.
   static const char* instructions();
@@ -26,10 +30,10 @@ class MlpKernel {
     bool tanh;
     std::vector<float> weight, bias;  // [in, padded], [padded]
   };
-  void run_chunk(const float* x, std::int64_t rows, float* y);
+  void run_chunk(const float* x, std::int64_t rows, float* y) const;
 
   std::vector<Layer> layers_;
-  std::vector<float> scratch_[2];
+  std::int64_t widest_ = 0;  // the padded outputs of the widest layer
 };
 
 }  // namespace shoal

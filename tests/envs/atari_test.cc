@@ -77,6 +77,19 @@ TEST(AtariTest, SaysWhatIsMissing) {
   unsetenv("SHOAL_ROMS");
 }
 
+// The plugin is loaded once in a process, so this is asked of a new one.
+TEST(AtariTest, SaysThatThePluginIsMissing) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        setenv("SHOAL_ALE_PLUGIN", "/nonexistent.so", 1);
+        const std::string error = error_of("ALE/Pong-v5");
+        const bool named = error.find("there is no plugin '/nonexistent.so'") != std::string::npos;
+        _exit(named && atari_ids().empty() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 // A file with the right name and the wrong content would make the emulator end the process.
 TEST(AtariTest, RefusesAFileThatIsNoGame) {
   const std::string folder = testing::TempDir() + "shoal_roms_" + std::to_string(getpid());

@@ -43,7 +43,7 @@ struct AtariOptions {
 // missing library or cartridge, at once: nothing of this is left to workers.
 EnvFactory make_atari(const std::string& id, const AtariOptions& options = {});
 
-// The ids of all games there are cartridges for; empty if there are none.
+// The ids of all games there are cartridges for; empty if there are none, or no emulator.
 std::vector<std::string> atari_ids();
 
 }  // namespace shoal
