@@ -25,7 +25,6 @@ add_library(shoal_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)
 add_library(shoal::fmt ALIAS shoal_fmt)
 target_link_libraries(shoal_fmt PRIVATE shoal_options)
 target_include_directories(shoal_fmt SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/deps/fmt)
-set_target_properties(shoal_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 if(SHOAL_WITH_TORCH)
   # Only the CPU half is linked; libtorch_cuda.so is loaded at run time when a CUDA device is asked for.

@@ -1,7 +1,8 @@
 # Settings shared by every target of this project.
 add_library(shoal_options INTERFACE)
 target_compile_features(shoal_options INTERFACE cxx_std_20)
-target_compile_options(shoal_options INTERFACE -Wall -Wextra -Wshadow)
+# -fPIC everywhere: GCC takes a precompiled header only where code is generated as it was for the header.
+target_compile_options(shoal_options INTERFACE -Wall -Wextra -Wshadow -fPIC)
 if(SHOAL_SANITIZE)
   target_compile_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
@@ -22,11 +23,10 @@ endif()
 
 # torch/torch.h costs 12 s a file; one precompiled header serves every target that includes it.
 if(SHOAL_WITH_TORCH)
-  file(WRITE ${PROJECT_BINARY_DIR}/deps/pch.cc "// Holds the precompiled header.\n")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/deps/pch.cc CONTENT "// Holds the precompiled header.\n")
   add_library(shoal_pch OBJECT ${PROJECT_BINARY_DIR}/deps/pch.cc)
   target_link_libraries(shoal_pch PUBLIC shoal_options shoal::torch shoal::fmt)
   target_precompile_headers(shoal_pch PRIVATE <torch/torch.h> <fmt/format.h>)
-  set_target_properties(shoal_pch PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 
 # shoal_library(<layer> HEADERS <public headers> SOURCES <files> LINKS <targets> [PCH])
@@ -38,7 +38,6 @@ function(shoal_library name)
   target_sources(shoal_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${ARG_HEADERS})
   target_include_directories(shoal_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(shoal_${name} PUBLIC shoal_options ${ARG_LINKS})
-  set_target_properties(shoal_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   if(ARG_PCH)
     target_precompile_headers(shoal_${name} REUSE_FROM shoal_pch)
   endif()

@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/runners/version.h"
 #include "src/app/commands.h"
 
@@ -41,6 +44,15 @@ int run_command(const Command& command, char** argv) {
   }
 }
 
+// A mistyped command deserves better than "a subcommand is required".
+std::string unknown_command(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end())
+    return "";
+  return fmt::format("there is no command '{}'; the nearest is '{}'", word, nearest(word, names));
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -52,6 +64,9 @@ int run(int argc, char** argv) {
   add_eval(app, chosen);
   add_bench(app, chosen);
   add_list(app, chosen);
+  if (argc > 1)
+    if (const auto what = unknown_command(app, argv[1]); !what.empty())
+      return complain(what, kMistake);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -146,7 +146,8 @@ void add_bench(CLI::App& app, Command& chosen) {
                       "mlp or nature-cnn; default: what suits the environment");
   command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_flag("--json", flags->json, "One line of JSON");
-  command->callback([flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
 }
 
 }  // namespace shoal::app

@@ -93,9 +93,13 @@ BenchResult bench_sample(const BenchOptions& options) {
 }
 
 std::string arithmetic(const Config& config) {
-  const bool bf16 = config.agent.act_precision == Precision::kBf16;
-  return fmt::format("{} on {}, {}", bf16 ? "bf16" : "float32", config.device,
-                     at::get_cpu_capability());
+  if (config.device != "cpu") return "float32 on " + config.device;
+  const auto spec = make_env_factory(config.env_id, config.env)({})->spec();
+  const auto model =
+      make_model(spec.observation, spec.action[0].choices.at(0), config.model, config.seed);
+  const auto network = model->make_acting_network(config.agent.act_precision);
+  return (network ? network->description() : "the model's own, float32") + ", CPU offers " +
+         at::get_cpu_capability();
 }
 
 }  // namespace shoal::app

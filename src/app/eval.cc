@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/config.h"
@@ -23,6 +24,7 @@ struct EvalFlags {
   std::filesystem::path run;
   EvaluationOptions options;
   std::string device;
+  std::int64_t seed = 1;
   bool json = false, sample = false;
 };
 
@@ -46,6 +48,8 @@ void print_result(const EvaluationResult& result, bool json) {
 }
 
 int eval_command(EvalFlags flags, char** argv) {
+  require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
+  flags.options.seed = static_cast<std::uint64_t>(flags.seed);
   Config config = read_config(flags.run / kConfigFile);
   if (!flags.device.empty()) set(config, "device", flags.device);
   config.env.atari.episodic_life = false;  // whole games
@@ -76,9 +80,9 @@ void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<EvalFlags>();
   auto* command = app.add_subcommand(
       "eval", "Play complete episodes with a trained agent, on seeds of their own");
-  command->add_option("run", flags->run, "The run folder")->type_name("RUN")->required();
+  command->add_option("RUN", flags->run, "The run folder")->type_name("")->required();
   command->add_option("--episodes", flags->options.episodes, "How many")->capture_default_str();
-  command->add_option("--seed", flags->options.seed, "Seed of the evaluation's own stream")
+  command->add_option("--seed", flags->seed, "Seed of the evaluation's own stream")
       ->capture_default_str();
   command->add_option("--envs", flags->options.envs, "Environments that share the episodes")
       ->capture_default_str();
@@ -88,7 +92,8 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_flag("--json", flags->json, "One line of JSON");
   command->add_flag("--sample", flags->sample,
                     "Sample actions as in training instead of taking the most likely ones");
-  command->callback([flags, &chosen] { chosen = [flags](char** argv) { return eval_command(*flags, argv); }; });
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return eval_command(*flags, argv); }; });
 }
 
 }  // namespace shoal::app

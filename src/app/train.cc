@@ -77,8 +77,9 @@ int train_command(const TrainFlags& flags, char** argv) {
 void add_train(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<TrainFlags>();
   auto* command = app.add_subcommand("train", "Train an agent");
-  command->add_option("preset", flags->source, "A preset (shoal list presets) or a TOML file")
-      ->type_name("PRESET_OR_FILE")
+  command
+      ->add_option("PRESET_OR_FILE", flags->source, "A preset (shoal list presets) or a TOML file")
+      ->type_name("")
       ->required();
   command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
@@ -88,7 +89,8 @@ void add_train(CLI::App& app, Command& chosen) {
                    "key=value, any setting (shoal list settings); may be repeated")
       ->take_all();
   command->add_flag("--quiet", flags->quiet, "Print nothing but errors");
-  command->callback([flags, &chosen] { chosen = [flags](char** argv) { return train_command(*flags, argv); }; });
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return train_command(*flags, argv); }; });
 }
 
 }  // namespace shoal::app

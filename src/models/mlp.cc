@@ -14,9 +14,10 @@ using torch::nn::Linear;
 
 // All fields of an observation, flattened and side by side: [N, width] float32.
 at::Tensor flat(const Observations& observation) {
-  if (observation.size() == 1) return observation[0].dense().flatten(1).to(at::kFloat);
+  auto field = [](const Observed& o) { return o.dense().reshape({o.size(), -1}).to(at::kFloat); };
+  if (observation.size() == 1) return field(observation[0]);
   std::vector<at::Tensor> parts;
-  for (const auto& [name, o] : observation) parts.push_back(o.dense().flatten(1).to(at::kFloat));
+  for (const auto& [name, o] : observation) parts.push_back(field(o));
   return at::cat(parts, 1);
 }
 
@@ -26,12 +27,37 @@ std::int64_t flat_width(const NamedSpecs& observation) {
   return width;
 }
 
+// The tanh of the acting kernel, with a gradient: on the CPU several times as fast as torch's.
+class KernelTanh : public torch::autograd::Function<KernelTanh> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    const auto y = x.clone(at::MemoryFormat::Contiguous);
+    auto* values = y.data_ptr<float>();
+    at::parallel_for(0, y.numel(), kElements, [&](std::int64_t from, std::int64_t to) {
+      tanh_in_place(values + from, to - from);
+    });
+    context->save_for_backward({y});
+    return y;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               torch::autograd::tensor_list gradient) {
+    return {at::tanh_backward(gradient[0], context->get_saved_variables()[0])};
+  }
+
+ private:
+  static constexpr std::int64_t kElements = 32'768;  // that are worth another thread
+};
+
+at::Tensor hidden_tanh(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat ? KernelTanh::apply(x) : x.tanh();
+}
+
 using Layers = std::vector<Linear>;
 
 at::Tensor through(const Layers& layers, at::Tensor x, bool tanh_last) {
   for (std::size_t l = 0; l < layers.size(); ++l) {
     x = at::linear(x, layers[l]->weight, layers[l]->bias);
-    if (tanh_last || l + 1 < layers.size()) x = x.tanh();
+    if (tanh_last || l + 1 < layers.size()) x = hidden_tanh(x);
   }
   return x;
 }

@@ -19,7 +19,7 @@ SHOAL_INLINE void load(Vec& v, const float* p) { std::memcpy(&v, p, sizeof v); }
 SHOAL_INLINE void store(float* p, const Vec& v) { std::memcpy(p, &v, sizeof v); }
 
 // tanh x = sign(x) (1 - e) / (1 + e) with e = exp(-2 |x|); absolute error below 2e-7.
-SHOAL_INLINE void tanh_in_place(float* p) {
+SHOAL_INLINE void tanh_lanes(float* p) {
   Vec x;
   load(x, p);
   IntVec bits;
@@ -89,7 +89,16 @@ SHOAL_INLINE void dense_layer(const float* x, std::int64_t x_stride, std::int64_
   for (; r + 3 <= rows; r += 3) dense_rows<3>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
   for (; r < rows; ++r) dense_rows<1>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
   if (tanh)
-    for (std::int64_t i = 0; i < rows * padded; i += kLanes) tanh_in_place(y + i);
+    for (std::int64_t i = 0; i < rows * padded; i += kLanes) tanh_lanes(y + i);
+}
+
+SHOAL_INLINE void tanh_all(float* p, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) tanh_lanes(p + i);
+  float rest[kLanes] = {};
+  std::copy(p + i, p + n, rest);
+  tanh_lanes(rest);
+  std::copy_n(rest, n - i, p + i);
 }
 
 using LayerFunction = void (*)(const float*, std::int64_t, std::int64_t, const float*, const float*, std::int64_t,
@@ -106,11 +115,21 @@ void layer_sse2(const float* x, std::int64_t x_stride, std::int64_t rows, const 
   dense_layer(x, x_stride, rows, w, bias, in, padded, tanh, y);
 }
 
+__attribute__((target("avx2,fma"))) void tanh_avx2(float* p, std::int64_t n) { tanh_all(p, n); }
+
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 const LayerFunction kLayer = has_avx2() ? layer_avx2 : layer_sse2;
 
 }  // namespace
+
+void tanh_in_place(float* values, std::int64_t n) {
+  if (has_avx2()) {
+    tanh_avx2(values, n);
+  } else {
+    tanh_all(values, n);
+  }
+}
 
 const char* MlpKernel::instructions() { return has_avx2() ? "AVX2" : "SSE2"; }
 

@@ -20,14 +20,16 @@ void randomize(ActorCritic& agent) {
 // An agent with an MLP whose probabilities are far from equal.
 struct MlpAgent {
   explicit MlpAgent(bool shared_trunk = false)
-      : model(make_model(ArraySpec{.shape = {kWidth}}, kChoices, {.shared_trunk = shared_trunk}, 3)),
+      : model(
+            make_model(ArraySpec{.shape = {kWidth}}, kChoices, {.shared_trunk = shared_trunk}, 3)),
         agent(make_categorical(discrete_env(kWidth, kChoices), model)) {
     torch::manual_seed(1);
     randomize(*agent);
   }
   at::Tensor log_probs(const at::Tensor& x) const {
     torch::NoGradGuard no_grad;
-    return at::log_softmax(model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}}).policy, 1);
+    return at::log_softmax(
+        model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}}).policy, 1);
   }
   std::shared_ptr<ActorCriticModel> model;
   std::unique_ptr<ActorCritic> agent;
@@ -49,7 +51,8 @@ TEST(CategoricalTest, RecordsTheLogProbabilityAndTheValueOfWhatItDid) {
         EXPECT_GE(acted.action.min().item<std::int64_t>(), 0);
         ASSERT_LT(acted.action.max().item<std::int64_t>(), kChoices);
         EXPECT_TRUE(at::allclose(acted.log_prob, taken(made.log_probs(x), acted.action), 0, 1e-5));
-        const auto out = made.model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}});
+        const auto out =
+            made.model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}});
         EXPECT_TRUE(at::allclose(acted.value, out.value, 0, 1e-5));
       }
     }
@@ -98,9 +101,11 @@ TEST(CategoricalTest, ARowDoesNotDependOnItsBatch) {
   for (std::int64_t tick = 0; tick < 50; ++tick) {
     const auto whole = act(*made.agent, acting_on(x, {.seed = 4, .tick = tick}));
     const auto head = act(*made.agent, acting_on(x.narrow(0, 0, 7), {.seed = 4, .tick = tick}));
-    const auto tail = act(*made.agent, acting_on(x.narrow(0, 7, 9), {.seed = 4, .tick = tick, .first_env = 7}));
+    const auto tail =
+        act(*made.agent, acting_on(x.narrow(0, 7, 9), {.seed = 4, .tick = tick, .first_env = 7}));
     ASSERT_TRUE(at::equal(at::cat({head.action, tail.action}), whole.action)) << "tick " << tick;
-    ASSERT_TRUE(at::equal(at::cat({head.log_prob, tail.log_prob}), whole.log_prob)) << "tick " << tick;
+    ASSERT_TRUE(at::equal(at::cat({head.log_prob, tail.log_prob}), whole.log_prob))
+        << "tick " << tick;
     ASSERT_TRUE(at::equal(at::cat({head.value, tail.value}), whole.value)) << "tick " << tick;
   }
 }
@@ -111,7 +116,9 @@ TEST(CategoricalTest, WritesIntoViews) {
   const auto x = at::randn({4, kWidth});
   auto actions = at::zeros({3, 4}, at::kLong);
   auto log_probs = at::zeros({3, 4}), values = at::zeros({3, 4});
-  ActOut out{.action = actions[1], .agent_info = {{"log_prob", log_probs[1]}, {"value", values[1]}}, .state = {}};
+  ActOut out{.action = actions[1],
+             .agent_info = {{"log_prob", log_probs[1]}, {"value", values[1]}},
+             .state = {}};
   made.agent->act(acting_on(x), out);
   const auto expected = act(*made.agent, acting_on(x));
   EXPECT_TRUE(at::equal(actions[1], expected.action));
@@ -144,7 +151,8 @@ TEST(CategoricalTest, ParametersAreTheAgentsOwn) {
     for (std::size_t i = 0; i < to.size(); ++i) to.at(from.name(i)).copy_(from[i]);
   }
   made.agent->parameters_changed();
-  EXPECT_TRUE(at::equal(act(*made.agent, acting_on(x)).value, act(*other.agent, acting_on(x)).value));
+  EXPECT_TRUE(
+      at::equal(act(*made.agent, acting_on(x)).value, act(*other.agent, acting_on(x)).value));
 }
 
 TEST(CategoricalTest, Bf16RecordsWhatBf16Did) {
@@ -163,7 +171,8 @@ TEST(CategoricalTest, Bf16RecordsWhatBf16Did) {
 
   auto logits = at::empty({24, 4}), value = at::empty({24});
   model->make_acting_network(Precision::kBf16)->run(Observed{x, {}}, logits, value);
-  EXPECT_TRUE(at::allclose(acted.log_prob, taken(at::log_softmax(logits, 1), acted.action), 0, 1e-5));
+  EXPECT_TRUE(
+      at::allclose(acted.log_prob, taken(at::log_softmax(logits, 1), acted.action), 0, 1e-5));
   const auto exact = evaluate(*agent, x, acted.action);
   EXPECT_TRUE(at::allclose(exact.log_prob, acted.log_prob, 0, 0.2)) << "too far from float32";
   EXPECT_FALSE(at::allclose(exact.log_prob, acted.log_prob, 0, 1e-6)) << "this is not bf16";

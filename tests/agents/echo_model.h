@@ -9,8 +9,9 @@
 
 namespace shoal {
 
-// The observation itself is the logits, times one parameter; the value is their sum. With or without a network of its
-// own for acting: an agent on a device has none, and chooses with tensor operations.
+// The observation itself is the logits, times one parameter; the value is their sum. With or
+// without a network of its own for acting: an agent on a device has none, and chooses with tensor
+// operations.
 class EchoModel : public ActorCriticModel {
  public:
   explicit EchoModel(bool acting_network) : acting_network_(acting_network) {
@@ -47,12 +48,15 @@ class EchoModel : public ActorCriticModel {
 };
 
 inline EnvSpec discrete_env(std::int64_t width, std::int64_t choices) {
-  return {.id = "Toy", .observation = ArraySpec{.shape = {width}}, .action = ActionSpec::discrete(choices)};
+  return {.id = "Toy",
+          .observation = ArraySpec{.shape = {width}},
+          .action = ActionSpec::discrete(choices)};
 }
 
 // Chooses among `choices` by logits that the observation gives.
 inline std::unique_ptr<ActorCritic> make_echo_agent(std::int64_t choices, bool acting_network) {
-  return make_categorical(discrete_env(choices, choices), std::make_shared<EchoModel>(acting_network));
+  return make_categorical(discrete_env(choices, choices),
+                          std::make_shared<EchoModel>(acting_network));
 }
 
 // One act, into tensors that held something else.
@@ -79,8 +83,8 @@ inline ActIn acting_on(const at::Tensor& observation, const NoiseKey& noise = {}
           .noise = noise};
 }
 
-inline Evaluation evaluate(ActorCritic& agent, const at::Tensor& observation, const at::Tensor& action,
-                           const NamedTensors& mask = {}) {
+inline Evaluation evaluate(ActorCritic& agent, const at::Tensor& observation,
+                           const at::Tensor& action, const NamedTensors& mask = {}) {
   return agent.evaluate({.observation = Observed{observation, {}},
                          .action = action,
                          .mask = mask,

@@ -3,7 +3,8 @@
 
 #include "tests/agents/echo_model.h"
 
-// How actions are drawn from given logits, by the loop over rows on the CPU and by the tensor operations of a device.
+// How actions are drawn from given logits, by the loop over rows on the CPU and by the tensor
+// operations of a device.
 namespace shoal {
 namespace {
 
@@ -12,14 +13,17 @@ constexpr std::int64_t kEnvs = 100, kTicks = 200;
 // True: a network for acting, so the loop. False: tensor operations.
 class SamplingTest : public ::testing::TestWithParam<bool> {
  protected:
-  std::unique_ptr<ActorCritic> make(std::int64_t choices) const { return make_echo_agent(choices, GetParam()); }
+  std::unique_ptr<ActorCritic> make(std::int64_t choices) const {
+    return make_echo_agent(choices, GetParam());
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Both, SamplingTest, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Loop" : "Tensors"; });
 
 // [ticks, envs] actions from the same logits every time.
-at::Tensor draw(Agent& agent, const at::Tensor& logits, std::int64_t ticks, std::uint64_t seed = 11) {
+at::Tensor draw(Agent& agent, const at::Tensor& logits, std::int64_t ticks,
+                std::uint64_t seed = 11) {
   const auto rows = logits.expand({kEnvs, logits.size(0)}).contiguous();
   std::vector<at::Tensor> actions;
   for (std::int64_t tick = 0; tick < ticks; ++tick)
@@ -39,7 +43,8 @@ TEST_P(SamplingTest, FrequenciesMatchTheProbabilities) {
   const auto actions = draw(*agent, probabilities.log() + 3, kTicks);
   EXPECT_LT(chi_square(actions, probabilities), 18.5) << "4 degrees of freedom: p < 0.001";
 
-  // Neither neighbouring environments nor successive ticks know of each other: pairs are as likely as their parts say.
+  // Neither neighbouring environments nor successive ticks know of each other: pairs are as likely
+  // as their parts say.
   const auto pairs = at::outer(probabilities, probabilities).flatten();
   const auto across_envs = actions.narrow(1, 0, kEnvs - 1) * 5 + actions.narrow(1, 1, kEnvs - 1);
   const auto across_ticks = actions.narrow(0, 0, kTicks - 1) * 5 + actions.narrow(0, 1, kTicks - 1);
@@ -71,7 +76,8 @@ TEST_P(SamplingTest, GreedyPicksTheMostLikely) {
 
 TEST_P(SamplingTest, ExtremeLogitsStayFinite) {
   const auto agent = make(3);
-  const auto logits = at::tensor({-1e30, 0.0, 1e30, 500.0, 400.0, 300.0, -500.0, -500.0, -600.0}, at::kFloat);
+  const auto logits =
+      at::tensor({-1e30, 0.0, 1e30, 500.0, 400.0, 300.0, -500.0, -500.0, -600.0}, at::kFloat);
   const auto acted = act(*agent, acting_on(logits.view({3, 3})));
   EXPECT_EQ(acted.action[0].item<std::int64_t>(), 2);
   EXPECT_EQ(acted.action[1].item<std::int64_t>(), 0);

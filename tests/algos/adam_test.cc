@@ -19,7 +19,8 @@ TEST(AdamTest, StepsEqualTorchOptim) {
     for (auto& p : theirs) gradients.push_back((p.mutable_grad() = at::randn_like(p)).clone());
     reference.step();
     adam.step(gradients, rate);
-    for (std::size_t i = 0; i < ours.size(); ++i) ASSERT_TRUE(at::allclose(ours[i], theirs[i], 1e-5, 1e-6)) << rate;
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      ASSERT_TRUE(at::allclose(ours[i], theirs[i], 1e-5, 1e-6)) << rate;
   }
 }
 
@@ -37,7 +38,9 @@ TEST(AdamTest, StateIsItsOwnAndEnoughToGoOn) {
 }
 
 TEST(AdamTest, GradientsAreClippedByTheirCommonNorm) {
-  const auto make = [] { return std::vector<at::Tensor>{at::full({4}, 3.0F), at::full({2, 2}, -4.0F)}; };
+  const auto make = [] {
+    return std::vector<at::Tensor>{at::full({4}, 3.0F), at::full({2, 2}, -4.0F)};
+  };
   auto gradients = make();
   EXPECT_NEAR(clip_gradients(gradients, 2).item<double>(), 10, 1e-5);
   EXPECT_TRUE(at::allclose(gradients[0], at::full({4}, 0.6F)));

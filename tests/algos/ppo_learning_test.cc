@@ -14,11 +14,14 @@ namespace {
 using RewardOf = std::function<at::Tensor(const at::Tensor& observation, const at::Tensor& action)>;
 
 // A window of one-step episodes: the agent acts on observations of its world and is paid at once.
-Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& reward_of, std::int64_t first_tick) {
+Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& reward_of,
+             std::int64_t first_tick) {
   const auto T = observation.size(0) - 1, B = observation.size(1);
   Recorded r{observation, at::zeros({T, B}, at::kLong), at::zeros({T, B}), at::zeros({T, B}), {}};
   for (std::int64_t t = 0; t < T; ++t) {
-    ActOut out{.action = r.action[t], .agent_info = {{"log_prob", r.log_prob[t]}, {"value", r.value[t]}}, .state = {}};
+    ActOut out{.action = r.action[t],
+               .agent_info = {{"log_prob", r.log_prob[t]}, {"value", r.value[t]}},
+               .state = {}};
     agent.act({.observation = Observed{observation[t], {}},
                .mask = {},
                .state = {},
@@ -54,16 +57,21 @@ at::Tensor probabilities(ActorCritic& agent, const at::Tensor& observation, std:
 bool all_finite(ActorCritic& agent, const Metrics& metrics) {
   for (const auto& p : agent.learnable())
     if (!at::isfinite(p).all().item<bool>()) return false;
-  return std::all_of(metrics.begin(), metrics.end(), [](const auto& m) { return std::isfinite(m.second); });
+  return std::all_of(metrics.begin(), metrics.end(),
+                     [](const auto& m) { return std::isfinite(m.second); });
 }
 
 TEST(PpoLearningTest, TwoArmedBanditPrefersTheArmThatPays) {
   auto agent = make_spy(1, 2);
-  const auto ppo = make_ppo(agent, {.learning_rate = 0.01, .clip = 0.2, .anneal_learning_rate = false});
+  const auto ppo =
+      make_ppo(agent, {.learning_rate = 0.01, .clip = 0.2, .anneal_learning_rate = false});
   const auto world = at::ones({17, 8, 1});
   for (int i = 0; i < 25; ++i) {
-    const auto pays = [](const at::Tensor&, const at::Tensor& action) { return action.eq(1).to(at::kFloat); };
-    const auto metrics = ppo->update(play(agent, world, pays, i * 16), {.steps = 0, .schedule_steps = 1});
+    const auto pays = [](const at::Tensor&, const at::Tensor& action) {
+      return action.eq(1).to(at::kFloat);
+    };
+    const auto metrics =
+        ppo->update(play(agent, world, pays, i * 16), {.steps = 0, .schedule_steps = 1});
     ASSERT_TRUE(all_finite(agent, metrics)) << "update " << i;
   }
   EXPECT_GT(probabilities(agent, at::ones({1, 1}), 2)[0][1].item<double>(), 0.9);
@@ -73,7 +81,8 @@ TEST(PpoLearningTest, TwoArmedBanditPrefersTheArmThatPays) {
 TEST(PpoLearningTest, ContextDecidesWhichOfThreeArmsPays) {
   torch::manual_seed(1);
   auto agent = make_spy(3, 3);
-  const auto ppo = make_ppo(agent, {.learning_rate = 0.01, .clip = 0.2, .anneal_learning_rate = false});
+  const auto ppo =
+      make_ppo(agent, {.learning_rate = 0.01, .clip = 0.2, .anneal_learning_rate = false});
   const auto pays = [](const at::Tensor& observation, const at::Tensor& action) {
     return observation.argmax(2).eq(action).to(at::kFloat);
   };
@@ -84,8 +93,11 @@ TEST(PpoLearningTest, ContextDecidesWhichOfThreeArmsPays) {
   }
   const auto right = probabilities(agent, at::eye(3), 3).diagonal();
   EXPECT_GT(right.min().item<double>(), 0.9) << right;
-  for (const auto& [name, value] : metrics)
-    if (name == "value_loss") EXPECT_LT(value, 0.1);
+  for (const auto& [name, value] : metrics) {
+    if (name == "value_loss") {
+      EXPECT_LT(value, 0.1);
+    }
+  }
 }
 
 struct Hard {
@@ -101,19 +113,21 @@ std::vector<Hard> hard_windows() {
       return s;
     };
   };
-  return {
-      {"huge rewards", changed([](Samples& s) { s.reward.mul_(1e6); })},
-      {"no rewards and no values", changed([](Samples& s) { s.reward.zero_(), s.agent_info.at("value").zero_(); })},
-      {"huge observations", changed([](Samples& s) { s.observed[0].data.mul_(1e6); })},
-      {"actions that were nearly impossible", changed([](Samples& s) { s.agent_info.at("log_prob").fill_(-30); })},
-      {"actions that were certain", changed([](Samples& s) { s.agent_info.at("log_prob").zero_(); })},
-      {"one legal action", changed([](Samples& s) {
-         auto mask = at::zeros({7, 4, 4}, at::kBool);
-         mask.narrow(0, 0, 6).scatter_(2, s.action[0].unsqueeze(2), true);
-         mask[6].fill_(true);
-         s.mask = mask;
-       })},
-      {"one step of one environment", [] { return random_window(1, 1, 3, 4); }}};
+  return {{"huge rewards", changed([](Samples& s) { s.reward.mul_(1e6); })},
+          {"no rewards and no values",
+           changed([](Samples& s) { s.reward.zero_(), s.agent_info.at("value").zero_(); })},
+          {"huge observations", changed([](Samples& s) { s.observed[0].data.mul_(1e6); })},
+          {"actions that were nearly impossible",
+           changed([](Samples& s) { s.agent_info.at("log_prob").fill_(-30); })},
+          {"actions that were certain",
+           changed([](Samples& s) { s.agent_info.at("log_prob").zero_(); })},
+          {"one legal action", changed([](Samples& s) {
+             auto mask = at::zeros({7, 4, 4}, at::kBool);
+             mask.narrow(0, 0, 6).scatter_(2, s.action[0].unsqueeze(2), true);
+             mask[6].fill_(true);
+             s.mask = mask;
+           })},
+          {"one step of one environment", [] { return random_window(1, 1, 3, 4); }}};
 }
 
 TEST(PpoLearningTest, StaysFiniteOnHardWindows) {
@@ -127,7 +141,8 @@ TEST(PpoLearningTest, StaysFiniteOnHardWindows) {
                                         .value_clip = value_clip,
                                         .target_kl = 1e9});
       for (int i = 0; i < 3; ++i)
-        ASSERT_TRUE(all_finite(agent, ppo->update(s, {.steps = 0, .schedule_steps = 1}))) << hard.what;
+        ASSERT_TRUE(all_finite(agent, ppo->update(s, {.steps = 0, .schedule_steps = 1})))
+            << hard.what;
     }
   }
 }

@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-constexpr std::int64_t T = 8, B = 4, kWidth = 3, kChoices = 4;
+constexpr std::int64_t kSteps = 8, kEnvs = 4, kWidth = 3, kChoices = 4;
 
 at::Tensor wave(double start, std::vector<std::int64_t> shape, double scale = 1) {
   const auto k = at::arange(c10::multiply_integers(shape), at::kDouble);
@@ -21,21 +21,23 @@ at::Tensor wave(double start, std::vector<std::int64_t> shape, double scale = 1)
 }
 
 Samples window() {
-  const auto k = at::arange(T * B, at::kLong).view({T, B});
-  auto s = make_window({.observation = wave(0.1, {T + 1, B, kWidth}, 1.5),
+  const auto k = at::arange(kSteps * kEnvs, at::kLong).view({kSteps, kEnvs});
+  auto s = make_window({.observation = wave(0.1, {kSteps + 1, kEnvs, kWidth}, 1.5),
                         .action = (k * (k + 3)).floor_divide(2).remainder(kChoices),
-                        .log_prob = wave(0.3, {T, B}, 0.3) - 1.3,
-                        .value = wave(0.4, {T, B}, 0.6),
-                        .reward = wave(0.5, {T, B})});
+                        .log_prob = wave(0.3, {kSteps, kEnvs}, 0.2) - 1.4,
+                        .value = wave(0.4, {kSteps, kEnvs}, 0.6),
+                        .reward = wave(0.5, {kSteps, kEnvs})});
   s.terminated = k.remainder(7).eq(3);
   s.truncated = k.remainder(11).eq(5);
-  s.final_value = at::where(s.truncated.logical_and(s.terminated.logical_not()), wave(0.6, {T, B}, 2), 0.0F);
-  s.bootstrap_value = wave(0.7, {B});
+  s.final_value = at::where(s.truncated.logical_and(s.terminated.logical_not()),
+                            wave(0.6, {kSteps, kEnvs}, 2), 0.0F);
+  s.bootstrap_value = wave(0.7, {kEnvs});
   return s;
 }
 
 std::shared_ptr<ActorCriticModel> make_network(bool shared_trunk) {
-  auto model = make_model(ArraySpec{.shape = {kWidth}}, kChoices, {.hidden = {6}, .shared_trunk = shared_trunk}, 1);
+  auto model = make_model(ArraySpec{.shape = {kWidth}}, kChoices,
+                          {.hidden = {6}, .shared_trunk = shared_trunk}, 1);
   torch::NoGradGuard no_grad;
   for (auto& item : model->named_parameters()) {
     double start = 0;
@@ -66,14 +68,15 @@ PpoOptions base_options() {
           .gae_lambda = 0.9,
           .epochs = 2,
           .minibatches = 1,
-          .clip = 0.3,
+          .clip = 0.35,
           .value_clip = 0,
           .value_coef = 0.7,
           .entropy_coef = 0.05,
           .max_grad_norm = 0.3};
 }
 
-void expect_equal(const std::string& name, const PpoOptions& options, bool shared_trunk, const Progress& progress) {
+void expect_equal(const std::string& name, const PpoOptions& options, bool shared_trunk,
+                  const Progress& progress) {
   const auto expected = expected_of(name);
   ASSERT_EQ(expected.size(), shared_trunk ? 13u : 15u) << "metrics and parameters of " << name;
   const auto model = make_network(shared_trunk);
@@ -97,7 +100,9 @@ void expect_equal(const std::string& name, const PpoOptions& options, bool share
   EXPECT_EQ(compared, expected.size());
 }
 
-TEST(PpoOracleTest, Plain) { expect_equal("plain", base_options(), false, {.steps = 0, .schedule_steps = 100}); }
+TEST(PpoOracleTest, Plain) {
+  expect_equal("plain", base_options(), false, {.steps = 0, .schedule_steps = 100});
+}
 
 TEST(PpoOracleTest, ValueClippingAndSchedules) {
   auto options = base_options();

@@ -16,7 +16,8 @@ Samples window_with(std::int64_t T, std::int64_t B, const Endings& endings) {
   auto s = random_window(T, B, 1, 2);
   s.terminated = at::rand({T, B}).lt(endings.terminated);
   s.truncated = at::rand({T, B}).lt(endings.truncated);  // sometimes both
-  s.final_value = at::where(s.truncated.logical_and(s.terminated.logical_not()), at::randn({T, B}) * 3, 0.0F);
+  s.final_value =
+      at::where(s.truncated.logical_and(s.terminated.logical_not()), at::randn({T, B}) * 3, 0.0F);
   s.bootstrap_value = at::randn({B});
   return s;
 }
@@ -25,7 +26,8 @@ Samples window_with(std::int64_t T, std::int64_t B, const Endings& endings) {
 Advantages by_hand(const Samples& s, const at::Tensor& value, double discount, double lambda) {
   const auto r = s.reward.accessor<float, 2>(), v = value.accessor<float, 2>();
   const auto final_value = s.final_value.accessor<float, 2>();
-  const auto terminated = s.terminated.accessor<bool, 2>(), truncated = s.truncated.accessor<bool, 2>();
+  const auto terminated = s.terminated.accessor<bool, 2>(),
+             truncated = s.truncated.accessor<bool, 2>();
   const auto next_value = [&](std::int64_t t, std::int64_t b) -> double {
     if (terminated[t][b]) return 0;
     if (truncated[t][b]) return final_value[t][b];
@@ -48,7 +50,8 @@ Advantages by_hand(const Samples& s, const at::Tensor& value, double discount, d
 
 TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
   torch::manual_seed(1);
-  for (const auto& endings : {Endings{0, 0}, Endings{0.2, 0}, Endings{0, 0.2}, Endings{0.15, 0.15}, Endings{1, 0}, Endings{0, 1}}) {
+  for (const auto& endings : {Endings{0, 0}, Endings{0.2, 0}, Endings{0, 0.2}, Endings{0.15, 0.15},
+                              Endings{1, 0}, Endings{0, 1}}) {
     for (const double lambda : {0.0, 0.95, 1.0}) {
       for (const double discount : {0.0, 0.9, 1.0}) {
         for (const std::int64_t T : {1, 2, 23}) {
@@ -66,7 +69,8 @@ TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
   }
 }
 
-// With lambda 1 the target is the discounted sum of rewards; after a truncation it goes on with the true last value.
+// With lambda 1 the target is the discounted sum of rewards; after a truncation it goes on with the
+// true last value.
 TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
   auto s = random_window(4, 1, 1, 2);
   s.reward = at::tensor({1.0F, 2.0F, 4.0F, 8.0F}).view({4, 1});
@@ -74,7 +78,8 @@ TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
   s.final_value[1][0] = 100.0F;
   s.bootstrap_value[0] = 1000.0F;
   const auto target = generalized_advantages(s, at::full({4, 1}, 7.0F), 0.5, 1).target.flatten();
-  EXPECT_TRUE(at::allclose(target, at::tensor({1 + 1 + 25.0F, 2 + 50.0F, 4 + 4 + 250.0F, 8 + 500.0F})));
+  EXPECT_TRUE(
+      at::allclose(target, at::tensor({1 + 1 + 25.0F, 2 + 50.0F, 4 + 4 + 250.0F, 8 + 500.0F})));
   s.terminated[1][0] = true;
   const auto ended = generalized_advantages(s, at::full({4, 1}, 7.0F), 0.5, 1).target.flatten();
   EXPECT_TRUE(at::allclose(ended.narrow(0, 0, 2), at::tensor({2.0F, 2.0F})));

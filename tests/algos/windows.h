@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// A window for feed-forward agents whose observation, action, log_prob, value and reward the caller chose:
-// observation [T+1, B, ...], action [T, B], the others [T, B]. Nothing ends in it.
+// A window for feed-forward agents whose observation, action, log_prob, value and reward the caller
+// chose: observation [T+1, B, ...], action [T, B], the others [T, B]. Nothing ends in it.
 struct Recorded {
   at::Tensor observation, action, log_prob, value, reward;
 };
@@ -33,7 +33,8 @@ inline Samples make_window(const Recorded& r) {
 }
 
 // A window of random numbers for an agent with `choices` actions that reads vectors of `width`.
-inline Samples random_window(std::int64_t T, std::int64_t B, std::int64_t width, std::int64_t choices) {
+inline Samples random_window(std::int64_t T, std::int64_t B, std::int64_t width,
+                             std::int64_t choices) {
   return make_window({.observation = at::randn({T + 1, B, width}),
                       .action = at::randint(0, choices, {T, B}, at::kLong),
                       .log_prob = at::randn({T, B}) * 0.1 - std::log(static_cast<double>(choices)),

@@ -29,7 +29,9 @@ Samples numbered() {
   s.previous_action = number(17);
   s.bootstrap_value = number(18);
   s.final_value = number(19);
-  s.finals = {.t = {1}, .b = {2}, .observation = {{"pose", {number(20), {}}}}};
+  s.finals.t = {1};
+  s.finals.b = {2};
+  s.finals.observation = {{"pose", {number(20), {}}}};
   s.finals.state = {{"h", number(21)}};
   s.finals.value = number(22);
   s.first_tick = 23;
@@ -38,8 +40,9 @@ Samples numbered() {
 }
 
 std::vector<at::Tensor> all_tensors(const Samples& s) {
-  std::vector<at::Tensor> all{s.reward,          s.terminated,      s.truncated,   s.valid,       s.first,
-                              s.previous_reward, s.bootstrap_value, s.final_value, s.finals.value};
+  std::vector<at::Tensor> all{s.reward,          s.terminated,  s.truncated,
+                              s.valid,           s.first,       s.previous_reward,
+                              s.bootstrap_value, s.final_value, s.finals.value};
   for (const auto* group : {&s.observation, &s.action, &s.mask, &s.agent_info, &s.env_info,
                             &s.initial_state, &s.previous_action, &s.finals.state})
     for (const auto& [name, tensor] : *group) all.push_back(tensor);

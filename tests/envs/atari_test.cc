@@ -156,12 +156,15 @@ std::vector<std::byte> trace(EnvPlayer& player, std::optional<std::uint64_t> see
 }
 
 TEST(AtariTest, OneSeedOneTrajectory) {
-  const auto factory = make_atari("ALE/Breakout-v5", {.sticky = 0.25});
-  EnvPlayer a(factory), b(factory);
-  const auto first = trace(a, 5, 400);
-  EXPECT_EQ(trace(b, 5, 400), first);
-  EXPECT_NE(trace(b, 6, 400), first);
-  EXPECT_EQ(trace(a, 5, 400), first) << "a seed does not wipe out what was played before";
+  for (const char* id :
+       {"ALE/Breakout-v5", "ALE/BeamRider-v5"}) {  // the second remembers past games
+    const auto factory = make_atari(id, {.sticky = 0.25});
+    EnvPlayer a(factory), b(factory);
+    const auto first = trace(a, 5, 300);
+    EXPECT_EQ(trace(b, 5, 300), first) << id;
+    EXPECT_NE(trace(b, 6, 300), first) << id;
+    EXPECT_EQ(trace(a, 5, 300), first) << id << ": a seed does not wipe out what was played before";
+  }
 }
 
 // Games that keep counters, draw with a delay, or use paddles.

@@ -10,7 +10,9 @@ namespace {
 const ArraySpec kVector{.shape = {10}};
 const ArraySpec kImage{.dtype = DType::kUInt8, .shape = {36, 36}, .stack = 4};
 
-const ArraySpec& observation_for(const std::string& name) { return name == "mlp" ? kVector : kImage; }
+const ArraySpec& observation_for(const std::string& name) {
+  return name == "mlp" ? kVector : kImage;
+}
 
 std::string message_of(const NamedSpecs& observation, const ModelOptions& options) {
   try {
@@ -27,11 +29,14 @@ bool same_parameters(const ActorCriticModel& a, const ActorCriticModel& b) {
                     [](const auto& p, const auto& q) { return at::equal(p, q); });
 }
 
-// The weights as matrices have orthonormal rows, or columns if there are fewer of those, times the gain.
+// The weights as matrices have orthonormal rows, or columns if there are fewer of those, times the
+// gain.
 void expect_orthogonal(const std::string& name, const at::Tensor& parameter) {
   auto w = parameter.detach().flatten(1);
   if (w.size(0) > w.size(1)) w = w.t();
-  const double gain = name.starts_with("policy_head") ? 0.01 : name.starts_with("value_head") ? 1 : std::sqrt(2);
+  const double gain = name.starts_with("policy_head")  ? 0.01
+                      : name.starts_with("value_head") ? 1
+                                                       : std::sqrt(2);
   const auto error = (w.mm(w.t()) / (gain * gain) - at::eye(w.size(0))).abs().max();
   EXPECT_LT(error.item<double>(), 1e-5) << name;
 }
@@ -58,8 +63,10 @@ TEST(MakeModelTest, NatureCnnRefusesWhatIsNotOneImage) {
   EXPECT_NE(message_of(image(DType::kUInt8, {2, 3, 84, 84}), cnn), "");
   EXPECT_NE(message_of({{"a", kImage}, {"b", kImage}}, cnn).find("2 fields"), std::string::npos);
   for (const std::int64_t small : {0, 1, 4, 8, 20, 35}) {
-    EXPECT_NE(message_of(image(DType::kUInt8, {small, 84}), cnn).find("36"), std::string::npos) << small;
-    EXPECT_NE(message_of(image(DType::kUInt8, {84, small}), cnn).find("36"), std::string::npos) << small;
+    EXPECT_NE(message_of(image(DType::kUInt8, {small, 84}), cnn).find("36"), std::string::npos)
+        << small;
+    EXPECT_NE(message_of(image(DType::kUInt8, {84, small}), cnn).find("36"), std::string::npos)
+        << small;
   }
   EXPECT_EQ(message_of(image(DType::kUInt8, {36, 36}), cnn), "");
 }

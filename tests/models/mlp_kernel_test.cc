@@ -30,8 +30,8 @@ std::vector<Layer> make_layers(const std::vector<std::int64_t>& widths, bool tan
 MlpKernel make_kernel(const std::vector<Layer>& layers) {
   MlpKernel kernel;
   for (const auto& [weight, bias, tanh] : layers)
-    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1), weight.size(0),
-                     tanh);
+    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1),
+                     weight.size(0), tanh);
   return kernel;
 }
 
@@ -53,8 +53,9 @@ at::Tensor in_double(const std::vector<Layer>& layers, at::Tensor x) {
 }
 
 const std::vector<std::vector<std::int64_t>> kWidths = {
-    {4, 64, 64, 2}, {4, 64, 64, 1}, {1, 1},          {3, 7, 5, 1},  {17, 33, 9},    {8, 8, 8},
-    {100, 31, 40},  {5, 128, 6},    {2, 256, 256, 3}, {40, 65, 97, 31}, {6, 32, 24, 16, 8}};
+    {4, 64, 64, 2},    {4, 64, 64, 1}, {1, 1},      {3, 7, 5, 1},     {17, 33, 9},
+    {8, 8, 8},         {100, 31, 40},  {5, 128, 6}, {2, 256, 256, 3}, {40, 65, 97, 31},
+    {6, 32, 24, 16, 8}};
 
 TEST(MlpKernelTest, EqualsLinearLayersAndTanh) {
   torch::manual_seed(1);
@@ -89,6 +90,20 @@ TEST(MlpKernelTest, ARowDoesNotDependOnItsBatch) {
   }
 }
 
+// Many rows are worked through in pieces.
+TEST(MlpKernelTest, ManyRowsEqualFew) {
+  torch::manual_seed(6);
+  for (const auto& widths : kWidths) {
+    auto kernel = make_kernel(make_layers(widths, true));
+    const auto x = at::randn({1001, widths.front()});
+    const auto whole = run(kernel, x, widths.back());
+    for (const std::int64_t from : {0, 7, 500, 990}) {
+      const auto part = run(kernel, x.narrow(0, from, 11).contiguous(), widths.back());
+      EXPECT_TRUE(at::equal(part, whole.narrow(0, from, 11))) << widths << " from " << from;
+    }
+  }
+}
+
 // tanh alone: one input, one output, weight 1.
 at::Tensor tanh_of(const at::Tensor& x) {
   auto kernel = make_kernel({{at::ones({1, 1}), at::zeros({1}), true}});
@@ -106,7 +121,8 @@ TEST(MlpKernelTest, TanhIsCloseEverywhere) {
 
 TEST(MlpKernelTest, TanhOfExtremesIsFinite) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> far = {9.1F, 15.0F, 15.1F, 44.0F, 88.8F, 1e4F, 1e30F, FLT_MAX, kInfinity};
+  const std::vector<float> far = {9.1F, 15.0F, 15.1F,   44.0F,    88.8F,
+                                  1e4F, 1e30F, FLT_MAX, kInfinity};
   const std::vector<float> near = {0.0F, FLT_TRUE_MIN, FLT_MIN, 1e-30F, 1e-12F, 1e-8F, 6e-8F};
   for (const float sign : {1.0F, -1.0F}) {
     const auto ones = tanh_of(at::tensor(far) * sign), zeros = tanh_of(at::tensor(near) * sign);
@@ -117,6 +133,17 @@ TEST(MlpKernelTest, TanhOfExtremesIsFinite) {
   }
 }
 
+TEST(MlpKernelTest, TanhInPlaceIsThatOfTheLayers) {
+  const auto x = at::arange(-9, 9, 0.01).to(at::kFloat);
+  const auto expected = tanh_of(x);
+  for (const std::int64_t n : {0, 1, 7, 8, 9, 15, 16, 17, 1800}) {
+    auto y = x.clone();
+    tanh_in_place(y.data_ptr<float>(), n);
+    EXPECT_TRUE(at::equal(y.narrow(0, 0, n), expected.narrow(0, 0, n))) << n;
+    EXPECT_TRUE(at::equal(y.narrow(0, n, 1800 - n), x.narrow(0, n, 1800 - n))) << n;
+  }
+}
+
 TEST(MlpKernelTest, ClearMakesRoomForOtherLayers) {
   torch::manual_seed(3);
   auto kernel = make_kernel(make_layers({5, 9, 3}, false));
@@ -124,8 +151,8 @@ TEST(MlpKernelTest, ClearMakesRoomForOtherLayers) {
   kernel.clear();
   const auto layers = make_layers({2, 11, 6}, true);
   for (const auto& [weight, bias, tanh] : layers)
-    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1), weight.size(0),
-                     tanh);
+    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1),
+                     weight.size(0), tanh);
   EXPECT_TRUE(at::allclose(run(kernel, x, 6).to(at::kDouble), in_double(layers, x), 0, 5e-6));
 }
 

@@ -9,9 +9,11 @@ namespace {
 
 using Hidden = std::vector<std::int64_t>;
 
-std::shared_ptr<ActorCriticModel> make_random_mlp(const NamedSpecs& observation, std::int64_t policy_size,
-                                                  const Hidden& hidden, bool shared_trunk) {
-  auto model = make_model(observation, policy_size, {.hidden = hidden, .shared_trunk = shared_trunk}, 1);
+std::shared_ptr<ActorCriticModel> make_random_mlp(const NamedSpecs& observation,
+                                                  std::int64_t policy_size, const Hidden& hidden,
+                                                  bool shared_trunk) {
+  auto model =
+      make_model(observation, policy_size, {.hidden = hidden, .shared_trunk = shared_trunk}, 1);
   randomize(*model);
   return model;
 }
@@ -21,6 +23,50 @@ void expect_equal(const Heads& a, const Heads& b, double tolerance) {
   ASSERT_EQ(a.value.sizes(), b.value.sizes());
   EXPECT_LT((a.policy - b.policy).abs().max().item<double>(), tolerance);
   EXPECT_LT((a.value - b.value).abs().max().item<double>(), tolerance);
+}
+
+// The network step by step in double precision, with gradients.
+struct ByHand {
+  explicit ByHand(const ActorCriticModel& model) {
+    for (const auto& item : model.named_parameters())
+      parameters.insert(item.key(), item.value().detach().to(at::kDouble).requires_grad_());
+  }
+  at::Tensor through(const std::string& trunk, at::Tensor x) {
+    for (int l = 0; parameters.contains(fmt::format("{}{}.weight", trunk, l)); ++l)
+      x = layer(fmt::format("{}{}", trunk, l), x).tanh();
+    return x;
+  }
+  Heads heads(const at::Tensor& x) {
+    const auto shared = through("trunk", x.to(at::kDouble));
+    return {layer("policy_head", through("policy", shared)),
+            layer("value_head", through("value", shared)).squeeze(1)};
+  }
+  at::Tensor layer(const std::string& name, const at::Tensor& x) {
+    return at::linear(x, parameters[name + ".weight"], parameters[name + ".bias"]);
+  }
+  torch::OrderedDict<std::string, at::Tensor> parameters;
+};
+
+TEST(MlpTest, ForwardAndGradientsEqualTheLayersInDoublePrecision) {
+  torch::manual_seed(6);
+  for (const bool shared : {false, true}) {
+    for (const auto& hidden : {Hidden{}, Hidden{64, 64}, Hidden{5, 3, 9}}) {
+      SCOPED_TRACE(fmt::format("{} hidden layers, shared: {}", hidden.size(), shared));
+      const auto model = make_random_mlp(ArraySpec{.shape = {6}}, 5, hidden, shared);
+      ByHand expected(*model);
+      const auto x = at::randn({50, 6});
+      const auto out = model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}});
+      const auto want = expected.heads(x);
+      expect_equal({out.policy, out.value}, want, 5e-6);
+      (out.policy.square().sum() + out.value.square().sum()).backward();
+      (want.policy.square().sum() + want.value.square().sum()).backward();
+      for (const auto& item : model->named_parameters()) {
+        const auto wanted = expected.parameters[item.key()].grad();
+        const auto error = (item.value().grad() - wanted).abs().max() / wanted.abs().max();
+        EXPECT_LT(error.item<double>(), 1e-5) << item.key();
+      }
+    }
+  }
 }
 
 TEST(MlpTest, ActingNetworkEqualsForward) {
@@ -53,10 +99,32 @@ TEST(MlpTest, ARowOfTheActingNetworkDoesNotDependOnItsBatch) {
   }
 }
 
+// Many rows are spread over threads.
+TEST(MlpTest, ARowOfTheActingNetworkDoesNotDependOnThreads) {
+  torch::manual_seed(5);
+  const auto threads = at::get_num_threads();
+  for (const bool shared : {false, true}) {
+    const auto model = make_random_mlp(ArraySpec{.shape = {4}}, 3, {64, 64}, shared);
+    const auto acting = model->make_acting_network(Precision::kFloat32);
+    for (const std::int64_t rows : {64, 65, 200, 257}) {
+      const Observed x{at::randn({rows, 4}), {}};
+      at::set_num_threads(1);
+      const auto alone = heads_of(*acting, x, 3);
+      expect_equal(alone, heads_of(*model, x), 5e-6);
+      at::set_num_threads(4);
+      const auto together = heads_of(*acting, x, 3);
+      EXPECT_TRUE(at::equal(alone.policy, together.policy)) << rows;
+      EXPECT_TRUE(at::equal(alone.value, together.value)) << rows;
+    }
+  }
+  at::set_num_threads(threads);
+}
+
 TEST(MlpTest, PolicyAndValueShareTheTrunkOrNot) {
   for (const bool shared : {false, true}) {
     const auto model = make_random_mlp(ArraySpec{.shape = {3}}, 2, {8}, shared);
-    const auto out = model->forward({.observation = Observed{at::randn({4, 3}), {}}, .state = {}, .first = {}});
+    const auto out =
+        model->forward({.observation = Observed{at::randn({4, 3}), {}}, .state = {}, .first = {}});
     out.value.sum().backward();
     int touched = 0;
     for (const auto& item : model->named_parameters())
@@ -68,33 +136,28 @@ TEST(MlpTest, PolicyAndValueShareTheTrunkOrNot) {
 
 TEST(MlpTest, ReadsAllFieldsSideBySide) {
   torch::manual_seed(3);
-  const NamedSpecs specs = {{"image", ArraySpec{.dtype = DType::kUInt8, .shape = {2, 3}, .stack = 4}},
-                            {"pose", ArraySpec{.shape = {3}}},
-                            {"speed", ArraySpec{.dtype = DType::kFloat64}}};
-  const auto model = make_random_mlp(specs, 3, {16}, false);
+  const NamedSpecs specs = {
+      {"image", ArraySpec{.dtype = DType::kUInt8, .shape = {2, 3}, .stack = 4}},
+      {"pose", ArraySpec{.shape = {3}}},
+      {"speed", ArraySpec{.dtype = DType::kFloat64}}};
   const Observed image = random_images(7, 4, {2, 3}), pose{at::randn({7, 3}), {}};
   const Observed speed{at::randn({7}, at::kDouble), {}};
-  const auto side_by_side = at::cat(
-      {image.dense().flatten(1).to(at::kFloat) / 100, pose.data, speed.data.unsqueeze(1).to(at::kFloat)}, 1);
-  ASSERT_EQ(side_by_side.size(1), 4 * 6 + 3 + 1);
-  // The bytes are large: a hundredth of them keeps the layer from saturating.
-  {
-    torch::NoGradGuard no_grad;
-    for (auto& item : model->named_parameters())
-      if (item.value().dim() == 2 && item.value().size(1) == 28) item.value().narrow(1, 0, 24).div_(100);
-  }
   const Observations fields = {{"image", image}, {"pose", pose}, {"speed", speed}};
-  const auto acting = model->make_acting_network(Precision::kFloat32);
-  expect_equal(heads_of(*acting, fields, 3), heads_of(*model, fields), 5e-6);
+  const auto side_by_side = at::cat(
+      {image.dense().flatten(1).to(at::kFloat), pose.data, speed.data.unsqueeze(1).to(at::kFloat)},
+      1);
 
-  const auto plain = make_model(ArraySpec{.shape = {28}}, 3, {.hidden = {16}}, 1);
+  const auto model = make_random_mlp(specs, 3, {16}, false);
+  const auto plain = make_model(ArraySpec{.shape = {4 * 6 + 3 + 1}}, 3, {.hidden = {16}}, 1);
   {
     torch::NoGradGuard no_grad;
-    for (auto& item : plain->named_parameters()) {
-      item.value().copy_(model->named_parameters()[item.key()]);
-      if (item.value().dim() == 2 && item.value().size(1) == 28) item.value().narrow(1, 0, 24).mul_(100);
+    for (auto& item : model->named_parameters()) {
+      if (item.value().size(-1) == 28) item.value().narrow(1, 0, 24).div_(100);  // bytes are large
+      plain->named_parameters()[item.key()].copy_(item.value());
     }
   }
+  const auto acting = model->make_acting_network(Precision::kFloat32);
+  expect_equal(heads_of(*acting, fields, 3), heads_of(*model, fields), 5e-6);
   expect_equal(heads_of(*plain, Observed{side_by_side, {}}), heads_of(*model, fields), 1e-5);
 }
 

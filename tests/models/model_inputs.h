@@ -18,7 +18,8 @@ inline Heads heads_of(ActorCriticModel& model, const Observations& observation) 
 }
 
 // The same by the network for acting, into tensors that hold something else before.
-inline Heads heads_of(ActingNetwork& network, const Observations& observation, std::int64_t policy_size) {
+inline Heads heads_of(ActingNetwork& network, const Observations& observation,
+                      std::int64_t policy_size) {
   torch::NoGradGuard no_grad;
   const auto n = observation[0].size();
   Heads out{at::full({n, policy_size}, 1e9F), at::full({n}, 1e9F)};
@@ -33,8 +34,8 @@ inline void randomize(ActorCriticModel& model) {
     p.normal_(0, p.dim() == 1 ? 0.5 : 1.0 / std::sqrt(static_cast<double>(p[0].numel())));
 }
 
-// Images of random bytes, `stack` of them an observation by random references, a fifth of them blank; plain ones for
-// stack 1. `shape` is that of one stored image.
+// Images of random bytes, `stack` of them an observation by random references, a fifth of them
+// blank; plain ones for stack 1. `shape` is that of one stored image.
 inline Observed random_images(std::int64_t n, int stack, std::vector<std::int64_t> shape) {
   const std::int64_t frames = stack == 1 ? n : n + 3;
   shape.insert(shape.begin(), frames);

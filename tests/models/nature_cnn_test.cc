@@ -12,11 +12,12 @@ struct Case {
   int stack;
   std::vector<std::int64_t> shape;
 };
-const std::vector<Case> kCases = {{4, {84, 84}}, {4, {36, 44}}, {3, {40, 36}}, {1, {36, 36}}, {1, {3, 37, 40}}};
+const std::vector<Case> kCases = {
+    {4, {84, 84}}, {4, {36, 44}}, {3, {40, 36}}, {1, {36, 36}}, {1, {3, 37, 40}}};
 
 std::shared_ptr<ActorCriticModel> make_random_cnn(const Case& c) {
-  auto model = make_model(ArraySpec{.dtype = DType::kUInt8, .shape = c.shape, .stack = c.stack}, kChoices,
-                          {.name = "nature-cnn"}, 1);
+  auto model = make_model(ArraySpec{.dtype = DType::kUInt8, .shape = c.shape, .stack = c.stack},
+                          kChoices, {.name = "nature-cnn"}, 1);
   randomize(*model);
   return model;
 }
@@ -103,11 +104,13 @@ TEST(NatureCnnTest, RefreshTakesTheNewParameters) {
   expect_close(heads_of(*acting, x, kChoices), heads_of(*model, x), 1e-4);
 }
 
-// Gradients reach every layer, and the pixels' scale is part of the network: with weights of order 1 the output is too.
+// Gradients reach every layer, and the pixels' scale is part of the network: with weights of order
+// 1 the output is too.
 TEST(NatureCnnTest, LearnsInEveryLayer) {
   torch::manual_seed(5);
   const auto model = make_random_cnn(kCases[1]);
-  const auto out = model->forward({.observation = random_images(4, 4, kCases[1].shape), .state = {}, .first = {}});
+  const auto out = model->forward(
+      {.observation = random_images(4, 4, kCases[1].shape), .state = {}, .first = {}});
   EXPECT_LT(out.policy.abs().max().item<double>(), 20);
   (out.policy.square().sum() + out.value.square().sum()).backward();
   for (const auto& item : model->named_parameters()) {

@@ -30,7 +30,8 @@ void expect_exact(const Observed& o) {
 // 16 pixels are done at a time: sizes below, of, and between multiples of that.
 TEST(StackedFramesTest, FourFramesEqualTheDenseStack) {
   torch::manual_seed(1);
-  for (const auto& shape : {Shape{84, 84}, Shape{5, 7}, Shape{1, 1}, Shape{3, 5}, Shape{4, 4}, Shape{1, 17}, Shape{36, 41}})
+  for (const auto& shape : {Shape{84, 84}, Shape{5, 7}, Shape{1, 1}, Shape{3, 5}, Shape{4, 4},
+                            Shape{1, 17}, Shape{36, 41}})
     for (const std::int64_t n : {1, 3, 20}) expect_exact(random_images(n, 4, shape));
 }
 
@@ -61,7 +62,8 @@ TEST(StackedFramesTest, EveryByteIsExactInBothTypes) {
   const auto all = at::arange(256, at::kInt).to(at::kByte).view({1, 16, 16});
   const Observed o{all, at::zeros({1, 4}, at::kLong)};
   for (const auto dtype : {at::kFloat, at::kBFloat16})
-    EXPECT_TRUE(at::equal(images(o, dtype)[0][2].to(at::kInt).flatten(), at::arange(256, at::kInt)));
+    EXPECT_TRUE(
+        at::equal(images(o, dtype)[0][2].to(at::kInt).flatten(), at::arange(256, at::kInt)));
 }
 
 }  // namespace

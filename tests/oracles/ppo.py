@@ -11,7 +11,7 @@ import pathlib
 import torch
 
 T, B, OBS, HIDDEN, CHOICES = 8, 4, 3, 6, 4
-DISCOUNT, GAE_LAMBDA, EPOCHS, LEARNING_RATE, CLIP, ADAM_EPSILON = 0.97, 0.9, 2, 0.01, 0.2, 1e-5
+DISCOUNT, GAE_LAMBDA, EPOCHS, LEARNING_RATE, CLIP, ADAM_EPSILON = 0.97, 0.9, 2, 0.01, 0.35, 1e-5
 VALUE_COEF, ENTROPY_COEF = 0.7, 0.05
 CASES = {
     "plain": {"value_clip": 0.0, "max_grad_norm": 0.3, "normalize": True, "shared": False, "remaining": 1.0},
@@ -68,7 +68,7 @@ def update(value_clip, max_grad_norm, normalize, shared, remaining):
     k = torch.arange(T * B)
     observation = wave(0.1, T + 1, B, OBS, scale=1.5)[:T].reshape(T * B, OBS)
     action = torch.div(k * (k + 3), 2, rounding_mode="floor") % CHOICES
-    old_log_prob = wave(0.3, T, B, scale=0.3).flatten() - 1.3
+    old_log_prob = wave(0.3, T, B, scale=0.2).flatten() - 1.4
     old_value = wave(0.4, T, B, scale=0.6)
     terminated = (k % 7 == 3).reshape(T, B)
     truncated = (k % 11 == 5).reshape(T, B)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-SHOAL = sys.argv.pop(1)
+SHOAL = os.path.abspath(sys.argv.pop(1))
 SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000"]
 
 # Arguments after `shoal`; {dir} is a folder of the test's own. Each is a user's mistake, and its message names the word.
