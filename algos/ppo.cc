@@ -74,7 +74,7 @@ class Ppo : public OnPolicyAlgo {
     for (; epoch < options_.epochs; ++epoch) {
       const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
       at::Tensor kl;
-      for (const auto& rows : order.chunk(options_.minibatches)) kl = learn(samples, flat, rows, rate, clip, totals);
+      for (const auto& rows : order.tensor_split(options_.minibatches)) kl = learn(samples, flat, rows, rate, clip, totals);
       if (options_.target_kl > 0 && kl.item<double>() > options_.target_kl) break;
     }
     agent_.parameters_changed();

@@ -150,8 +150,10 @@ class Categorical : public ActorCritic {
     } else {
       auto u = at::empty({logits.size(0)}, at::kFloat);
       for (std::int64_t i = 0; i < u.size(0); ++i) u.data_ptr<float>()[i] = noise(in.noise, i);
-      const auto below = log_probs.exp().cumsum(1).le(u.to(logits.device()).unsqueeze(1));
-      action = below.sum(1).clamp_max(choices_ - 1);
+      // Scaled to what the probabilities add up to after rounding, so that an action without one is never reached.
+      const auto cumulated = log_probs.exp().cumsum(1);
+      const auto target = u.to(logits.device()).unsqueeze(1) * cumulated.narrow(1, choices_ - 1, 1);
+      action = cumulated.le(target).sum(1);
     }
     out.action[0].copy_(action);
     out.agent_info.at("log_prob").copy_(log_probs.gather(1, action.unsqueeze(1)).squeeze(1));
