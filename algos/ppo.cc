@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "algos/adam.h"
+#include "algos/ppo_loss.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
 
@@ -12,8 +13,10 @@ namespace {
 
 void check(const PpoOptions& o) {
   require(o.learning_rate > 0, "ppo.learning_rate is {}; it must be positive", o.learning_rate);
-  require(o.discount >= 0 && o.discount <= 1, "ppo.discount is {}; it must lie in [0, 1]", o.discount);
-  require(o.gae_lambda >= 0 && o.gae_lambda <= 1, "ppo.gae_lambda is {}; it must lie in [0, 1]", o.gae_lambda);
+  require(o.discount >= 0 && o.discount <= 1, "ppo.discount is {}; it must lie in [0, 1]",
+          o.discount);
+  require(o.gae_lambda >= 0 && o.gae_lambda <= 1, "ppo.gae_lambda is {}; it must lie in [0, 1]",
+          o.gae_lambda);
   require(o.epochs > 0, "ppo.epochs is {}; at least 1 is needed", o.epochs);
   require(o.minibatches > 0, "ppo.minibatches is {}; at least 1 is needed", o.minibatches);
   require(o.clip > 0, "ppo.clip is {}; it must be positive", o.clip);
@@ -35,15 +38,15 @@ NamedTensors flatten(const NamedTensors& tensors, std::int64_t steps) {
 class Totals {
  public:
   explicit Totals(std::vector<std::string> names) : names_(std::move(names)) {}
-  void add(const std::vector<at::Tensor>& values) {
-    const auto row = at::stack(values).detach();
-    sum_ = sum_.defined() ? sum_ + row : row;
+  void add(const at::Tensor& row) {
+    sum_ = sum_.defined() ? sum_.add_(row) : row;
     ++count_;
   }
   Metrics means() const {
     Metrics out;
     const auto mean = (sum_ / count_).to(at::kCPU, at::kDouble);
-    for (std::size_t i = 0; i < names_.size(); ++i) out.emplace_back(names_[i], mean.const_data_ptr<double>()[i]);
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      out.emplace_back(names_[i], mean.const_data_ptr<double>()[i]);
     return out;
   }
 
@@ -63,18 +66,22 @@ class Ppo : public OnPolicyAlgo {
 
   Metrics update(const Samples& samples, const Progress& progress) override {
     const auto n = samples.T * samples.B;
-    require(options_.minibatches <= n, "{} minibatches of {} samples; choose at most as many as there are samples",
+    require(options_.minibatches <= n,
+            "{} minibatches of {} samples; choose at most as many as there are samples",
             options_.minibatches, n);
     const auto flat = prepare(samples);
-    const double rate = options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
+    const double rate =
+        options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
     const double clip = options_.clip * (options_.anneal_clip ? progress.remaining() : 1);
 
-    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm"});
+    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
+                   "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
     for (; epoch < options_.epochs; ++epoch) {
       const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
       at::Tensor kl;
-      for (const auto& rows : order.tensor_split(options_.minibatches)) kl = learn(samples, flat, rows, rate, clip, totals);
+      for (const auto& rows : order.tensor_split(options_.minibatches))
+        kl = learn(samples, flat, rows, rate, clip, totals);
       if (options_.target_kl > 0 && kl.item<double>() > options_.target_kl) break;
     }
     agent_.parameters_changed();
@@ -99,9 +106,10 @@ class Ppo : public OnPolicyAlgo {
             .target = gae.target.flatten()};
   }
 
-  // One gradient step on the samples `rows`; returns the mean KL divergence from the policy that acted.
-  at::Tensor learn(const Samples& samples, const Flat& flat, const at::Tensor& rows, double rate, double clip,
-                   Totals& totals) {
+  // One gradient step on the samples `rows`; returns the mean KL divergence from the policy that
+  // acted.
+  at::Tensor learn(const Samples& samples, const Flat& flat, const at::Tensor& rows, double rate,
+                   double clip, Totals& totals) {
     const auto now = agent_.evaluate({.observation = select(samples.observed, rows),
                                       .action = select(flat.action, rows),
                                       .mask = select(flat.mask, rows),
@@ -110,41 +118,25 @@ class Ppo : public OnPolicyAlgo {
                                       .first = {},
                                       .state = {}});
     auto advantage = flat.advantage.index_select(0, rows);
-    if (options_.normalize_advantage && advantage.size(0) > 1)
-      advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8);
-
-    const auto log_ratio = now.log_prob - flat.log_prob.index_select(0, rows);
-    const auto ratio = log_ratio.exp();
-    const auto clipped = ratio.clamp(1 - clip, 1 + clip);
-    const auto policy_loss = -at::min(ratio * advantage, clipped * advantage).mean();
-    const auto value_loss = this->value_loss(now.value, flat, rows);
-    const auto entropy = now.entropy.mean();
-    const auto loss = policy_loss + options_.value_coef * value_loss - options_.entropy_coef * entropy;
-
-    auto gradients = torch::autograd::grad({loss}, adam_.parameters());
+    if (options_.normalize_advantage && advantage.size(0) > 1) {
+      const auto [deviation, mean] = at::std_mean(advantage);
+      advantage = (advantage - mean) / (deviation + 1e-8);
+    }
+    const auto loss = ppo_loss(now,
+                               {.log_prob = flat.log_prob.index_select(0, rows),
+                                .value = flat.value.index_select(0, rows),
+                                .advantage = advantage,
+                                .target = flat.target.index_select(0, rows)},
+                               options_, clip);
+    auto gradients = torch::autograd::grad({loss.total}, adam_.parameters());
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
     adam_.step(gradients, rate);
-
-    torch::NoGradGuard no_grad;
-    // Always positive, and with less variance than -log_ratio (Schulman, "Approximating KL divergence", 2020).
-    const auto kl = (ratio - 1 - log_ratio).mean();
-    const auto clip_fraction = (ratio - 1).abs().gt(clip).to(at::kFloat).mean();
-    totals.add({policy_loss, value_loss, entropy, kl, clip_fraction, norm});
-    return kl;
+    totals.add(at::cat({loss.parts, norm.view(1)}));
+    return loss.parts[kKl];
   }
 
-  at::Tensor value_loss(const at::Tensor& value, const Flat& flat, const at::Tensor& rows) const {
-    const auto target = flat.target.index_select(0, rows);
-    auto error = (value - target).square();
-    if (options_.value_clip > 0) {
-      const auto old = flat.value.index_select(0, rows);
-      const auto near = old + (value - old).clamp(-options_.value_clip, options_.value_clip);
-      error = at::max(error, (near - target).square());
-    }
-    return 0.5 * error.mean();
-  }
-
-  // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0 worse than a constant.
+  // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0
+  // worse than a constant.
   static double explained_variance(const Flat& flat) {
     const auto variance = flat.target.var().item<double>();
     return variance > 0 ? 1 - (flat.target - flat.value).var().item<double>() / variance : 0;
@@ -154,6 +146,8 @@ class Ppo : public OnPolicyAlgo {
   PpoOptions options_;
   Adam adam_;
   at::Generator generator_;
+
+  static constexpr int kKl = 3;  // of PpoLoss::parts
 };
 
 }  // namespace

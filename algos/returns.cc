@@ -4,10 +4,12 @@
 
 namespace shoal {
 
-Advantages generalized_advantages(const Samples& s, const at::Tensor& value, double discount, double lambda) {
+Advantages generalized_advantages(const Samples& s, const at::Tensor& value, double discount,
+                                  double lambda) {
   torch::NoGradGuard no_grad;
   const auto over = s.terminated.logical_or(s.truncated);
-  // What follows each step: the next row, unless the episode ended there. final_value is 0 where it terminated.
+  // What follows each step: the next row, unless the episode ended there. final_value is 0 where it
+  // terminated.
   auto next = at::cat({value.narrow(0, 1, s.T - 1), s.bootstrap_value.unsqueeze(0)});
   next = at::where(over, s.final_value, next).masked_fill_(s.terminated, 0);
   const auto delta = s.reward + discount * next - value;

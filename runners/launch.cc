@@ -9,8 +9,9 @@ namespace shoal {
 
 namespace {
 
-// Tensors of a step are freed and allocated again at once. Left alone, malloc returns the larger ones to the system each
-// time, and the kernel hands out zeroed pages anew, page fault by page fault.
+// Tensors of a step are freed and allocated again at once. Left alone, malloc returns the larger
+// ones to the system each time, and the kernel hands out zeroed pages anew, page fault by page
+// fault.
 void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

@@ -11,18 +11,20 @@ namespace {
 Config cartpole_ppo() {
   Config c;
   c.env_id = "CartPole-v1";
-  c.steps = c.schedule_steps = 200'000;
+  c.steps = c.schedule_steps = 120'000;
   c.stop_return = 475;
   c.threads = 1;  // the network is too small to share
-  c.sampler = {.horizon = 32, .envs = 16, .workers = 2};
+  c.sampler = {.horizon = 128, .envs = 32, .workers = 1};
   c.model = {.name = "mlp", .hidden = {64, 64}};
-  c.ppo = {.learning_rate = 1e-3,
-           .discount = 0.98,
-           .gae_lambda = 0.8,
-           .epochs = 10,
-           .minibatches = 2,
-           .clip = 0.2,
-           .entropy_coef = 0};
+  c.ppo = {.learning_rate = 3e-3,
+           .discount = 0.99,
+           .gae_lambda = 0.98,
+           .epochs = 4,
+           .minibatches = 16,
+           .clip = 0.25,
+           .entropy_coef = 0,
+           .max_grad_norm = 1,
+           .anneal_clip = true};
   return c;
 }
 

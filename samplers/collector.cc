@@ -8,11 +8,13 @@ RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
   RowSpec spec{.observation = env.observation, .action = {}, .agent_info = agent_info};
   for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
   for (const auto& info : env.info) spec.env_info.add(info.name, info.array);
-  if (env.action_mask) spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
+  if (env.action_mask)
+    spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
   return spec;
 }
 
-Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options, WorkerStatus* status)
+Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
+                     WorkerStatus* status)
     : shared_(shared), options_(options), status_(status) {
   const auto& rows = shared.rows;
   observation_.resize(rows.observation.size());
@@ -49,7 +51,8 @@ void Collector::step(std::int64_t t) {
   shared_.ended_in(options_.worker) = 0;
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
-    for (std::size_t i = 0; i < action_.size(); ++i) action_[i] = rows.element(rows.action[i], row, b).data();
+    for (std::size_t i = 0; i < action_.size(); ++i)
+      action_[i] = rows.element(rows.action[i], row, b).data();
     enter(WorkerStatus::kStepping, b);
     const auto result = slot.env->step(ArraysIn(action_), out(row + 1, row, b));
     rows.scalar<float>(rows.reward, row, b) = result.reward;
@@ -81,7 +84,8 @@ void Collector::finish_episode(Slot& slot, std::int64_t row, std::int64_t b) {
   const auto& rows = shared_.rows;
   for (std::size_t i = 0; i < rows.observation.size(); ++i) {
     const auto from = rows.element(rows.observation[i], row + 1, b);
-    std::memcpy(shared_.last.element(shared_.last.observation[i], 0, b).data(), from.data(), from.size());
+    std::memcpy(shared_.last.element(shared_.last.observation[i], 0, b).data(), from.data(),
+                from.size());
   }
   shared_.episode_end(b) = {slot.length, slot.reward, slot.score};
   ++shared_.ended_in(options_.worker);

@@ -11,8 +11,8 @@
 
 namespace shoal {
 
-// The environments [first, last) of a sampler, stepped one after the other by one process. Uses no torch, so it is safe
-// in a forked child, and allocates nothing in step().
+// The environments [first, last) of a sampler, stepped one after the other by one process. Uses no
+// torch, so it is safe in a forked child, and allocates nothing in step().
 class Collector {
  public:
   struct Options {
@@ -24,7 +24,8 @@ class Collector {
 
   // Makes the environments and writes their first observations to the first row of the window.
   // `status` may be null (serial).
-  Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options, WorkerStatus* status);
+  Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
+            WorkerStatus* status);
 
   // Takes the actions of row t of the window, writes what follows, and resets what is over.
   void step(std::int64_t t);

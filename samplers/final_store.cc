@@ -28,7 +28,8 @@ at::Tensor indices(const std::vector<std::int64_t>& values) {
 
 }  // namespace
 
-FinalStore::FinalStore(const SharedRows& shared, const NamedSpecs& state) : shared_(shared), state_specs_(state) {
+FinalStore::FinalStore(const SharedRows& shared, const NamedSpecs& state)
+    : shared_(shared), state_specs_(state) {
   for (const auto& [name, spec] : shared.rows.spec().observation) observation_.add(name, {});
   for (const auto& [name, spec] : state_specs_) state_.add(name, {});
   grow();
@@ -38,20 +39,24 @@ void FinalStore::grow() {
   capacity_ = std::max<std::int64_t>(shared_.rows.envs(), 2 * capacity_);
   for (std::size_t i = 0; i < observation_.size(); ++i)
     observation_[i] = grown(observation_[i], capacity_, shared_.rows.spec().observation[i]);
-  for (std::size_t i = 0; i < state_.size(); ++i) state_[i] = grown(state_[i], capacity_, state_specs_[i]);
+  for (std::size_t i = 0; i < state_.size(); ++i)
+    state_[i] = grown(state_[i], capacity_, state_specs_[i]);
 }
 
-void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index, const NamedTensors& state) {
+void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
+                     const NamedTensors& state) {
   if (static_cast<std::int64_t>(t_.size()) == capacity_) grow();
   const auto k = static_cast<std::int64_t>(t_.size());
   for (std::size_t i = 0; i < observation_.size(); ++i) copy_observation(i, t, b, frame_index);
   for (std::size_t i = 0; i < state_.size(); ++i) state_[i][k].copy_(state[i][b]);
-  if (shared_.rows.scalar<bool>(shared_.rows.truncated, shared_.history + t, b)) truncated_.push_back(k);
+  if (shared_.rows.scalar<bool>(shared_.rows.truncated, shared_.history + t, b))
+    truncated_.push_back(k);
   t_.push_back(t);
   b_.push_back(b);
 }
 
-void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b, const NamedTensors& frame_index) {
+void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b,
+                                  const NamedTensors& frame_index) {
   const auto& name = observation_.name(i);
   const auto& field = shared_.rows.observation[i];
   const auto bytes = field.spec.bytes();
@@ -59,7 +64,8 @@ void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b,
   auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + t_.size() * stack * bytes;
   // The older frames are those that row t was acted on with; the newest is the final one.
   if (stack > 1) {
-    const auto* frame = frame_index.at(name).const_data_ptr<std::int64_t>() + (t * shared_.rows.envs() + b) * field.spec.stack;
+    const auto* frame = frame_index.at(name).const_data_ptr<std::int64_t>() +
+                        (t * shared_.rows.envs() + b) * field.spec.stack;
     for (std::size_t s = 1; s < stack; ++s, to += bytes) {
       if (frame[s] < 0) {
         std::memset(to, 0, bytes);

@@ -9,22 +9,24 @@
 
 namespace shoal {
 
-// Private copies of the final observations of one window, complete stacks included, with the agent's state of that
-// moment. Its capacity grows to what a window needs and stays.
+// Private copies of the final observations of one window, complete stacks included, with the
+// agent's state of that moment. Its capacity grows to what a window needs and stays.
 class FinalStore {
  public:
   FinalStore(const SharedRows& shared, const NamedSpecs& state);
 
   void clear() { t_.clear(), b_.clear(), truncated_.clear(); }
-  // Copies the final observation of environment b, whose episode ended in step t. frame_index: of the stacked fields,
-  // [T+1, B, stack] on the CPU. state: [B, ...] after step t.
-  void add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index, const NamedTensors& state);
+  // Copies the final observation of environment b, whose episode ended in step t. frame_index: of
+  // the stacked fields, [T+1, B, stack] on the CPU. state: [B, ...] after step t.
+  void add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
+           const NamedTensors& state);
   // All entries as Finals on the agent's device, with the values of those that were truncated.
   Finals finish(Agent& agent) const;
 
  private:
   void grow();
-  void copy_observation(std::size_t field, std::int64_t t, std::int64_t b, const NamedTensors& frame_index);
+  void copy_observation(std::size_t field, std::int64_t t, std::int64_t b,
+                        const NamedTensors& frame_index);
 
   const SharedRows& shared_;
   NamedSpecs state_specs_;

@@ -27,7 +27,8 @@ class SerialStepper : public Stepper {
  public:
   SerialStepper(const SharedRows& shared, const EnvFactory& make_env, const SamplerOptions& o)
       : collector_(shared, make_env,
-                   {.first = 0, .last = o.envs, .worker = 0, .seed = o.seed, .stream = o.stream}, nullptr) {}
+                   {.first = 0, .last = o.envs, .worker = 0, .seed = o.seed, .stream = o.stream},
+                   nullptr) {}
   void step(std::int64_t t) override { collector_.step(t); }
 
  private:
@@ -36,12 +37,16 @@ class SerialStepper : public Stepper {
 
 class ParallelStepper : public Stepper {
  public:
-  ParallelStepper(const SharedRows& shared, std::byte* barrier, const EnvFactory& make_env, const SamplerOptions& o)
+  ParallelStepper(const SharedRows& shared, std::byte* barrier, const EnvFactory& make_env,
+                  const SamplerOptions& o)
       : barrier_(barrier, o.workers, default_spin(o.workers + 1)) {
     WorkerGroupOptions options{.step_limit = o.step_limit, .reset_limit = o.reset_limit};
     const auto cores = allowed_cores();
-    for (int w = 0; o.pin && w < o.workers; ++w) options.cores.push_back(cores[static_cast<std::size_t>(w) % cores.size()]);
-    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, shared, make_env, o); };
+    for (int w = 0; o.pin && w < o.workers; ++w)
+      options.cores.push_back(cores[static_cast<std::size_t>(w) % cores.size()]);
+    const auto body = [&](int worker, WorkerStatus status) {
+      work(worker, status, shared, make_env, o);
+    };
     workers_ = std::make_unique<WorkerGroup>(o.workers, body, options);
     await();
   }
@@ -82,7 +87,8 @@ class ParallelStepper : public Stepper {
 // All environments step together; the calling process acts for all of them.
 class LockstepSampler : public Sampler {
  public:
-  LockstepSampler(const EnvFactory& make_env, const EnvSpec& spec, Agent& agent, const SamplerOptions& o)
+  LockstepSampler(const EnvFactory& make_env, const EnvSpec& spec, Agent& agent,
+                  const SamplerOptions& o)
       : horizon_(o.horizon),
         processes_(o.kind == SamplerKind::kSerial ? 1 : o.workers),
         shared_(plan_, row_spec(spec, agent.spec().info), o.horizon, o.envs, processes_),
@@ -143,21 +149,26 @@ class LockstepSampler : public Sampler {
 void check(const SamplerOptions& o) {
   require(o.horizon > 0, "sampler.horizon is {}; a window needs at least 1 step", o.horizon);
   require(o.envs > 0, "sampler.envs is {}; at least 1 environment is needed", o.envs);
-  require(o.step_limit.count() > 0 && o.reset_limit.count() > 0, "time limits must be positive; found {} and {} ms",
-          o.step_limit.count(), o.reset_limit.count());
+  require(o.step_limit.count() > 0 && o.reset_limit.count() > 0,
+          "time limits must be positive; found {} and {} ms", o.step_limit.count(),
+          o.reset_limit.count());
   if (o.kind == SamplerKind::kSerial) return;
-  require(o.workers > 0, "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",
+  require(o.workers > 0,
+          "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",
           o.workers);
-  require(o.workers <= o.envs, "{} workers cannot share {} environments; choose at most {} workers", o.workers, o.envs,
-          o.envs);
+  require(o.workers <= o.envs, "{} workers cannot share {} environments; choose at most {} workers",
+          o.workers, o.envs, o.envs);
 }
 
 }  // namespace
 
-std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options) {
+std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
+                                      const SamplerOptions& options) {
   check(options);
   const auto spec =
-      make_env({.seed = env_seed(options.seed, options.stream, 0), .index = 0, .stream = options.stream})->spec();
+      make_env(
+          {.seed = env_seed(options.seed, options.stream, 0), .index = 0, .stream = options.stream})
+          ->spec();
   return std::make_unique<LockstepSampler>(make_env, spec, agent, options);
 }
 

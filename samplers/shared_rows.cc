@@ -9,13 +9,15 @@ namespace {
 
 std::int64_t history_of(const RowSpec& spec) {
   std::int64_t history = 1;  // the previous action and reward
-  for (const auto& [name, field] : spec.observation) history = std::max<std::int64_t>(history, field.stack - 1);
+  for (const auto& [name, field] : spec.observation)
+    history = std::max<std::int64_t>(history, field.stack - 1);
   return history;
 }
 
 }  // namespace
 
-SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon_, std::int64_t envs, int workers)
+SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon_,
+                       std::int64_t envs, int workers)
     : horizon(horizon_),
       history(history_of(spec)),
       rows(plan, spec, history + horizon + 1, envs),
@@ -27,10 +29,12 @@ void SharedRows::attach(const Arena& a) {
   arena = &a;
   rows.attach(a);
   last.attach(a);
-  // The rows before the first window, and the actions of its last row, are read without having been written.
+  // The rows before the first window, and the actions of its last row, are read without having been
+  // written.
   auto zero = [&](const Arena::Field& field, std::int64_t from, std::int64_t n) {
     if (n > 0 && rows.envs() > 0)
-      std::memset(rows.element(field, from, 0).data(), 0, field.spec.bytes() * static_cast<std::size_t>(n * rows.envs()));
+      std::memset(rows.element(field, from, 0).data(), 0,
+                  field.spec.bytes() * static_cast<std::size_t>(n * rows.envs()));
   };
   const auto end = history + horizon;
   for (const auto& [name, field] : rows.observation) zero(field, 0, history);

@@ -13,20 +13,22 @@ struct EpisodeEnd {
   double reward, score;
 };
 
-// What the agent process and its workers share: the rows of one window, and one place per environment for an episode
-// that ended in the present step.
+// What the agent process and its workers share: the rows of one window, and one place per
+// environment for an episode that ended in the present step.
 //
-// The rows of a window: `history` rows that precede it (the frames of stacked observations, the previous action), then
-// rows 0..T. The next window begins with a copy of this one's last rows.
+// The rows of a window: `history` rows that precede it (the frames of stacked observations, the
+// previous action), then rows 0..T. The next window begins with a copy of this one's last rows.
 struct SharedRows {
-  SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon, std::int64_t envs, int workers);
+  SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon, std::int64_t envs,
+             int workers);
   void attach(const Arena& arena);
 
   std::int64_t horizon, history;
   Rows rows;
-  Rows last;                    // one row: the final observation of each environment whose episode ended in this step
-  Arena::Field episode_ends;    // [B] EpisodeEnd
-  Arena::Field ended;           // [workers], a cache line each: episodes of this worker that ended in this step
+  Rows last;  // one row: the final observation of each environment whose episode ended in this step
+  Arena::Field episode_ends;  // [B] EpisodeEnd
+  Arena::Field
+      ended;  // [workers], a cache line each: episodes of this worker that ended in this step
   const Arena* arena = nullptr;
 
   EpisodeEnd& episode_end(std::int64_t b) const {

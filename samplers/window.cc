@@ -21,7 +21,8 @@ Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& opt
 }
 
 void Window::Mirror::copy_rows(std::int64_t from, std::int64_t n) const {
-  if (!host.is_same(device)) device.narrow(0, from, n).copy_(host.narrow(0, from, n), /*non_blocking=*/true);
+  if (!host.is_same(device))
+    device.narrow(0, from, n).copy_(host.narrow(0, from, n), /*non_blocking=*/true);
 }
 
 Window::Mirror Window::mirror(const Arena::Field& field) const {
@@ -57,7 +58,9 @@ void Window::make_mirrors() {
     for (const auto& [name, spec] : agent_.spec().state) {
       auto shape = spec.shape;
       shape.insert(shape.begin(), B_);
-      state.add(name, at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)).device(device_)));
+      state.add(
+          name,
+          at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)).device(device_)));
     }
   }
   steps_.clear();
@@ -68,7 +71,8 @@ at::Tensor Window::window(const Mirror& m, std::int64_t rows, std::int64_t shift
   return m.device.narrow(0, H_ + shift, rows);
 }
 
-NamedTensors Window::window(const Named<Mirror>& fields, std::int64_t rows, std::int64_t shift) const {
+NamedTensors Window::window(const Named<Mirror>& fields, std::int64_t rows,
+                            std::int64_t shift) const {
   NamedTensors out;
   for (const auto& [name, m] : fields) out.add(name, window(m, rows, shift));
   return out;
@@ -154,7 +158,8 @@ void Window::begin() {
   for (std::size_t i = 0; i < state_[0].size(); ++i) samples_.initial_state[i].copy_(state_[0][i]);
 }
 
-// Which stored frames make the observations of row t: going back in time until the episode's first one.
+// Which stored frames make the observations of row t: going back in time until the episode's first
+// one.
 void Window::stack_frames(std::int64_t t) {
   const auto* first = first_.host.const_data_ptr<bool>();
   for (auto& [name, m] : frame_index_) {
@@ -188,7 +193,8 @@ void Window::act(std::int64_t t) {
   auto& step = steps_[static_cast<std::size_t>(t)];
   agent_.act(step.in, step.out);
   if (device_.is_cpu()) return;
-  for (const auto& [name, m] : action_) m.host[H_ + t].copy_(m.device[H_ + t]);  // waits for the device
+  for (const auto& [name, m] : action_)
+    m.host[H_ + t].copy_(m.device[H_ + t]);  // waits for the device
 }
 
 void Window::record_ends(std::int64_t t) {
@@ -200,7 +206,11 @@ void Window::record_ends(std::int64_t t) {
     auto& end = shared_.episode_end(b);
     if (end.length == 0) continue;  // a lost life: the game goes on
     auto& number = episode_number_[static_cast<std::size_t>(b)];
-    episodes_.push_back({.env = b, .number = number++, .length = end.length, .reward = end.reward, .score = end.score});
+    episodes_.push_back({.env = b,
+                         .number = number++,
+                         .length = end.length,
+                         .reward = end.reward,
+                         .score = end.score});
     end.length = 0;
     finals_.add(t, b, frames, state_[(t + 1) % 2]);
   }
@@ -214,7 +224,8 @@ void Window::finish() {
   if (const auto& finals = samples_.finals; finals.size() > 0) {
     auto place = at::empty({finals.size()}, at::kLong);
     for (std::int64_t k = 0; k < finals.size(); ++k)
-      place.data_ptr<std::int64_t>()[k] = finals.t[static_cast<std::size_t>(k)] * B_ + finals.b[static_cast<std::size_t>(k)];
+      place.data_ptr<std::int64_t>()[k] =
+          finals.t[static_cast<std::size_t>(k)] * B_ + finals.b[static_cast<std::size_t>(k)];
     samples_.final_value.flatten().index_copy_(0, place.to(device_), finals.value);
   }
   if (device_.is_cpu()) return;

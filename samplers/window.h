@@ -11,11 +11,11 @@
 
 namespace shoal {
 
-// The agent process's side of the shared rows: acts on them step by step and turns a full window into Samples. Tensors
-// are made once; a step creates none.
+// The agent process's side of the shared rows: acts on them step by step and turns a full window
+// into Samples. Tensors are made once; a step creates none.
 //
-// On a device other than the CPU it keeps a copy of the rows there: every row crosses once, for acting, and is then the
-// training batch.
+// On a device other than the CPU it keeps a copy of the rows there: every row crosses once, for
+// acting, and is then the training batch.
 class Window {
  public:
   Window(const SharedRows& shared, Agent& agent, const SamplerOptions& options);
@@ -24,7 +24,8 @@ class Window {
   void begin();
   // Chooses the actions of row t. Row t's observations are complete, nobody else touches the rows.
   void act(std::int64_t t);
-  // Records the episodes that ended in step t; call once all environments have taken it, if any ended.
+  // Records the episodes that ended in step t; call once all environments have taken it, if any
+  // ended.
   void record_ends(std::int64_t t);
   // Values of the last row and of the cut episodes; completes `samples`.
   void finish();
@@ -33,8 +34,8 @@ class Window {
   const std::vector<Episode>& episodes() const { return episodes_; }
 
  private:
-  // All rows of one field, [rows, B, ...], where the environments write and where the agent reads. On the CPU they are
-  // the same tensor.
+  // All rows of one field, [rows, B, ...], where the environments write and where the agent reads.
+  // On the CPU they are the same tensor.
   struct Mirror {
     at::Tensor host, device;
     void copy_rows(std::int64_t from, std::int64_t n) const;

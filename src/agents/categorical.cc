@@ -6,13 +6,15 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
+#include "src/agents/categorical_evaluation.h"
 
 namespace shoal {
 
 namespace {
 
 const AgentSpec& info_spec() {
-  static const AgentSpec spec{.info = {{"log_prob", ArraySpec{}}, {"value", ArraySpec{}}}, .state = {}};
+  static const AgentSpec spec{.info = {{"log_prob", ArraySpec{}}, {"value", ArraySpec{}}},
+                              .state = {}};
   return spec;
 }
 
@@ -46,14 +48,16 @@ Chosen choose_from_logits(float* logits, std::int64_t n, float u, bool greedy) {
   float total = 0;
   thread_local std::vector<float> weight;
   weight.resize(static_cast<std::size_t>(n));
-  for (std::int64_t a = 0; a < n; ++a) total += weight[static_cast<std::size_t>(a)] = std::exp(logits[a] - top);
+  for (std::int64_t a = 0; a < n; ++a)
+    total += weight[static_cast<std::size_t>(a)] = std::exp(logits[a] - top);
   const auto action = choose(weight.data(), n, total, u, greedy);
   return {action, logits[action] - top - std::log(total)};
 }
 
 class Categorical : public ActorCritic {
  public:
-  Categorical(std::int64_t choices, std::shared_ptr<ActorCriticModel> model, const CategoricalOptions& options)
+  Categorical(std::int64_t choices, std::shared_ptr<ActorCriticModel> model,
+              const CategoricalOptions& options)
       : choices_(choices), model_(std::move(model)), options_(options) {
     parameters_changed();
   }
@@ -65,7 +69,8 @@ class Categorical : public ActorCritic {
     auto& value = out.agent_info.at("value");
     if (acting_) {
       const auto n = value.size(0);
-      if (!logits_.defined() || logits_.size(0) != n) logits_ = at::empty({n, choices_}, at::kFloat);
+      if (!logits_.defined() || logits_.size(0) != n)
+        logits_ = at::empty({n, choices_}, at::kFloat);
       acting_->run(in.observation, logits_, value);
       choose_on_cpu(in, out);
     } else {
@@ -89,9 +94,8 @@ class Categorical : public ActorCritic {
     const auto result = model_->forward({in.observation, in.state, in.first, in.time});
     auto logits = result.policy;
     if (!in.mask.empty()) logits = logits.masked_fill(in.mask[0].logical_not(), kForbidden);
-    const auto log_probs = at::log_softmax(logits, 1);
-    const auto log_prob = log_probs.gather(1, in.action[0].view({-1, 1})).squeeze(1);
-    return {log_prob, -(log_probs.exp() * log_probs).sum(1), result.value};
+    auto [log_prob, entropy] = evaluate_categorical(logits, in.action[0]);
+    return {log_prob, entropy, result.value};
   }
 
   std::vector<at::Tensor> learnable() override { return model_->parameters(); }
@@ -135,7 +139,8 @@ class Categorical : public ActorCritic {
         for (std::int64_t a = 0; a < choices_; ++a)
           if (!mask[i * choices_ + a]) row[a] = kForbidden;
       }
-      const auto chosen = choose_from_logits(row, choices_, in.greedy ? 0 : noise(in.noise, i), in.greedy);
+      const auto chosen =
+          choose_from_logits(row, choices_, in.greedy ? 0 : noise(in.noise, i), in.greedy);
       action[i] = chosen.action;
       log_prob[i] = chosen.log_prob;
     }
@@ -150,7 +155,8 @@ class Categorical : public ActorCritic {
     } else {
       auto u = at::empty({logits.size(0)}, at::kFloat);
       for (std::int64_t i = 0; i < u.size(0); ++i) u.data_ptr<float>()[i] = noise(in.noise, i);
-      // Scaled to what the probabilities add up to after rounding, so that an action without one is never reached.
+      // Scaled to what the probabilities add up to after rounding, so that an action without one is
+      // never reached.
       const auto cumulated = log_probs.exp().cumsum(1);
       const auto target = u.to(logits.device()).unsqueeze(1) * cumulated.narrow(1, choices_ - 1, 1);
       action = cumulated.le(target).sum(1);
@@ -168,20 +174,24 @@ class Categorical : public ActorCritic {
 
 std::int64_t choices_of(const EnvSpec& spec) {
   require(spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete,
-          "a categorical agent chooses one discrete action; {} has another kind of action", spec.id);
+          "a categorical agent chooses one discrete action; {} has another kind of action",
+          spec.id);
   return spec.action[0].choices.at(0);
 }
 
 }  // namespace
 
-std::unique_ptr<ActorCritic> make_categorical(const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
+std::unique_ptr<ActorCritic> make_categorical(const EnvSpec& spec,
+                                              std::shared_ptr<ActorCriticModel> model,
                                               const CategoricalOptions& options) {
   return std::make_unique<Categorical>(choices_of(spec), std::move(model), options);
 }
 
 std::unique_ptr<ActorCritic> make_categorical(const EnvSpec& spec, const ModelOptions& model,
-                                              const CategoricalOptions& options, std::uint64_t seed) {
-  return make_categorical(spec, make_model(spec.observation, choices_of(spec), model, seed), options);
+                                              const CategoricalOptions& options,
+                                              std::uint64_t seed) {
+  return make_categorical(spec, make_model(spec.observation, choices_of(spec), model, seed),
+                          options);
 }
 
 }  // namespace shoal

@@ -1,6 +1,5 @@
 #include "shoal/data/samples.h"
 
-
 #include <ATen/ATen.h>
 
 #include "shoal/core/error.h"
@@ -9,12 +8,18 @@ namespace shoal {
 
 at::ScalarType torch_dtype(DType dtype) {
   switch (dtype) {
-    case DType::kUInt8: return at::kByte;
-    case DType::kBool: return at::kBool;
-    case DType::kInt32: return at::kInt;
-    case DType::kInt64: return at::kLong;
-    case DType::kFloat32: return at::kFloat;
-    case DType::kFloat64: return at::kDouble;
+    case DType::kUInt8:
+      return at::kByte;
+    case DType::kBool:
+      return at::kBool;
+    case DType::kInt32:
+      return at::kInt;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kFloat64:
+      return at::kDouble;
   }
   throw Error("unknown dtype {}", static_cast<int>(dtype));
 }
@@ -38,7 +43,8 @@ Observed Observed::narrow(std::int64_t from, std::int64_t n) const {
 }
 
 Observed Observed::to(at::Device device) const {
-  return {data.to(device, /*non_blocking=*/true), stacked() ? index.to(device, /*non_blocking=*/true) : index};
+  return {data.to(device, /*non_blocking=*/true),
+          stacked() ? index.to(device, /*non_blocking=*/true) : index};
 }
 
 at::Tensor Observed::dense() const {
@@ -89,12 +95,13 @@ Observations moved(const Observations& observations, at::Device device) {
 
 Samples Samples::to(at::Device device) const {
   Samples out = *this;
-  for (auto* t : {&out.reward, &out.terminated, &out.truncated, &out.valid, &out.first, &out.previous_reward,
-                  &out.bootstrap_value, &out.final_value, &out.finals.value}) {
+  for (auto* t :
+       {&out.reward, &out.terminated, &out.truncated, &out.valid, &out.first, &out.previous_reward,
+        &out.bootstrap_value, &out.final_value, &out.finals.value}) {
     *t = moved(*t, device);
   }
-  for (auto* t : {&out.observation, &out.action, &out.mask, &out.agent_info, &out.env_info, &out.initial_state,
-                  &out.previous_action, &out.finals.state}) {
+  for (auto* t : {&out.observation, &out.action, &out.mask, &out.agent_info, &out.env_info,
+                  &out.initial_state, &out.previous_action, &out.finals.state}) {
     *t = moved(*t, device);
   }
   out.observed = moved(out.observed, device);

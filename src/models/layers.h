@@ -6,8 +6,9 @@
 
 namespace shoal {
 
-// Fills a weight [out, ...] with rows (or columns) that are orthonormal times `gain` (Saxe et al., arXiv 1312.6120), from
-// a generator of its own, so that making a model does not disturb any other random numbers.
+// Fills a weight [out, ...] with rows (or columns) that are orthonormal times `gain` (Saxe et al.,
+// arXiv 1312.6120), from a generator of its own, so that making a model does not disturb any other
+// random numbers.
 inline void orthogonal_(at::Tensor weight, double gain, at::Generator generator) {
   torch::NoGradGuard no_grad;
   const auto rows = weight.size(0), columns = weight.numel() / rows;

@@ -27,37 +27,64 @@ std::int64_t flat_width(const NamedSpecs& observation) {
   return width;
 }
 
-// The tanh of the acting kernel, with a gradient: on the CPU several times as fast as torch's.
-class KernelTanh : public torch::autograd::Function<KernelTanh> {
+using Layers = std::vector<Linear>;
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+// x W' + b, through a tanh or not, as one node of the graph with the tanh of the acting kernel: at
+// this size the bookkeeping of a node takes longer than its arithmetic.
+class DenseLayer : public torch::autograd::Function<DenseLayer> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
-    const auto y = x.clone(at::MemoryFormat::Contiguous);
-    auto* values = y.data_ptr<float>();
-    at::parallel_for(0, y.numel(), kElements, [&](std::int64_t from, std::int64_t to) {
-      tanh_in_place(values + from, to - from);
-    });
-    context->save_for_backward({y});
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, bool tanh) {
+    const auto y = at::addmm(bias, x, weight.t());
+    if (tanh) tanh_(y);
+    context->save_for_backward({x, weight, y});
+    context->saved_data["tanh"] = tanh;
     return y;
   }
-  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
-                                               torch::autograd::tensor_list gradient) {
-    return {at::tanh_backward(gradient[0], context->get_saved_variables()[0])};
+
+  static tensor_list backward(AutogradContext* context, tensor_list gradient) {
+    const auto saved = context->get_saved_variables();
+    const auto &x = saved[0], &weight = saved[1], &y = saved[2];
+    auto g = gradient[0].contiguous();
+    if (context->saved_data["tanh"].toBool()) g = at::tanh_backward(g, y);
+    return {context->needs_input_grad(0) ? at::mm(g, weight) : at::Tensor(),
+            at::mm(g.t(), x),
+            column_sums(g),
+            {}};
   }
 
  private:
-  static constexpr std::int64_t kElements = 32'768;  // that are worth another thread
+  static void tanh_(const at::Tensor& y) {
+    constexpr std::int64_t kWorthAThread = 32'768;
+    auto* values = y.data_ptr<float>();
+    at::parallel_for(0, y.numel(), kWorthAThread, [&](std::int64_t from, std::int64_t to) {
+      tanh_in_place(values + from, to - from);
+    });
+  }
+
+  static at::Tensor column_sums(const at::Tensor& g) {
+    const auto rows = g.size(0), columns = g.size(1);
+    auto sums = at::zeros({columns}, g.options());
+    auto* to = sums.data_ptr<float>();
+    const auto* from = g.const_data_ptr<float>();
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c) to[c] += from[r * columns + c];
+    return sums;
+  }
 };
-
-at::Tensor hidden_tanh(const at::Tensor& x) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat ? KernelTanh::apply(x) : x.tanh();
-}
-
-using Layers = std::vector<Linear>;
 
 at::Tensor through(const Layers& layers, at::Tensor x, bool tanh_last) {
   for (std::size_t l = 0; l < layers.size(); ++l) {
-    x = at::linear(x, layers[l]->weight, layers[l]->bias);
-    if (tanh_last || l + 1 < layers.size()) x = hidden_tanh(x);
+    const auto &weight = layers[l]->weight, &bias = layers[l]->bias;
+    const bool tanh = tanh_last || l + 1 < layers.size();
+    if (x.is_cpu() && weight.scalar_type() == at::kFloat) {
+      x = DenseLayer::apply(x, weight, bias, tanh);
+    } else {
+      x = at::linear(x, weight, bias);
+      if (tanh) x = x.tanh();
+    }
   }
   return x;
 }
@@ -66,15 +93,16 @@ void add_layers(MlpKernel& kernel, const Layers& layers, bool tanh_last) {
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const auto weight = layers[l]->weight.detach().to(at::kCPU).contiguous();
     const auto bias = layers[l]->bias.detach().to(at::kCPU).contiguous();
-    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1), weight.size(0),
-                     tanh_last || l + 1 < layers.size());
+    kernel.add_layer(weight.data_ptr<float>(), bias.data_ptr<float>(), weight.size(1),
+                     weight.size(0), tanh_last || l + 1 < layers.size());
   }
 }
 
 // Tanh layers with one head for the policy and one for the value, on one trunk or two.
 class Mlp : public ActorCriticModel {
  public:
-  Mlp(const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options, at::Generator generator) {
+  Mlp(const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options,
+      at::Generator generator) {
     auto make = [&](const std::string& name, std::int64_t in, std::int64_t out, double gain) {
       return register_module(name, initialised(Linear(in, out), gain, generator));
     };
@@ -108,7 +136,8 @@ class Mlp : public ActorCriticModel {
   Layers trunk_, policy_, value_;
 };
 
-// The same network on the row-wise kernel; it stays in float32, which is not what takes the time at this size.
+// The same network on the row-wise kernel; it stays in float32, which is not what takes the time at
+// this size.
 class MlpActing : public ActingNetwork {
  public:
   explicit MlpActing(const Mlp& model) : model_(model) { refresh(); }
@@ -153,13 +182,16 @@ class MlpActing : public ActingNetwork {
   MlpKernel trunk_, policy_, value_;
 };
 
-std::unique_ptr<ActingNetwork> Mlp::make_acting_network(Precision) const { return std::make_unique<MlpActing>(*this); }
+std::unique_ptr<ActingNetwork> Mlp::make_acting_network(Precision) const {
+  return std::make_unique<MlpActing>(*this);
+}
 
 }  // namespace
 
 std::shared_ptr<ActorCriticModel> make_mlp(const NamedSpecs& observation, std::int64_t policy_size,
                                            const ModelOptions& options, at::Generator generator) {
-  for (auto units : options.hidden) require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+  for (auto units : options.hidden)
+    require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
   return std::make_shared<Mlp>(observation, policy_size, options, std::move(generator));
 }
 

@@ -8,11 +8,13 @@ namespace shoal {
 namespace {
 
 constexpr std::int64_t kLanes = 8;
-constexpr std::int64_t kChunk = 24;  // rows that go through all layers together: few enough to stay in the first cache
+constexpr std::int64_t kChunk =
+    24;  // rows that go through all layers together: few enough to stay in the first cache
 using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
 using IntVec = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
-// Everything below is inlined into one function per instruction set, so that the compiler emits it for that set.
+// Everything below is inlined into one function per instruction set, so that the compiler emits it
+// for that set.
 #define SHOAL_INLINE inline __attribute__((always_inline))
 
 SHOAL_INLINE void load(Vec& v, const float* p) { std::memcpy(&v, p, sizeof v); }
@@ -31,7 +33,8 @@ SHOAL_INLINE void tanh_lanes(float* p) {
   const Vec limit = Vec{} + 15.0F;  // tanh is 1 in float32 from 9.02 on
   magnitude = magnitude < limit ? magnitude : limit;
 
-  // exp(-2|x|) = 2^k 2^f with an integer k and |f| <= 1/2. Adding 1.5 * 2^23 rounds to the nearest integer.
+  // exp(-2|x|) = 2^k 2^f with an integer k and |f| <= 1/2. Adding 1.5 * 2^23 rounds to the nearest
+  // integer.
   const Vec t = magnitude * -2.88539008177793F;  // -2 / ln 2
   const Vec shifted = t + 12582912.0F;
   const Vec f = t - (shifted - 12582912.0F);
@@ -53,10 +56,11 @@ SHOAL_INLINE void tanh_lanes(float* p) {
   std::memcpy(p, &bits, sizeof bits);
 }
 
-// kRows rows times kVecs vectors of outputs; every sum runs over the inputs in order, whatever kRows and kVecs are.
+// kRows rows times kVecs vectors of outputs; every sum runs over the inputs in order, whatever
+// kRows and kVecs are.
 template <int kRows, int kVecs>
-SHOAL_INLINE void dense_block(const float* x, std::int64_t x_stride, const float* w, const float* bias, std::int64_t in,
-                              std::int64_t padded, float* y) {
+SHOAL_INLINE void dense_block(const float* x, std::int64_t x_stride, const float* w,
+                              const float* bias, std::int64_t in, std::int64_t padded, float* y) {
   Vec sum[kRows][kVecs];
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVecs; ++v) load(sum[r][v], bias + v * kLanes);
@@ -72,22 +76,27 @@ SHOAL_INLINE void dense_block(const float* x, std::int64_t x_stride, const float
 }
 
 template <int kRows>
-SHOAL_INLINE void dense_rows(const float* x, std::int64_t x_stride, const float* w, const float* bias, std::int64_t in,
-                             std::int64_t padded, float* y) {
+SHOAL_INLINE void dense_rows(const float* x, std::int64_t x_stride, const float* w,
+                             const float* bias, std::int64_t in, std::int64_t padded, float* y) {
   std::int64_t o = 0;
   for (; o + 4 * kLanes <= padded; o += 4 * kLanes)
     dense_block<kRows, 4>(x, x_stride, w + o, bias + o, in, padded, y + o);
-  for (; o < padded; o += kLanes) dense_block<kRows, 1>(x, x_stride, w + o, bias + o, in, padded, y + o);
+  for (; o < padded; o += kLanes)
+    dense_block<kRows, 1>(x, x_stride, w + o, bias + o, in, padded, y + o);
 }
 
-SHOAL_INLINE void dense_layer(const float* x, std::int64_t x_stride, std::int64_t rows, const float* w,
-                              const float* bias, std::int64_t in, std::int64_t padded, bool tanh, float* y) {
+SHOAL_INLINE void dense_layer(const float* x, std::int64_t x_stride, std::int64_t rows,
+                              const float* w, const float* bias, std::int64_t in,
+                              std::int64_t padded, bool tanh, float* y) {
   std::int64_t r = 0;
   if (padded < 4 * kLanes) {  // a narrow layer has one sum a row in flight: take more rows at once
-    for (; r + 8 <= rows; r += 8) dense_rows<8>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
+    for (; r + 8 <= rows; r += 8)
+      dense_rows<8>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
   }
-  for (; r + 3 <= rows; r += 3) dense_rows<3>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
-  for (; r < rows; ++r) dense_rows<1>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
+  for (; r + 3 <= rows; r += 3)
+    dense_rows<3>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
+  for (; r < rows; ++r)
+    dense_rows<1>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
   if (tanh)
     for (std::int64_t i = 0; i < rows * padded; i += kLanes) tanh_lanes(y + i);
 }
@@ -101,17 +110,18 @@ SHOAL_INLINE void tanh_all(float* p, std::int64_t n) {
   std::copy_n(rest, n - i, p + i);
 }
 
-using LayerFunction = void (*)(const float*, std::int64_t, std::int64_t, const float*, const float*, std::int64_t,
-                               std::int64_t, bool, float*);
+using LayerFunction = void (*)(const float*, std::int64_t, std::int64_t, const float*, const float*,
+                               std::int64_t, std::int64_t, bool, float*);
 
-__attribute__((target("avx2,fma"))) void layer_avx2(const float* x, std::int64_t x_stride, std::int64_t rows,
-                                                    const float* w, const float* bias, std::int64_t in,
+__attribute__((target("avx2,fma"))) void layer_avx2(const float* x, std::int64_t x_stride,
+                                                    std::int64_t rows, const float* w,
+                                                    const float* bias, std::int64_t in,
                                                     std::int64_t padded, bool tanh, float* y) {
   dense_layer(x, x_stride, rows, w, bias, in, padded, tanh, y);
 }
 
-void layer_sse2(const float* x, std::int64_t x_stride, std::int64_t rows, const float* w, const float* bias,
-                std::int64_t in, std::int64_t padded, bool tanh, float* y) {
+void layer_sse2(const float* x, std::int64_t x_stride, std::int64_t rows, const float* w,
+                const float* bias, std::int64_t in, std::int64_t padded, bool tanh, float* y) {
   dense_layer(x, x_stride, rows, w, bias, in, padded, tanh, y);
 }
 
@@ -133,7 +143,8 @@ void tanh_in_place(float* values, std::int64_t n) {
 
 const char* MlpKernel::instructions() { return has_avx2() ? "AVX2" : "SSE2"; }
 
-void MlpKernel::add_layer(const float* weight, const float* bias, std::int64_t in, std::int64_t out, bool tanh) {
+void MlpKernel::add_layer(const float* weight, const float* bias, std::int64_t in, std::int64_t out,
+                          bool tanh) {
   Layer layer{in, out, (out + kLanes - 1) / kLanes * kLanes, tanh, {}, {}};
   layer.weight.assign(static_cast<std::size_t>(in * layer.padded), 0);
   layer.bias.assign(static_cast<std::size_t>(layer.padded), 0);
@@ -147,7 +158,8 @@ void MlpKernel::add_layer(const float* weight, const float* bias, std::int64_t i
 }
 
 void MlpKernel::run(const float* x, std::int64_t rows, float* y) const {
-  for (std::int64_t r = 0; r < rows; r += kChunk) run_chunk(x + r * in(), std::min(kChunk, rows - r), y + r * out());
+  for (std::int64_t r = 0; r < rows; r += kChunk)
+    run_chunk(x + r * in(), std::min(kChunk, rows - r), y + r * out());
 }
 
 void MlpKernel::run_chunk(const float* x, std::int64_t rows, float* y) const {
@@ -157,8 +169,10 @@ void MlpKernel::run_chunk(const float* x, std::int64_t rows, float* y) const {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const auto& layer = layers_[l];
     auto& to = scratch[l % 2];
-    if (to.size() < static_cast<std::size_t>(kChunk * widest_)) to.resize(static_cast<std::size_t>(kChunk * widest_));
-    kLayer(from, stride, rows, layer.weight.data(), layer.bias.data(), layer.in, layer.padded, layer.tanh, to.data());
+    if (to.size() < static_cast<std::size_t>(kChunk * widest_))
+      to.resize(static_cast<std::size_t>(kChunk * widest_));
+    kLayer(from, stride, rows, layer.weight.data(), layer.bias.data(), layer.in, layer.padded,
+           layer.tanh, to.data());
     from = to.data();
     stride = layer.padded;
   }

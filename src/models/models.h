@@ -10,7 +10,8 @@ namespace shoal {
 
 std::shared_ptr<ActorCriticModel> make_mlp(const NamedSpecs& observation, std::int64_t policy_size,
                                            const ModelOptions& options, at::Generator generator);
-std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation, std::int64_t policy_size,
+std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
+                                                  std::int64_t policy_size,
                                                   at::Generator generator);
 
 }  // namespace shoal

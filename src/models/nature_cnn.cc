@@ -19,10 +19,12 @@ struct Shape {
 
 // An observation that is one image [H, W] or [C, H, W], possibly stacked.
 Shape image_shape(const NamedSpecs& observation) {
-  require(observation.size() == 1, "nature-cnn reads one image; this observation has {} fields", observation.size());
+  require(observation.size() == 1, "nature-cnn reads one image; this observation has {} fields",
+          observation.size());
   const auto& spec = observation[0];
   require(spec.dtype == DType::kUInt8 && (spec.shape.size() == 2 || spec.shape.size() == 3),
-          "nature-cnn reads uint8 images [H, W] or [C, H, W]; this observation is {} with {} dimensions. Use model "
+          "nature-cnn reads uint8 images [H, W] or [C, H, W]; this observation is {} with {} "
+          "dimensions. Use model "
           "'mlp' for vectors",
           name_of(spec.dtype), spec.shape.size());
   const auto dims = spec.shape.size();
@@ -30,24 +32,28 @@ Shape image_shape(const NamedSpecs& observation) {
   return {channels * spec.stack, spec.shape[dims - 2], spec.shape[dims - 1]};
 }
 
-std::int64_t after_convolutions(std::int64_t size) { return (((size - 8) / 4 + 1 - 4) / 2 + 1) - 3 + 1; }
+std::int64_t after_convolutions(std::int64_t size) {
+  return (((size - 8) / 4 + 1 - 4) / 2 + 1) - 3 + 1;
+}
 
-// The network of Mnih et al., "Human-level control through deep reinforcement learning" (Nature 2015), with a policy
-// and a value head on its 512 features.
+// The network of Mnih et al., "Human-level control through deep reinforcement learning" (Nature
+// 2015), with a policy and a value head on its 512 features.
 class NatureCnn : public ActorCriticModel {
  public:
-  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size, const at::Generator& generator) {
+  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size,
+            const at::Generator& generator) {
     const auto shape = image_shape(observation);
     const auto h = after_convolutions(shape.height), w = after_convolutions(shape.width);
-    require(h > 0 && w > 0, "nature-cnn needs images of at least 36 x 36 pixels; found {} x {}", shape.height,
-            shape.width);
+    require(h > 0 && w > 0, "nature-cnn needs images of at least 36 x 36 pixels; found {} x {}",
+            shape.height, shape.width);
     auto add = [&](const char* name, auto layer, double gain) {
       return register_module(name, initialised(std::move(layer), gain, generator));
     };
     conv1_ = add("conv1", Conv2d(Conv2dOptions(shape.channels, 32, 8).stride(4)), kReluGain);
     conv2_ = add("conv2", Conv2d(Conv2dOptions(32, 64, 4).stride(2)), kReluGain);
     conv3_ = add("conv3", Conv2d(Conv2dOptions(64, 64, 3)), kReluGain);
-    // Reads the features in the order they lie in memory, [h, w, channels]: flattening moves nothing.
+    // Reads the features in the order they lie in memory, [h, w, channels]: flattening moves
+    // nothing.
     hidden_ = add("hidden", Linear(h * w * 64, 512), kReluGain);
     policy_ = add("policy_head", Linear(512, policy_size), 0.01);
     value_ = add("value_head", Linear(512, 1), 1.0);
@@ -83,7 +89,8 @@ class NatureCnnActing : public ActingNetwork {
       return conv->weight.detach().mul(scale).to(dtype_).contiguous(at::MemoryFormat::ChannelsLast);
     };
     auto copy = [&](const at::Tensor& t) { return t.detach().clone().to(dtype_); };
-    filters_ = {filter(model_.conv1_, 1.0 / 255), filter(model_.conv2_, 1), filter(model_.conv3_, 1)};
+    filters_ = {filter(model_.conv1_, 1.0 / 255), filter(model_.conv2_, 1),
+                filter(model_.conv3_, 1)};
     biases_ = {copy(model_.conv1_->bias), copy(model_.conv2_->bias), copy(model_.conv3_->bias)};
     hidden_weight_ = copy(model_.hidden_->weight);
     hidden_bias_ = copy(model_.hidden_->bias);
@@ -94,7 +101,8 @@ class NatureCnnActing : public ActingNetwork {
 
   void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
     auto x = images(observation[0], dtype_);
-    for (std::size_t i = 0; i < 3; ++i) x = at::conv2d(x, filters_[i], biases_[i], kStrides[i]).relu_();
+    for (std::size_t i = 0; i < 3; ++i)
+      x = at::conv2d(x, filters_[i], biases_[i], kStrides[i]).relu_();
     x = x.permute({0, 2, 3, 1}).flatten(1);
     x = at::addmm(hidden_bias_, x, hidden_weight_.t()).relu_().to(at::kFloat);
     const auto heads = at::addmm(head_bias_, x, head_weight_.t());
@@ -121,7 +129,8 @@ std::unique_ptr<ActingNetwork> NatureCnn::make_acting_network(Precision precisio
 
 }  // namespace
 
-std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation, std::int64_t policy_size,
+std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
+                                                  std::int64_t policy_size,
                                                   at::Generator generator) {
   return std::make_shared<NatureCnn>(observation, policy_size, generator);
 }

@@ -19,12 +19,14 @@ using Frames = std::array<const std::uint8_t*, kStack>;
 
 void interleave(const Frames& frames, std::int64_t from, std::int64_t pixels, float* out) {
   for (auto p = from; p < pixels; ++p)
-    for (std::size_t k = 0; k < kStack; ++k) out[p * kStack + static_cast<std::int64_t>(k)] = frames[k][p];
+    for (std::size_t k = 0; k < kStack; ++k)
+      out[p * kStack + static_cast<std::int64_t>(k)] = frames[k][p];
 }
 
 #if defined(__x86_64__)
 // Sixteen pixels of four frames at a time: bytes are interleaved in registers, then widened.
-__attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::int64_t pixels, float* out) {
+__attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::int64_t pixels,
+                                                     float* out) {
   auto load = [&](std::size_t k, std::int64_t p) __attribute__((target("avx2"), always_inline)) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(frames[k] + p));
   };
@@ -34,12 +36,14 @@ __attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::
     const __m128i ab[2] = {_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)};
     const __m128i cd[2] = {_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d)};
     for (int half = 0; half < 2; ++half) {
-      const __m128i abcd[2] = {_mm_unpacklo_epi16(ab[half], cd[half]), _mm_unpackhi_epi16(ab[half], cd[half])};
+      const __m128i abcd[2] = {_mm_unpacklo_epi16(ab[half], cd[half]),
+                               _mm_unpackhi_epi16(ab[half], cd[half])};
       for (int quarter = 0; quarter < 2; ++quarter) {
         float* to = out + (p + half * 8 + quarter * 4) * kStack;
         const auto bytes = abcd[quarter];
         _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
-        _mm256_storeu_ps(to + 8, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
+        _mm256_storeu_ps(to + 8,
+                         _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
       }
     }
   }
@@ -49,7 +53,8 @@ __attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::
 
 // The common case, on the CPU: four frames to float32, without materialising the stack in between.
 at::Tensor four_frames(const Observed& o) {
-  const auto n = o.index.size(0), height = o.data.size(1), width = o.data.size(2), pixels = height * width;
+  const auto n = o.index.size(0), height = o.data.size(1), width = o.data.size(2),
+             pixels = height * width;
   auto out = at::empty({n, height, width, kStack}, at::kFloat);
   const auto data = o.data.contiguous(), index = o.index.contiguous();
   const auto* frames = data.const_data_ptr<std::uint8_t>();
@@ -78,14 +83,16 @@ at::Tensor four_frames(const Observed& o) {
 }  // namespace
 
 at::Tensor images(const Observed& o, at::ScalarType dtype) {
-  if (o.stacked() && o.index.size(1) == kStack && o.data.dim() == 3 && o.data.scalar_type() == at::kByte &&
-      o.data.device().is_cpu()) {
+  if (o.stacked() && o.index.size(1) == kStack && o.data.dim() == 3 &&
+      o.data.scalar_type() == at::kByte && o.data.device().is_cpu()) {
     return four_frames(o).to(dtype);
   }
   auto x = o.dense();
   if (x.dim() == 3) x = x.unsqueeze(1);
-  if (x.dim() == 5) x = x.flatten(1, 2);  // stacked colour images: the channels of all of them side by side
-  return x.to(x.options().dtype(dtype), /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::ChannelsLast);
+  if (x.dim() == 5)
+    x = x.flatten(1, 2);  // stacked colour images: the channels of all of them side by side
+  return x.to(x.options().dtype(dtype), /*non_blocking=*/false, /*copy=*/false,
+              at::MemoryFormat::ChannelsLast);
 }
 
 }  // namespace shoal

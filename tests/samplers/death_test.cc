@@ -34,7 +34,9 @@ std::size_t shared_memory_files() {
 }
 
 EnvFactory unlucky(Mishap mishap) {
-  return [mishap](const EnvContext& c) { return std::make_unique<testing::Unlucky>(c, mishap, 5, 12); };
+  return [mishap](const EnvContext& c) {
+    return std::make_unique<testing::Unlucky>(c, mishap, 5, 12);
+  };
 }
 
 struct Outcome {
@@ -49,8 +51,9 @@ Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s) {
   Outcome out;
   auto before = Clock::now();
   try {
-    auto sampler = make_sampler(unlucky(mishap), agent,
-                                {.horizon = 10, .envs = 8, .workers = 2, .step_limit = limit, .reset_limit = limit});
+    auto sampler = make_sampler(
+        unlucky(mishap), agent,
+        {.horizon = 10, .envs = 8, .workers = 2, .step_limit = limit, .reset_limit = limit});
     sampler->collect();
     before = Clock::now();
     sampler->collect();
@@ -63,7 +66,8 @@ Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s) {
 }
 
 void expect_words(const Outcome& out, const std::vector<std::string>& words) {
-  for (const auto& word : words) EXPECT_NE(out.text.find(word), std::string::npos) << word << " not in: " << out.text;
+  for (const auto& word : words)
+    EXPECT_NE(out.text.find(word), std::string::npos) << word << " not in: " << out.text;
 }
 
 class DeathTest : public ::testing::Test {
@@ -109,7 +113,8 @@ TEST_F(DeathTest, AHangEndsAtItsLimit) {
 }
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeResetIsNamed) {
-  expect_words(run_until_death(Mishap::kThrowInReset), {"worker 1", "environment 5", "cannot be reset"});
+  expect_words(run_until_death(Mishap::kThrowInReset),
+               {"worker 1", "environment 5", "cannot be reset"});
 }
 
 TEST_F(DeathTest, WorkersDieWithTheAgentProcess) {
@@ -118,7 +123,8 @@ TEST_F(DeathTest, WorkersDieWithTheAgentProcess) {
   const pid_t agent_process = fork();
   if (agent_process == 0) {
     testing::ToyAgent agent(2);
-    auto sampler = make_sampler(testing::make_counter(), agent, {.horizon = 10, .envs = 8, .workers = 3});
+    auto sampler =
+        make_sampler(testing::make_counter(), agent, {.horizon = 10, .envs = 8, .workers = 3});
     sampler->collect();
     char ready = 'r';
     if (write(ends[1], &ready, 1) != 1) _exit(1);
@@ -148,7 +154,8 @@ TEST_F(DeathTest, WorkersDieWithTheAgentProcess) {
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeBuiltEndsTheRunAtOnce) {
   // Only environment 5 fails; the agent process itself builds environment 0 to learn its spec.
-  expect_words(run_until_death(Mishap::kThrowInConstructor), {"worker 1", "environment 5", "cannot be built"});
+  expect_words(run_until_death(Mishap::kThrowInConstructor),
+               {"worker 1", "environment 5", "cannot be built"});
 }
 
 }  // namespace

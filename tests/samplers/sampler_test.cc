@@ -28,7 +28,8 @@ void expect_equal(const NamedTensors& a, const NamedTensors& b, const std::strin
 
 void expect_equal(const Observations& a, const Observations& b, const std::string& what) {
   ASSERT_EQ(a.size(), b.size()) << what;
-  for (std::size_t i = 0; i < a.size(); ++i) expect_equal(a[i].dense(), b[i].dense(), what + "/" + a.name(i));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    expect_equal(a[i].dense(), b[i].dense(), what + "/" + a.name(i));
 }
 
 void expect_equal(const Samples& a, const Samples& b) {
@@ -60,7 +61,11 @@ SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t see
 }
 
 SamplerOptions parallel(std::int64_t horizon, std::int64_t envs, int workers) {
-  return {.kind = SamplerKind::kParallelGpu, .horizon = horizon, .envs = envs, .workers = workers, .seed = 1};
+  return {.kind = SamplerKind::kParallelGpu,
+          .horizon = horizon,
+          .envs = envs,
+          .workers = workers,
+          .seed = 1};
 }
 
 void expect_same_windows(Sampler& a, Sampler& b, int windows) {
@@ -88,7 +93,8 @@ TEST_P(EqualityTest, DictionariesMasksStacksAndStateAreTheSameFromEverySampler) 
 
 TEST_P(EqualityTest, ARealNetworkIsTheSameFromEverySampler) {
   const auto spec = make_cart_pole()({})->spec();
-  auto agent = make_categorical(spec, ModelOptions{}, {}, 3), other = make_categorical(spec, ModelOptions{}, {}, 3);
+  auto agent = make_categorical(spec, ModelOptions{}, {}, 3),
+       other = make_categorical(spec, ModelOptions{}, {}, 3);
   auto a = make_sampler(make_cart_pole(), *agent, serial(32, 9));
   auto b = make_sampler(make_cart_pole(), *other, parallel(32, 9, GetParam()));
   expect_same_windows(*a, *b, 4);
@@ -98,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(Workers, EqualityTest, ::testing::Values(1, 2, 3, 4));
 
 TEST(SamplerTest, AnotherSeedGivesAnotherTrajectory) {
   ToyAgent agent(3);
-  auto a = make_sampler(make_zoo(), agent, serial(16, 4, 1)), b = make_sampler(make_zoo(), agent, serial(16, 4, 2));
+  auto a = make_sampler(make_zoo(), agent, serial(16, 4, 1)),
+       b = make_sampler(make_zoo(), agent, serial(16, 4, 2));
   const auto &x = a->collect().samples, &y = b->collect().samples;
   EXPECT_FALSE(at::equal(x.observation[0], y.observation[0]));
   EXPECT_FALSE(at::equal(x.action[0], y.action[0]));
@@ -159,7 +166,8 @@ TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
   const auto last = f.observation[0].dense();
   EXPECT_EQ(last[3][0].item<float>(), 1005);
   EXPECT_EQ(last[3][1].item<float>(), 1);
-  // The state of that moment holds the sum of what was seen in the episode; the value adds the final observation.
+  // The state of that moment holds the sum of what was seen in the episode; the value adds the
+  // final observation.
   const float seen = 1000 + 1001 + 1002 + 1003 + 1004 + 5 * 1;
   EXPECT_EQ(f.state[0][3].item<float>(), seen);
   EXPECT_EQ(f.value[3].item<float>(), seen + 1005 + 1);
@@ -225,7 +233,8 @@ TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
   for (int window = 0; window < 8; ++window) {
     const auto& s = sampler->collect().samples;
     const auto stacks = s.observed.at("camera").dense().view({6, 3, 3, 3, 4});
-    if (window > 0) frames.pop_back(), first.pop_back();  // row T of the last window is row 0 of this one
+    if (window > 0)
+      frames.pop_back(), first.pop_back();  // row T of the last window is row 0 of this one
     for (std::int64_t t = 0; t <= 5; ++t) {
       frames.push_back(s.observation.at("camera")[t].clone());
       first.push_back(s.first[t].clone());
@@ -234,9 +243,10 @@ TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
         bool blank = false;
         for (std::int64_t k = 0; k < 3; ++k) {
           const auto at = now - k;
-          const auto expected =
-              blank || at < 0 ? at::zeros({3, 4}, at::kByte) : frames[static_cast<std::size_t>(at)][b];
-          expect_equal(stacks[t][b][2 - k], expected, fmt::format("window {} t {} b {} k {}", window, t, b, k));
+          const auto expected = blank || at < 0 ? at::zeros({3, 4}, at::kByte)
+                                                : frames[static_cast<std::size_t>(at)][b];
+          expect_equal(stacks[t][b][2 - k], expected,
+                       fmt::format("window {} t {} b {} k {}", window, t, b, k));
           blank = blank || at < 0 || first[static_cast<std::size_t>(at)][b].item<bool>();
         }
       }
@@ -251,7 +261,8 @@ TEST(SamplerTest, LeavesNoRowUnwritten) {
   const auto& s = sampler->collect().samples;
   const std::vector<std::uint8_t> four_bytes(4, std::to_integer<std::uint8_t>(Arena::kMagic));
   const auto magic = at::tensor(four_bytes, at::kByte).view(at::kFloat).item<float>();
-  for (const auto* t : {&s.reward, &s.previous_reward, &s.observation[1], &s.agent_info[0], &s.env_info[0]})
+  for (const auto* t :
+       {&s.reward, &s.previous_reward, &s.observation[1], &s.agent_info[0], &s.env_info[0]})
     EXPECT_FALSE(t->eq(magic).any().item<bool>());
   for (const auto* t : {&s.terminated, &s.truncated, &s.first, &s.mask[0]})
     EXPECT_LE(t->view(at::kByte).max().item<int>(), 1);

@@ -7,8 +7,9 @@
 
 namespace shoal::testing {
 
-// An agent without a network. Its action is drawn from the noise key and the mask, and its value is a function of the
-// observation and of a state that sums what it has seen since the episode began; every row stands for itself.
+// An agent without a network. Its action is drawn from the noise key and the mask, and its value is
+// a function of the observation and of a state that sums what it has seen since the episode began;
+// every row stands for itself.
 class ToyAgent : public Agent {
  public:
   explicit ToyAgent(std::int64_t choices) : choices_(choices) {}
@@ -24,7 +25,8 @@ class ToyAgent : public Agent {
       const auto random = philox(in.noise.seed, static_cast<std::uint64_t>(in.noise.tick),
                                  static_cast<std::uint64_t>(in.noise.first_env + i));
       action[i] = random[0] % choices_;
-      while (!in.mask.empty() && !in.mask[0][i][action[i]].item<bool>()) action[i] = (action[i] + 1) % choices_;
+      while (!in.mask.empty() && !in.mask[0][i][action[i]].item<bool>())
+        action[i] = (action[i] + 1) % choices_;
     }
   }
 
@@ -37,7 +39,8 @@ class ToyAgent : public Agent {
   // The state, forgotten where an episode starts, plus the sum of the whole observation.
   static at::Tensor total(const ActIn& in) {
     auto sum = at::where(in.first, 0, in.state[0]);
-    for (const auto& [name, o] : in.observation) sum = sum + o.dense().flatten(1).to(at::kFloat).sum(1);
+    for (const auto& [name, o] : in.observation)
+      sum = sum + o.dense().flatten(1).to(at::kFloat).sum(1);
     return sum;
   }
 

@@ -12,7 +12,8 @@
 
 namespace shoal::testing {
 
-// Observation {1000 * index + step, episode}. An episode has `length` steps and ends as told; the reward is the action.
+// Observation {1000 * index + step, episode}. An episode has `length` steps and ends as told; the
+// reward is the action.
 struct CounterOptions {
   std::int64_t length = 5;
   bool truncates = false;  // instead of terminating
@@ -48,7 +49,8 @@ class Counter : public Env {
     x[1] = static_cast<float>(episode_);
   }
 
-  EnvSpec spec_{.id = "Counter", .observation = ArraySpec{.shape = {2}}, .action = ActionSpec::discrete(2)};
+  EnvSpec spec_{
+      .id = "Counter", .observation = ArraySpec{.shape = {2}}, .action = ActionSpec::discrete(2)};
   CounterOptions options_;
   float base_;
   std::int64_t step_ = 0, episode_ = -1;
@@ -58,8 +60,9 @@ inline EnvFactory make_counter(const CounterOptions& options = {}) {
   return [options](const EnvContext& c) { return std::make_unique<Counter>(c, options); };
 }
 
-// Everything at once: a dictionary of a stacked image and a vector, an action mask, an info with the raw score, random
-// episode lengths that end either way, all drawn from the seed and the actions.
+// Everything at once: a dictionary of a stacked image and a vector, an action mask, an info with
+// the raw score, random episode lengths that end either way, all drawn from the seed and the
+// actions.
 class Zoo : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -82,19 +85,22 @@ class Zoo : public Env {
 
  private:
   void write(std::int64_t action, StepOut out) {
-    for (int i = 0; i < 12; ++i) out.observation.as<std::uint8_t>(0)[i] = static_cast<std::uint8_t>(rng_.integer(0, 256));
+    for (int i = 0; i < 12; ++i)
+      out.observation.as<std::uint8_t>(0)[i] = static_cast<std::uint8_t>(rng_.integer(0, 256));
     out.observation.as<float>(1)[0] = static_cast<float>(rng_.uniform(-1, 1));
     out.observation.as<float>(1)[1] = static_cast<float>(action);
     forbidden_ = rng_.integer(0, 3);
     for (std::int64_t a = 0; a < 3; ++a) out.mask[a] = a != forbidden_;
   }
 
-  EnvSpec spec_{.id = "Zoo",
-                .observation = {{"camera", {.dtype = DType::kUInt8, .shape = {3, 4}, .low = 0, .high = 255, .stack = 3}},
-                                {"body/joints", {.shape = {2}}}},
-                .action = ActionSpec::discrete(3),
-                .info = {{"score", {}, PerEpisode::kSum}},
-                .action_mask = true};
+  EnvSpec spec_{
+      .id = "Zoo",
+      .observation =
+          {{"camera", {.dtype = DType::kUInt8, .shape = {3, 4}, .low = 0, .high = 255, .stack = 3}},
+           {"body/joints", {.shape = {2}}}},
+      .action = ActionSpec::discrete(3),
+      .info = {{"score", {}, PerEpisode::kSum}},
+      .action_mask = true};
   Rng rng_;
   std::int64_t length_ = 1, step_ = 0, forbidden_ = 0;
 };
@@ -110,7 +116,8 @@ class Unlucky : public Counter {
  public:
   Unlucky(const EnvContext& c, Mishap mishap, std::int64_t index, std::int64_t at)
       : Counter(c, {.length = 1000}), mishap_(mishap), chosen_(c.index == index), at_(at) {
-    if (chosen_ && mishap_ == Mishap::kThrowInConstructor) throw std::runtime_error("cannot be built");
+    if (chosen_ && mishap_ == Mishap::kThrowInConstructor)
+      throw std::runtime_error("cannot be built");
   }
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     if (chosen_ && mishap_ == Mishap::kThrowInReset) throw std::runtime_error("cannot be reset");
@@ -124,12 +131,20 @@ class Unlucky : public Counter {
  private:
   void meet() {
     switch (mishap_) {
-      case Mishap::kThrow: throw std::runtime_error("the wheel came off");
-      case Mishap::kAbort: std::abort();
-      case Mishap::kExit: std::exit(3);
-      case Mishap::kKill: std::raise(SIGKILL); break;
-      case Mishap::kHang: std::this_thread::sleep_for(std::chrono::hours(1)); break;
-      default: break;
+      case Mishap::kThrow:
+        throw std::runtime_error("the wheel came off");
+      case Mishap::kAbort:
+        std::abort();
+      case Mishap::kExit:
+        std::exit(3);
+      case Mishap::kKill:
+        std::raise(SIGKILL);
+        break;
+      case Mishap::kHang:
+        std::this_thread::sleep_for(std::chrono::hours(1));
+        break;
+      default:
+        break;
     }
   }
 

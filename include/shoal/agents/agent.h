@@ -10,21 +10,23 @@
 
 namespace shoal {
 
-// What an agent records with every action, and what it carries from step to step; specs of one environment.
+// What an agent records with every action, and what it carries from step to step; specs of one
+// environment.
 struct AgentSpec {
   NamedSpecs info;   // e.g. log_prob, value
   NamedSpecs state;  // recurrent state; empty for feed-forward policies
 };
 
-// Names the noise of one step: that of row i depends on (seed, first_env + i, tick) only, whoever draws it and in
-// whatever batch.
+// Names the noise of one step: that of row i depends on (seed, first_env + i, tick) only, whoever
+// draws it and in whatever batch.
 struct NoiseKey {
   std::uint64_t seed = 0;
   std::int64_t tick = 0;
   std::int64_t first_env = 0;
 };
 
-// N environments that need an action (or a value). All tensors are on the agent's device, noise keys excepted.
+// N environments that need an action (or a value). All tensors are on the agent's device, noise
+// keys excepted.
 struct ActIn {
   Observations observation;      // N observations
   NamedTensors mask;             // [N, n] bool, if the environment has action masks
@@ -36,7 +38,8 @@ struct ActIn {
   bool greedy = false;  // choose the most likely action; for evaluation
 };
 
-// Where the results go: tensors that already exist, often views into shared rows, to be filled in place.
+// Where the results go: tensors that already exist, often views into shared rows, to be filled in
+// place.
 struct ActOut {
   NamedTensors action;      // [N, ...]
   NamedTensors agent_info;  // [N, ...]
@@ -51,24 +54,28 @@ class Agent {
 
   // Called without gradients.
   virtual void act(const ActIn& in, ActOut& out) = 0;
-  // Writes the value of each observation to value [N] float32. Does not advance the state. Called without gradients.
+  // Writes the value of each observation to value [N] float32. Does not advance the state. Called
+  // without gradients.
   virtual void value(const ActIn& in, at::Tensor& value) = 0;
 
-  // Everything a checkpoint must hold, parameters and buffers, by name. The tensors are the agent's own.
+  // Everything a checkpoint must hold, parameters and buffers, by name. The tensors are the agent's
+  // own.
   virtual NamedTensors parameters() = 0;
-  // To be called after the parameters were written to: acting may use a copy in another layout or precision.
+  // To be called after the parameters were written to: acting may use a copy in another layout or
+  // precision.
   virtual void parameters_changed() {}
 
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;
 };
 
-// What an on-policy algorithm asks about actions that were taken: N = time * sequences of them, time-major.
+// What an on-policy algorithm asks about actions that were taken: N = time * sequences of them,
+// time-major.
 struct EvaluateIn {
   Observations observation;
   NamedTensors action, mask, previous_action;
   at::Tensor previous_reward, first;
-  NamedTensors state;     // [sequences, ...], before the first step; empty for feed-forward policies
+  NamedTensors state;  // [sequences, ...], before the first step; empty for feed-forward policies
   std::int64_t time = 1;  // steps of each sequence
 };
 

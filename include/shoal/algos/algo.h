@@ -11,8 +11,9 @@ namespace shoal {
 
 // How far a run has come.
 struct Progress {
-  std::int64_t steps = 0;           // agent steps taken by all environments together, this window included
-  std::int64_t schedule_steps = 1;  // steps over which schedules run from their first to their last value
+  std::int64_t steps = 0;  // agent steps taken by all environments together, this window included
+  std::int64_t schedule_steps =
+      1;  // steps over which schedules run from their first to their last value
 
   // 1 at the start, 0 once `schedule_steps` have been taken.
   double remaining() const {
@@ -29,7 +30,8 @@ class OnPolicyAlgo {
  public:
   virtual ~OnPolicyAlgo() = default;
   virtual Metrics update(const Samples& samples, const Progress& progress) = 0;
-  // What a checkpoint needs besides the agent's parameters (e.g. the optimizer's moments). The tensors are the algo's own.
+  // What a checkpoint needs besides the agent's parameters (e.g. the optimizer's moments). The
+  // tensors are the algo's own.
   virtual NamedTensors state() = 0;
 };
 

@@ -8,25 +8,25 @@
 
 namespace shoal {
 
-// Proximal policy optimization with a clipped surrogate (Schulman et al., arXiv 1707.06347) and generalized advantage
-// estimation (Schulman et al., arXiv 1506.02438).
+// Proximal policy optimization with a clipped surrogate (Schulman et al., arXiv 1707.06347) and
+// generalized advantage estimation (Schulman et al., arXiv 1506.02438).
 struct PpoOptions {
   double learning_rate = 2.5e-4;
   double adam_epsilon = 1e-5;
-  double discount = 0.99;             // gamma
+  double discount = 0.99;  // gamma
   double gae_lambda = 0.95;
-  int epochs = 4;                     // passes over a window
-  int minibatches = 4;                // updates in each pass
-  double clip = 0.1;                  // the probability ratio stays in [1 - clip, 1 + clip]
-  double value_clip = 0;              // the new value stays this close to the old one; 0: not clipped
+  int epochs = 4;         // passes over a window
+  int minibatches = 4;    // updates in each pass
+  double clip = 0.1;      // the probability ratio stays in [1 - clip, 1 + clip]
+  double value_clip = 0;  // the new value stays this close to the old one; 0: not clipped
   double value_coef = 0.5;
   double entropy_coef = 0.01;
-  double max_grad_norm = 0.5;         // global norm; 0: not clipped
-  bool normalize_advantage = true;    // per minibatch, to mean 0 and deviation 1
-  bool anneal_learning_rate = true;   // linearly to 0 over the schedule
-  bool anneal_clip = false;           // likewise the clip range
-  double target_kl = 0;               // stop the passes of a window once the mean KL exceeds this; 0: never
-  std::uint64_t seed = 1;             // order of the minibatches
+  double max_grad_norm = 0.5;        // global norm; 0: not clipped
+  bool normalize_advantage = true;   // per minibatch, to mean 0 and deviation 1
+  bool anneal_learning_rate = true;  // linearly to 0 over the schedule
+  bool anneal_clip = false;          // likewise the clip range
+  double target_kl = 0;    // stop the passes of a window once the mean KL exceeds this; 0: never
+  std::uint64_t seed = 1;  // order of the minibatches
 };
 
 // The agent must outlive the algo, and be on its device already.

@@ -9,13 +9,15 @@
 namespace shoal {
 
 // A region of memory shared with every process forked after construction.
-// Plan first, allocate once: nothing is allocated after the fork, so there is no allocator state to share and nothing
-// to clean up when a worker dies. The region has no name: nothing stays in /dev/shm, whatever is killed.
+// Plan first, allocate once: nothing is allocated after the fork, so there is no allocator state to
+// share and nothing to clean up when a worker dies. The region has no name: nothing stays in
+// /dev/shm, whatever is killed.
 //
 // Reads and writes are unsynchronised; a protocol (StepBarrier) says who may touch what, when.
 class Arena {
  public:
-  // An array of arrays: `spec` behind the leading dimensions `lead`, contiguous, starting on 64 bytes.
+  // An array of arrays: `spec` behind the leading dimensions `lead`, contiguous, starting on 64
+  // bytes.
   struct Field {
     std::size_t offset = 0;
     std::vector<std::int64_t> lead = {};
@@ -37,8 +39,9 @@ class Arena {
     std::size_t bytes_ = 0;
   };
 
-  // Compares the plan with what the machine and the control group can still give, then maps and populates it.
-  // Throws Error with both numbers if it does not fit. Debug builds fill it with kMagic, release builds with zeros.
+  // Compares the plan with what the machine and the control group can still give, then maps and
+  // populates it. Throws Error with both numbers if it does not fit. Debug builds fill it with
+  // kMagic, release builds with zeros.
   explicit Arena(const Plan& plan);
 
   std::byte* data(const Field& field) const { return base_ + field.offset; }
@@ -59,7 +62,8 @@ class Arena {
   std::size_t bytes_ = 0;
 };
 
-// Bytes that can still be allocated: the smaller of MemAvailable and what every enclosing cgroup has left.
+// Bytes that can still be allocated: the smaller of MemAvailable and what every enclosing cgroup
+// has left.
 std::size_t available_memory();
 
 }  // namespace shoal

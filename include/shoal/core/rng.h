@@ -5,9 +5,11 @@
 
 namespace shoal {
 
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
-// The same key and counter give the same numbers in every process, on every machine, in any order of calls.
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high);
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
+// 1, 2, 3", SC 2011). The same key and counter give the same numbers in every process, on every
+// machine, in any order of calls.
+std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                    std::uint64_t counter_high);
 
 // Uniform in [0, 1) with 24 bits, exactly representable in float32.
 inline float to_unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
@@ -15,21 +17,26 @@ inline float to_unit_float(std::uint32_t bits) { return static_cast<float>(bits 
 // Independent streams of one experiment. Evaluation never shares a training seed.
 enum class Stream : std::uint32_t { kTrain = 0, kEval = 1 };
 
-// The seed of environment `index`: a 64-bit mix, so that neighbouring experiments share no environment seed.
+// The seed of environment `index`: a 64-bit mix, so that neighbouring experiments share no
+// environment seed.
 std::uint64_t env_seed(std::uint64_t seed, Stream stream, std::int64_t index);
 
-// A stream of random numbers whose whole state is one key and one counter. Satisfies UniformRandomBitGenerator.
+// A stream of random numbers whose whole state is one key and one counter. Satisfies
+// UniformRandomBitGenerator.
 class Rng {
  public:
   using result_type = std::uint32_t;
-  explicit Rng(std::uint64_t key = 0, std::uint64_t counter = 0);  // goes on after `counter` numbers
+  explicit Rng(std::uint64_t key = 0,
+               std::uint64_t counter = 0);  // goes on after `counter` numbers
 
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return 0xFFFFFFFFU; }
   result_type operator()();
 
-  double uniform(double low = 0, double high = 1);        // [low, high), 53 bits
-  std::int64_t integer(std::int64_t low, std::int64_t high);  // {low, ..., high - 1}, without bias; Error unless low < high
+  double uniform(double low = 0, double high = 1);  // [low, high), 53 bits
+  std::int64_t integer(
+      std::int64_t low,
+      std::int64_t high);  // {low, ..., high - 1}, without bias; Error unless low < high
 
   std::uint64_t key() const { return key_; }
   std::uint64_t counter() const { return counter_; }  // numbers drawn so far

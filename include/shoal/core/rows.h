@@ -14,17 +14,18 @@ namespace shoal {
 // What one time step of one environment consists of.
 struct RowSpec {
   NamedSpecs observation, action;
-  NamedSpecs mask = {};        // "" -> bool [n], if the environment has an action mask
+  NamedSpecs mask = {};  // "" -> bool [n], if the environment has an action mask
   NamedSpecs env_info = {};
   NamedSpecs agent_info = {};
 };
 
-// The one storage of the program: a ring of `count` time rows, each of B environments, every field contiguous as
-// [count, B, ...] in the arena. A sampler writes a window of T steps into it; a batch, a double buffer, a replay and a
-// trajectory slot differ only in `count`.
+// The one storage of the program: a ring of `count` time rows, each of B environments, every field
+// contiguous as [count, B, ...] in the arena. A sampler writes a window of T steps into it; a
+// batch, a double buffer, a replay and a trajectory slot differ only in `count`.
 //
-// Row r holds observation, first and mask of time r, and the action taken at that time with all that followed from it:
-// reward, terminated, truncated, infos. The observation that follows is in row r + 1.
+// Row r holds observation, first and mask of time r, and the action taken at that time with all
+// that followed from it: reward, terminated, truncated, infos. The observation that follows is in
+// row r + 1.
 class Rows {
  public:
   // Adds the fields to a plan; attach() before the first access.
@@ -36,10 +37,12 @@ class Rows {
   const RowSpec& spec() const { return spec_; }
   const Arena& arena() const { return *arena_; }
 
-  // Copies the rows [from, from + n) to [to, to + n), all fields, as if row by row in increasing order.
+  // Copies the rows [from, from + n) to [to, to + n), all fields, as if row by row in increasing
+  // order.
   void copy(std::int64_t from, std::int64_t to, std::int64_t n) const;
 
-  std::span<std::byte> element(const Arena::Field& field, std::int64_t row, std::int64_t env) const {
+  std::span<std::byte> element(const Arena::Field& field, std::int64_t row,
+                               std::int64_t env) const {
     return arena_->element(field, row * envs_ + env);
   }
   template <class T>

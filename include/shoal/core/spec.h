@@ -13,8 +13,8 @@ namespace shoal {
 
 enum class DType : std::uint8_t { kUInt8, kBool, kInt32, kInt64, kFloat32, kFloat64 };
 
-std::size_t size_of(DType dtype);       // bytes of one element
-const char* name_of(DType dtype);       // "uint8", "float32", ...
+std::size_t size_of(DType dtype);  // bytes of one element
+const char* name_of(DType dtype);  // "uint8", "float32", ...
 
 // Shape and element type of one array of one environment, without the leading [T, B].
 struct ArraySpec {
@@ -22,22 +22,26 @@ struct ArraySpec {
   std::vector<std::int64_t> shape = {};
   double low = -std::numeric_limits<double>::infinity();  // every element lies in [low, high]
   double high = std::numeric_limits<double>::infinity();
-  // How many of the newest arrays make one observation. The environment writes one; the stack is formed where the
-  // observation is consumed, oldest first, with zeros before the start of the episode.
+  // How many of the newest arrays make one observation. The environment writes one; the stack is
+  // formed where the observation is consumed, oldest first, with zeros before the start of the
+  // episode.
   int stack = 1;
 
   std::int64_t count() const;  // elements of one array
   std::size_t bytes() const;   // bytes of one array
 };
 
-// A thing per name, in a fixed order. The name of a single array is "". Nested dictionaries flatten to "a/b".
+// A thing per name, in a fixed order. The name of a single array is "". Nested dictionaries flatten
+// to "a/b".
 template <class T>
 class Named {
  public:
   using Item = std::pair<std::string, T>;
 
   Named() = default;
-  Named(T single) { items_.emplace_back("", std::move(single)); }  // NOLINT: a single array is the common case
+  Named(T single) {
+    items_.emplace_back("", std::move(single));
+  }  // NOLINT: a single array is the common case
   Named(std::initializer_list<Item> items) : items_(items) {}
 
   std::size_t size() const { return items_.size(); }
@@ -45,7 +49,8 @@ class Named {
   bool contains(const std::string& name) const { return find(name) != nullptr; }
   void add(std::string name, T value) { items_.emplace_back(std::move(name), std::move(value)); }
 
-  // By position; by name, which must exist (throws std::out_of_range naming it); the only one there is.
+  // By position; by name, which must exist (throws std::out_of_range naming it); the only one there
+  // is.
   T& operator[](std::size_t i) { return items_[i].second; }
   const T& operator[](std::size_t i) const { return items_[i].second; }
   T& at(const std::string& name) { return const_cast<T&>(std::as_const(*this).at(name)); }
@@ -75,15 +80,17 @@ using NamedSpecs = Named<ArraySpec>;
 struct ActionSpec {
   enum class Kind : std::uint8_t { kDiscrete, kMultiDiscrete, kBox, kMultiBinary };
   Kind kind = Kind::kDiscrete;
-  std::vector<std::int64_t> choices = {};  // discrete: {n}; multi-discrete: {n_0, n_1, ...}; otherwise empty
-  std::int64_t dims = 0;                   // box: numbers in one action; multi-binary: bits
-  double low = 0, high = 0;                // box: bounds of every number
+  std::vector<std::int64_t> choices =
+      {};                    // discrete: {n}; multi-discrete: {n_0, n_1, ...}; otherwise empty
+  std::int64_t dims = 0;     // box: numbers in one action; multi-binary: bits
+  double low = 0, high = 0;  // box: bounds of every number
 
   static ActionSpec discrete(std::int64_t n) { return {.kind = Kind::kDiscrete, .choices = {n}}; }
   static ActionSpec box(std::int64_t dims, double low, double high) {
     return {.kind = Kind::kBox, .dims = dims, .low = low, .high = high};
   }
-  ArraySpec array() const;  // how one action is stored: int64 for discrete kinds, float32 for box, bool for bits
+  ArraySpec array()
+      const;  // how one action is stored: int64 for discrete kinds, float32 for box, bool for bits
 };
 
 // How a number reported at every step becomes one number an episode.
@@ -100,8 +107,9 @@ struct EnvSpec {
   std::string id;
   NamedSpecs observation;
   Named<ActionSpec> action;
-  std::vector<InfoSpec> info = {};  // an entry named "score" with kSum is reported as the return of an episode
-  bool action_mask = false;         // the environment says which discrete actions are legal
+  std::vector<InfoSpec> info =
+      {};  // an entry named "score" with kSum is reported as the return of an episode
+  bool action_mask = false;  // the environment says which discrete actions are legal
 };
 
 }  // namespace shoal

@@ -11,31 +11,38 @@ namespace shoal {
 
 // Lock-step handshake between one server and a group of workers, on futexes in shared memory.
 //
-//   server:              wait(w, timeout) for every worker w  ->  release()  ->  wait(w, timeout) ...
-//   worker:  start up  ->  arrive(w)  ->  wait_release(w, timeout)  ->  step  ->  arrive(w)  ->  wait_release ...
+//   server:              wait(w, timeout) for every worker w  ->  release()  ->  wait(w, timeout)
+//   ... worker:  start up  ->  arrive(w)  ->  wait_release(w, timeout)  ->  step  ->  arrive(w)  ->
+//   wait_release ...
 //
-// The start-up (making the environments, the first resets) is a step that needs no release. After that a worker does one
-// step for each release, and the server releases the next one when every worker has arrived.
+// The start-up (making the environments, the first resets) is a step that needs no release. After
+// that a worker does one step for each release, and the server releases the next one when every
+// worker has arrived.
 //
-// Everything the server wrote before release() is visible to a worker after wait_release(); everything a worker wrote
-// before arrive() is visible to the server after wait(). Each worker's word and the wake word have a cache line each.
-// Every wait ends after its timeout, so that the waiter can look for deaths; there is no wait without one.
+// Everything the server wrote before release() is visible to a worker after wait_release();
+// everything a worker wrote before arrive() is visible to the server after wait(). Each worker's
+// word and the wake word have a cache line each. Every wait ends after its timeout, so that the
+// waiter can look for deaths; there is no wait without one.
 class StepBarrier {
  public:
   // The layout in the arena.
   struct Words {
-    alignas(64) std::atomic<std::uint32_t> generation{1};  // the step under way; advanced by release()
-    alignas(64) std::atomic<std::uint32_t> sleepers{0};    // workers parked on `generation`
-    alignas(64) std::atomic<std::uint32_t> server_parked{0};  // 1 + the worker the server is parked on
+    alignas(64) std::atomic<std::uint32_t> generation{
+        1};  // the step under way; advanced by release()
+    alignas(64) std::atomic<std::uint32_t> sleepers{0};  // workers parked on `generation`
+    alignas(64) std::atomic<std::uint32_t> server_parked{
+        0};  // 1 + the worker the server is parked on
   };
   struct alignas(64) WorkerWord {
     std::atomic<std::uint32_t> done{0};  // the last generation this worker finished
   };
 
-  static std::size_t bytes(int workers) { return sizeof(Words) + static_cast<std::size_t>(workers) * sizeof(WorkerWord); }
+  static std::size_t bytes(int workers) {
+    return sizeof(Words) + static_cast<std::size_t>(workers) * sizeof(WorkerWord);
+  }
 
-  // Constructs the words in `memory` (64-byte aligned, at least bytes(workers)); call once, before the fork.
-  // spin: polls before parking; 0 when workers and server together outnumber the cores.
+  // Constructs the words in `memory` (64-byte aligned, at least bytes(workers)); call once, before
+  // the fork. spin: polls before parking; 0 when workers and server together outnumber the cores.
   StepBarrier(std::byte* memory, int workers, int spin);
 
   // Server only. Starts the next step of every worker.
@@ -45,7 +52,8 @@ class StepBarrier {
 
   // Worker only. Reports that the current step is done.
   void arrive(int worker);
-  // Worker only. True once a step later than this worker's last has been released; false after the timeout.
+  // Worker only. True once a step later than this worker's last has been released; false after the
+  // timeout.
   bool wait_release(int worker, std::chrono::milliseconds timeout);
 
   int workers() const { return workers_; }

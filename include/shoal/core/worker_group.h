@@ -14,13 +14,14 @@
 namespace shoal {
 
 struct WorkerGroupOptions {
-  std::chrono::milliseconds step_limit{60'000};    // one step of one environment
-  std::chrono::milliseconds reset_limit{300'000};  // one reset, or the construction of one environment
-  std::vector<int> cores = {};                     // core of each worker, from allowed_cores(); empty: not pinned
+  std::chrono::milliseconds step_limit{60'000};  // one step of one environment
+  std::chrono::milliseconds reset_limit{
+      300'000};                 // one reset, or the construction of one environment
+  std::vector<int> cores = {};  // core of each worker, from allowed_cores(); empty: not pinned
 };
 
-// What a worker is doing, in shared memory, so that its death can be named. Written by the worker only, with relaxed
-// stores: an update costs a few nanoseconds and no system call.
+// What a worker is doing, in shared memory, so that its death can be named. Written by the worker
+// only, with relaxed stores: an update costs a few nanoseconds and no system call.
 class WorkerStatus {
  public:
   enum Phase : std::uint32_t { kWaiting, kConstructing, kResetting, kStepping };
@@ -35,9 +36,10 @@ class WorkerStatus {
 
 // Forked child processes that run `body(worker, status)` and never return to the caller.
 //
-// Construct from the main thread, before the process starts threads and before CUDA has a context: both are checked and
-// throw Error. Children ignore SIGINT, SIGTERM and SIGHUP (the parent decides), and die with their parent
-// (PR_SET_PDEATHSIG). An exception in `body` travels as text to the parent; so does a call of exit().
+// Construct from the main thread, before the process starts threads and before CUDA has a context:
+// both are checked and throw Error. Children ignore SIGINT, SIGTERM and SIGHUP (the parent
+// decides), and die with their parent (PR_SET_PDEATHSIG). An exception in `body` travels as text to
+// the parent; so does a call of exit().
 class WorkerGroup {
  public:
   using Body = std::function<void(int worker, WorkerStatus status)>;
@@ -47,9 +49,10 @@ class WorkerGroup {
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
-  // Throws WorkerError for the first worker that has died, thrown, or been in one environment call for longer than its
-  // limit. Call it whenever a wait for workers times out; a hang is measured from the first call that saw it begin.
-  // By then every worker has been killed and reaped; later calls throw the same again.
+  // Throws WorkerError for the first worker that has died, thrown, or been in one environment call
+  // for longer than its limit. Call it whenever a wait for workers times out; a hang is measured
+  // from the first call that saw it begin. By then every worker has been killed and reaped; later
+  // calls throw the same again.
   void check();
 
   const std::vector<pid_t>& pids() const { return pids_; }

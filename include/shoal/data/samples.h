@@ -19,15 +19,18 @@ at::Tensor view(const Arena& arena, const Arena::Field& field);
 
 // N observations of one field, by reference.
 struct Observed {
-  at::Tensor data;   // stack == 1: [N, ...]. stack > 1: the stored frames [M, ...], each of them once.
-  at::Tensor index;  // stack > 1: [N, stack] int64, which frames make observation n, oldest first; -1 is a blank (zeros).
+  at::Tensor
+      data;  // stack == 1: [N, ...]. stack > 1: the stored frames [M, ...], each of them once.
+  at::Tensor index;  // stack > 1: [N, stack] int64, which frames make observation n, oldest first;
+                     // -1 is a blank (zeros).
 
   bool stacked() const { return index.defined(); }
   std::int64_t size() const { return stacked() ? index.size(0) : data.size(0); }
   Observed select(const at::Tensor& rows) const;  // rows: [N'] int64
   Observed narrow(std::int64_t from, std::int64_t n) const;
   Observed to(at::Device device) const;
-  // The observations themselves: [N, ...], or [N, stack, ...] for stacked ones; same dtype as the data.
+  // The observations themselves: [N, ...], or [N, stack, ...] for stacked ones; same dtype as the
+  // data.
   at::Tensor dense() const;
 };
 
@@ -36,8 +39,8 @@ using Observations = Named<Observed>;
 Observations select(const Observations& observations, const at::Tensor& rows);
 NamedTensors select(const NamedTensors& tensors, const at::Tensor& rows);
 
-// The last observations of the episodes that ended inside a window, which the next row no longer holds (it holds the
-// first observation of the next episode). K entries, ordered by (t, b).
+// The last observations of the episodes that ended inside a window, which the next row no longer
+// holds (it holds the first observation of the next episode). K entries, ordered by (t, b).
 struct Finals {
   std::vector<std::int64_t> t, b;
   Observations observation;  // K observations
@@ -52,24 +55,26 @@ struct Samples {
   std::int64_t T = 0, B = 0;
 
   NamedTensors observation;  // [T+1, B, ...]; of a stacked field the newest frame only
-  Observations observed;     // the same observations complete, N = (T+1) * B, time-major: n = t * B + b
-  NamedTensors action;       // [T, B, ...]
-  NamedTensors mask;         // [T+1, B, n] bool, true = legal; empty without action masks
-  NamedTensors agent_info;   // [T, B, ...], what the agent recorded when it acted
-  NamedTensors env_info;     // [T, B, ...]
+  Observations
+      observed;         // the same observations complete, N = (T+1) * B, time-major: n = t * B + b
+  NamedTensors action;  // [T, B, ...]
+  NamedTensors mask;    // [T+1, B, n] bool, true = legal; empty without action masks
+  NamedTensors agent_info;     // [T, B, ...], what the agent recorded when it acted
+  NamedTensors env_info;       // [T, B, ...]
   NamedTensors initial_state;  // [B, ...], the agent's recurrent state before step 0
 
   at::Tensor reward;      // [T, B] float32
   at::Tensor terminated;  // [T, B] bool
   at::Tensor truncated;   // [T, B] bool
   at::Tensor valid;       // [T, B] bool
-  at::Tensor first;       // [T+1, B] bool: this observation starts an episode (for the agent: also after a lost life)
+  at::Tensor first;  // [T+1, B] bool: this observation starts an episode (for the agent: also after
+                     // a lost life)
 
   at::Tensor previous_reward;    // [T+1, B] float32: shifted view; meaningless where `first`
   NamedTensors previous_action;  // [T+1, B, ...]: likewise
 
   at::Tensor bootstrap_value;  // [B] float32: the agent's value of row T
-  at::Tensor final_value;      // [T, B] float32: Finals::value, dense; 0 where nothing was truncated
+  at::Tensor final_value;  // [T, B] float32: Finals::value, dense; 0 where nothing was truncated
   Finals finals;
 
   std::int64_t first_tick = 0;      // steps each environment had taken before row 0
@@ -84,7 +89,7 @@ struct Episode {
   std::int64_t number = 0;  // 0 for the first episode of its environment
   std::int64_t length = 0;  // steps
   double reward = 0;        // sum of the rewards as the agent saw them
-  double score = 0;         // sum of the raw rewards (the info "score" of the environment, if it has one)
+  double score = 0;  // sum of the raw rewards (the info "score" of the environment, if it has one)
 };
 
 }  // namespace shoal

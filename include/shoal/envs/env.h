@@ -13,7 +13,8 @@
 
 namespace shoal {
 
-// Where the arrays of one environment and one step lie: a pointer per field, in the order of its spec.
+// Where the arrays of one environment and one step lie: a pointer per field, in the order of its
+// spec.
 template <class Byte>
 class ArrayRefs {
  public:
@@ -35,18 +36,21 @@ class ArrayRefs {
 using ArraysIn = ArrayRefs<const std::byte>;
 using ArraysOut = ArrayRefs<std::byte>;
 
-// Where a step is written: straight into the shared rows. Every element of every field must be written at every call.
+// Where a step is written: straight into the shared rows. Every element of every field must be
+// written at every call.
 struct StepOut {
   ArraysOut observation;
-  ArraysOut info;          // in the order of EnvSpec::info
-  bool* mask = nullptr;    // one flag per action; null if the spec has no action mask
+  ArraysOut info;        // in the order of EnvSpec::info
+  bool* mask = nullptr;  // one flag per action; null if the spec has no action mask
 };
 
 struct StepResult {
   float reward = 0;
-  bool terminated = false;  // the episode ended by the task's own rules: its value after this is zero
-  bool truncated = false;   // the episode was cut, e.g. by a time limit: its value goes on
-  bool life_lost = false;   // with terminated: an end for the agent, but the game goes on and is not reset
+  bool terminated =
+      false;  // the episode ended by the task's own rules: its value after this is zero
+  bool truncated = false;  // the episode was cut, e.g. by a time limit: its value goes on
+  bool life_lost =
+      false;  // with terminated: an end for the agent, but the game goes on and is not reset
 };
 
 struct Image {
@@ -54,19 +58,22 @@ struct Image {
   std::vector<std::uint8_t> rgb;  // [height, width, 3]
 };
 
-// One simulated task. It sees no torch, allocates nothing in step(), and shares no state with other instances: any
-// number of them run in one process, and each is used by one thread only.
+// One simulated task. It sees no torch, allocates nothing in step(), and shares no state with other
+// instances: any number of them run in one process, and each is used by one thread only.
 class Env {
  public:
   virtual ~Env() = default;
   virtual const EnvSpec& spec() const = 0;
 
-  // Starts a new episode and writes its first observation. With a seed, randomness restarts from it; without, it goes on.
+  // Starts a new episode and writes its first observation. With a seed, randomness restarts from
+  // it; without, it goes on.
   virtual void reset(std::optional<std::uint64_t> seed, StepOut out) = 0;
-  // Advances by one action and writes the observation that follows. Not called after the end of an episode before reset().
+  // Advances by one action and writes the observation that follows. Not called after the end of an
+  // episode before reset().
   virtual StepResult step(ArraysIn action, StepOut out) = 0;
 
-  // Optional: the complete state, so that a loaded environment continues exactly as the saved one. False: not offered.
+  // Optional: the complete state, so that a loaded environment continues exactly as the saved one.
+  // False: not offered.
   virtual bool save(std::vector<std::byte>&) const { return false; }
   virtual bool load(std::span<const std::byte>) { return false; }
   // Optional: a picture of the current state.
@@ -75,8 +82,8 @@ class Env {
 
 // Which environment is being made.
 struct EnvContext {
-  std::uint64_t seed = 0;    // already mixed from (seed, stream, index): reset with it
-  std::int64_t index = 0;    // b
+  std::uint64_t seed = 0;  // already mixed from (seed, stream, index): reset with it
+  std::int64_t index = 0;  // b
   Stream stream = Stream::kTrain;
 };
 

@@ -16,8 +16,8 @@ namespace shoal {
 // N = time * sequences observations, time-major.
 struct ModelIn {
   Observations observation;
-  NamedTensors state;     // [sequences, ...]; empty for feed-forward models
-  at::Tensor first;       // [N] bool
+  NamedTensors state;  // [sequences, ...]; empty for feed-forward models
+  at::Tensor first;    // [N] bool
   std::int64_t time = 1;
 };
 
@@ -27,12 +27,14 @@ struct ModelOut {
   NamedTensors state;
 };
 
-// A network with a policy head and a value head. Parameters are registered by name, as torch modules do.
+// A network with a policy head and a value head. Parameters are registered by name, as torch
+// modules do.
 class ActorCriticModel : public torch::nn::Module {
  public:
   virtual ModelOut forward(const ModelIn& in) = 0;
 
-  // A copy for acting, without gradients, in the layout and precision that is fastest on this CPU. Null: use forward().
+  // A copy for acting, without gradients, in the layout and precision that is fastest on this CPU.
+  // Null: use forward().
   virtual std::unique_ptr<ActingNetwork> make_acting_network(Precision) const { return nullptr; }
 };
 
@@ -42,10 +44,11 @@ struct ModelOptions {
   bool shared_trunk = false;                    // mlp: policy and value share the hidden layers
 };
 
-// policy_size: numbers the policy head puts out for one observation. Parameters are initialised from `seed`.
-// Throws Error for an unknown name, or observations the model cannot read.
-std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation, std::int64_t policy_size,
-                                             const ModelOptions& options, std::uint64_t seed);
+// policy_size: numbers the policy head puts out for one observation. Parameters are initialised
+// from `seed`. Throws Error for an unknown name, or observations the model cannot read.
+std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
+                                             std::int64_t policy_size, const ModelOptions& options,
+                                             std::uint64_t seed);
 
 // The models make_model() knows.
 std::vector<std::string> model_names();
