@@ -11,7 +11,8 @@ import tempfile
 import unittest
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
-SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000"]
+# Windows of 512 steps, and no end but that of the steps.
+SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16"]
 
 # Arguments after `shoal`; {dir} is a folder of the test's own. Each is a user's mistake, and its message names the word.
 MISTAKES = [

@@ -131,7 +131,7 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
                                                        {"sampler.envs", "-3"},
                                                        {"sampler.horizon", "0"},
                                                        {"sampler.workers", "0"},
-                                                       {"sampler.workers", "17"},
+                                                       {"sampler.workers", "33"},
                                                        {"ppo.minibatches", "0"},
                                                        {"ppo.minibatches", "100000"},
                                                        {"ppo.epochs", "0"},
