@@ -32,6 +32,9 @@ if(SHOAL_WITH_TORCH)
   add_library(shoal::torch ALIAS shoal_torch)
   target_include_directories(shoal_torch SYSTEM INTERFACE
     ${SHOAL_TORCH_DIR}/include ${SHOAL_TORCH_DIR}/include/torch/csrc/api/include)
-  target_link_libraries(shoal_torch INTERFACE ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so)
+  # at::parallel_for is a template that shares its loop over threads only where OpenMP is on.
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  target_link_libraries(shoal_torch INTERFACE
+    ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so OpenMP::OpenMP_CXX)
   set(CMAKE_BUILD_RPATH ${SHOAL_TORCH_DIR}/lib)
 endif()

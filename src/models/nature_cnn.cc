@@ -3,6 +3,7 @@
 #include "shoal/core/error.h"
 #include "src/models/layers.h"
 #include "src/models/models.h"
+#include "src/models/nature_cnn_acting.h"
 #include "src/models/stacked_frames.h"
 
 namespace shoal {
@@ -70,62 +71,14 @@ class NatureCnn : public ActorCriticModel {
     return {policy_->forward(x), value_->forward(x).squeeze(1), {}};
   }
 
-  std::unique_ptr<ActingNetwork> make_acting_network(Precision precision) const override;
-
-  Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
-  Linear hidden_{nullptr}, policy_{nullptr}, value_{nullptr};
-};
-
-class NatureCnnActing : public ActingNetwork {
- public:
-  NatureCnnActing(const NatureCnn& model, Precision precision)
-      : model_(model), dtype_(precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat) {
-    refresh();
-  }
-
-  void refresh() override {
-    torch::NoGradGuard no_grad;
-    auto filter = [&](const Conv2d& conv, double scale) {
-      return conv->weight.detach().mul(scale).to(dtype_).contiguous(at::MemoryFormat::ChannelsLast);
-    };
-    auto copy = [&](const at::Tensor& t) { return t.detach().clone().to(dtype_); };
-    filters_ = {filter(model_.conv1_, 1.0 / 255), filter(model_.conv2_, 1),
-                filter(model_.conv3_, 1)};
-    biases_ = {copy(model_.conv1_->bias), copy(model_.conv2_->bias), copy(model_.conv3_->bias)};
-    hidden_weight_ = copy(model_.hidden_->weight);
-    hidden_bias_ = copy(model_.hidden_->bias);
-    // Both heads at once, in float32: they are tiny, and decide.
-    head_weight_ = at::cat({model_.policy_->weight, model_.value_->weight}).detach();
-    head_bias_ = at::cat({model_.policy_->bias, model_.value_->bias}).detach();
-  }
-
-  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
-    auto x = images(observation[0], dtype_);
-    for (std::size_t i = 0; i < 3; ++i)
-      x = at::conv2d(x, filters_[i], biases_[i], kStrides[i]).relu_();
-    x = x.permute({0, 2, 3, 1}).flatten(1);
-    x = at::addmm(hidden_bias_, x, hidden_weight_.t()).relu_().to(at::kFloat);
-    const auto heads = at::addmm(head_bias_, x, head_weight_.t());
-    const auto n = policy.size(1);
-    policy.copy_(heads.narrow(1, 0, n));
-    value.copy_(heads.select(1, n));
-  }
-
-  std::string description() const override {
-    return dtype_ == at::kFloat ? "oneDNN, channels-last, float32" : "oneDNN, channels-last, bf16";
+  std::unique_ptr<ActingNetwork> make_acting_network(Precision precision) const override {
+    return make_nature_cnn_acting({conv1_, conv2_, conv3_, hidden_, policy_, value_}, precision);
   }
 
  private:
-  static constexpr std::array<std::int64_t, 3> kStrides{4, 2, 1};
-  const NatureCnn& model_;
-  at::ScalarType dtype_;
-  std::array<at::Tensor, 3> filters_, biases_;
-  at::Tensor hidden_weight_, hidden_bias_, head_weight_, head_bias_;
+  Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
+  Linear hidden_{nullptr}, policy_{nullptr}, value_{nullptr};
 };
-
-std::unique_ptr<ActingNetwork> NatureCnn::make_acting_network(Precision precision) const {
-  return std::make_unique<NatureCnnActing>(*this, precision);
-}
 
 }  // namespace
 

@@ -51,42 +51,46 @@ __attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::
 }
 #endif
 
-// The common case, on the CPU: four frames to float32, without materialising the stack in between.
-at::Tensor four_frames(const Observed& o) {
-  const auto n = o.index.size(0), height = o.data.size(1), width = o.data.size(2),
-             pixels = height * width;
-  auto out = at::empty({n, height, width, kStack}, at::kFloat);
-  const auto data = o.data.contiguous(), index = o.index.contiguous();
-  const auto* frames = data.const_data_ptr<std::uint8_t>();
-  const auto* rows = index.const_data_ptr<std::int64_t>();
+at::Tensor all(const FourFrames& frames) {
+  const auto size = frames.height() * frames.width() * kStack;
+  auto out = at::empty({frames.size(), frames.height(), frames.width(), kStack}, at::kFloat);
   auto* to = out.data_ptr<float>();
-  const std::vector<std::uint8_t> blank(static_cast<std::size_t>(pixels), 0);
-  at::parallel_for(0, n, 8, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = begin; i < end; ++i) {
-      Frames stack;
-      for (std::size_t k = 0; k < kStack; ++k) {
-        const auto row = rows[i * kStack + static_cast<std::int64_t>(k)];
-        stack[k] = row < 0 ? blank.data() : frames + row * pixels;
-      }
-#if defined(__x86_64__)
-      if (__builtin_cpu_supports("avx2")) {
-        interleave_avx2(stack, pixels, to + i * pixels * kStack);
-        continue;
-      }
-#endif
-      interleave(stack, 0, pixels, to + i * pixels * kStack);
-    }
+  at::parallel_for(0, frames.size(), 8, [&](std::int64_t begin, std::int64_t end) {
+    for (auto n = begin; n < end; ++n) frames.write(n, to + n * size);
   });
   return out.permute({0, 3, 1, 2});
 }
 
 }  // namespace
 
-at::Tensor images(const Observed& o, at::ScalarType dtype) {
-  if (o.stacked() && o.index.size(1) == kStack && o.data.dim() == 3 &&
-      o.data.scalar_type() == at::kByte && o.data.device().is_cpu()) {
-    return four_frames(o).to(dtype);
+bool FourFrames::fits(const Observed& o) {
+  return o.stacked() && o.index.size(1) == kStack && o.data.dim() == 3 &&
+         o.data.scalar_type() == at::kByte && o.data.device().is_cpu();
+}
+
+FourFrames::FourFrames(const Observed& o)
+    : data_(o.data.contiguous()),
+      index_(o.index.contiguous()),
+      blank_(static_cast<std::size_t>(height() * width()), 0) {}
+
+void FourFrames::write(std::int64_t n, float* out) const {
+  const auto pixels = height() * width();
+  const auto* rows = index_.const_data_ptr<std::int64_t>() + n * kStack;
+  Frames stack;
+  for (std::size_t k = 0; k < kStack; ++k)
+    stack[k] =
+        rows[k] < 0 ? blank_.data() : data_.const_data_ptr<std::uint8_t>() + rows[k] * pixels;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    interleave_avx2(stack, pixels, out);
+    return;
   }
+#endif
+  interleave(stack, 0, pixels, out);
+}
+
+at::Tensor images(const Observed& o, at::ScalarType dtype) {
+  if (FourFrames::fits(o)) return all(FourFrames(o)).to(dtype);
   auto x = o.dense();
   if (x.dim() == 3) x = x.unsqueeze(1);
   if (x.dim() == 5)

@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "shoal/data/samples.h"
 
 namespace shoal {
@@ -11,5 +14,21 @@ namespace shoal {
 // innermost in memory (channels-last), so that nothing has to be permuted later. Blank frames
 // become zeros.
 at::Tensor images(const Observed& observation, at::ScalarType dtype);
+
+// The same, one observation at a time, for the common case: four grey frames, on the CPU.
+class FourFrames {
+ public:
+  static bool fits(const Observed& observation);
+  explicit FourFrames(const Observed& observation);  // one that fits
+  std::int64_t size() const { return index_.size(0); }
+  std::int64_t height() const { return data_.size(1); }
+  std::int64_t width() const { return data_.size(2); }
+  // Observation n, as values 0..255: out[height][width][4]. Any number of threads may call.
+  void write(std::int64_t n, float* out) const;
+
+ private:
+  at::Tensor data_, index_;
+  std::vector<std::uint8_t> blank_;
+};
 
 }  // namespace shoal

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace shoal {
+
+// Where the row of a matrix lies in memory: `segments` runs of `length` floats, `stride` apart.
+struct RowLayout {
+  std::int64_t segments = 1, length = 0, stride = 0;
+  std::int64_t size() const { return segments * length; }
+};
+
+// y = act(X W + b) for a matrix X whose rows are read where they lie: the patch under a filter is a
+// few runs of a channels-last image, so a convolution needs no copy of its input. A row's result
+// does not depend on the other rows, bit for bit. Made for AVX2; elsewhere it works, slowly.
+class GatherGemm {
+ public:
+  // weight: [out, row.size()] row-major; a column's order is that of a row of X.
+  GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row, bool relu);
+
+  // Outputs are computed in blocks of 16; y has room for blocks() * 16 numbers a row.
+  static constexpr std::int64_t kBlock = 16;
+  std::int64_t blocks() const { return blocks_; }
+  std::int64_t row_of_y() const { return blocks_ * kBlock; }
+
+  // Row r of X starts at x + offsets[r]; y: [rows, row_of_y()]. Computes the outputs of blocks
+  // [from, to), so that several threads may share a layer.
+  void run(const float* x, const std::vector<std::int64_t>& offsets, float* y, std::int64_t from,
+           std::int64_t to) const;
+  void run(const float* x, const std::vector<std::int64_t>& offsets, float* y) const {
+    run(x, offsets, y, 0, blocks_);
+  }
+
+  // Whether this CPU is one the kernel is made for.
+  static bool is_fast();
+
+ private:
+  RowLayout row_;
+  std::int64_t blocks_;
+  bool relu_;
+  std::vector<float> weight_, bias_;  // [blocks, row.size(), 16], [blocks, 16]
+};
+
+}  // namespace shoal

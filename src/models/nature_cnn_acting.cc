@@ -1,0 +1,208 @@
+#include "src/models/nature_cnn_acting.h"
+
+#include <ATen/Parallel.h>
+
+#include <array>
+#include <optional>
+
+#include "src/models/gather_gemm.h"
+#include "src/models/stacked_frames.h"
+
+namespace shoal {
+
+namespace {
+
+constexpr std::array<std::int64_t, 3> kStrides{4, 2, 1};
+constexpr double kPixelScale = 1.0 / 255;  // of the first layer's weights: pixels stay 0..255
+
+class OneDnnActing : public ActingNetwork {
+ public:
+  OneDnnActing(const NatureCnnLayers& layers, Precision precision)
+      : layers_(layers), dtype_(precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat) {
+    refresh();
+  }
+
+  void refresh() override {
+    torch::NoGradGuard no_grad;
+    auto filter = [&](const torch::nn::Conv2d& conv, double scale) {
+      return conv->weight.detach().mul(scale).to(dtype_).contiguous(at::MemoryFormat::ChannelsLast);
+    };
+    auto copy = [&](const at::Tensor& t) { return t.detach().clone().to(dtype_); };
+    filters_ = {filter(layers_.conv1, kPixelScale), filter(layers_.conv2, 1),
+                filter(layers_.conv3, 1)};
+    biases_ = {copy(layers_.conv1->bias), copy(layers_.conv2->bias), copy(layers_.conv3->bias)};
+    hidden_weight_ = copy(layers_.hidden->weight);
+    hidden_bias_ = copy(layers_.hidden->bias);
+    // Both heads at once, in float32: they are tiny, and decide.
+    head_weight_ = at::cat({layers_.policy->weight, layers_.value->weight}).detach();
+    head_bias_ = at::cat({layers_.policy->bias, layers_.value->bias}).detach();
+  }
+
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
+    auto x = images(observation[0], dtype_);
+    for (std::size_t i = 0; i < 3; ++i)
+      x = at::conv2d(x, filters_[i], biases_[i], kStrides[i]).relu_();
+    x = x.permute({0, 2, 3, 1}).flatten(1);
+    x = at::addmm(hidden_bias_, x, hidden_weight_.t()).relu_().to(at::kFloat);
+    const auto heads = at::addmm(head_bias_, x, head_weight_.t());
+    const auto n = policy.size(1);
+    policy.copy_(heads.narrow(1, 0, n));
+    value.copy_(heads.select(1, n));
+  }
+
+  std::string description() const override {
+    return dtype_ == at::kFloat ? "oneDNN, channels-last, float32" : "oneDNN, channels-last, bf16";
+  }
+
+ private:
+  NatureCnnLayers layers_;
+  at::ScalarType dtype_;
+  std::array<at::Tensor, 3> filters_, biases_;
+  at::Tensor hidden_weight_, hidden_bias_, head_weight_, head_bias_;
+};
+
+// One observation goes through all convolutions before the next, so that everything between them
+// stays in the second cache of a core. The hidden layer has far more weights than a cache holds:
+// there, each thread takes a share of the outputs, for all observations.
+class GatherGemmActing : public ActingNetwork {
+ public:
+  GatherGemmActing(const NatureCnnLayers& layers, Precision precision)
+      : layers_(layers), bf16_weights_(precision == Precision::kBf16) {
+    refresh();
+  }
+
+  void refresh() override {
+    height_ = 0;  // the sizes of the layers follow from the first image
+    hidden_.reset(), heads_.reset();
+    const auto& hidden = layers_.hidden;
+    hidden_.emplace(make(hidden->weight, hidden->bias, {.length = hidden->weight.size(1)}, true));
+    const auto head_weight = at::cat({layers_.policy->weight, layers_.value->weight});
+    const auto head_bias = at::cat({layers_.policy->bias, layers_.value->bias});
+    heads_.emplace(make(head_weight, head_bias, {.length = head_weight.size(1)}, false));
+  }
+
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
+    const auto n = policy.size(0), choices = policy.size(1);
+    features_.resize(static_cast<std::size_t>(n * hidden_width()));
+    convolve(observation[0]);
+
+    const auto units = hidden_->row_of_y();
+    units_.resize(static_cast<std::size_t>(n * units));
+    const auto feature_rows = rows(n, layers_.hidden->weight.size(1));
+    at::parallel_for(0, hidden_->blocks(), 4, [&](std::int64_t from, std::int64_t to) {
+      hidden_->run(features_.data(), feature_rows, units_.data(), from, to);
+    });
+
+    const auto width = heads_->row_of_y();
+    outputs_.resize(static_cast<std::size_t>(n * width));
+    heads_->run(units_.data(), rows(n, units), outputs_.data());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float* row = outputs_.data() + i * width;
+      std::copy_n(row, choices, policy.data_ptr<float>() + i * choices);
+      value.data_ptr<float>()[i] = row[choices];
+    }
+  }
+
+  std::string description() const override {
+    return bf16_weights_ ? "gathered GEMM, weights rounded to bf16, arithmetic float32"
+                         : "gathered GEMM, float32";
+  }
+
+ private:
+  struct Convolution {
+    GatherGemm gemm;
+    std::vector<std::int64_t> patches;  // where each output pixel's patch starts in the image
+    std::int64_t outputs() const {
+      return static_cast<std::int64_t>(patches.size()) * gemm.row_of_y();
+    }
+  };
+
+  GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, RowLayout row,
+                  bool relu) const {
+    torch::NoGradGuard no_grad;
+    const auto rounded = (bf16_weights_ ? weight.to(at::kBFloat16) : weight).to(at::kFloat);
+    const auto w = rounded.contiguous(), b = bias.contiguous();
+    return {w.const_data_ptr<float>(), b.const_data_ptr<float>(), w.size(0), row, relu};
+  }
+
+  void prepare(std::int64_t height, std::int64_t width) {
+    if (height == height_ && width == width_) return;
+    height_ = height, width_ = width;
+    convolutions_.clear();
+    for (const auto* layer : {&layers_.conv1, &layers_.conv2, &layers_.conv3}) {
+      const auto stride = kStrides[convolutions_.size()];
+      const auto scale = convolutions_.empty() ? kPixelScale : 1;
+      const auto weight = ((*layer)->weight.detach() * scale).permute({0, 2, 3, 1}).contiguous();
+      const auto size = weight.size(1), channels = weight.size(3);
+      const auto out_height = (height - size) / stride + 1, out_width = (width - size) / stride + 1;
+      std::vector<std::int64_t> patches;
+      for (std::int64_t y = 0; y < out_height; ++y)
+        for (std::int64_t x = 0; x < out_width; ++x)
+          patches.push_back((y * width + x) * stride * channels);
+      const RowLayout row{.segments = size, .length = size * channels, .stride = width * channels};
+      convolutions_.push_back({make(weight, (*layer)->bias.detach(), row, true), patches});
+      height = out_height, width = out_width;
+    }
+  }
+
+  void convolve(const Observed& observation) {
+    if (FourFrames::fits(observation)) {
+      const FourFrames frames(observation);
+      prepare(frames.height(), frames.width());
+      const auto size = static_cast<std::size_t>(frames.height() * frames.width() * 4);
+      each(frames.size(), [&](std::int64_t n) {
+        thread_local std::vector<float> image;
+        image.resize(size);
+        frames.write(n, image.data());
+        return image.data();
+      });
+    } else {
+      const auto all = images(observation, at::kFloat);
+      prepare(all.size(2), all.size(3));
+      each(all.size(0), [&](std::int64_t n) {
+        return all.const_data_ptr<float>() + n * all.size(1) * all.size(2) * all.size(3);
+      });
+    }
+  }
+
+  // image(n): observation n as [height][width][channels].
+  template <class Image>
+  void each(std::int64_t count, const Image& image) {
+    at::parallel_for(0, count, 1, [&](std::int64_t from, std::int64_t to) {
+      thread_local std::vector<float> first, second;
+      const auto &conv1 = convolutions_[0], &conv2 = convolutions_[1], &conv3 = convolutions_[2];
+      first.resize(static_cast<std::size_t>(conv1.outputs()));
+      second.resize(static_cast<std::size_t>(conv2.outputs()));
+      for (auto n = from; n < to; ++n) {
+        conv1.gemm.run(image(n), conv1.patches, first.data());
+        conv2.gemm.run(first.data(), conv2.patches, second.data());
+        conv3.gemm.run(second.data(), conv3.patches, features_.data() + n * conv3.outputs());
+      }
+    });
+  }
+
+  std::int64_t hidden_width() const { return layers_.hidden->weight.size(1); }
+
+  static std::vector<std::int64_t> rows(std::int64_t n, std::int64_t length) {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) offsets[static_cast<std::size_t>(i)] = i * length;
+    return offsets;
+  }
+
+  NatureCnnLayers layers_;
+  bool bf16_weights_;
+  std::int64_t height_ = 0, width_ = 0;  // of the image the convolutions are prepared for
+  std::vector<Convolution> convolutions_;
+  std::optional<GatherGemm> hidden_, heads_;
+  std::vector<float> features_, units_, outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
+                                                      Precision precision) {
+  if (GatherGemm::is_fast()) return std::make_unique<GatherGemmActing>(layers, precision);
+  return std::make_unique<OneDnnActing>(layers, precision);
+}
+
+}  // namespace shoal

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+
+#include "shoal/models/acting_network.h"
+
+namespace shoal {
+
+struct NatureCnnLayers {
+  torch::nn::Conv2d conv1, conv2, conv3;
+  torch::nn::Linear hidden, policy, value;
+};
+
+// Acts with the present parameters of the layers, which it keeps. On CPUs with AVX2 and no AVX-512
+// by kernels of our own, elsewhere by oneDNN.
+std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
+                                                      Precision precision);
+
+}  // namespace shoal
