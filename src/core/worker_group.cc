@@ -59,6 +59,11 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// Time runs against a worker in stretches of at most this between two looks at it: what lies
+// between them otherwise is the parent's own work, or all processes were suspended together
+// (Ctrl-Z).
+constexpr std::chrono::milliseconds kLongestStretch{200};
+
 void become_child_of(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before the line above
@@ -88,7 +93,7 @@ WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions
       throw Error("worker {} of {} could not be forked: {}", w, workers, std::strerror(error));
     }
     pids_.push_back(pid);
-    watches_.push_back({.beat = 0, .since = Clock::now()});
+    watches_.push_back({.beat = 0});
   }
 }
 
@@ -127,8 +132,11 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
 
 void WorkerGroup::check() {
   if (failure_) std::rethrow_exception(failure_);
+  const auto now = Clock::now();
+  const auto passed = std::min<Clock::duration>(now - last_check_, kLongestStretch);
+  last_check_ = now;
   for (int w = 0; w < static_cast<int>(pids_.size()); ++w) {
-    const auto text = find_failure(w);
+    const auto text = find_failure(w, passed);
     if (text.empty()) continue;
     kill_all();
     failure_ =
@@ -137,7 +145,7 @@ void WorkerGroup::check() {
   }
 }
 
-std::string WorkerGroup::find_failure(int worker) {
+std::string WorkerGroup::find_failure(int worker, Clock::duration passed) {
   const auto& own = slot(worker);
   auto& watch = watches_[static_cast<std::size_t>(worker)];
   const pid_t pid = pids_[static_cast<std::size_t>(worker)];
@@ -157,13 +165,14 @@ std::string WorkerGroup::find_failure(int worker) {
 
   const auto phase = own.phase.load(std::memory_order_acquire);
   const auto beat = own.beat.load(std::memory_order_relaxed);
-  const auto now = Clock::now();
   if (beat != watch.beat) {
     watch.beat = beat;
-    watch.since = now;
+    watch.waited = {};
+  } else {
+    watch.waited += passed;
   }
   const auto limit = phase == WorkerStatus::kStepping ? options_.step_limit : options_.reset_limit;
-  if (phase == WorkerStatus::kWaiting || now - watch.since <= limit) return "";
+  if (phase == WorkerStatus::kWaiting || watch.waited <= limit) return "";
   return fmt::format("{} has been {} for more than {:.1f} s", name, own.doing(),
                      std::chrono::duration<double>(limit).count());
 }

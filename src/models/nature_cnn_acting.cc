@@ -202,6 +202,11 @@ class GatherGemmActing : public ActingNetwork {
 std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
                                                       Precision precision) {
   if (GatherGemm::is_fast()) return std::make_unique<GatherGemmActing>(layers, precision);
+  return make_onednn_acting(layers, precision);
+}
+
+std::unique_ptr<ActingNetwork> make_onednn_acting(const NatureCnnLayers& layers,
+                                                  Precision precision) {
   return std::make_unique<OneDnnActing>(layers, precision);
 }
 

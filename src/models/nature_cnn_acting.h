@@ -17,5 +17,7 @@ struct NatureCnnLayers {
 // by kernels of our own, elsewhere by oneDNN.
 std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
                                                       Precision precision);
+std::unique_ptr<ActingNetwork> make_onednn_acting(const NatureCnnLayers& layers,
+                                                  Precision precision);
 
 }  // namespace shoal

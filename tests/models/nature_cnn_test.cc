@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "src/models/nature_cnn_acting.h"
 #include "tests/models/model_inputs.h"
 
 namespace shoal {
@@ -84,6 +85,25 @@ TEST(NatureCnnTest, Bf16ActingIsCloseAndNotFloat32) {
     expect_close(rough, exact, 0.03);
     EXPECT_FALSE(at::allclose(rough.policy, exact.policy, 1e-5, 1e-6));
   }
+}
+
+// One of the two is what this machine acts with; the other must not rot.
+TEST(NatureCnnTest, OneDnnActsLikeWhatThisCpuUses) {
+  torch::manual_seed(6);
+  using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear;
+  const NatureCnnLayers layers{.conv1 = Conv2d(Conv2dOptions(4, 32, 8).stride(4)),
+                               .conv2 = Conv2d(Conv2dOptions(32, 64, 4).stride(2)),
+                               .conv3 = Conv2d(Conv2dOptions(64, 64, 3)),
+                               .hidden = Linear(64 * 7 * 7, 512),
+                               .policy = Linear(512, kChoices),
+                               .value = Linear(512, 1)};
+  const auto x = random_images(9, 4, {84, 84});
+  const auto expected = heads_of(*make_nature_cnn_acting(layers, Precision::kFloat32), x, kChoices);
+  expect_close(heads_of(*make_onednn_acting(layers, Precision::kFloat32), x, kChoices), expected,
+               1e-4);
+  const auto bf16 = make_onednn_acting(layers, Precision::kBf16);
+  expect_close(heads_of(*bf16, x, kChoices), expected, 0.05);
+  EXPECT_NE(bf16->description().find("bf16"), std::string::npos);
 }
 
 TEST(NatureCnnTest, SaysItsPrecision) {

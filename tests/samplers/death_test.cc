@@ -152,6 +152,32 @@ TEST_F(DeathTest, WorkersDieWithTheAgentProcess) {
   close(ends[1]);
 }
 
+TEST_F(DeathTest, SuspendingTheWholeRunIsNoHang) {
+  const pid_t run = fork();
+  if (run == 0) {
+    setpgid(0, 0);
+    testing::ToyAgent agent(2);
+    auto sampler = make_sampler(unlucky(Mishap::kSuspend), agent,
+                                {.horizon = 20, .envs = 8, .workers = 2, .step_limit = 600ms});
+    try {
+      sampler->collect();
+    } catch (const Error& e) {
+      fmt::print(stderr, "{}\n", e.what());
+      std::fflush(nullptr);
+      _exit(1);
+    }
+    sampler.reset();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(run, &status, WUNTRACED), run);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  std::this_thread::sleep_for(1500ms);  // more than the limit
+  kill(-run, SIGCONT);
+  ASSERT_EQ(waitpid(run, &status, 0), run);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST_F(DeathTest, AnEnvironmentThatCannotBeBuiltEndsTheRunAtOnce) {
   // Only environment 5 fails; the agent process itself builds environment 0 to learn its spec.
   expect_words(run_until_death(Mishap::kThrowInConstructor),

@@ -109,7 +109,16 @@ inline EnvFactory make_zoo() {
   return [](const EnvContext&) { return std::make_unique<Zoo>(); };
 }
 
-enum class Mishap { kThrow, kAbort, kExit, kKill, kHang, kThrowInReset, kThrowInConstructor };
+enum class Mishap {
+  kThrow,
+  kAbort,
+  kExit,
+  kKill,
+  kHang,
+  kSuspend,
+  kThrowInReset,
+  kThrowInConstructor
+};
 
 // Environment `index` comes to grief at its step `at` (counted from 1).
 class Unlucky : public Counter {
@@ -142,6 +151,11 @@ class Unlucky : public Counter {
         break;
       case Mishap::kHang:
         std::this_thread::sleep_for(std::chrono::hours(1));
+        break;
+      case Mishap::kSuspend:  // of all processes at once, as Ctrl-Z does; then slow, but not too
+                              // slow
+        ::kill(0, SIGSTOP);
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
         break;
       default:
         break;

@@ -50,9 +50,10 @@ class WorkerGroup {
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   // Throws WorkerError for the first worker that has died, thrown, or been in one environment call
-  // for longer than its limit. Call it whenever a wait for workers times out; a hang is measured
-  // from the first call that saw it begin. By then every worker has been killed and reaped; later
-  // calls throw the same again.
+  // for longer than its limit. Call it whenever a wait for workers times out, five times a second
+  // or more: a hang is measured from the first call that saw it begin, and longer times between two
+  // calls count as 0.2 s, so that suspending a whole run (Ctrl-Z) is no hang. By then every worker
+  // has been killed and reaped; later calls throw the same again.
   void check();
 
   const std::vector<pid_t>& pids() const { return pids_; }
@@ -62,12 +63,13 @@ class WorkerGroup {
   struct Slot;
   struct Watch {
     std::uint64_t beat = 0;
-    std::chrono::steady_clock::time_point since;
-    bool reaped = false;  // its pid may belong to another process by now
+    std::chrono::steady_clock::duration waited{};  // for this beat to end
+    bool reaped = false;                           // its pid may belong to another process by now
   };
   Slot& slot(int worker) const;
   pid_t start(int worker, const Body& body);
-  std::string find_failure(int worker);  // what to report of this worker; "" if all is well
+  // What to report of this worker; "" if all is well. `passed`: time since the last look.
+  std::string find_failure(int worker, std::chrono::steady_clock::duration passed);
   void kill_all();
 
   WorkerGroupOptions options_;
@@ -76,6 +78,7 @@ class WorkerGroup {
   Arena arena_;
   std::vector<pid_t> pids_;
   std::vector<Watch> watches_;
+  std::chrono::steady_clock::time_point last_check_ = std::chrono::steady_clock::now();
   std::exception_ptr failure_;
 };
 
