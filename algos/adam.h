@@ -24,8 +24,14 @@ class Adam {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
   // Changes the parameters against `gradients`, one for each.
-  void step(const std::vector<at::Tensor>& gradients, double learning_rate) {
+  void step(std::vector<at::Tensor> gradients, double learning_rate) {
     torch::NoGradGuard no_grad;
+    // The fused operation pairs elements by their place in memory, and the gradient of a
+    // convolution may come channels-last.
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i].strides() != parameters_[i].strides())
+        gradients[i] = at::empty_like(parameters_[i]).copy_(gradients[i]);
+    }
     step_count_.add_(1);
     at::_fused_adam_(
         parameters_, gradients, mean_, square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate,

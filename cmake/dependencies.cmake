@@ -32,9 +32,15 @@ if(SHOAL_WITH_TORCH)
   add_library(shoal::torch ALIAS shoal_torch)
   target_include_directories(shoal_torch SYSTEM INTERFACE
     ${SHOAL_TORCH_DIR}/include ${SHOAL_TORCH_DIR}/include/torch/csrc/api/include)
-  # at::parallel_for is a template that shares its loop over threads only where OpenMP is on.
+  # at::parallel_for is a template that shares its loop over threads only where OpenMP is on. A
+  # wheel brings its own runtime, and a process must have one only.
   find_package(OpenMP REQUIRED COMPONENTS CXX)
+  file(GLOB openmp ${SHOAL_TORCH_DIR}/lib/libgomp*.so*)
+  if(NOT openmp)
+    set(openmp ${OpenMP_CXX_LIBRARIES})
+  endif()
+  target_compile_options(shoal_torch INTERFACE ${OpenMP_CXX_FLAGS})
   target_link_libraries(shoal_torch INTERFACE
-    ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so OpenMP::OpenMP_CXX)
+    ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so ${openmp})
   set(CMAKE_BUILD_RPATH ${SHOAL_TORCH_DIR}/lib)
 endif()

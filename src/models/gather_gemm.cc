@@ -2,22 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
+
+#include "src/models/vectors.h"
 
 namespace shoal {
 
 namespace {
 
-constexpr std::int64_t kLanes = 8;
 // Rows of a tile, each with two vectors of outputs: 12 sums, 2 weights and 1 input fill the 16
 // registers there are.
 constexpr int kRows = 6;
-using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
-
-#define SHOAL_INLINE inline __attribute__((always_inline))
-
-SHOAL_INLINE void load(Vec& v, const float* p) { std::memcpy(&v, p, sizeof v); }
 
 struct Tile {
   const float* x[kRows];
@@ -46,7 +41,7 @@ SHOAL_INLINE void compute(const Tile& tile, const RowLayout& row, const float* w
   for (int r = 0; r < kCount; ++r) {
     for (int v = 0; v < 2; ++v) {
       if (relu) sum[r][v] = sum[r][v] > Vec{} ? sum[r][v] : Vec{};
-      std::memcpy(tile.y[r] + v * kLanes, &sum[r][v], sizeof sum[r][v]);
+      store(tile.y[r] + v * kLanes, sum[r][v]);
     }
   }
 }
@@ -64,8 +59,6 @@ void tile_sse2(const Tile& tile, const RowLayout& row, const float* w, const flo
                bool relu) {
   compute<kCount>(tile, row, w, bias, relu);
 }
-
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 using TileFunctions = std::array<TileFunction, kRows>;  // for 1, 2, ... rows
 

@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/models/vectors.h"
+
 namespace shoal {
 
 namespace {
 
-constexpr std::int64_t kLanes = 8;
 constexpr std::int64_t kChunk =
     24;  // rows that go through all layers together: few enough to stay in the first cache
-using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
 using IntVec = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
-
-// Everything below is inlined into one function per instruction set, so that the compiler emits it
-// for that set.
-#define SHOAL_INLINE inline __attribute__((always_inline))
-
-SHOAL_INLINE void load(Vec& v, const float* p) { std::memcpy(&v, p, sizeof v); }
-SHOAL_INLINE void store(float* p, const Vec& v) { std::memcpy(p, &v, sizeof v); }
 
 // tanh x = sign(x) (1 - e) / (1 + e) with e = exp(-2 |x|); absolute error below 2e-7.
 SHOAL_INLINE void tanh_lanes(float* p) {
@@ -126,8 +119,6 @@ void layer_sse2(const float* x, std::int64_t x_stride, std::int64_t rows, const 
 }
 
 __attribute__((target("avx2,fma"))) void tanh_avx2(float* p, std::int64_t n) { tanh_all(p, n); }
-
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 const LayerFunction kLayer = has_avx2() ? layer_avx2 : layer_sse2;
 

@@ -73,7 +73,6 @@ class GatherGemmActing : public ActingNetwork {
 
   void refresh() override {
     height_ = 0;  // the sizes of the layers follow from the first image
-    hidden_.reset(), heads_.reset();
     const auto& hidden = layers_.hidden;
     hidden_.emplace(make(hidden->weight, hidden->bias, {.length = hidden->weight.size(1)}, true));
     const auto head_weight = at::cat({layers_.policy->weight, layers_.value->weight});

@@ -24,6 +24,15 @@ TEST(AdamTest, StepsEqualTorchOptim) {
   }
 }
 
+TEST(AdamTest, GradientsMayLieInAnotherOrder) {
+  torch::manual_seed(1);
+  const auto start = at::randn({4, 3, 2, 2}), gradient = at::randn({4, 3, 2, 2});
+  std::vector<at::Tensor> a = {start.clone()}, b = {start.clone()};
+  Adam(a, 1e-5).step({gradient}, 0.1);
+  Adam(b, 1e-5).step({gradient.contiguous(at::MemoryFormat::ChannelsLast)}, 0.1);
+  EXPECT_TRUE(at::equal(a[0], b[0]));
+}
+
 TEST(AdamTest, StateIsItsOwnAndEnoughToGoOn) {
   std::vector<at::Tensor> a = {at::ones({4})}, b = {at::ones({4})};
   Adam first(a, 1e-8), second(b, 1e-8);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+// What the kernels for small networks share: vectors of GCC, and which instructions this CPU has.
+namespace shoal {
+
+constexpr std::int64_t kLanes = 8;
+using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+// What is inlined into one function per instruction set is compiled for that set.
+#define SHOAL_INLINE inline __attribute__((always_inline))
+
+SHOAL_INLINE void load(Vec& v, const float* p) { std::memcpy(&v, p, sizeof v); }
+SHOAL_INLINE void store(float* p, const Vec& v) { std::memcpy(p, &v, sizeof v); }
+
+inline bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+}  // namespace shoal
