@@ -5,7 +5,7 @@
 PRESET = cartpole-ppo
 ARGS =
 shoal = build/release/bin/shoal
-folders = src|plugins|samplers|algos|runners|tests|benchmarks|examples
+folders = src|plugins|samplers|algos|runners|tests|examples
 sources = find include $(subst |, ,$(folders)) -name '*.h' -o -name '*.cc' -o -name '*.cu'
 
 export JOBS

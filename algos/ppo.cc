@@ -138,6 +138,7 @@ class Ppo : public OnPolicyAlgo {
   // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0
   // worse than a constant.
   static double explained_variance(const Flat& flat) {
+    if (flat.target.numel() < 2) return 0;
     const auto variance = flat.target.var().item<double>();
     return variance > 0 ? 1 - (flat.target - flat.value).var().item<double>() / variance : 0;
   }

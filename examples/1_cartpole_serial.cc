@@ -43,8 +43,8 @@ int main(int argc, char** argv) {
   for (int window = 0; progress.steps < steps; ++window) {
     const shoal::Batch batch = sampler->collect();  // 32 steps of each of the 16 environments
     recent.add(batch.episodes);
-    progress.steps += batch.samples.T * batch.samples.B;
     algo->update(batch.samples, progress);
+    progress.steps += batch.samples.T * batch.samples.B;
     if (window % 10 == 0 && recent.total() > 0) draw(progress.steps, recent.mean_score());
   }
 }

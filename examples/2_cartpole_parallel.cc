@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
   while (progress.steps < steps && !(recent.full() && recent.mean_score() >= 475)) {
     const shoal::Batch batch = sampler->collect();  // tensors [T, B, ...] in shared memory
     recent.add(batch.episodes);
-    progress.steps += batch.samples.T * batch.samples.B;
     algo->update(batch.samples, progress);
+    progress.steps += batch.samples.T * batch.samples.B;
     fmt::print(stderr, "\r{:>7} steps  return {:3.0f}", progress.steps, recent.mean_score());
   }
   fmt::print("\nOn fresh seeds: {:.0f} points of 500\n", evaluator.run().mean_return);

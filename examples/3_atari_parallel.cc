@@ -62,8 +62,8 @@ int main(int argc, char** argv) {
   shoal::Progress progress{.schedule_steps = steps};
   while (progress.steps < steps) {
     const shoal::Batch batch = sampler->collect();
-    progress.steps += batch.samples.T * batch.samples.B;
     algo->update(batch.samples, progress);
+    progress.steps += batch.samples.T * batch.samples.B;
 
     show(batch.samples);
     fmt::print("{} steps; {:.1f} s of acting, {:.1f} s of waiting for the games\n", progress.steps,

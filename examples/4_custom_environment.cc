@@ -67,8 +67,8 @@ int main(int argc, char** argv) {
 
   for (shoal::Progress progress{.schedule_steps = steps}; progress.steps < steps;) {
     const auto [samples, episodes] = sampler->collect();
-    progress.steps += samples.T * samples.B;
     algo->update(samples, progress);
+    progress.steps += samples.T * samples.B;
     fmt::print(stderr, "\r{:>7} steps: {:3.0f} % caught", progress.steps,
                100 * samples.reward.sum().item<double>() / static_cast<double>(episodes.size()));
   }

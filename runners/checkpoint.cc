@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 
 #include "shoal/core/error.h"
 
@@ -131,7 +132,12 @@ void write_file(const std::filesystem::path& file, std::string_view content) {
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  require(std::filesystem::is_regular_file(file), "there is no file {}", file.string());
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto type = fs::status(file, error).type();
+  require(!error || type == fs::file_type::not_found, "cannot read {}: {}", file.string(),
+          error.message());
+  require(type == fs::file_type::regular, "there is no file {}", file.string());
   std::ifstream in(file, std::ios::binary);
   std::stringstream content;
   content << in.rdbuf();

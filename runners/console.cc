@@ -12,7 +12,7 @@ namespace shoal {
 namespace {
 
 constexpr double kLiveInterval = 0.1;  // seconds between two pictures of the live line
-constexpr int kBar = 24;
+constexpr int kShortestBar = 8, kLongestBar = 24;
 
 int terminal_width() {
   winsize size{};
@@ -51,10 +51,12 @@ std::string duration(double seconds) {
 }
 
 std::string live_line(const Status& status, int width) {
-  const int filled = static_cast<int>(std::lround(done_share(status) * kBar));
-  std::string line =
-      fmt::format("[{}{}] {:3.0f}%  {}", std::string(filled, '='), std::string(kBar - filled, ' '),
-                  std::floor(done_share(status) * 100), numbers(status));
+  const double done = done_share(status);
+  const std::string text = fmt::format("] {:3.0f}%  {}", std::floor(done * 100), numbers(status));
+  // The bar gets what the numbers leave.
+  const int bar = std::clamp(width - 1 - static_cast<int>(text.size()), kShortestBar, kLongestBar);
+  const auto filled = static_cast<std::size_t>(std::lround(done * bar));
+  std::string line = fmt::format("[{:<{}}{}", std::string(filled, '='), bar, text);
   if (line.size() > static_cast<std::size_t>(width)) line.resize(static_cast<std::size_t>(width));
   return line;
 }

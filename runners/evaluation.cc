@@ -15,7 +15,10 @@ SamplerOptions sampler_options(const EvaluationOptions& o) {
           .workers = o.workers,
           .seed = o.seed,
           .stream = Stream::kEval,
-          .greedy = o.greedy};
+          .greedy = o.greedy,
+          .step_limit = o.step_limit,
+          .reset_limit = o.reset_limit,
+          .pin = o.pin};
 }
 
 EvaluationResult summarize(const std::vector<Episode>& episodes) {
@@ -43,6 +46,7 @@ Evaluator::Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationO
   options_.envs = std::min(options.envs, options.episodes);
   options_.workers = static_cast<int>(std::min<std::int64_t>(options.workers, options_.envs));
   sampler_ = make_sampler(make_env, agent, sampler_options(options_));
+  ended_.resize(static_cast<std::size_t>(options_.envs), 0);
 }
 
 std::int64_t Evaluator::quota(std::int64_t env) const {
@@ -50,10 +54,19 @@ std::int64_t Evaluator::quota(std::int64_t env) const {
 }
 
 EvaluationResult Evaluator::run(const std::function<bool()>& stop) {
+  // The number of the first episode that counts: the sampler numbers on from run to run, and what
+  // is under way was begun with the parameters of another time.
+  auto first = ended_;
+  for (auto& number : first) number += begun_ ? 1 : 0;
   std::vector<Episode> counted;
   while (static_cast<std::int64_t>(counted.size()) < options_.episodes && !(stop && stop())) {
-    for (const auto& episode : sampler_->collect().episodes)
-      if (episode.number < quota(episode.env)) counted.push_back(episode);
+    begun_ = true;
+    for (const auto& episode : sampler_->collect().episodes) {
+      const auto env = static_cast<std::size_t>(episode.env);
+      ended_[env] = episode.number + 1;
+      const auto n = episode.number - first[env];
+      if (n >= 0 && n < quota(episode.env)) counted.push_back(episode);
+    }
   }
   std::sort(counted.begin(), counted.end(), [](const Episode& a, const Episode& b) {
     return std::pair(a.env, a.number) < std::pair(b.env, b.number);

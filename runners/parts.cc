@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "runners/setting_values.h"
@@ -59,22 +62,54 @@ void validate_ppo(const Config& config) {
   at_least("ppo.target_kl", p.target_kl, 0.0);
 }
 
-// A network that does not fit would otherwise end as a killed process: weights, gradients and two
-// moments.
 void validate_model(const ModelOptions& model) {
   require_known("model (model.name)", model.name, model_names());
-  double weights = 0, before = 1;
+  for (const auto units : model.hidden) at_least<std::int64_t>("model.hidden", units, 1);
+}
+
+// Numbers a network keeps: weights, and outputs of its layers for one observation.
+struct NetworkSize {
+  double weights = 0, outputs = 0;
+};
+
+NetworkSize mlp_size(double inputs, const ModelOptions& model) {
+  NetworkSize size{.outputs = inputs};
   for (const auto units : model.hidden) {
-    at_least<std::int64_t>("model.hidden", units, 1);
-    weights += before * static_cast<double>(units);
-    before = static_cast<double>(units);
+    size.weights += inputs * static_cast<double>(units);
+    size.outputs += inputs = static_cast<double>(units);
   }
-  const double bytes = weights * sizeof(float) * 4,
-               available = static_cast<double>(available_memory());
-  require(
-      bytes < available,
-      "model.hidden: the network needs {:.1f} GB with its optimizer, but {:.1f} GB are available",
-      bytes / 1e9, available / 1e9);
+  const double trunks = model.shared_trunk ? 1 : 2;
+  return {size.weights * trunks, size.outputs * trunks};
+}
+
+// Of height x width x channels numbers; the layers of Mnih et al. (2015).
+NetworkSize nature_cnn_size(double height, double width, double channels) {
+  NetworkSize size{.outputs = height * width * channels};
+  for (const auto& [filter, stride, filters] :
+       {std::array{8.0, 4.0, 32.0}, {4.0, 2.0, 64.0}, {3.0, 1.0, 64.0}}) {
+    height = (height - filter) / stride + 1, width = (width - filter) / stride + 1;
+    size.outputs += height * width * filters;
+  }
+  size.weights = height * width * 64 * 512;
+  return size;
+}
+
+NetworkSize network_size(const Config& config, const EnvSpec& env) {
+  double inputs = 0;
+  for (const auto& [name, spec] : env.observation)
+    inputs += static_cast<double>(spec.count() * spec.stack);
+  const auto& shape = env.observation[0].shape;
+  if (config.model.name != "nature-cnn" || shape.size() < 2) return mlp_size(inputs, config.model);
+  const auto height = static_cast<double>(shape[shape.size() - 2]),
+             width = static_cast<double>(shape.back());
+  return nature_cnn_size(height, width, inputs / (height * width));
+}
+
+// What does not fit would otherwise end as a killed process.
+void require_fits(double numbers, const std::string& what) {
+  const double bytes = numbers * sizeof(float), available = static_cast<double>(available_memory());
+  require(bytes < available, "{} needs {:.1f} GB, and {:.1f} GB are available", what, bytes / 1e9,
+          available / 1e9);
 }
 
 }  // namespace
@@ -96,6 +131,16 @@ void validate(const Config& config) {
   require(config.threads <= 4096, "threads: found {}, expected at most 4096", config.threads);
   require(config.checkpoint_seconds > 0, "checkpoint_seconds: found {}, expected a number above 0",
           config.checkpoint_seconds);
+  require(
+      config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
+          !config.ppo.anneal_learning_rate,
+      "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
+      "rate of 0; give schedule_steps = {} too",
+      config.steps, config.schedule_steps, config.steps);
+  require(
+      config.agent.act_precision == Precision::kFloat32 || config.model.name == "nature-cnn",
+      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both",
+      config.model.name);
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_model(config.model);
@@ -112,7 +157,20 @@ SamplerOptions training_sampler(const Config& config) {
 
 std::unique_ptr<ActorCritic> make_agent(const Config& config) {
   const auto env = make_env_factory(config.env_id, config.env)({});
+  // Weights, their gradients and two moments, and the copy that acts.
+  require_fits(5 * network_size(config, env->spec()).weights, "the network (model.hidden)");
   return make_categorical(env->spec(), config.model, config.agent, config.seed);
+}
+
+void require_minibatch_fits(const Config& config) {
+  const auto env = make_env_factory(config.env_id, config.env)({});
+  const double samples = static_cast<double>(config.sampler.horizon) *
+                         static_cast<double>(config.sampler.envs) / config.ppo.minibatches;
+  // Outputs of all layers and their gradients.
+  require_fits(2 * network_size(config, env->spec()).outputs * samples,
+               fmt::format("learning from minibatches of {:.0f} samples (sampler.horizon x "
+                           "sampler.envs / ppo.minibatches)",
+                           samples));
 }
 
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -98,9 +100,11 @@ Config preset(const std::string& name) {
 }
 
 Config preset_or_file(const std::string& name) {
-  const bool path = name.find('/') != std::string::npos || name.ends_with(".toml");
-  return !is_preset(name) && (path || std::filesystem::exists(name)) ? read_config(name)
-                                                                     : preset(name);
+  if (is_preset(name)) return preset(name);
+  std::error_code error;  // of what cannot be looked at: read_config() tells
+  const bool file = name.find('/') != std::string::npos || name.ends_with(".toml") ||
+                    std::filesystem::exists(name, error) || error;
+  return file ? read_config(name) : preset(name);
 }
 
 }  // namespace shoal

@@ -12,28 +12,41 @@
 namespace fs = std::filesystem;
 
 namespace shoal {
+namespace {
+
+void require_made(const fs::path& folder, const std::error_code& error) {
+  require(!error, "the run folder {} cannot be made: {}", folder.string(), error.message());
+}
+
+}  // namespace
 
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   std::error_code error;
-  fs::path missing = fs::absolute(path_).lexically_normal();
+  fs::path missing = fs::absolute(path_, error).lexically_normal();
+  require_made(path_, error);
   if (missing.filename().empty()) missing = missing.parent_path();
   const fs::path folder = missing;
   for (; !fs::exists(missing, error) && !error; missing = missing.parent_path())
     made_.push_back(missing);
+  require_made(path_, error);
   std::reverse(made_.begin(), made_.end());
-  require(!error && fs::is_directory(missing, error),
-          "the run folder {} cannot be made: {} is no folder", path_.string(), missing.string());
+  require(fs::is_directory(missing, error), "the run folder {} cannot be made: {} is no folder",
+          path_.string(), missing.string());
   require(::access(missing.c_str(), W_OK | X_OK) == 0,
           "the run folder {} cannot be written: {} is not writable", path_.string(),
           missing.string());
   const bool empty = !made_.empty() || fs::is_empty(folder, error);
-  require(!error && empty, "the run folder {} is not empty; give another one with --out",
-          path_.string());
-  fs::create_directories(folder, error);
-  if (error) {
-    undo();
-    throw Error("the run folder {} cannot be made: {}", path_.string(), error.message());
-  }
+  require(!error, "the run folder {} cannot be read: {}", path_.string(), error.message());
+  require(empty, "the run folder {} is not empty; give another one with --out", path_.string());
+  if (made_.empty()) return;
+  if (made_.size() > 1) fs::create_directories(folder.parent_path(), error);
+  const bool mine = !error && fs::create_directory(folder, error);
+  if (mine) return;
+  if (!error) made_.clear();  // somebody else's
+  undo();
+  require_made(path_, error);
+  throw Error("another run has just made the run folder {}; start again, or give one with --out",
+              path_.string());
 }
 
 RunFolder::~RunFolder() { undo(); }
@@ -51,7 +64,8 @@ fs::path default_run_folder(const std::string& name, unsigned long long seed) {
   std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
   const std::string base = fmt::format("runs/{}-{}-{}", name, seed, text);
   std::string folder = base;
-  for (int n = 2; fs::exists(folder); ++n) folder = fmt::format("{}-{}", base, n);
+  std::error_code ignored;  // a name that cannot be looked at is refused when the folder is made
+  for (int n = 2; fs::exists(folder, ignored); ++n) folder = fmt::format("{}-{}", base, n);
   return folder;
 }
 

@@ -2,7 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "shoal/core/error.h"
@@ -29,7 +32,7 @@ void Session::begin(Agent& agent, OnPolicyAlgo& algo) {
   write_file(folder() / kConfigFile, write_config(config_));
   folder_.keep();
   progress_.open(folder() / kProgressFile);
-  require(progress_.good(), "cannot write {}", (folder() / kProgressFile).string());
+  require_progress();
   start_ = learning_since_ = Clock::now();
   checkpoint_at_ = config_.checkpoint_seconds;
 }
@@ -45,11 +48,13 @@ bool Session::solved() const {
 bool Session::running() const { return steps_ < config_.steps && !solved() && stop_signal() == 0; }
 
 Progress Session::advance(const Batch& batch) {
+  const Progress progress{
+      .steps = steps_,
+      .schedule_steps = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps};
   steps_ += batch.samples.T * batch.samples.B;
   episodes_.add(batch.episodes);
   learning_since_ = Clock::now();
-  return {.steps = steps_,
-          .schedule_steps = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps};
+  return progress;
 }
 
 void Session::report(const Metrics& metrics, const SamplerTimes& times) {
@@ -68,7 +73,7 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times) {
                  .total = config_.steps,
                  .episodes = episodes_.total(),
                  .seconds = now,
-                 .sps = static_cast<double>(steps_) / now,
+                 .sps = sps,
                  .mean_return = episodes_.mean_score()},
                 !running());
   if (now >= checkpoint_at_) {
@@ -91,6 +96,12 @@ void Session::write_row(const Metrics& metrics, const Shares& shares, double sps
       shares.learning);
   for (const auto& [name, value] : metrics) progress_ << fmt::format(",{:.6g}", value);
   progress_ << std::endl;  // flushed: whoever watches the file sees whole rows
+  require_progress();
+}
+
+void Session::require_progress() const {
+  require(progress_.good(), "cannot write {}: {}", (folder() / kProgressFile).string(),
+          std::strerror(errno));
 }
 
 void Session::save_checkpoint() {

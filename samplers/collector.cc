@@ -1,13 +1,58 @@
 #include "samplers/collector.h"
 
+#include <fmt/ranges.h>
+
 #include <cstring>
 
+#include "shoal/core/error.h"
+
 namespace shoal {
+
+namespace {
+
+std::string describe(const NamedSpecs& arrays) {
+  std::string text;
+  for (const auto& [name, spec] : arrays)
+    text +=
+        fmt::format("{}{}{} {} [{}] x {}", text.empty() ? "" : ", ", name, name.empty() ? "" : ":",
+                    name_of(spec.dtype), fmt::join(spec.shape, ", "), spec.stack);
+  return "{" + text + "}";
+}
+
+// Rows are planned for what environment 0 said; another one would write past its elements.
+void require_same(const RowSpec& planned, const EnvSpec& env, std::int64_t b) {
+  const auto found = row_spec(env, planned.agent_info);
+  auto compare = [&](const char* what, const NamedSpecs& wanted, const NamedSpecs& has) {
+    require(describe(wanted) == describe(has),
+            "environment {} has the {} {}, and environment 0 has {}; the environments of a sampler "
+            "share one spec",
+            b, what, describe(has), describe(wanted));
+  };
+  compare("observation", planned.observation, found.observation);
+  compare("action", planned.action, found.action);
+  compare("action mask", planned.mask, found.mask);
+  compare("infos", planned.env_info, found.env_info);
+}
+
+}  // namespace
 
 RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
   RowSpec spec{.observation = env.observation, .action = {}, .agent_info = agent_info};
   for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
-  for (const auto& info : env.info) spec.env_info.add(info.name, info.array);
+  for (const auto& info : env.info) {
+    const auto& array = info.array;
+    require(info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
+                                     info.reduce == PerEpisode::kSum),
+            "{}: the info 'score' is one float32 that is summed over an episode; found {} with {} "
+            "elements",
+            env.id, name_of(array.dtype), array.count());
+    spec.env_info.add(info.name, array);
+  }
+  require(
+      !env.action_mask ||
+          (env.action.size() == 1 && env.action[0].kind == ActionSpec::Kind::kDiscrete),
+      "{}: an action mask belongs to one discrete action, and this environment has another kind",
+      env.id);
   if (env.action_mask)
     spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
   return spec;
@@ -33,6 +78,7 @@ Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const
     enter(WorkerStatus::kConstructing, b);
     auto& slot = slots_[static_cast<std::size_t>(b - options.first)];
     slot.env = make_env({.seed = seed, .index = b, .stream = options.stream});
+    require_same(rows.spec(), slot.env->spec(), b);
     enter(WorkerStatus::kResetting, b);
     slot.env->reset(seed, out(shared.history, -1, b));
     rows.scalar<bool>(rows.first, shared.history, b) = true;

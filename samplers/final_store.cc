@@ -32,6 +32,7 @@ FinalStore::FinalStore(const SharedRows& shared, const NamedSpecs& state)
     : shared_(shared), state_specs_(state) {
   for (const auto& [name, spec] : shared.rows.spec().observation) observation_.add(name, {});
   for (const auto& [name, spec] : state_specs_) state_.add(name, {});
+  for (const auto& [name, spec] : shared.rows.spec().action) action_.add(name, {});
   grow();
 }
 
@@ -41,6 +42,9 @@ void FinalStore::grow() {
     observation_[i] = grown(observation_[i], capacity_, shared_.rows.spec().observation[i]);
   for (std::size_t i = 0; i < state_.size(); ++i)
     state_[i] = grown(state_[i], capacity_, state_specs_[i]);
+  for (std::size_t i = 0; i < action_.size(); ++i)
+    action_[i] = grown(action_[i], capacity_, shared_.rows.spec().action[i]);
+  reward_ = grown(reward_, capacity_, {});
 }
 
 void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
@@ -49,8 +53,14 @@ void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_i
   const auto k = static_cast<std::int64_t>(t_.size());
   for (std::size_t i = 0; i < observation_.size(); ++i) copy_observation(i, t, b, frame_index);
   for (std::size_t i = 0; i < state_.size(); ++i) state_[i][k].copy_(state[i][b]);
-  if (shared_.rows.scalar<bool>(shared_.rows.truncated, shared_.history + t, b))
-    truncated_.push_back(k);
+  const auto& rows = shared_.rows;
+  const auto row = shared_.history + t;
+  for (std::size_t i = 0; i < action_.size(); ++i) {
+    const auto from = rows.element(rows.action[i], row, b);
+    std::memcpy(static_cast<std::byte*>(action_[i][k].data_ptr()), from.data(), from.size());
+  }
+  reward_.data_ptr<float>()[k] = rows.scalar<float>(rows.reward, row, b);
+  if (rows.scalar<bool>(rows.truncated, row, b)) truncated_.push_back(k);
   t_.push_back(t);
   b_.push_back(b);
 }
@@ -95,11 +105,14 @@ Finals FinalStore::finish(Agent& agent) const {
 
   const auto rows = indices(truncated_).to(device);
   const auto cut = static_cast<std::int64_t>(truncated_.size());
+  NamedTensors action;
+  for (std::size_t i = 0; i < action_.size(); ++i)
+    action.add(action_.name(i), action_[i].narrow(0, 0, n).to(device).index_select(0, rows));
   ActIn in{.observation = select(finals.observation, rows),
-           .mask = {},
+           .mask = {},  // nothing is chosen any more
            .state = select(finals.state, rows),
-           .previous_action = {},
-           .previous_reward = {},
+           .previous_action = std::move(action),
+           .previous_reward = reward_.narrow(0, 0, n).to(device).index_select(0, rows),
            .first = at::zeros({cut}, at::TensorOptions().dtype(at::kBool).device(device)),
            .noise = {}};
   auto value = at::empty({cut}, at::TensorOptions().device(device));

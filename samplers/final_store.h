@@ -33,6 +33,8 @@ class FinalStore {
   std::int64_t capacity_ = 0;
   NamedTensors observation_;  // [capacity, ...], or [capacity, stack, ...] for stacked fields
   NamedTensors state_;        // [capacity, ...]
+  NamedTensors action_;       // [capacity, ...], of the last step
+  at::Tensor reward_;         // [capacity], of the last step
   std::vector<std::int64_t> t_, b_;
   std::vector<std::int64_t> truncated_;  // positions of the truncated ones
 };

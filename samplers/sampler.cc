@@ -77,7 +77,7 @@ class ParallelStepper : public Stepper {
 
   void await() {
     for (int w = 0; w < barrier_.workers(); ++w)
-      while (!barrier_.wait(w, kPatience)) workers_->check();
+      while (!barrier_.wait(w, kPatience)) workers_->check(w);
   }
 
   StepBarrier barrier_;

@@ -12,7 +12,7 @@
 namespace shoal {
 
 // The agent process's side of the shared rows: acts on them step by step and turns a full window
-// into Samples. Tensors are made once; a step creates none.
+// into Samples. The tensors of all steps are made once.
 //
 // On a device other than the CPU it keeps a copy of the rows there: every row crosses once, for
 // acting, and is then the training batch.
@@ -27,7 +27,7 @@ class Window {
   // Records the episodes that ended in step t; call once all environments have taken it, if any
   // ended.
   void record_ends(std::int64_t t);
-  // Values of the last row and of the cut episodes; completes `samples`.
+  // Values of the last row and of the truncated episodes; completes `samples`.
   void finish();
 
   const Samples& samples() const { return samples_; }

@@ -89,7 +89,7 @@ void print_json(const BenchFlags& flags, const BenchResult& result) {
       {"other_cpu", std::round(result.other_cpu * 100) / 100},
       {"environments_alone", five_digits(result.environments)},
       {"acting_alone", five_digits(result.acting)},
-      {"share_of_bound", std::round(result.median() / result.bound() * 1000) / 1000},
+      {"share_of_bound", std::round(result.share() * 1000) / 1000},
       {"arithmetic", arithmetic(configure(flags))}};
   fmt::print("{}\n", line.dump());
 }
@@ -106,7 +106,7 @@ void print_text(const BenchFlags& flags, const BenchResult& result) {
   fmt::print("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
              result.share_cores ? "they take turns on the same cores"
                                 : "the smaller one: they have cores of their own",
-             100 * result.median() / result.bound());
+             100 * result.share());
   fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
 }
 

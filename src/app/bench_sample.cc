@@ -41,23 +41,25 @@ double middle(std::vector<double> numbers) {
   return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
 }
 
-double acting_alone(const EnvSpec& env, Agent& agent, const BenchOptions& options) {
+// One window of actions.
+std::int64_t act(Agent& agent, ActingShapes& shapes, const SamplerOptions& options) {
   const at::NoGradGuard no_grad;
-  const auto B = options.config.sampler.envs, T = options.config.sampler.horizon;
-  auto shapes = acting_shapes(env, agent, B);
-  return rate(options.seconds, [&] {
-    for (std::int64_t t = 0; t < T; ++t, ++shapes.in.noise.tick) agent.act(shapes.in, shapes.out);
-    if (agent.device().is_cuda()) shapes.out.action[0].cpu();  // wait for it
-    return T * B;
-  });
+  for (std::int64_t t = 0; t < options.horizon; ++t, ++shapes.in.noise.tick)
+    agent.act(shapes.in, shapes.out);
+  if (agent.device().is_cuda()) shapes.out.action[0].cpu();  // wait for it
+  return options.horizon * options.envs;
 }
 
 }  // namespace
 
 double BenchResult::median() const { return middle(sampling); }
 
-double BenchResult::bound() const {
-  return share_cores ? 1 / (1 / environments + 1 / acting) : std::min(environments, acting);
+double BenchResult::bound() const { return middle(bounds); }
+
+double BenchResult::share() const {
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < bounds.size(); ++i) shares.push_back(sampling[i] / bounds[i]);
+  return middle(shares);
 }
 
 BenchResult bench_sample(const BenchOptions& options) {
@@ -81,14 +83,25 @@ BenchResult bench_sample(const BenchOptions& options) {
   BenchResult result;
   result.share_cores = config.sampler.kind == SamplerKind::kSerial ||
                        (device.is_cpu() && config.sampler.workers + threads > cores);
-  collect(*sampler);  // the first window starts processes, fills caches, and is not counted
-  const CpuUse use;
-  for (int run = 0; run < options.runs; ++run)
-    result.sampling.push_back(rate(options.seconds, [&] { return collect(*sampler); }));
-  result.other_cpu = use.others();
+  auto shapes = acting_shapes(spec, *agent, config.sampler.envs);
+  // The first windows start processes, fill caches, and are not counted.
+  collect(*sampler);
   collect(*no_network);
-  result.environments = rate(options.seconds, [&] { return collect(*no_network); });
-  result.acting = acting_alone(spec, *agent, options);
+  act(*agent, shapes, config.sampler);
+  const CpuUse use;
+  std::vector<double> environments, acting;
+  for (int run = 0; run < options.runs; ++run) {
+    result.sampling.push_back(rate(options.seconds, [&] { return collect(*sampler); }));
+    // Beside every run, since a machine that others use too changes its speed meanwhile.
+    const double seconds = options.seconds / 2;
+    environments.push_back(rate(seconds, [&] { return collect(*no_network); }));
+    acting.push_back(rate(seconds, [&] { return act(*agent, shapes, config.sampler); }));
+    result.bounds.push_back(result.share_cores ? 1 / (1 / environments.back() + 1 / acting.back())
+                                               : std::min(environments.back(), acting.back()));
+  }
+  result.other_cpu = use.others();
+  result.environments = middle(environments);
+  result.acting = middle(acting);
   return result;
 }
 

@@ -15,13 +15,15 @@ struct BenchOptions {
 
 struct BenchResult {
   std::vector<double> sampling;  // agent steps a second, one number per run
-  double environments = 0;       // the workers alone, with actions that cost nothing
-  double acting = 0;             // the agent alone, on the same shapes
+  std::vector<double> bounds;    // what each run could reach at best, given the limits beside it
+  double environments = 0;       // the workers alone, with actions that cost nothing; median
+  double acting = 0;             // the agent alone, on the same shapes; median
   bool share_cores = false;      // environments and agent take turns on the same cores
   double other_cpu = 0;          // cores that other processes used meanwhile
 
   double median() const;
-  double bound() const;  // what sampling could reach at best, given the two limits
+  double bound() const;  // median
+  double share() const;  // of the bound that was reached, median over the runs
 };
 
 // Measures sampling, and each half of it alone. Forks workers: the rules of make_sampler() hold.

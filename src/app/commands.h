@@ -17,7 +17,8 @@ void add_eval(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 
-// Exit statuses. A signal gives 128 + its number.
+// Exit statuses. A mistake is the user's and was found before the work began; a failure came while
+// it was done. A signal gives 128 + its number.
 inline constexpr int kSuccess = 0, kFailure = 1, kMistake = 2;
 
 // The whole program: parses, runs, and turns every exception into one line on stderr and an exit

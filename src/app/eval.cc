@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
@@ -27,6 +28,14 @@ struct EvalFlags {
   std::int64_t seed = 1;
   bool json = false, sample = false;
 };
+
+Config load_config(const std::filesystem::path& run) {
+  const auto file = run / kConfigFile;
+  std::error_code error;  // what is there but cannot be read is read_config()'s to tell
+  require(std::filesystem::exists(file, error) || error,
+          "there is no file {}; expected a run folder, made by `shoal train --out`", file.string());
+  return read_config(file);
+}
 
 std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run) {
   auto agent = make_agent(config);
@@ -50,11 +59,14 @@ void print_result(const EvaluationResult& result, bool json) {
 int eval_command(EvalFlags flags, char** argv) {
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
   flags.options.seed = static_cast<std::uint64_t>(flags.seed);
-  Config config = read_config(flags.run / kConfigFile);
+  Config config = load_config(flags.run);
   if (!flags.device.empty()) set(config, "device", flags.device);
   config.env.atari.episodic_life = false;  // whole games
   validate(config);
   flags.options.kind = config.sampler.kind;
+  flags.options.step_limit = config.sampler.step_limit;
+  flags.options.reset_limit = config.sampler.reset_limit;
+  flags.options.pin = config.sampler.pin;
   flags.options.greedy = !flags.sample;
 
   launch(argv, config.threads);

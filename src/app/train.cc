@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -60,16 +62,25 @@ std::string run_name(const TrainFlags& flags, const Config& config) {
                                : config.preset;
 }
 
+// What to say of an end that is not the one asked for; "" if there is nothing to say.
+std::string shortfall(const Config& config, const TrainingEnd& end) {
+  if (end.signal != 0 || end.solved || !std::isfinite(config.stop_return)) return "";
+  const auto n = std::min<std::int64_t>(end.episodes.total(), 100);
+  return fmt::format(
+      "the steps ran out: final return {} (the last {} episodes), wanted {:.6g} (the last 100)\n",
+      n == 0 ? "-" : fmt::format("{:.2f}", end.episodes.mean_score()), n, config.stop_return);
+}
+
 int train_command(const TrainFlags& flags, char** argv) {
   const Config config = configure(flags);
   launch(argv, config.threads);
   const auto folder = flags.out.empty() ? default_run_folder(run_name(flags, config), config.seed)
                                         : std::filesystem::path(flags.out);
-  const int signal = train(config, folder, flags.quiet);
+  const auto end = train(config, folder, flags.quiet);
   if (!flags.quiet)
-    fmt::print("{}: {}\nevaluate it: shoal eval {}\n", signal == 0 ? "done" : "stopped",
-               folder.string(), folder.string());
-  return signal == 0 ? kSuccess : 128 + signal;
+    fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
+               end.signal == 0 ? "done" : "stopped", folder.string(), folder.string());
+  return end.signal == 0 ? kSuccess : 128 + end.signal;
 }
 
 }  // namespace

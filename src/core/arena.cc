@@ -56,8 +56,7 @@ void require_fits(std::size_t bytes) {
   const auto usable = available - available / 64;
   require(bytes <= usable,
           "shared memory of {} is wanted and {} is available on this machine or in its control "
-          "group; reduce the "
-          "number of environments, the horizon or the replay size",
+          "group; reduce the number of environments or the horizon",
           size_text(bytes), size_text(usable));
 }
 

@@ -90,7 +90,9 @@ WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions
     if (pid < 0) {
       const int error = errno;
       kill_all();
-      throw Error("worker {} of {} could not be forked: {}", w, workers, std::strerror(error));
+      throw Error(
+          "worker {} of {} could not be forked: {}; use fewer workers or a higher `ulimit -u`", w,
+          workers, std::strerror(error));
     }
     pids_.push_back(pid);
     watches_.push_back({.beat = 0});
@@ -130,13 +132,13 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
   leave_process(1);
 }
 
-void WorkerGroup::check() {
+void WorkerGroup::check(int awaited) {
   if (failure_) std::rethrow_exception(failure_);
   const auto now = Clock::now();
   const auto passed = std::min<Clock::duration>(now - last_check_, kLongestStretch);
   last_check_ = now;
   for (int w = 0; w < static_cast<int>(pids_.size()); ++w) {
-    const auto text = find_failure(w, passed);
+    const auto text = find_failure(w, w == awaited, passed);
     if (text.empty()) continue;
     kill_all();
     failure_ =
@@ -145,7 +147,7 @@ void WorkerGroup::check() {
   }
 }
 
-std::string WorkerGroup::find_failure(int worker, Clock::duration passed) {
+std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration passed) {
   const auto& own = slot(worker);
   auto& watch = watches_[static_cast<std::size_t>(worker)];
   const pid_t pid = pids_[static_cast<std::size_t>(worker)];
@@ -165,16 +167,19 @@ std::string WorkerGroup::find_failure(int worker, Clock::duration passed) {
 
   const auto phase = own.phase.load(std::memory_order_acquire);
   const auto beat = own.beat.load(std::memory_order_relaxed);
-  if (beat != watch.beat) {
+  const bool resting = phase == WorkerStatus::kWaiting && !awaited;
+  if (beat != watch.beat || resting) {
     watch.beat = beat;
     watch.waited = {};
   } else {
     watch.waited += passed;
   }
-  const auto limit = phase == WorkerStatus::kStepping ? options_.step_limit : options_.reset_limit;
-  if (phase == WorkerStatus::kWaiting || watch.waited <= limit) return "";
-  return fmt::format("{} has been {} for more than {:.1f} s", name, own.doing(),
-                     std::chrono::duration<double>(limit).count());
+  const bool in_reset = phase == WorkerStatus::kConstructing || phase == WorkerStatus::kResetting;
+  const auto limit = in_reset ? options_.reset_limit : options_.step_limit;
+  if (watch.waited <= limit) return "";
+  return fmt::format("{} has been {} for more than {:.1f} s; if that is no hang, raise sampler.{}",
+                     name, own.doing(), std::chrono::duration<double>(limit).count(),
+                     in_reset ? "reset_limit" : "step_limit");
 }
 
 void WorkerGroup::kill_all() {

@@ -43,8 +43,8 @@ Observed Observed::narrow(std::int64_t from, std::int64_t n) const {
 }
 
 Observed Observed::to(at::Device device) const {
-  return {data.to(device, /*non_blocking=*/true),
-          stacked() ? index.to(device, /*non_blocking=*/true) : index};
+  return {data.to(device, /*non_blocking=*/!device.is_cpu()),
+          stacked() ? index.to(device, /*non_blocking=*/!device.is_cpu()) : index};
 }
 
 at::Tensor Observed::dense() const {
@@ -76,7 +76,7 @@ NamedTensors select(const NamedTensors& tensors, const at::Tensor& rows) {
 namespace {
 
 at::Tensor moved(const at::Tensor& t, at::Device device) {
-  return t.defined() ? t.to(device, /*non_blocking=*/true) : t;
+  return t.defined() ? t.to(device, /*non_blocking=*/!device.is_cpu()) : t;
 }
 
 NamedTensors moved(const NamedTensors& tensors, at::Device device) {

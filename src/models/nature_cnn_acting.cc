@@ -2,8 +2,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <type_traits>
 
 #include "src/models/gather_gemm.h"
 #include "src/models/stacked_frames.h"
@@ -64,37 +66,45 @@ class OneDnnActing : public ActingNetwork {
 // One observation goes through all convolutions before the next, so that everything between them
 // stays in the second cache of a core. The hidden layer has far more weights than a cache holds:
 // there, each thread takes a share of the outputs, for all observations.
+template <class Number>
 class GatherGemmActing : public ActingNetwork {
  public:
-  GatherGemmActing(const NatureCnnLayers& layers, Precision precision)
-      : layers_(layers), bf16_weights_(precision == Precision::kBf16) {
-    refresh();
-  }
+  explicit GatherGemmActing(const NatureCnnLayers& layers) : layers_(layers) { refresh(); }
 
   void refresh() override {
+    torch::NoGradGuard no_grad;
+    filters_.clear();
+    for (const auto* layer : {&layers_.conv1, &layers_.conv2, &layers_.conv3}) {
+      const auto scale = filters_.empty() ? kPixelScale : 1;
+      filters_.push_back({((*layer)->weight * scale).permute({0, 2, 3, 1}).contiguous(),
+                          (*layer)->bias.detach().clone()});
+    }
     height_ = 0;  // the sizes of the layers follow from the first image
     const auto& hidden = layers_.hidden;
-    hidden_.emplace(make(hidden->weight, hidden->bias, {.length = hidden->weight.size(1)}, true));
+    hidden_.emplace(make_gemm<Number>(hidden->weight, hidden->bias, {.length = hidden_width()},
+                                      true, kMaxInput));
     const auto head_weight = at::cat({layers_.policy->weight, layers_.value->weight});
     const auto head_bias = at::cat({layers_.policy->bias, layers_.value->bias});
-    heads_.emplace(make(head_weight, head_bias, {.length = head_weight.size(1)}, false));
+    heads_.emplace(
+        make_gemm<float>(head_weight, head_bias, {.length = head_weight.size(1)}, false, 0));
   }
 
   void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
     const auto n = policy.size(0), choices = policy.size(1);
     features_.resize(static_cast<std::size_t>(n * hidden_width()));
+    scales_.resize(static_cast<std::size_t>(n));
     convolve(observation[0]);
 
     const auto units = hidden_->row_of_y();
     units_.resize(static_cast<std::size_t>(n * units));
-    const auto feature_rows = rows(n, layers_.hidden->weight.size(1));
+    const auto feature_rows = rows(n, hidden_width());
     at::parallel_for(0, hidden_->blocks(), 4, [&](std::int64_t from, std::int64_t to) {
-      hidden_->run(features_.data(), feature_rows, units_.data(), from, to);
+      hidden_->run({features_.data(), scales_.data(), 1}, feature_rows, units_.data(), from, to);
     });
 
     const auto width = heads_->row_of_y();
     outputs_.resize(static_cast<std::size_t>(n * width));
-    heads_->run(units_.data(), rows(n, units), outputs_.data());
+    heads_->run({units_.data()}, rows(n, units), outputs_.data());
     for (std::int64_t i = 0; i < n; ++i) {
       const float* row = outputs_.data() + i * width;
       std::copy_n(row, choices, policy.data_ptr<float>() + i * choices);
@@ -103,35 +113,59 @@ class GatherGemmActing : public ActingNetwork {
   }
 
   std::string description() const override {
-    return bf16_weights_ ? "gathered GEMM, weights rounded to bf16, arithmetic float32"
-                         : "gathered GEMM, float32";
+    return kFloat ? "gathered GEMM, float32" : "gathered GEMM, 16-bit integers in place of bf16";
   }
 
  private:
+  static constexpr bool kFloat = std::is_same_v<Number, float>;
+  static constexpr Number kMaxPixel = 255;
+  // Of the other layers: leaves 19 bits to the sum of a row's weights.
+  static constexpr Number kMaxInput = 4095;
+
   struct Convolution {
-    GatherGemm gemm;
+    GatherGemm<Number> gemm;
     std::vector<std::int64_t> patches;  // where each output pixel's patch starts in the image
     std::int64_t outputs() const {
       return static_cast<std::int64_t>(patches.size()) * gemm.row_of_y();
     }
   };
 
-  GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, RowLayout row,
-                  bool relu) const {
-    torch::NoGradGuard no_grad;
-    const auto rounded = (bf16_weights_ ? weight.to(at::kBFloat16) : weight).to(at::kFloat);
-    const auto w = rounded.contiguous(), b = bias.contiguous();
-    return {w.const_data_ptr<float>(), b.const_data_ptr<float>(), w.size(0), row, relu};
+  struct Filter {
+    at::Tensor weight, bias;  // [out, height, width, channels], [out]; copies
+  };
+
+  // What one thread needs between the layers of an observation.
+  struct Scratch {
+    std::vector<Number> image, x;
+    std::vector<float> y[2];
+    float scale = 1;
+  };
+  using Input = typename GatherGemm<Number>::Input;
+
+  // Outputs of a layer as the inputs of the next: as they are, or rounded.
+  static Input next(const std::vector<float>& y, std::int64_t n, Scratch& scratch) {
+    if constexpr (kFloat) {
+      return {y.data()};
+    } else {
+      scratch.scale = to_integers(y.data(), n, kMaxInput, scratch.x.data());
+      return {scratch.x.data(), &scratch.scale};
+    }
+  }
+
+  template <class N>
+  static GatherGemm<N> make_gemm(const at::Tensor& weight, const at::Tensor& bias, RowLayout row,
+                                 bool relu, N max_input) {
+    const auto w = weight.contiguous(), b = bias.contiguous();
+    return {w.const_data_ptr<float>(), b.const_data_ptr<float>(), w.size(0), row, relu, max_input};
   }
 
   void prepare(std::int64_t height, std::int64_t width) {
     if (height == height_ && width == width_) return;
     height_ = height, width_ = width;
     convolutions_.clear();
-    for (const auto* layer : {&layers_.conv1, &layers_.conv2, &layers_.conv3}) {
+    for (const auto& [weight, bias] : filters_) {
+      const bool pixels = convolutions_.empty();
       const auto stride = kStrides[convolutions_.size()];
-      const auto scale = convolutions_.empty() ? kPixelScale : 1;
-      const auto weight = ((*layer)->weight.detach() * scale).permute({0, 2, 3, 1}).contiguous();
       const auto size = weight.size(1), channels = weight.size(3);
       const auto out_height = (height - size) / stride + 1, out_width = (width - size) / stride + 1;
       std::vector<std::int64_t> patches;
@@ -139,7 +173,8 @@ class GatherGemmActing : public ActingNetwork {
         for (std::int64_t x = 0; x < out_width; ++x)
           patches.push_back((y * width + x) * stride * channels);
       const RowLayout row{.segments = size, .length = size * channels, .stride = width * channels};
-      convolutions_.push_back({make(weight, (*layer)->bias.detach(), row, true), patches});
+      convolutions_.push_back(
+          {make_gemm<Number>(weight, bias, row, true, pixels ? kMaxPixel : kMaxInput), patches});
       height = out_height, width = out_width;
     }
   }
@@ -149,33 +184,43 @@ class GatherGemmActing : public ActingNetwork {
       const FourFrames frames(observation);
       prepare(frames.height(), frames.width());
       const auto size = static_cast<std::size_t>(frames.height() * frames.width() * 4);
-      each(frames.size(), [&](std::int64_t n) {
-        thread_local std::vector<float> image;
-        image.resize(size);
-        frames.write(n, image.data());
-        return image.data();
+      each(frames.size(), [&](std::int64_t n, Scratch& scratch) {
+        scratch.image.resize(size);
+        frames.write(n, scratch.image.data());
+        return scratch.image.data();
       });
     } else {
-      const auto all = images(observation, at::kFloat);
+      const auto all = images(observation, c10::CppTypeToScalarType<Number>::value);
       prepare(all.size(2), all.size(3));
-      each(all.size(0), [&](std::int64_t n) {
-        return all.const_data_ptr<float>() + n * all.size(1) * all.size(2) * all.size(3);
+      each(all.size(0), [&](std::int64_t n, Scratch&) {
+        return all.template const_data_ptr<Number>() + n * all.size(1) * all.size(2) * all.size(3);
       });
     }
   }
 
-  // image(n): observation n as [height][width][channels].
+  // image(n, scratch): observation n as [height][width][channels].
   template <class Image>
   void each(std::int64_t count, const Image& image) {
     at::parallel_for(0, count, 1, [&](std::int64_t from, std::int64_t to) {
-      thread_local std::vector<float> first, second;
+      thread_local Scratch scratch;
+      auto& [image_room, x, y, scale] = scratch;
       const auto &conv1 = convolutions_[0], &conv2 = convolutions_[1], &conv3 = convolutions_[2];
-      first.resize(static_cast<std::size_t>(conv1.outputs()));
-      second.resize(static_cast<std::size_t>(conv2.outputs()));
+      const auto outputs = conv3.outputs();
+      const auto most = static_cast<std::size_t>(std::max(conv1.outputs(), conv2.outputs()));
+      x.resize(most), y[0].resize(most), y[1].resize(most);
       for (auto n = from; n < to; ++n) {
-        conv1.gemm.run(image(n), conv1.patches, first.data());
-        conv2.gemm.run(first.data(), conv2.patches, second.data());
-        conv3.gemm.run(second.data(), conv3.patches, features_.data() + n * conv3.outputs());
+        scale = 1;
+        conv1.gemm.run({image(n, scratch), &scale}, conv1.patches, y[0].data());
+        conv2.gemm.run(next(y[0], conv1.outputs(), scratch), conv2.patches, y[1].data());
+        const auto in = next(y[1], conv2.outputs(), scratch);
+        Number* features = features_.data() + n * outputs;
+        if constexpr (kFloat) {
+          conv3.gemm.run(in, conv3.patches, features);
+        } else {
+          conv3.gemm.run(in, conv3.patches, y[0].data());
+          scales_[static_cast<std::size_t>(n)] =
+              to_integers(y[0].data(), outputs, kMaxInput, features);
+        }
       }
     });
   }
@@ -189,19 +234,23 @@ class GatherGemmActing : public ActingNetwork {
   }
 
   NatureCnnLayers layers_;
-  bool bf16_weights_;
   std::int64_t height_ = 0, width_ = 0;  // of the image the convolutions are prepared for
+  std::vector<Filter> filters_;
   std::vector<Convolution> convolutions_;
-  std::optional<GatherGemm> hidden_, heads_;
-  std::vector<float> features_, units_, outputs_;
+  std::optional<GatherGemm<Number>> hidden_;
+  std::optional<GatherGemm<float>> heads_;  // in float32: they are tiny, and decide
+  std::vector<Number> features_;            // [n, hidden_width()]
+  std::vector<float> scales_;               // of the rows of features_, if they are integers
+  std::vector<float> units_, outputs_;
 };
 
 }  // namespace
 
 std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
                                                       Precision precision) {
-  if (GatherGemm::is_fast()) return std::make_unique<GatherGemmActing>(layers, precision);
-  return make_onednn_acting(layers, precision);
+  if (!gather_gemm_is_fast()) return make_onednn_acting(layers, precision);
+  if (precision == Precision::kFloat32) return std::make_unique<GatherGemmActing<float>>(layers);
+  return std::make_unique<GatherGemmActing<std::int16_t>>(layers);
 }
 
 std::unique_ptr<ActingNetwork> make_onednn_acting(const NatureCnnLayers& layers,

@@ -17,16 +17,27 @@ namespace {
 constexpr int kStack = 4;
 using Frames = std::array<const std::uint8_t*, kStack>;
 
-void interleave(const Frames& frames, std::int64_t from, std::int64_t pixels, float* out) {
+template <class Number>
+void interleave(const Frames& frames, std::int64_t from, std::int64_t pixels, Number* out) {
   for (auto p = from; p < pixels; ++p)
     for (std::size_t k = 0; k < kStack; ++k)
       out[p * kStack + static_cast<std::int64_t>(k)] = frames[k][p];
 }
 
 #if defined(__x86_64__)
+__attribute__((target("avx2"))) void store(__m128i bytes, float* to) {
+  _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
+  _mm256_storeu_ps(to + 8, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
+}
+
+__attribute__((target("avx2"))) void store(__m128i bytes, std::int16_t* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_cvtepu8_epi16(bytes));
+}
+
 // Sixteen pixels of four frames at a time: bytes are interleaved in registers, then widened.
+template <class Number>
 __attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::int64_t pixels,
-                                                     float* out) {
+                                                     Number* out) {
   auto load = [&](std::size_t k, std::int64_t p) __attribute__((target("avx2"), always_inline)) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(frames[k] + p));
   };
@@ -39,11 +50,7 @@ __attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::
       const __m128i abcd[2] = {_mm_unpacklo_epi16(ab[half], cd[half]),
                                _mm_unpackhi_epi16(ab[half], cd[half])};
       for (int quarter = 0; quarter < 2; ++quarter) {
-        float* to = out + (p + half * 8 + quarter * 4) * kStack;
-        const auto bytes = abcd[quarter];
-        _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
-        _mm256_storeu_ps(to + 8,
-                         _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
+        store(abcd[quarter], out + (p + half * 8 + quarter * 4) * kStack);
       }
     }
   }
@@ -73,7 +80,8 @@ FourFrames::FourFrames(const Observed& o)
       index_(o.index.contiguous()),
       blank_(static_cast<std::size_t>(height() * width()), 0) {}
 
-void FourFrames::write(std::int64_t n, float* out) const {
+template <class Number>
+void FourFrames::write_as(std::int64_t n, Number* out) const {
   const auto pixels = height() * width();
   const auto* rows = index_.const_data_ptr<std::int64_t>() + n * kStack;
   Frames stack;
@@ -88,6 +96,9 @@ void FourFrames::write(std::int64_t n, float* out) const {
 #endif
   interleave(stack, 0, pixels, out);
 }
+
+template void FourFrames::write_as(std::int64_t, float*) const;
+template void FourFrames::write_as(std::int64_t, std::int16_t*) const;
 
 at::Tensor images(const Observed& o, at::ScalarType dtype) {
   if (FourFrames::fits(o)) return all(FourFrames(o)).to(dtype);

@@ -10,9 +10,9 @@
 namespace shoal {
 
 // Images for a convolution, formed in one pass: stacked or single uint8 images, gathered by index,
-// as values 0..255 of `dtype` (float32 or bfloat16, both exact). [N, stack, H, W] with the channels
-// innermost in memory (channels-last), so that nothing has to be permuted later. Blank frames
-// become zeros.
+// as values 0..255 of `dtype` (float32, bfloat16 or int16, all exact). [N, stack, H, W] with the
+// channels innermost in memory (channels-last), so that nothing has to be permuted later. Blank
+// frames become zeros.
 at::Tensor images(const Observed& observation, at::ScalarType dtype);
 
 // The same, one observation at a time, for the common case: four grey frames, on the CPU.
@@ -24,9 +24,13 @@ class FourFrames {
   std::int64_t height() const { return data_.size(1); }
   std::int64_t width() const { return data_.size(2); }
   // Observation n, as values 0..255: out[height][width][4]. Any number of threads may call.
-  void write(std::int64_t n, float* out) const;
+  void write(std::int64_t n, float* out) const { write_as(n, out); }
+  void write(std::int64_t n, std::int16_t* out) const { write_as(n, out); }
 
  private:
+  template <class Number>
+  void write_as(std::int64_t n, Number* out) const;
+
   at::Tensor data_, index_;
   std::vector<std::uint8_t> blank_;
 };

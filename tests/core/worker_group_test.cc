@@ -143,6 +143,28 @@ TEST(WorkerGroupTest, ManyShortCallsAndLongWaitsAreNoHang) {
   }
 }
 
+TEST(WorkerGroupTest, AWorkerThatDoesNotBeginTheStepWaitedForIsFrozen) {
+  WorkerGroup group(2,
+                    [](int, WorkerStatus status) {
+                      status.leave();
+                      wait_forever();
+                    },
+                    {.step_limit = milliseconds(100)});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::string text;
+  while (text.empty() && std::chrono::steady_clock::now() < deadline) {
+    try {
+      group.check(/*awaited=*/1);
+    } catch (const WorkerError& e) {
+      text = e.what();
+      EXPECT_EQ(e.worker, 1) << "nobody waited for worker 0";
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_NE(text.find("waiting for more than 0.1 s"), std::string::npos) << text;
+  EXPECT_NE(text.find("sampler.step_limit"), std::string::npos) << text;
+}
+
 TEST(WorkerGroupTest, LeavesNothingRunning) {
   std::vector<pid_t> pids;
   {

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "shoal/core/error.h"
-#include "tests/envs/allocations.h"
 #include "tests/envs/env_player.h"
+#include "tests/support/allocations.h"
 
 namespace shoal {
 namespace {
@@ -164,6 +166,74 @@ TEST(AtariTest, OneSeedOneTrajectory) {
     EXPECT_EQ(trace(b, 5, 300), first) << id;
     EXPECT_NE(trace(b, 6, 300), first) << id;
     EXPECT_EQ(trace(a, 5, 300), first) << id << ": a seed does not wipe out what was played before";
+  }
+}
+
+// Without frame skip a step is a frame. In Freeway a picture tells how many frames went before it,
+// because the cars drive from the first one on, and UP moves the chicken at once.
+constexpr AtariOptions kFrameByFrame = {.frame_skip = 1, .noop_max = 0};
+constexpr std::int64_t kUp = 1;
+
+// The picture of Freeway after some frames: no-ops first, then UP.
+std::vector<std::byte> freeway(EnvPlayer& player, int noops, int frames, std::uint64_t seed = 0) {
+  player.reset(seed);
+  for (int t = 0; t < frames; ++t) player.step(t < noops ? 0 : kUp);
+  return player.observation;
+}
+
+TEST(AtariTest, NoopsAloneDelayTheStart) {
+  EnvPlayer plain(make_atari("ALE/Freeway-v5", kFrameByFrame));
+  std::vector<std::vector<std::byte>> starts;  // none to one more than allowed
+  for (int noops = 0; noops <= 5; ++noops) starts.push_back(freeway(plain, noops, noops));
+  EnvPlayer delayed(make_atari("ALE/Freeway-v5", {.frame_skip = 1, .noop_max = 4}));
+  std::set<std::ptrdiff_t> drawn;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const auto start = freeway(delayed, 0, 0, seed);
+    drawn.insert(std::ranges::find(starts, start) - starts.begin());
+  }
+  EXPECT_EQ(drawn, (std::set<std::ptrdiff_t>{1, 2, 3, 4}));
+}
+
+// A game begins with a no-op in hand. With UP from the first frame on, stickiness can only delay
+// the first one that is taken; each frame of the delay is a repetition, the frame after it is none.
+TEST(AtariTest, StickinessAloneRepeatsThatShareOfTheFrames) {
+  constexpr int kFrames = 8;
+  EnvPlayer plain(make_atari("ALE/Freeway-v5", kFrameByFrame));
+  std::vector<std::vector<std::byte>> ends;
+  for (int delay = 0; delay <= kFrames; ++delay) ends.push_back(freeway(plain, delay, kFrames));
+  EnvPlayer sticky(make_atari("ALE/Freeway-v5", {.frame_skip = 1, .noop_max = 0, .sticky = 0.25}));
+  double repeated = 0, frames = 0;
+  for (std::uint64_t seed = 0; seed < 64; ++seed) {
+    const auto end = freeway(sticky, 0, kFrames, seed);
+    const auto delay = std::ranges::find(ends, end) - ends.begin();
+    ASSERT_LE(delay, kFrames) << "seed " << seed << " shows more than a delay";
+    repeated += static_cast<double>(delay);
+    frames += static_cast<double>(delay + 1);
+  }
+  EXPECT_NEAR(repeated / frames, 0.25, 0.05);
+}
+
+TEST(AtariTest, StickinessHoldsWhatTheFrameBeforeHeld) {
+  EnvPlayer plain(make_atari("ALE/Freeway-v5", kFrameByFrame));
+  // All but certain to repeat: the no-op that a game begins with is never let go.
+  EnvPlayer stuck(
+      make_atari("ALE/Freeway-v5", {.frame_skip = 1, .noop_max = 0, .sticky = 0.999999999}));
+  EXPECT_EQ(freeway(stuck, 0, 30), freeway(plain, 30, 30));
+}
+
+TEST(AtariTest, StickinessIsDrawnForEveryFrame) {
+  EnvPlayer steps(make_atari("ALE/Freeway-v5", {.noop_max = 0, .sticky = 0.25}));
+  EnvPlayer frames(make_atari("ALE/Freeway-v5", {.frame_skip = 1, .noop_max = 0, .sticky = 0.25}));
+  steps.reset(3);
+  frames.reset(3);
+  OracleActions actions;
+  for (int t = 0; t < 60; ++t) {
+    const std::int64_t action = actions.next(steps.actions());
+    steps.step(action);
+    for (int i = 0; i < 4; ++i) frames.step(action);
+    Image a, b;  // the console's own picture: observations of both differ, one is pooled
+    ASSERT_TRUE(steps.env->render(a) && frames.env->render(b));
+    ASSERT_EQ(a.rgb, b.rgb) << t;
   }
 }
 

@@ -17,7 +17,7 @@ at::Tensor by_dense(const Observed& o) {
 }
 
 void expect_exact(const Observed& o) {
-  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16, at::kShort}) {
     const auto x = images(o, dtype);
     const auto expected = by_dense(o);
     ASSERT_EQ(x.scalar_type(), dtype);
@@ -33,6 +33,24 @@ TEST(StackedFramesTest, FourFramesEqualTheDenseStack) {
   for (const auto& shape : {Shape{84, 84}, Shape{5, 7}, Shape{1, 1}, Shape{3, 5}, Shape{4, 4},
                             Shape{1, 17}, Shape{36, 41}})
     for (const std::int64_t n : {1, 3, 20}) expect_exact(random_images(n, 4, shape));
+}
+
+TEST(StackedFramesTest, OneAtATimeEqualsAllTogether) {
+  torch::manual_seed(5);
+  for (const auto& shape : {Shape{84, 84}, Shape{5, 7}, Shape{1, 17}}) {
+    const auto o = random_images(3, 4, shape);
+    const auto all = images(o, at::kFloat).permute({0, 2, 3, 1});
+    ASSERT_TRUE(FourFrames::fits(o));
+    const FourFrames frames(o);
+    for (std::int64_t n = 0; n < 3; ++n) {
+      auto floats = at::empty({shape[0], shape[1], 4}, at::kFloat);
+      auto integers = at::empty({shape[0], shape[1], 4}, at::kShort);
+      frames.write(n, floats.data_ptr<float>());
+      frames.write(n, integers.data_ptr<std::int16_t>());
+      EXPECT_TRUE(at::equal(floats, all[n]));
+      EXPECT_TRUE(at::equal(integers.to(at::kFloat), all[n]));
+    }
+  }
 }
 
 TEST(StackedFramesTest, OtherStacksEqualTheDenseStack) {
@@ -58,10 +76,10 @@ TEST(StackedFramesTest, ReadsFramesThatAreNotContiguous) {
   EXPECT_TRUE(at::equal(images(gaps, at::kFloat), images(o, at::kFloat)));
 }
 
-TEST(StackedFramesTest, EveryByteIsExactInBothTypes) {
+TEST(StackedFramesTest, EveryByteIsExactInAllTypes) {
   const auto all = at::arange(256, at::kInt).to(at::kByte).view({1, 16, 16});
   const Observed o{all, at::zeros({1, 4}, at::kLong)};
-  for (const auto dtype : {at::kFloat, at::kBFloat16})
+  for (const auto dtype : {at::kFloat, at::kBFloat16, at::kShort})
     EXPECT_TRUE(
         at::equal(images(o, dtype)[0][2].to(at::kInt).flatten(), at::arange(256, at::kInt)));
 }

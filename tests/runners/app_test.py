@@ -4,15 +4,20 @@ import json
 import os
 import pathlib
 import pty
+import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 # Windows of 512 steps, and no end but that of the steps.
-SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16"]
+SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
+
+LONG = "x" * 300  # no file may have such a name
 
 # Arguments after `shoal`; {dir} is a folder of the test's own. Each is a user's mistake, and its message names the word.
 MISTAKES = [
@@ -38,17 +43,25 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "model.name=nature-cn"], "nature-cnn"),
     (["train", "cartpole-ppo", "--set", "model.name=nature-cnn"], ""),
     (["train", "cartpole-ppo", "--set", "model.hidden=[10000000, 10000000]"], "model.hidden"),
+    (["train", "cartpole-ppo", "--set", "model.hidden=[2000000000]"], "model.hidden"),
+    (["train", "pong-ppo", "--envs", "100000", "--workers", "1"], "minibatch"),
+    (["train", "cartpole-ppo", "--steps", "200000"], "schedule_steps"),
+    (["train", "cartpole-ppo", "--set", "agent.act_precision=bf16"], "nature-cnn"),
     (["train", "cartpole-ppo", "--envs", "100000000000"], ""),
     (["train", "cartpole-ppo", "--set", "sampler.horizon=10000000000"], ""),
     (["train", "cartpole-ppo", "--out", "{dir}/full"], "not empty"),
     (["train", "cartpole-ppo", "--out", "{dir}/full/file/run"], "is no folder"),
     (["train", "cartpole-ppo", "--out", "/proc/none/run"], "/proc"),
+    (["train", "cartpole-ppo", "--out", "{dir}/" + LONG], "File name too long"),
+    (["train", LONG], "File name too long"),
+    (["train", "{dir}/" + LONG + ".toml"], "File name too long"),
     (["train", "{dir}/missing.toml"], "missing.toml"),
     (["train", "{dir}/broken.toml"], "broken.toml"),
     (["train", "{dir}/unknown.toml"], "sampler.workers"),
     (["train", "{dir}/full"], "full"),
     (["eval", "{dir}/none"], "none"),
-    (["eval", "{dir}/full"], "config.toml"),
+    (["eval", "{dir}/full"], "config.toml; expected a run folder, made by `shoal train --out`"),
+    (["eval", "{dir}/" + LONG], "File name too long"),
     (["eval", "{dir}/cut"], "model.ckpt"),
     (["eval", "{dir}/other"], "agent/"),
     (["eval", "{dir}/good", "--episodes", "0"], "episodes"),
@@ -72,6 +85,28 @@ def train(out, *arguments):
     done = shoal("train", "cartpole-ppo", "--out", str(out), *SHORT, *arguments)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def fill_disk():
+    """Leaves room for the configuration in a file, but not for a checkpoint, nor for the rows of 200 000 steps."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def undelivered(pid, number):
+    """Whether a signal that was sent to the process has yet to reach it."""
+    pending = re.search(r"^ShdPnd:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)
+    return int(pending[1], 16) >> (number - 1) & 1
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.001)
 
 
 class AppTest(unittest.TestCase):
@@ -153,25 +188,75 @@ class AppTest(unittest.TestCase):
         self.assertTrue(run.name.startswith("cartpole-ppo-4-"), run.name)
         self.assertIn(f"shoal eval runs/{run.name}", done.stdout)
 
-    def stop_with(self, number, status):
-        run = self.dir / f"stopped-{status}"
-        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", "1000000000"],
+    def start_training(self, run, *arguments):
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", "1000000000",
+                                    *arguments],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         process.stdout.readline()  # the first line of progress: it is training
-        os.killpg(process.pid, number)  # as a terminal does: workers get it, too
+        return process
+
+    def end_of(self, process, status):
+        """What it said on stderr."""
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, status, errors)
-        self.assertEqual(errors, "")
-        self.assertTrue((run / "summary.json").exists())
-        self.assertEqual(shoal("eval", str(run), "--episodes", "2").returncode, 0)
         with self.assertRaises(ProcessLookupError):
             os.killpg(process.pid, 0)  # nothing is left running
+        return errors
+
+    def stop_with(self, number, status, times=1):
+        run = self.dir / f"stopped-{status}-{times}"
+        process = self.start_training(run)
+        for _ in range(times):
+            os.killpg(process.pid, number)  # as a terminal does: workers get it, too
+            wait_until(lambda: not undelivered(process.pid, number))  # or a second one would be lost
+        self.assertEqual(self.end_of(process, status), "")
+        self.assertTrue((run / "summary.json").exists())
+        self.assertEqual(shoal("eval", str(run), "--episodes", "2").returncode, 0)
 
     def test_interrupt(self):
         self.stop_with(signal.SIGINT, 130)
 
     def test_terminate(self):
         self.stop_with(signal.SIGTERM, 143)
+
+    def test_terminate_twice_at_once(self):
+        self.stop_with(signal.SIGTERM, 143, times=2)  # as timeout(1) does
+
+    def test_a_killed_worker_is_a_failure(self):
+        process = self.start_training(self.dir / "killed", "--workers", "2")
+        _, worker = children(process.pid)
+        os.kill(worker, signal.SIGKILL)
+        errors = self.end_of(process, 1)
+        self.assertEqual(len(errors.splitlines()), 1, errors)
+        self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL")
+
+    def test_a_full_disk_while_training_is_a_failure(self):
+        for steps, file in ("1024", "model.ckpt"), ("200000", "progress.csv"):
+            with self.subTest(file):
+                run = self.dir / f"full-{steps}"
+                done = shoal("train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", steps,
+                             preexec_fn=fill_disk, restore_signals=False)  # Python ignores SIGXFSZ: so will the program
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(f"{run}/{file}", done.stderr)
+                self.assertIn("File too large", done.stderr)
+
+    def test_the_end_tells_of_a_return_that_was_not_reached(self):
+        self.assertRegex(train(self.dir / "short", "--steps", "1024", "--set", "stop_return=475").stdout,
+                         r"final return \d+\.\d\d \(the last \d+ episodes\), wanted 475 ")
+        self.assertNotIn("wanted", train(self.dir / "solved", "--steps", "100000", "--set", "stop_return=1").stdout)
+        self.assertNotIn("wanted", train(self.dir / "endless", "--steps", "1024").stdout)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "there is one core only")
+    def test_eval_pins_workers_as_the_run_did(self):
+        run = self.dir / "pinned"
+        train(run, "--steps", "512", "--set", "sampler.pin=true")
+        process = subprocess.Popen([SHOAL, "eval", str(run), "--episodes", "1000000000"], stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: [len(os.sched_getaffinity(child)) for child in children(process.pid)] == [1, 1])
+        finally:
+            process.kill()
+            process.wait()
 
     def test_a_terminal_gets_a_live_line(self):
         main, other = pty.openpty()

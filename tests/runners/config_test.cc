@@ -140,7 +140,8 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
                                                        {"algo", "pp"},
                                                        {"model.name", "mpl"},
                                                        {"model.hidden", "[0]"},
-                                                       {"model.hidden", "[1000000, 1000000]"},
+                                                       {"steps", "200000"},
+                                                       {"agent.act_precision", "bf16"},
                                                        {"device", "gpu"},
                                                        {"device", "cuda:x"},
                                                        {"threads", "-1"},
@@ -152,6 +153,20 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
     set(config, key, value);
     EXPECT_THROW(validate(config), Error) << key << " = " << value;
   }
+}
+
+TEST(Config, NetworksAndMinibatchesThatDoNotFitAreRefused) {
+  const std::pair<const char*, const char*> wrong[] = {{"model.hidden", "[1000000, 1000000]"},
+                                                       {"model.hidden", "[10000000000]"}};
+  for (const auto& [key, value] : wrong) {
+    Config config = preset("cartpole-ppo");
+    set(config, key, value);
+    EXPECT_THROW(make_agent(config), Error) << key << " = " << value;
+  }
+  Config config = preset("cartpole-ppo");
+  EXPECT_NO_THROW(require_minibatch_fits(config));
+  set(config, "sampler.envs", "10000000000");
+  EXPECT_THROW(require_minibatch_fits(config), Error);
 }
 
 }  // namespace

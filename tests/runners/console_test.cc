@@ -26,6 +26,16 @@ TEST(Console, LiveLineFitsTheTerminal) {
     EXPECT_LE(live_line(kHalf, width).size(), static_cast<std::size_t>(width));
 }
 
+TEST(Console, AnOrdinaryTerminalShowsTheTimeLeft) {
+  for (const int width : {79, 80}) {
+    const std::string line = live_line(kHalf, width);
+    EXPECT_EQ(line.size(), static_cast<std::size_t>(width));
+    EXPECT_TRUE(line.ends_with("]  50%  1.00M/2.00M steps  10.0k/s  return 17.2  1m40s left"))
+        << line;
+  }
+  EXPECT_TRUE(live_line(kHalf, 60).starts_with("[====    ]")) << "the shortest bar";
+}
+
 TEST(Console, NothingKnownYet) {
   const Status start{.total = 10, .mean_return = std::numeric_limits<double>::quiet_NaN()};
   EXPECT_NE(live_line(start, 200).find("return -"), std::string::npos);

@@ -2,19 +2,66 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
+#include "tests/runners/temporary_folder.h"
 #include "tests/runners/toy_parts.h"
 
 namespace shoal {
 namespace {
 
-EvaluationResult play(EvaluationOptions options) {
+using std::chrono::milliseconds;
+
+EvaluationResult play(EvaluationOptions options, const EnvFactory& make_env = make_staircase) {
   at::set_num_threads(1);
   IdleAgent agent;
-  return evaluate(make_staircase, agent, options);
+  return evaluate(make_env, agent, options);
+}
+
+// Does not come back, from reset() or from step().
+class StuckEnv : public StaircaseEnv {
+ public:
+  explicit StuckEnv(bool in_reset) : StaircaseEnv(0), in_reset_(in_reset) {}
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+    while (in_reset_) pause();
+    StaircaseEnv::reset(seed, out);
+  }
+  StepResult step(ArraysIn action, StepOut out) override {
+    while (!in_reset_) pause();
+    return StaircaseEnv::step(action, out);
+  }
+
+ private:
+  bool in_reset_;
+};
+
+// Each episode is a step that scores the number of cores it may run on.
+class CoresEnv : public StaircaseEnv {
+ public:
+  CoresEnv() : StaircaseEnv(0) {}
+  StepResult step(ArraysIn action, StepOut out) override {
+    auto result = StaircaseEnv::step(action, out);
+    result.reward = static_cast<float>(allowed_cores().size());
+    return result;
+  }
+};
+
+// Says on stderr what becomes of workers that the system does not allow.
+[[noreturn]] void fork_in_vain() {
+  const rlimit one{1, 1};
+  setrlimit(RLIMIT_NPROC, &one);
+  // Root may have any number of processes.
+  if (geteuid() == 0 && setuid(65534) != 0) std::perror("setuid");
+  std::fputs(message_of<Error>([] { play({.workers = 2}); }).c_str(), stderr);
+  std::_Exit(0);
 }
 
 // Environments with short episodes end many more of them in the same time; each must still play its
@@ -28,6 +75,44 @@ TEST(Evaluation, CountsTheFirstEpisodesOfEachEnvironment) {
     EXPECT_DOUBLE_EQ(result.mean_return, 82.3);
     EXPECT_NEAR(result.std_return, 74.5199, 1e-3);
   }
+}
+
+// After ten steps environment 0 is in its episode 10, environment 3 in its episode 2: the next ones
+// count.
+TEST(Evaluation, ASecondRunPlaysTheEpisodesAfterThoseUnderWay) {
+  at::set_num_threads(1);
+  IdleAgent agent;
+  for (const auto kind : {SamplerKind::kSerial, SamplerKind::kParallelGpu}) {
+    Evaluator evaluator(make_staircase, agent,
+                        {.episodes = 10, .envs = 4, .workers = 2, .kind = kind, .horizon = 5});
+    EXPECT_EQ(evaluator.run().episodes, 10);
+    int windows = 0;
+    const auto second = evaluator.run([&] { return ++windows > 100; });
+    const std::vector<double> expected = {1101, 1201, 1301, 602, 702, 802, 403, 503, 304, 404};
+    EXPECT_EQ(second.returns, expected);
+  }
+}
+
+TEST(Evaluation, TimeLimitsAreThoseGiven) {
+  const auto stuck = [](bool in_reset) {
+    return [=](const EnvContext&) { return std::make_unique<StuckEnv>(in_reset); };
+  };
+  const auto step = message_of<WorkerError>(
+      [&] { play({.envs = 1, .step_limit = milliseconds(100)}, stuck(false)); });
+  EXPECT_NE(step.find("raise sampler.step_limit"), std::string::npos) << step;
+  const auto reset = message_of<WorkerError>(
+      [&] { play({.envs = 1, .reset_limit = milliseconds(100)}, stuck(true)); });
+  EXPECT_NE(reset.find("raise sampler.reset_limit"), std::string::npos) << reset;
+}
+
+TEST(Evaluation, WorkersArePinnedIfAskedTo) {
+  const auto make_env = [](const EnvContext&) { return std::make_unique<CoresEnv>(); };
+  const auto result = play({.episodes = 2, .workers = 2, .horizon = 1, .pin = true}, make_env);
+  EXPECT_EQ(result.returns, (std::vector<double>{1, 1}));
+}
+
+TEST(EvaluationDeathTest, SaysWhatToDoIfWorkersCannotBeForked) {
+  EXPECT_EXIT(fork_in_vain(), testing::ExitedWithCode(0), "could not be forked.*ulimit -u");
 }
 
 TEST(Evaluation, FewerEpisodesThanEnvironments) {

@@ -5,6 +5,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/config.h"
 #include "shoal/runners/run_folder.h"
 #include "tests/runners/temporary_folder.h"
 
@@ -66,6 +67,25 @@ TEST(WriteFile, LeavesNothingBehindWhenItFails) {
   fs::create_directory(folder / "taken");
   EXPECT_THROW(write_file(folder / "taken", "text"), Error);
   EXPECT_FALSE(fs::exists(folder / "taken.new"));
+}
+
+TEST(Files, NamesTheSystemRefusesAreErrorsWithItsReason) {
+  const TemporaryFolder folder;
+  fs::create_symlink("loop", folder / "loop");
+  const std::string long_name(300, 'x');
+  const std::pair<fs::path, std::string> refused[] = {
+      {folder / long_name, "File name too long"},
+      {folder / "loop/below", "Too many levels of symbolic links"}};
+  for (const auto& [name, reason] : refused) {
+    const fs::path& path = name;  // clang captures structured bindings since 16 only
+    const auto read = message_of<Error>([&] { read_file(path); });
+    EXPECT_EQ(read, "cannot read " + path.string() + ": " + reason);
+    const auto made = message_of<Error>([&] { const RunFolder run(path); });
+    EXPECT_EQ(made, "the run folder " + path.string() + " cannot be made: " + reason);
+  }
+  const auto config = message_of<Error>([&] { preset_or_file(long_name); });
+  EXPECT_EQ(config, "cannot read " + long_name + ": File name too long");
+  EXPECT_NO_THROW(default_run_folder(long_name, 1));
 }
 
 TEST(RunFolder, IsUndoneUnlessKept) {

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
+#include <thread>
 
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/on_policy.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/runners/toy_parts.h"
 
@@ -30,7 +34,7 @@ struct Window {
 };
 
 struct Parts {
-  explicit Parts(const fs::path& folder) : session(config(), folder, true) {}
+  explicit Parts(const fs::path& folder, bool quiet = true) : session(config(), folder, quiet) {}
 
   static Config config() {
     Config config = preset("cartpole-ppo");
@@ -55,6 +59,21 @@ std::vector<std::string> lines_of(const fs::path& file) {
   return lines;
 }
 
+// The last "steps  10.5k/s" of what a console showed -> 10500.
+double speed_in(const std::string& shown) {
+  const auto from = shown.rfind("steps  ") + 7;
+  std::size_t digits = 0;
+  const double number = std::stod(shown.substr(from), &digits);
+  const char unit = shown.at(from + digits);
+  return number * (unit == 'M' ? 1e6 : unit == 'k' ? 1e3 : 1);
+}
+
+class BrokenEnv : public StaircaseEnv {
+ public:
+  using StaircaseEnv::StaircaseEnv;
+  StepResult step(ArraysIn, StepOut) override { throw Error("the wheel came off"); }
+};
+
 TEST(Session, LeavesACompleteRunFolder) {
   const TemporaryFolder folder;
   Parts p(folder / "run");
@@ -70,8 +89,8 @@ TEST(Session, LeavesACompleteRunFolder) {
   EXPECT_TRUE(rows[0].starts_with("steps,seconds,sps,updates,episodes,return_mean")) << rows[0];
   EXPECT_TRUE(rows[0].ends_with("share_learning,remaining")) << rows[0];
   EXPECT_TRUE(rows[10].starts_with("100,")) << rows[10];
-  EXPECT_TRUE(rows[10].ends_with(",0.5"))
-      << "schedule_steps, not steps, sets the schedule: " << rows[10];
+  EXPECT_TRUE(rows[10].ends_with(",0.55"))
+      << "schedule_steps, not steps, sets the schedule, and 90 were taken before: " << rows[10];
 
   const auto summary = nlohmann::json::parse(read_file(folder / "run/summary.json"));
   EXPECT_EQ(summary.at("final_return"), 4.5);
@@ -110,6 +129,47 @@ TEST(Session, ASignalStopsItWithACheckpoint) {
       nlohmann::json::parse(read_file(folder / "run/summary.json")).at("final_return").is_null());
 }
 
+TEST(Session, ARowThatCannotBeWrittenIsAnError) {
+  const TemporaryFolder folder;
+  Parts p(folder / "run");
+  fs::create_symlink("/dev/full", folder / "run/progress.csv");
+  p.session.begin(p.agent, p.algo);
+  const auto message = message_of<Error>([&] { p.once(Window()); });
+  EXPECT_TRUE(message.ends_with("run/progress.csv: No space left on device")) << message;
+}
+
+TEST(Session, ShowsTheSpeedOfTheLastWindow) {
+  const TemporaryFolder folder;
+  testing::internal::CaptureStdout();
+  {
+    Parts p(folder / "run", false);
+    p.session.begin(p.agent, p.algo);
+    while (p.session.running()) p.once(Window());
+  }
+  const std::string shown = testing::internal::GetCapturedStdout();
+  std::istringstream row(lines_of(folder / "run/progress.csv").back());
+  std::string steps, seconds, sps;
+  for (auto* field : {&steps, &seconds, &sps}) std::getline(row, *field, ',');
+  EXPECT_NEAR(speed_in(shown), std::stod(sps), std::stod(sps) / 100) << shown;
+}
+
+TEST(RunOnPolicy, AnErrorWhileTrainingIsNoMistakeOfTheUser) {
+  const TemporaryFolder folder;
+  Parts p(folder / "run");
+  const auto make_env = [](const EnvContext&) { return std::make_unique<BrokenEnv>(0); };
+  const auto sampler =
+      make_sampler(make_env, p.agent, {.kind = SamplerKind::kSerial, .horizon = 1, .envs = 1});
+  p.session.begin(p.agent, p.algo);
+  try {
+    run_on_policy(p.session, *sampler, p.algo);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& e) {
+    ADD_FAILURE() << "an Error: " << e.what();
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(e.what(), "the wheel came off");
+  }
+}
+
 TEST(Session, WithoutABeginningThereIsNoFolder) {
   const TemporaryFolder folder;
   { const Parts p(folder / "some/run"); }
@@ -129,11 +189,19 @@ TEST(Session, RefusesTheFolderOfAnotherRun) {
   EXPECT_TRUE(fs::exists(folder / "run/summary.json"));
 }
 
-TEST(SignalGuardDeathTest, TheSecondSignalIsImmediate) {
+TEST(SignalGuard, TheSameRequestTwiceIsOne) {
+  const SignalGuard guard;
+  std::raise(SIGTERM);
+  std::raise(SIGTERM);
+  EXPECT_EQ(guard.caught(), SIGTERM);
+}
+
+TEST(SignalGuardDeathTest, ALaterSignalIsImmediate) {
   EXPECT_EXIT(
       {
         const SignalGuard guard;
         std::raise(SIGINT);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // more than the second
         std::raise(SIGINT);
       },
       testing::ExitedWithCode(130), "");

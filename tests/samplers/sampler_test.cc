@@ -138,6 +138,46 @@ TEST(SamplerTest, RowsContinueAcrossWindows) {
   EXPECT_EQ(first, (std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}));
 }
 
+// Of both environments: the agent's state before row 0 of a window, and its value of row T.
+struct Seam {
+  std::vector<float> initial_state, bootstrap_value;
+};
+
+// Episodes of 5 steps, so that the ends of windows fall on every place of one. Environment b shows
+// 1000 b + step + episode, and the agent sums that up.
+void expect_seams(std::int64_t horizon, const std::vector<Seam>& windows) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(horizon, 2));
+  at::Tensor bootstrap;
+  for (const auto& expected : windows) {
+    const auto& s = sampler->collect().samples;
+    const auto where = fmt::format(" of the window at tick {}", s.first_tick);
+    expect_equal(s.initial_state[0], at::tensor(expected.initial_state, at::kFloat),
+                 "initial state" + where);
+    if (bootstrap.defined())
+      expect_equal(s.agent_info.at("value")[0], bootstrap, "value in row 0" + where);
+    expect_equal(s.bootstrap_value, at::tensor(expected.bootstrap_value, at::kFloat),
+                 "bootstrap value" + where);
+    bootstrap = s.bootstrap_value.clone();
+  }
+}
+
+TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfOddWindows) {
+  expect_seams(3, {{.initial_state = {0, 0}, .bootstrap_value = {6, 4006}},
+                   {.initial_state = {3, 3003}, .bootstrap_value = {3, 2003}},
+                   {.initial_state = {1, 1001}, .bootstrap_value = {15, 5015}},
+                   {.initial_state = {10, 4010}, .bootstrap_value = {9, 3009}},
+                   {.initial_state = {5, 2005}, .bootstrap_value = {3, 1003}}});
+}
+
+TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfEvenWindows) {
+  expect_seams(4, {{.initial_state = {0, 0}, .bootstrap_value = {10, 5010}},
+                   {.initial_state = {6, 4006}, .bootstrap_value = {10, 4010}},
+                   {.initial_state = {6, 3006}, .bootstrap_value = {9, 3009}},
+                   {.initial_state = {5, 2005}, .bootstrap_value = {7, 2007}},
+                   {.initial_state = {3, 1003}, .bootstrap_value = {4, 1004}}});
+}
+
 TEST(SamplerTest, RewardsFollowActionsAndPreviousOnesAreShifted) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter(), agent, serial(4, 3));
@@ -173,6 +213,25 @@ TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
   EXPECT_EQ(f.value[3].item<float>(), seen + 1005 + 1);
   EXPECT_EQ(batch.samples.final_value[9][1].item<float>(), seen + 1005 + 1);
   EXPECT_EQ(batch.samples.final_value.count_nonzero().item<std::int64_t>(), 4);
+}
+
+// Its value is what the step before did and brought.
+class Remembering : public ToyAgent {
+ public:
+  using ToyAgent::ToyAgent;
+  void value(const ActIn& in, at::Tensor& value) override {
+    value.copy_(1 + in.previous_action[0] + 10 * in.previous_reward);
+  }
+};
+
+TEST(SamplerTest, FinalValuesKnowThePreviousActionAndReward) {
+  Remembering agent(2);
+  auto sampler = make_sampler(make_counter({.length = 3, .truncates = true}), agent, serial(12, 4));
+  const auto& s = sampler->collect().samples;
+  expect_equal(s.final_value,
+               at::where(s.truncated, 1 + s.action[0] + 10 * s.reward, at::zeros({12, 4})),
+               "final value");
+  EXPECT_GT(s.reward.masked_select(s.truncated).sum().item<float>(), 0);
 }
 
 TEST(SamplerTest, TerminatedEpisodesHaveNoFinalValue) {
@@ -268,6 +327,49 @@ TEST(SamplerTest, LeavesNoRowUnwritten) {
     EXPECT_LE(t->view(at::kByte).max().item<int>(), 1);
   EXPECT_LT(s.previous_action[0].max().item<std::int64_t>(), 3);
   EXPECT_GE(s.previous_action[0].min().item<std::int64_t>(), 0);
+}
+
+class Described : public testing::Counter {
+ public:
+  Described(const EnvContext& context, EnvSpec spec)
+      : Counter(context, {}), described_(std::move(spec)) {}
+  const EnvSpec& spec() const override { return described_; }
+
+ private:
+  EnvSpec described_;
+};
+
+TEST(SamplerTest, SpecsThatCannotBeServedAreRefused) {
+  ToyAgent agent(2);
+  const EnvSpec good{
+      .id = "Described", .observation = ArraySpec{.shape = {2}}, .action = ActionSpec::discrete(2)};
+  auto refusal = [&](const EnvSpec& others, const EnvSpec& first) -> std::string {
+    const EnvFactory make = [=](const EnvContext& c) {
+      return std::make_unique<Described>(c, c.index == 0 ? first : others);
+    };
+    try {
+      make_sampler(make, agent, serial(2, 3));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(good, good), "");
+
+  auto wider = good;
+  wider.observation = ArraySpec{.shape = {3}};
+  const auto text = refusal(wider, good);
+  for (const char* part : {"environment 1 has the observation", "[3]", "[2]"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+
+  auto precise = good;
+  precise.info = {{"score", ArraySpec{.dtype = DType::kFloat64}, PerEpisode::kSum}};
+  EXPECT_NE(refusal(precise, precise).find("float64"), std::string::npos);
+
+  auto masked = good;
+  masked.action = ActionSpec::box(2, -1, 1);
+  masked.action_mask = true;
+  EXPECT_NE(refusal(masked, masked).find("action mask"), std::string::npos);
 }
 
 TEST(SamplerTest, ImpossibleOptionsAreRefused) {

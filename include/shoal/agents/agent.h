@@ -28,9 +28,9 @@ struct NoiseKey {
 // N environments that need an action (or a value). All tensors are on the agent's device, noise
 // keys excepted.
 struct ActIn {
-  Observations observation;      // N observations
-  NamedTensors mask;             // [N, n] bool, if the environment has action masks
-  NamedTensors state;            // [N, ...]
+  Observations observation;  // N observations
+  NamedTensors mask;         // [N, n] bool, if the environment has action masks; not for value()
+  NamedTensors state;        // [N, ...]
   NamedTensors previous_action;  // [N, ...]; meaningless where first
   at::Tensor previous_reward;    // [N]; likewise
   at::Tensor first;              // [N] bool: an episode starts here; the agent forgets its state

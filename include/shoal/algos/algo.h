@@ -11,11 +11,10 @@ namespace shoal {
 
 // How far a run has come.
 struct Progress {
-  std::int64_t steps = 0;  // agent steps taken by all environments together, this window included
-  std::int64_t schedule_steps =
-      1;  // steps over which schedules run from their first to their last value
+  std::int64_t steps = 0;  // agent steps taken before this window, by all environments together
+  std::int64_t schedule_steps = 1;  // steps over which schedules run to 0
 
-  // 1 at the start, 0 once `schedule_steps` have been taken.
+  // 1 for the first window, 0 for one that begins after `schedule_steps`.
   double remaining() const {
     const double done = static_cast<double>(steps) / static_cast<double>(schedule_steps);
     return done >= 1 ? 0 : 1 - done;

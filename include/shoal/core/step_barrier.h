@@ -11,9 +11,8 @@ namespace shoal {
 
 // Lock-step handshake between one server and a group of workers, on futexes in shared memory.
 //
-//   server:              wait(w, timeout) for every worker w  ->  release()  ->  wait(w, timeout)
-//   ... worker:  start up  ->  arrive(w)  ->  wait_release(w, timeout)  ->  step  ->  arrive(w)  ->
-//   wait_release ...
+//   server:             wait(w) for every worker w  ->  release()  ->  wait(w) ...
+//   worker:  start up  ->  arrive(w)  ->  wait_release(w)  ->  step  ->  arrive(w) ...
 //
 // The start-up (making the environments, the first resets) is a step that needs no release. After
 // that a worker does one step for each release, and the server releases the next one when every

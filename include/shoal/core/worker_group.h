@@ -36,10 +36,10 @@ class WorkerStatus {
 
 // Forked child processes that run `body(worker, status)` and never return to the caller.
 //
-// Construct from the main thread, before the process starts threads and before CUDA has a context:
-// both are checked and throw Error. Children ignore SIGINT, SIGTERM and SIGHUP (the parent
-// decides), and die with their parent (PR_SET_PDEATHSIG). An exception in `body` travels as text to
-// the parent; so does a call of exit().
+// Construct from the main thread, before CUDA has a context (both are checked, Error) and before
+// the process starts threads. Children ignore SIGINT, SIGTERM and SIGHUP (the parent decides), and
+// die with their parent (PR_SET_PDEATHSIG). An exception in `body` travels as text to the parent;
+// so does a call of exit().
 class WorkerGroup {
  public:
   using Body = std::function<void(int worker, WorkerStatus status)>;
@@ -54,7 +54,10 @@ class WorkerGroup {
   // or more: a hang is measured from the first call that saw it begin, and longer times between two
   // calls count as 0.2 s, so that suspending a whole run (Ctrl-Z) is no hang. By then every worker
   // has been killed and reaped; later calls throw the same again.
-  void check();
+  //
+  // awaited: the worker whose step the caller waits for. If that one does not even begin it, it is
+  // frozen, and the limit of a step holds for it too; -1: nobody.
+  void check(int awaited = -1);
 
   const std::vector<pid_t>& pids() const { return pids_; }
 
@@ -69,7 +72,7 @@ class WorkerGroup {
   Slot& slot(int worker) const;
   pid_t start(int worker, const Body& body);
   // What to report of this worker; "" if all is well. `passed`: time since the last look.
-  std::string find_failure(int worker, std::chrono::steady_clock::duration passed);
+  std::string find_failure(int worker, bool awaited, std::chrono::steady_clock::duration passed);
   void kill_all();
 
   WorkerGroupOptions options_;

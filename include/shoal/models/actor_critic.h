@@ -34,7 +34,7 @@ class ActorCriticModel : public torch::nn::Module {
   virtual ModelOut forward(const ModelIn& in) = 0;
 
   // A copy for acting, without gradients, in the layout and precision that is fastest on this CPU.
-  // Null: use forward().
+  // The model must outlive it. Null: use forward().
   virtual std::unique_ptr<ActingNetwork> make_acting_network(Precision) const { return nullptr; }
 };
 

@@ -68,6 +68,8 @@ std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
 SamplerOptions training_sampler(const Config& config);
 std::unique_ptr<ActorCritic> make_agent(const Config& config);  // on the CPU
+// Throws Error if learning from one minibatch takes more memory than there is.
+void require_minibatch_fits(const Config& config);
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent);
 
 }  // namespace shoal

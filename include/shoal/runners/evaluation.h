@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,9 @@ struct EvaluationOptions {
   bool greedy = true;      // the most likely actions instead of sampled ones
   SamplerKind kind = SamplerKind::kParallelGpu;
   std::int64_t horizon = 128;  // steps between looks at what has ended
+  // As SamplerOptions has them.
+  std::chrono::milliseconds step_limit{60'000}, reset_limit{300'000};
+  bool pin = false;
 };
 
 struct EvaluationResult {
@@ -34,13 +38,17 @@ class Evaluator {
   // Forks workers: the rules of make_sampler() hold. Throws Error for impossible options, before
   // any fork.
   Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationOptions& options);
-  // Stops early, with the episodes complete so far, once `stop` returns true.
+  // Stops early, with the episodes complete so far, once `stop` returns true. May be called again,
+  // for other episodes: those that the run before left unfinished are played out and do not count.
+  // Throws WorkerError if an environment fails.
   EvaluationResult run(const std::function<bool()>& stop = {});
 
  private:
   std::int64_t quota(std::int64_t env) const;
   EvaluationOptions options_;
   std::unique_ptr<Sampler> sampler_;
+  bool begun_ = false;               // every environment is somewhere inside an episode
+  std::vector<std::int64_t> ended_;  // episodes of each environment that have ended, in all runs
 };
 
 // Both steps at once.

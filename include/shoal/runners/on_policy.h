@@ -7,12 +7,20 @@
 namespace shoal {
 
 // Collects a window, learns from it, reports; until the session says stop. session.begin() must
-// have been called, and session.finish() is left to the caller. Throws WorkerError if an
-// environment fails.
+// have been called, and session.finish() is left to the caller. Throws WorkerError if a worker
+// fails, and std::runtime_error, never Error, for whatever else does: once training has begun it is
+// no mistake in what the user asked for.
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo);
 
-// A whole training run as the configuration describes it, in the order that forks demand. Returns
-// the session's stop signal, 0 if there was none.
-int train(const Config& config, const std::filesystem::path& folder, bool quiet = false);
+// How a training run ended.
+struct TrainingEnd {
+  int signal = 0;            // that stopped it; 0: none
+  bool solved = false;       // Config::stop_return was reached
+  EpisodeWindow episodes{};  // the last ones
+};
+
+// A whole training run as the configuration describes it, in the order that forks demand. Throws
+// Error for a mistake that shows before training begins; after that as run_on_policy() does.
+TrainingEnd train(const Config& config, const std::filesystem::path& folder, bool quiet = false);
 
 }  // namespace shoal

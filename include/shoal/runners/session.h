@@ -24,10 +24,9 @@ inline constexpr const char* kSummaryFile = "summary.json";   // written at the 
 
 // What a run is besides its loop: folder, signals, progress, checkpoints. A runner is
 //
-//   Session session(config, folder);                  // first of all: claims the folder, catches
-//   Ctrl-C
+//   Session session(config, folder);  // first of all: claims the folder, catches Ctrl-C
 //   ... make agent, sampler, algo ...
-//   session.begin(*agent, *algo);                     // from here on there are files
+//   session.begin(*agent, *algo);     // from here on there are files
 //   while (session.running()) {
 //     Batch batch = sampler->collect();
 //     Progress progress = session.advance(batch);
@@ -51,12 +50,14 @@ class Session {
   bool running() const;
   // Counts a window, before learning from it.
   Progress advance(const Batch& batch);
-  // After learning: a row of progress, the console, and now and then a checkpoint.
+  // After learning: a row of progress, the console, and now and then a checkpoint. Throws Error if
+  // they cannot be written.
   void report(const Metrics& metrics, const SamplerTimes& times);
-  // Writes the last checkpoint and summary.json. Call it after a signal, too.
+  // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
   void finish();
 
   int stop_signal() const { return signals_.caught(); }  // 0 if none
+  bool solved() const;                                   // the return aimed at is reached
   std::int64_t steps() const { return steps_; }
   double seconds() const;  // since begin()
   const EpisodeWindow& episodes() const { return episodes_; }
@@ -67,7 +68,7 @@ class Session {
   void write_row(const Metrics& metrics, const Shares& shares, double sps);
   void save_checkpoint();
   void save_summary() const;
-  bool solved() const;
+  void require_progress() const;
 
   Config config_;
   SignalGuard signals_;

@@ -4,8 +4,9 @@
 
 namespace shoal {
 
-// While it lives, the first SIGINT or SIGTERM is remembered and a second one ends the process at
-// once. The program looks at caught() where it can stop cleanly. One at a time in a process.
+// While it lives, the first SIGINT or SIGTERM is remembered, and another one ends the process at
+// once; but not within a second of the first: that is the same request, sent twice, as timeout(1)
+// does. The program looks at caught() where it can stop cleanly. One at a time in a process.
 class SignalGuard {
  public:
   SignalGuard();
