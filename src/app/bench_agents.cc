@@ -17,22 +17,6 @@ std::vector<std::int64_t> with_lead(std::int64_t lead, const ArraySpec& spec) {
   return shape;
 }
 
-at::Tensor random_data(std::int64_t n, const ArraySpec& spec, at::Device device) {
-  const auto type = torch_dtype(spec.dtype);
-  const auto shape = with_lead(n, spec);
-  const bool real = at::isFloatingType(type);
-  return (real ? at::randn(shape) : at::randint(0, spec.dtype == DType::kBool ? 2 : 256, shape))
-      .to(device, type);
-}
-
-Observed random_observation(std::int64_t n, const ArraySpec& spec, at::Device device) {
-  if (spec.stack == 1) return {random_data(n, spec, device), {}};
-  // Frame s of environment b is stored at s * n + b, as in a sampler's rows.
-  const auto oldest_first = at::arange(spec.stack).mul(n).unsqueeze(0);
-  return {.data = random_data(n * spec.stack, spec, device),
-          .index = (at::arange(n).unsqueeze(1) + oldest_first).to(device)};
-}
-
 NamedTensors zeros(std::int64_t n, const NamedSpecs& specs, at::Device device) {
   NamedTensors tensors;
   for (const auto& [name, spec] : specs)
@@ -54,21 +38,26 @@ void TableAgent::act(const ActIn& in, ActOut& out) {
       table_.select(0, in.noise.tick % kTableRows).narrow(0, 0, out.action[0].size(0)));
 }
 
-ActingShapes acting_shapes(const EnvSpec& env, const Agent& agent, std::int64_t envs) {
+ActingReplay acting_replay(const Samples& samples, const EnvSpec& env, const Agent& agent) {
   const auto device = agent.device();
-  ActingShapes shapes;
-  for (const auto& [name, spec] : env.observation)
-    shapes.in.observation.add(name, random_observation(envs, spec, device));
+  const auto B = samples.B;
+  ActingReplay replay;
+  replay.observations.resize(static_cast<std::size_t>(samples.T));
+  for (const auto& [name, o] : samples.observed) {
+    const Observed kept{o.data.clone(), o.stacked() ? o.index.clone() : o.index};
+    for (std::int64_t t = 0; t < samples.T; ++t)
+      replay.observations[static_cast<std::size_t>(t)].add(name, kept.narrow(t * B, B));
+  }
   NamedSpecs action;
   for (const auto& [name, spec] : env.action) action.add(name, spec.array());
-  shapes.in.previous_action = zeros(envs, action, device);
-  shapes.in.previous_reward = at::zeros({envs}, device);
-  shapes.in.first = at::zeros({envs}, at::TensorOptions(device).dtype(at::kBool));
-  shapes.in.state = zeros(envs, agent.spec().state, device);
-  shapes.in.noise = {.seed = 1};
-  shapes.out = {zeros(envs, action, device), zeros(envs, agent.spec().info, device),
-                zeros(envs, agent.spec().state, device)};
-  return shapes;
+  replay.in.previous_action = zeros(B, action, device);
+  replay.in.previous_reward = at::zeros({B}, device);
+  replay.in.first = at::zeros({B}, at::TensorOptions(device).dtype(at::kBool));
+  replay.in.state = zeros(B, agent.spec().state, device);
+  replay.in.noise = {.seed = 1};
+  replay.out = {zeros(B, action, device), zeros(B, agent.spec().info, device),
+                zeros(B, agent.spec().state, device)};
+  return replay;
 }
 
 }  // namespace shoal::app

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "shoal/agents/agent.h"
 
@@ -24,11 +25,13 @@ class TableAgent : public Agent {
   at::Tensor table_;  // [rows, envs]
 };
 
-// Inputs and outputs of the shapes a sampler hands to the agent, with made-up observations.
-struct ActingShapes {
-  ActIn in;
+// A window's observations, step by step, to act on again without environments: acting may depend on
+// how they follow each other.
+struct ActingReplay {
+  std::vector<Observations> observations;  // of each step
+  ActIn in;                                // all but the observation
   ActOut out;
 };
-ActingShapes acting_shapes(const EnvSpec& env, const Agent& agent, std::int64_t envs);
+ActingReplay acting_replay(const Samples& samples, const EnvSpec& env, const Agent& agent);
 
 }  // namespace shoal::app

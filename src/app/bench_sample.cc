@@ -41,13 +41,17 @@ double middle(std::vector<double> numbers) {
   return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
 }
 
-// One window of actions.
-std::int64_t act(Agent& agent, ActingShapes& shapes, const SamplerOptions& options) {
+// The actions of a window.
+std::int64_t act(Agent& agent, ActingReplay& replay) {
   const at::NoGradGuard no_grad;
-  for (std::int64_t t = 0; t < options.horizon; ++t, ++shapes.in.noise.tick)
-    agent.act(shapes.in, shapes.out);
-  if (agent.device().is_cuda()) shapes.out.action[0].cpu();  // wait for it
-  return options.horizon * options.envs;
+  auto& [observations, in, out] = replay;
+  for (const auto& observation : observations) {
+    in.observation = observation;
+    agent.act(in, out);
+    ++in.noise.tick;
+  }
+  if (agent.device().is_cuda()) out.action[0].cpu();  // wait for it
+  return static_cast<std::int64_t>(observations.size()) * out.action[0].size(0);
 }
 
 }  // namespace
@@ -83,11 +87,10 @@ BenchResult bench_sample(const BenchOptions& options) {
   BenchResult result;
   result.share_cores = config.sampler.kind == SamplerKind::kSerial ||
                        (device.is_cpu() && config.sampler.workers + threads > cores);
-  auto shapes = acting_shapes(spec, *agent, config.sampler.envs);
   // The first windows start processes, fill caches, and are not counted.
-  collect(*sampler);
   collect(*no_network);
-  act(*agent, shapes, config.sampler);
+  auto replay = acting_replay(sampler->collect().samples, spec, *agent);
+  act(*agent, replay);
   const CpuUse use;
   std::vector<double> environments, acting;
   for (int run = 0; run < options.runs; ++run) {
@@ -95,7 +98,7 @@ BenchResult bench_sample(const BenchOptions& options) {
     // Beside every run, since a machine that others use too changes its speed meanwhile.
     const double seconds = options.seconds / 2;
     environments.push_back(rate(seconds, [&] { return collect(*no_network); }));
-    acting.push_back(rate(seconds, [&] { return act(*agent, shapes, config.sampler); }));
+    acting.push_back(rate(seconds, [&] { return act(*agent, replay); }));
     result.bounds.push_back(result.share_cores ? 1 / (1 / environments.back() + 1 / acting.back())
                                                : std::min(environments.back(), acting.back()));
   }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <type_traits>
 
 #include "src/models/gather_gemm.h"
+#include "src/models/incremental_convolutions.h"
 #include "src/models/stacked_frames.h"
 
 namespace shoal {
@@ -63,48 +63,44 @@ class OneDnnActing : public ActingNetwork {
   at::Tensor hidden_weight_, hidden_bias_, head_weight_, head_bias_;
 };
 
-// One observation goes through all convolutions before the next, so that everything between them
-// stays in the second cache of a core. The hidden layer has far more weights than a cache holds:
-// there, each thread takes a share of the outputs, for all observations.
-template <class Number>
+// The convolutions remember the last image of every row of observations, and compute what has
+// changed. The hidden layer has far more weights than a cache holds: there, each thread takes a
+// share of the outputs, for all observations.
 class GatherGemmActing : public ActingNetwork {
  public:
-  explicit GatherGemmActing(const NatureCnnLayers& layers) : layers_(layers) { refresh(); }
+  GatherGemmActing(const NatureCnnLayers& layers, Precision precision)
+      : layers_(layers), bf16_weights_(precision == Precision::kBf16) {
+    refresh();
+  }
 
   void refresh() override {
     torch::NoGradGuard no_grad;
     filters_.clear();
     for (const auto* layer : {&layers_.conv1, &layers_.conv2, &layers_.conv3}) {
-      const auto scale = filters_.empty() ? kPixelScale : 1;
-      filters_.push_back({((*layer)->weight * scale).permute({0, 2, 3, 1}).contiguous(),
-                          (*layer)->bias.detach().clone()});
+      const auto i = filters_.size();
+      filters_.push_back({rounded((*layer)->weight * (i == 0 ? kPixelScale : 1))
+                              .permute({0, 2, 3, 1})
+                              .contiguous(),
+                          (*layer)->bias.clone(), kStrides[i]});
     }
-    height_ = 0;  // the sizes of the layers follow from the first image
-    const auto& hidden = layers_.hidden;
-    hidden_.emplace(make_gemm<Number>(hidden->weight, hidden->bias, {.length = hidden_width()},
-                                      true, kMaxInput));
-    const auto head_weight = at::cat({layers_.policy->weight, layers_.value->weight});
-    const auto head_bias = at::cat({layers_.policy->bias, layers_.value->bias});
-    heads_.emplace(
-        make_gemm<float>(head_weight, head_bias, {.length = head_weight.size(1)}, false, 0));
+    convolutions_.reset();  // their sizes follow from the next image
+    hidden_.emplace(make(layers_.hidden->weight, layers_.hidden->bias, true));
+    heads_.emplace(make(at::cat({layers_.policy->weight, layers_.value->weight}),
+                        at::cat({layers_.policy->bias, layers_.value->bias}), false));
   }
 
   void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
     const auto n = policy.size(0), choices = policy.size(1);
-    features_.resize(static_cast<std::size_t>(n * hidden_width()));
-    scales_.resize(static_cast<std::size_t>(n));
     convolve(observation[0]);
 
-    const auto units = hidden_->row_of_y();
+    const auto units = hidden_->row_of_y(), width = heads_->row_of_y();
     units_.resize(static_cast<std::size_t>(n * units));
-    const auto feature_rows = rows(n, hidden_width());
+    const auto to_hidden = places(n, layers_.hidden->weight.size(1), units);
     at::parallel_for(0, hidden_->blocks(), 4, [&](std::int64_t from, std::int64_t to) {
-      hidden_->run({features_.data(), scales_.data(), 1}, feature_rows, units_.data(), from, to);
+      hidden_->run(features_.data(), to_hidden, units_.data(), from, to);
     });
-
-    const auto width = heads_->row_of_y();
     outputs_.resize(static_cast<std::size_t>(n * width));
-    heads_->run({units_.data()}, rows(n, units), outputs_.data());
+    heads_->run(units_.data(), places(n, units, width), outputs_.data());
     for (std::int64_t i = 0; i < n; ++i) {
       const float* row = outputs_.data() + i * width;
       std::copy_n(row, choices, policy.data_ptr<float>() + i * choices);
@@ -113,144 +109,84 @@ class GatherGemmActing : public ActingNetwork {
   }
 
   std::string description() const override {
-    return kFloat ? "gathered GEMM, float32" : "gathered GEMM, 16-bit integers in place of bf16";
+    return bf16_weights_ ? "gathered GEMM of what has changed, weights rounded to bf16, float32"
+                         : "gathered GEMM of what has changed, float32";
   }
 
  private:
-  static constexpr bool kFloat = std::is_same_v<Number, float>;
-  static constexpr Number kMaxPixel = 255;
-  // Of the other layers: leaves 19 bits to the sum of a row's weights.
-  static constexpr Number kMaxInput = 4095;
-
-  struct Convolution {
-    GatherGemm<Number> gemm;
-    std::vector<std::int64_t> patches;  // where each output pixel's patch starts in the image
-    std::int64_t outputs() const {
-      return static_cast<std::int64_t>(patches.size()) * gemm.row_of_y();
-    }
-  };
-
-  struct Filter {
-    at::Tensor weight, bias;  // [out, height, width, channels], [out]; copies
-  };
-
-  // What one thread needs between the layers of an observation.
-  struct Scratch {
-    std::vector<Number> image, x;
-    std::vector<float> y[2];
-    float scale = 1;
-  };
-  using Input = typename GatherGemm<Number>::Input;
-
-  // Outputs of a layer as the inputs of the next: as they are, or rounded.
-  static Input next(const std::vector<float>& y, std::int64_t n, Scratch& scratch) {
-    if constexpr (kFloat) {
-      return {y.data()};
-    } else {
-      scratch.scale = to_integers(y.data(), n, kMaxInput, scratch.x.data());
-      return {scratch.x.data(), &scratch.scale};
-    }
+  at::Tensor rounded(const at::Tensor& weight) const {
+    return (bf16_weights_ ? weight.to(at::kBFloat16) : weight).to(at::kFloat);
   }
 
-  template <class N>
-  static GatherGemm<N> make_gemm(const at::Tensor& weight, const at::Tensor& bias, RowLayout row,
-                                 bool relu, N max_input) {
-    const auto w = weight.contiguous(), b = bias.contiguous();
-    return {w.const_data_ptr<float>(), b.const_data_ptr<float>(), w.size(0), row, relu, max_input};
+  GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, bool relu) const {
+    const auto w = rounded(weight).contiguous(), b = bias.contiguous();
+    return {w.const_data_ptr<float>(), b.const_data_ptr<float>(), w.size(0),
+            RowLayout{.length = w.size(1)}, relu};
   }
 
-  void prepare(std::int64_t height, std::int64_t width) {
-    if (height == height_ && width == width_) return;
+  // Rows one behind the other.
+  static std::vector<GatherGemm::Place> places(std::int64_t n, std::int64_t x, std::int64_t y) {
+    std::vector<GatherGemm::Place> rows;
+    for (std::int64_t i = 0; i < n; ++i) rows.push_back({i * x, i * y});
+    return rows;
+  }
+
+  void prepare(std::int64_t n, std::int64_t height, std::int64_t width) {
+    const bool fits = convolutions_ && height == height_ && width == width_;
+    if (fits && n == static_cast<std::int64_t>(memories_.size())) return;
+    if (!fits) convolutions_.emplace(filters_, height, width);
     height_ = height, width_ = width;
-    convolutions_.clear();
-    for (const auto& [weight, bias] : filters_) {
-      const bool pixels = convolutions_.empty();
-      const auto stride = kStrides[convolutions_.size()];
-      const auto size = weight.size(1), channels = weight.size(3);
-      const auto out_height = (height - size) / stride + 1, out_width = (width - size) / stride + 1;
-      std::vector<std::int64_t> patches;
-      for (std::int64_t y = 0; y < out_height; ++y)
-        for (std::int64_t x = 0; x < out_width; ++x)
-          patches.push_back((y * width + x) * stride * channels);
-      const RowLayout row{.segments = size, .length = size * channels, .stride = width * channels};
-      convolutions_.push_back(
-          {make_gemm<Number>(weight, bias, row, true, pixels ? kMaxPixel : kMaxInput), patches});
-      height = out_height, width = out_width;
-    }
+    memories_.assign(static_cast<std::size_t>(n), {});
+    features_.resize(static_cast<std::size_t>(n * convolutions_->features()));
   }
 
   void convolve(const Observed& observation) {
     if (FourFrames::fits(observation)) {
       const FourFrames frames(observation);
-      prepare(frames.height(), frames.width());
-      const auto size = static_cast<std::size_t>(frames.height() * frames.width() * 4);
-      each(frames.size(), [&](std::int64_t n, Scratch& scratch) {
-        scratch.image.resize(size);
-        frames.write(n, scratch.image.data());
-        return scratch.image.data();
+      prepare(frames.size(), frames.height(), frames.width());
+      const auto bytes = static_cast<std::size_t>(convolutions_->image_bytes());
+      each([&](std::int64_t n) {
+        thread_local std::vector<std::uint8_t> image;
+        image.resize(bytes);
+        frames.write(n, image.data());
+        return image.data();
       });
     } else {
-      const auto all = images(observation, c10::CppTypeToScalarType<Number>::value);
-      prepare(all.size(2), all.size(3));
-      each(all.size(0), [&](std::int64_t n, Scratch&) {
-        return all.template const_data_ptr<Number>() + n * all.size(1) * all.size(2) * all.size(3);
+      const auto all = images(observation, at::kByte).permute({0, 2, 3, 1}).contiguous();
+      prepare(all.size(0), all.size(1), all.size(2));
+      each([&](std::int64_t n) {
+        return all.const_data_ptr<std::uint8_t>() + n * convolutions_->image_bytes();
       });
     }
   }
 
-  // image(n, scratch): observation n as [height][width][channels].
+  // image(n): observation n as [height][width][channels].
   template <class Image>
-  void each(std::int64_t count, const Image& image) {
+  void each(const Image& image) {
+    const auto count = static_cast<std::int64_t>(memories_.size());
     at::parallel_for(0, count, 1, [&](std::int64_t from, std::int64_t to) {
-      thread_local Scratch scratch;
-      auto& [image_room, x, y, scale] = scratch;
-      const auto &conv1 = convolutions_[0], &conv2 = convolutions_[1], &conv3 = convolutions_[2];
-      const auto outputs = conv3.outputs();
-      const auto most = static_cast<std::size_t>(std::max(conv1.outputs(), conv2.outputs()));
-      x.resize(most), y[0].resize(most), y[1].resize(most);
-      for (auto n = from; n < to; ++n) {
-        scale = 1;
-        conv1.gemm.run({image(n, scratch), &scale}, conv1.patches, y[0].data());
-        conv2.gemm.run(next(y[0], conv1.outputs(), scratch), conv2.patches, y[1].data());
-        const auto in = next(y[1], conv2.outputs(), scratch);
-        Number* features = features_.data() + n * outputs;
-        if constexpr (kFloat) {
-          conv3.gemm.run(in, conv3.patches, features);
-        } else {
-          conv3.gemm.run(in, conv3.patches, y[0].data());
-          scales_[static_cast<std::size_t>(n)] =
-              to_integers(y[0].data(), outputs, kMaxInput, features);
-        }
-      }
+      for (auto n = from; n < to; ++n)
+        convolutions_->run(image(n), memories_[static_cast<std::size_t>(n)],
+                           features_.data() + n * convolutions_->features());
     });
   }
 
-  std::int64_t hidden_width() const { return layers_.hidden->weight.size(1); }
-
-  static std::vector<std::int64_t> rows(std::int64_t n, std::int64_t length) {
-    std::vector<std::int64_t> offsets(static_cast<std::size_t>(n));
-    for (std::int64_t i = 0; i < n; ++i) offsets[static_cast<std::size_t>(i)] = i * length;
-    return offsets;
-  }
-
   NatureCnnLayers layers_;
-  std::int64_t height_ = 0, width_ = 0;  // of the image the convolutions are prepared for
-  std::vector<Filter> filters_;
-  std::vector<Convolution> convolutions_;
-  std::optional<GatherGemm<Number>> hidden_;
-  std::optional<GatherGemm<float>> heads_;  // in float32: they are tiny, and decide
-  std::vector<Number> features_;            // [n, hidden_width()]
-  std::vector<float> scales_;               // of the rows of features_, if they are integers
-  std::vector<float> units_, outputs_;
+  bool bf16_weights_;
+  std::vector<IncrementalConvolutions::Layer> filters_;
+  std::int64_t height_ = 0, width_ = 0;  // of the images the convolutions are made for
+  std::optional<IncrementalConvolutions> convolutions_;
+  std::vector<IncrementalConvolutions::Memory> memories_;  // of each row of observations
+  std::optional<GatherGemm> hidden_, heads_;
+  std::vector<float> features_, units_, outputs_;
 };
 
 }  // namespace
 
 std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
                                                       Precision precision) {
-  if (!gather_gemm_is_fast()) return make_onednn_acting(layers, precision);
-  if (precision == Precision::kFloat32) return std::make_unique<GatherGemmActing<float>>(layers);
-  return std::make_unique<GatherGemmActing<std::int16_t>>(layers);
+  if (GatherGemm::is_fast()) return std::make_unique<GatherGemmActing>(layers, precision);
+  return make_onednn_acting(layers, precision);
 }
 
 std::unique_ptr<ActingNetwork> make_onednn_acting(const NatureCnnLayers& layers,

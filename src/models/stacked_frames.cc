@@ -30,8 +30,8 @@ __attribute__((target("avx2"))) void store(__m128i bytes, float* to) {
   _mm256_storeu_ps(to + 8, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
 }
 
-__attribute__((target("avx2"))) void store(__m128i bytes, std::int16_t* to) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_cvtepu8_epi16(bytes));
+void store(__m128i bytes, std::uint8_t* to) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
 
 // Sixteen pixels of four frames at a time: bytes are interleaved in registers, then widened.
@@ -98,7 +98,7 @@ void FourFrames::write_as(std::int64_t n, Number* out) const {
 }
 
 template void FourFrames::write_as(std::int64_t, float*) const;
-template void FourFrames::write_as(std::int64_t, std::int16_t*) const;
+template void FourFrames::write_as(std::int64_t, std::uint8_t*) const;
 
 at::Tensor images(const Observed& o, at::ScalarType dtype) {
   if (FourFrames::fits(o)) return all(FourFrames(o)).to(dtype);

@@ -10,7 +10,7 @@
 namespace shoal {
 
 // Images for a convolution, formed in one pass: stacked or single uint8 images, gathered by index,
-// as values 0..255 of `dtype` (float32, bfloat16 or int16, all exact). [N, stack, H, W] with the
+// as values 0..255 of `dtype` (float32, bfloat16 or uint8, all exact). [N, stack, H, W] with the
 // channels innermost in memory (channels-last), so that nothing has to be permuted later. Blank
 // frames become zeros.
 at::Tensor images(const Observed& observation, at::ScalarType dtype);
@@ -25,7 +25,7 @@ class FourFrames {
   std::int64_t width() const { return data_.size(2); }
   // Observation n, as values 0..255: out[height][width][4]. Any number of threads may call.
   void write(std::int64_t n, float* out) const { write_as(n, out); }
-  void write(std::int64_t n, std::int16_t* out) const { write_as(n, out); }
+  void write(std::int64_t n, std::uint8_t* out) const { write_as(n, out); }
 
  private:
   template <class Number>

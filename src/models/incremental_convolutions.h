@@ -1,0 +1,65 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/models/gather_gemm.h"
+
+namespace shoal {
+
+// Convolutions with ReLU on one uint8 image after the other, of an environment whose image changes
+// little from step to step: of every layer, only those outputs are computed whose inputs have
+// changed. The result is that of computing everything, bit for bit, because an output does not
+// depend on which others are computed with it. On Pong and Breakout this leaves about a fifth of
+// the work; where everything moves it costs a few percent.
+class IncrementalConvolutions {
+ public:
+  struct Layer {
+    at::Tensor weight;  // [out, size, size, channels] float32, out a multiple of 16
+    at::Tensor bias;    // [out] float32
+    std::int64_t stride;
+  };
+  // Images are [height][width][channels], channels as in the first layer. The parameters are
+  // copied.
+  IncrementalConvolutions(const std::vector<Layer>& layers, std::int64_t height,
+                          std::int64_t width);
+
+  // The last image of one environment, and what all layers but the last made of it.
+  struct Memory {
+    std::vector<std::uint8_t> image;  // empty: there is none yet
+    std::vector<std::vector<float>> outputs;
+  };
+  // Sets `features`, [height][width][out] of the last layer, to those of `image`. It must hold what
+  // the last call with this memory has left there. Several threads may call, each with memories of
+  // its own.
+  void run(const std::uint8_t* image, Memory& memory, float* features) const;
+
+  std::int64_t image_bytes() const { return height_ * width_ * channels_; }
+  std::int64_t features() const { return convolutions_.back().outputs(); }
+
+ private:
+  struct Convolution {
+    GatherGemm gemm;
+    std::vector<GatherGemm::Place> places;  // of all outputs
+    std::int64_t in_width;                  // of the grid of inputs, which are pixels or,
+    std::int64_t size, stride;              // in the first layer, blocks of pixels
+    std::int64_t out_height, out_width;
+    std::int64_t outputs() const {
+      return static_cast<std::int64_t>(places.size()) * gemm.row_of_y();
+    }
+  };
+
+  void find_changes(const std::uint8_t* image, Memory& memory,
+                    std::vector<std::uint8_t>& changed) const;
+  void convolve_pixels(const std::uint8_t* image, std::span<const GatherGemm::Place> places,
+                       float* y) const;
+
+  std::int64_t height_, width_, channels_;
+  std::int64_t patch_, block_;  // pixels to a side: filters of the first layer, and their stride
+  std::vector<Convolution> convolutions_;
+};
+
+}  // namespace shoal
