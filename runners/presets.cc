@@ -50,9 +50,12 @@ Config pong_ppo() {
   Config c = atari_ppo("ALE/Pong-v5");
   c.steps = c.schedule_steps = 4'000'000;
   c.stop_return = 18;
-  // Small windows: on the CPU most of the time goes into learning, and 16 games make enough of it.
+  // Small windows and few passes: on the CPU most of the time goes into learning.
   c.sampler.envs = 16;
-  c.ppo.epochs = 3;
+  c.sampler.horizon = 64;
+  c.ppo.epochs = 2;
+  c.ppo.minibatches = 4;
+  c.ppo.clip = 0.2;
   c.ppo.anneal_clip = false;
   return c;
 }
