@@ -1,5 +1,7 @@
 #include "src/core/memory_limits.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -81,7 +83,7 @@ std::size_t left_by_line(const fs::path& root, const std::string& line) {
   const auto first = line.find(':');
   const auto second = line.find(':', first + 1);
   if (first == std::string::npos || second == std::string::npos) return kUnlimited;
-  const auto controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+  const auto controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
   const bool v2 = controllers == ",,";
   if (!v2 && controllers.find(",memory,") == std::string::npos) return kUnlimited;
   const Version& version = v2 ? kV2 : kV1;
