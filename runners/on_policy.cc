@@ -37,8 +37,9 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder, boo
   Session session(config, folder, quiet);
   const auto make_env = make_env_factory(config.env_id, config.env);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
-  const auto agent = make_agent(config);
-  require_minibatch_fits(config);
+  const auto spec = make_env({})->spec();
+  const auto agent = make_agent(config, spec);
+  require_minibatch_fits(config, spec);
   const auto sampler = make_sampler(make_env, *agent, training_sampler(config));
 
   const auto device = parse_device(config.device);

@@ -156,18 +156,20 @@ SamplerOptions training_sampler(const Config& config) {
 }
 
 std::unique_ptr<ActorCritic> make_agent(const Config& config) {
-  const auto env = make_env_factory(config.env_id, config.env)({});
-  // Weights, their gradients and two moments, and the copy that acts.
-  require_fits(5 * network_size(config, env->spec()).weights, "the network (model.hidden)");
-  return make_categorical(env->spec(), config.model, config.agent, config.seed);
+  return make_agent(config, make_env_factory(config.env_id, config.env)({})->spec());
 }
 
-void require_minibatch_fits(const Config& config) {
-  const auto env = make_env_factory(config.env_id, config.env)({});
+std::unique_ptr<ActorCritic> make_agent(const Config& config, const EnvSpec& env) {
+  // Weights, their gradients and two moments, and the copy that acts.
+  require_fits(5 * network_size(config, env).weights, "the network (model.hidden)");
+  return make_categorical(env, config.model, config.agent, config.seed);
+}
+
+void require_minibatch_fits(const Config& config, const EnvSpec& env) {
   const double samples = static_cast<double>(config.sampler.horizon) *
                          static_cast<double>(config.sampler.envs) / config.ppo.minibatches;
   // Outputs of all layers and their gradients.
-  require_fits(2 * network_size(config, env->spec()).outputs * samples,
+  require_fits(2 * network_size(config, env).outputs * samples,
                fmt::format("learning from minibatches of {:.0f} samples (sampler.horizon x "
                            "sampler.envs / ppo.minibatches)",
                            samples));

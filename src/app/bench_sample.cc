@@ -72,7 +72,7 @@ BenchResult bench_sample(const BenchOptions& options) {
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto make_env = make_env_factory(config.env_id, config.env);
   const auto spec = make_env({})->spec();
-  const auto agent = make_agent(config);
+  const auto agent = make_agent(config, spec);
   TableAgent table(spec, config.sampler.envs);
   auto sampler = make_sampler(make_env, *agent, training_sampler(config));
   auto no_network = make_sampler(make_env, table, training_sampler(config));

@@ -164,9 +164,10 @@ TEST(Config, NetworksAndMinibatchesThatDoNotFitAreRefused) {
     EXPECT_THROW(make_agent(config), Error) << key << " = " << value;
   }
   Config config = preset("cartpole-ppo");
-  EXPECT_NO_THROW(require_minibatch_fits(config));
+  const auto spec = make_env_factory(config.env_id, config.env)({})->spec();
+  EXPECT_NO_THROW(require_minibatch_fits(config, spec));
   set(config, "sampler.envs", "10000000000");
-  EXPECT_THROW(require_minibatch_fits(config), Error);
+  EXPECT_THROW(require_minibatch_fits(config, spec), Error);
 }
 
 }  // namespace

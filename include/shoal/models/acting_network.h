@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// kBf16: bfloat16; on a CPU with AVX2 and no AVX-512, integers of 16 bits with a scale, which are
-// no less exact and much faster there.
+// kBf16: bfloat16; on a CPU with AVX2 and no AVX-512, which would have to emulate it, weights are
+// rounded to bfloat16 and computed with in float32.
 enum class Precision : std::uint8_t { kFloat32, kBf16 };
 
 // A network prepared for acting on the CPU. Called by one thread, without gradients.

@@ -68,8 +68,9 @@ std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
 SamplerOptions training_sampler(const Config& config);
 std::unique_ptr<ActorCritic> make_agent(const Config& config);  // on the CPU
+std::unique_ptr<ActorCritic> make_agent(const Config& config, const EnvSpec& env);
 // Throws Error if learning from one minibatch takes more memory than there is.
-void require_minibatch_fits(const Config& config);
+void require_minibatch_fits(const Config& config, const EnvSpec& env);
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent);
 
 }  // namespace shoal
