@@ -1,30 +1,20 @@
-#include "shoal/envs/cart_pole.h"
+#include "src/envs/cart_pole.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
-#include "shoal/core/error.h"
+#include "shoal/envs/classic_control.h"
 
 namespace shoal {
 namespace {
 
+constexpr const char* kId = "CartPole-v1";
 constexpr double kGravity = 9.8, kCartMass = 1.0, kPoleMass = 0.1,
                  kTotalMass = kCartMass + kPoleMass;
 constexpr double kHalfLength = 0.5, kPoleMassLength = kPoleMass * kHalfLength;
 constexpr double kForce = 10.0, kTau = 0.02;  // newtons; seconds a step
 constexpr double kMaxX = 2.4, kMaxAngle = 12 * 2 * std::numbers::pi / 360;
-
-struct Saved {
-  std::uint64_t rng_key, rng_counter;
-  CartPole::State state;
-  std::int64_t steps;
-};
-
-void write(const CartPole::State& state, float* observation) {
-  for (std::size_t i = 0; i < state.size(); ++i) observation[i] = static_cast<float>(state[i]);
-}
 
 // Draws the part of a convex shape with corners `p` (x, y in pixels, clockwise) that lies in the
 // picture.
@@ -46,28 +36,21 @@ void fill(Image& image, const std::array<std::array<double, 2>, N>& p,
 
 }  // namespace
 
-CartPole::CartPole(const EnvContext& context, int time_limit)
-    : spec_{.id = "CartPole-v1",
-            .observation = ArraySpec{DType::kFloat32, {4}},
-            .action = ActionSpec::discrete(2)},
-      rng_(context.seed),
-      time_limit_(time_limit) {
-  require(time_limit > 0, "CartPole-v1: the time limit is {}, it must be at least 1 step",
-          time_limit);
+EnvSpec CartPole::spec() {
+  return {.id = kId,
+          .observation = ArraySpec{DType::kFloat32, {4}},
+          .action = ActionSpec::discrete(2)};
 }
 
-void CartPole::reset(std::optional<std::uint64_t> seed, StepOut out) {
-  if (seed) rng_ = Rng(*seed);
-  for (double& x : state_) x = rng_.uniform(-0.05, 0.05);
-  steps_ = 0;
-  write(state_, out.observation.as<float>());
+CartPole::State CartPole::start(Rng& rng) {
+  State state;
+  for (double& x : state) x = rng.uniform(-0.05, 0.05);
+  return state;
 }
 
-StepResult CartPole::step(ArraysIn action, StepOut out) {
-  const std::int64_t choice = *action.as<std::int64_t>();
-  require(choice == 0 || choice == 1, "CartPole-v1: action {}, expected 0 or 1", choice);
-  auto& [x, x_dot, theta, theta_dot] = state_;
-  const double force = choice == 1 ? kForce : -kForce;
+Outcome CartPole::advance(State& state, ArraysIn action) {
+  const double force = choice_of(action, 2, kId) == 1 ? kForce : -kForce;
+  auto& [x, x_dot, theta, theta_dot] = state;
   const double cosine = std::cos(theta), sine = std::sin(theta);
   const double push = (force + kPoleMassLength * (theta_dot * theta_dot) * sine) / kTotalMass;
   const double theta_acc = (kGravity * sine - cosine * push) /
@@ -77,38 +60,22 @@ StepResult CartPole::step(ArraysIn action, StepOut out) {
   x_dot += kTau * x_acc;
   theta += kTau * theta_dot;
   theta_dot += kTau * theta_acc;
-
-  write(state_, out.observation.as<float>());
   const bool fell = x < -kMaxX || x > kMaxX || theta < -kMaxAngle || theta > kMaxAngle;
-  return {.reward = 1, .terminated = fell, .truncated = ++steps_ >= time_limit_ && !fell};
+  return {.reward = 1, .terminated = fell};
 }
 
-bool CartPole::save(std::vector<std::byte>& bytes) const {
-  const Saved saved{rng_.key(), rng_.counter(), state_, steps_};
-  bytes.resize(sizeof saved);
-  std::memcpy(bytes.data(), &saved, sizeof saved);
-  return true;
+void CartPole::observe(const State& state, float* observation) {
+  for (std::size_t i = 0; i < state.size(); ++i) observation[i] = static_cast<float>(state[i]);
 }
 
-bool CartPole::load(std::span<const std::byte> bytes) {
-  Saved saved;
-  require(bytes.size() == sizeof saved, "CartPole-v1: a saved state has {} bytes, this one {}",
-          sizeof saved, bytes.size());
-  std::memcpy(&saved, bytes.data(), sizeof saved);
-  rng_ = Rng(saved.rng_key, saved.rng_counter);
-  state_ = saved.state;
-  steps_ = saved.steps;
-  return true;
-}
-
-bool CartPole::render(Image& image) {
+void CartPole::render(const State& state, Image& image) {
   constexpr int kHeight = 400, kWidth = 600, kTrack = 300;
   constexpr double kScale = kWidth / (2 * kMaxX);
   image.height = kHeight;
   image.width = kWidth;
   image.rgb.assign(3 * kHeight * kWidth, 255);
-  const double x = kWidth / 2.0 + state_[0] * kScale, top = kTrack - 15;
-  const double sine = std::sin(state_[2]), cosine = std::cos(state_[2]);
+  const double x = kWidth / 2.0 + state[0] * kScale, top = kTrack - 15;
+  const double sine = std::sin(state[2]), cosine = std::cos(state[2]);
   const double length = 2 * kHalfLength * kScale,
                half = 5;  // of the pole: its length and half its thickness
   const double tip_x = x + length * sine, tip_y = top - length * cosine, dx = half * cosine,
@@ -123,14 +90,8 @@ bool CartPole::render(Image& image) {
             {x + dx, top + dy},
             {x - dx, top - dy}}},
           {202, 152, 101});
-  return true;
 }
 
-EnvFactory make_cart_pole(int time_limit) {
-  const CartPole checked({}, time_limit);
-  return [time_limit](const EnvContext& context) {
-    return std::make_unique<CartPole>(context, time_limit);
-  };
-}
+EnvFactory make_cart_pole(int time_limit) { return make_classic_control<CartPole>(time_limit); }
 
 }  // namespace shoal

@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// Holds the memory of one environment with one observation, one discrete action and at most one
+// Holds the memory of one environment with one observation, one action of one number and at most one
 // info.
 class EnvPlayer {
  public:
@@ -18,10 +18,8 @@ class EnvPlayer {
       : env(factory({.seed = seed})), observation(env->spec().observation[0].bytes()) {}
 
   void reset(std::optional<std::uint64_t> seed = {}) { env->reset(seed, out()); }
-  StepResult step(std::int64_t action) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&action);
-    return env->step(ArraysIn({&bytes, 1}), out());
-  }
+  StepResult step(std::int64_t action) { return step_with(action); }
+  StepResult push(float force) { return step_with(force); }
   std::int64_t actions() const { return env->spec().action[0].choices[0]; }
 
   std::unique_ptr<Env> env;
@@ -29,6 +27,11 @@ class EnvPlayer {
   float score = -1;
 
  private:
+  template <class Action>
+  StepResult step_with(const Action& action) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&action);
+    return env->step(ArraysIn({&bytes, 1}), out());
+  }
   StepOut out() {
     fields_ = {observation.data(), reinterpret_cast<std::byte*>(&score)};
     return {.observation = ArraysOut({fields_.data(), 1}),

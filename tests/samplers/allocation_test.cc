@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "shoal/envs/cart_pole.h"
+#include "shoal/envs/classic_control.h"
 #include "shoal/samplers/sampler.h"
 #include "tests/support/allocations.h"
 #include "tests/support/toy_agents.h"

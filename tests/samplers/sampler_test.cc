@@ -5,7 +5,7 @@
 
 #include "shoal/agents/categorical.h"
 #include "shoal/core/error.h"
-#include "shoal/envs/cart_pole.h"
+#include "shoal/envs/classic_control.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 

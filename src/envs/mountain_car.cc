@@ -1,0 +1,74 @@
+#include "src/envs/mountain_car.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shoal/envs/classic_control.h"
+
+namespace shoal {
+namespace {
+
+constexpr const char *kId = "MountainCar-v0", *kContinuousId = "MountainCarContinuous-v0";
+constexpr double kMinPosition = -1.2, kMaxPosition = 0.6, kMaxSpeed = 0.07, kGravity = 0.0025;
+constexpr double kForce = 0.001, kGoal = 0.5;                     // of the discrete task
+constexpr double kContinuousForce = 0.0015, kContinuousGoal = 0.45F;
+
+EnvSpec make_spec(const char* id, ActionSpec action) {
+  return {.id = id,
+          .observation = ArraySpec{.dtype = DType::kFloat32,
+                                   .shape = {2},
+                                   .low = kMinPosition,
+                                   .high = kMaxPosition},
+          .action = std::move(action)};
+}
+
+// The left end of the valley is a wall that takes all speed.
+void roll(MountainCar::State& state, double push) {
+  auto& [position, velocity] = state;
+  velocity = std::clamp(velocity + (push - kGravity * std::cos(3 * position)), -kMaxSpeed, kMaxSpeed);
+  position = std::clamp(position + velocity, kMinPosition, kMaxPosition);
+  if (position == kMinPosition && velocity < 0) velocity = 0;
+}
+
+}  // namespace
+
+EnvSpec MountainCar::spec() { return make_spec(kId, ActionSpec::discrete(3)); }
+
+MountainCar::State MountainCar::start(Rng& rng) { return {rng.uniform(-0.6, -0.4), 0}; }
+
+Outcome MountainCar::advance(State& state, ArraysIn action) {
+  roll(state, static_cast<double>(choice_of(action, 3, kId) - 1) * kForce);
+  return {.reward = -1, .terminated = state[0] >= kGoal && state[1] >= 0};
+}
+
+void MountainCar::observe(const State& state, float* observation) {
+  for (const double x : state) *observation++ = static_cast<float>(x);
+}
+
+EnvSpec MountainCarContinuous::spec() {
+  return make_spec(kContinuousId, ActionSpec::box(1, -1, 1));
+}
+
+MountainCar::State MountainCarContinuous::start(Rng& rng) { return MountainCar::start(rng); }
+
+Outcome MountainCarContinuous::advance(State& state, ArraysIn action) {
+  const double force = *action.as<float>();
+  roll(state, std::clamp(force, -1.0, 1.0) * kContinuousForce);
+  for (double& x : state) x = static_cast<float>(x);
+  const bool there = state[0] >= kContinuousGoal && state[1] >= 0;
+  return {.reward = (there ? 100 : 0) - 0.1 * force * force, .terminated = there};
+}
+
+void MountainCarContinuous::observe(const State& state, float* observation) {
+  MountainCar::observe(state, observation);
+}
+
+EnvFactory make_mountain_car(int time_limit) {
+  return make_classic_control<MountainCar>(time_limit);
+}
+
+EnvFactory make_mountain_car_continuous(int time_limit) {
+  return make_classic_control<MountainCarContinuous>(time_limit);
+}
+
+}  // namespace shoal
