@@ -24,8 +24,8 @@ void check(const PpoOptions& o) {
 
 // One window in the form the losses read it: everything flattened to N = T * B.
 struct Flat {
-  NamedTensors action, mask;
-  at::Tensor log_prob, value, advantage, target;
+  NamedTensors action, mask, agent_info;
+  at::Tensor advantage, target;
 };
 
 NamedTensors flatten(const NamedTensors& tensors, std::int64_t steps) {
@@ -96,12 +96,11 @@ class Ppo : public OnPolicyAlgo {
 
  private:
   Flat prepare(const Samples& s) const {
-    const auto& value = s.agent_info.at("value");
-    const auto gae = generalized_advantages(s, value, options_.discount, options_.gae_lambda);
+    const auto gae = generalized_advantages(s, s.agent_info.at("value"), options_.discount,
+                                            options_.gae_lambda);
     return {.action = flatten(s.action, s.T),
             .mask = flatten(s.mask, s.T),
-            .log_prob = s.agent_info.at("log_prob").flatten(),
-            .value = value.flatten(),
+            .agent_info = flatten(s.agent_info, s.T),
             .advantage = gae.advantage.flatten(),
             .target = gae.target.flatten()};
   }
@@ -110,9 +109,11 @@ class Ppo : public OnPolicyAlgo {
   // acted.
   at::Tensor learn(const Samples& samples, const Flat& flat, const at::Tensor& rows, double rate,
                    double clip, Totals& totals) {
+    const auto then = select(flat.agent_info, rows);
     const auto now = agent_.evaluate({.observation = select(samples.observed, rows),
                                       .action = select(flat.action, rows),
                                       .mask = select(flat.mask, rows),
+                                      .agent_info = then,
                                       .previous_action = {},
                                       .previous_reward = {},
                                       .first = {},
@@ -123,8 +124,8 @@ class Ppo : public OnPolicyAlgo {
       advantage = (advantage - mean) / (deviation + 1e-8);
     }
     const auto loss = ppo_loss(now,
-                               {.log_prob = flat.log_prob.index_select(0, rows),
-                                .value = flat.value.index_select(0, rows),
+                               {.log_prob = then.at("log_prob"),
+                                .value = then.at("value"),
                                 .advantage = advantage,
                                 .target = flat.target.index_select(0, rows)},
                                options_, clip);
@@ -140,7 +141,7 @@ class Ppo : public OnPolicyAlgo {
   static double explained_variance(const Flat& flat) {
     if (flat.target.numel() < 2) return 0;
     const auto variance = flat.target.var().item<double>();
-    return variance > 0 ? 1 - (flat.target - flat.value).var().item<double>() / variance : 0;
+    return variance > 0 ? 1 - (flat.target - flat.agent_info.at("value")).var().item<double>() / variance : 0;
   }
 
   ActorCritic& agent_;

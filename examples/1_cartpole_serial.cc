@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/envs/registry.h"
 #include "shoal/runners/episode_window.h"
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   at::set_num_threads(1);  // the network is too small to be shared among cores
 
   const auto make_env = shoal::make_env_factory("CartPole-v1");
-  const auto agent = shoal::make_categorical(make_env({})->spec(), {.hidden = {64, 64}}, {}, 1);
+  const auto agent = shoal::make_actor_critic(make_env({})->spec(), {.hidden = {64, 64}}, {}, 1);
   const auto sampler = shoal::make_sampler(
       make_env, *agent, {.kind = shoal::SamplerKind::kSerial, .horizon = 32, .envs = 16});
   const auto algo = shoal::make_ppo(*agent, {.learning_rate = 1e-3,

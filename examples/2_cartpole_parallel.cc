@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/envs/registry.h"
 #include "shoal/runners/episode_window.h"
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 200'000;
 
   const auto make_env = shoal::make_env_factory("CartPole-v1");
-  const auto agent = shoal::make_categorical(make_env({})->spec(), {.hidden = {64, 64}}, {}, 1);
+  const auto agent = shoal::make_actor_critic(make_env({})->spec(), {.hidden = {64, 64}}, {}, 1);
   const auto sampler = shoal::make_sampler(make_env, *agent, {.horizon = 32, .workers = 2});
   shoal::Evaluator evaluator(make_env, *agent, {.episodes = 20});  // workers and seeds of its own
   const auto algo = shoal::make_ppo(*agent, kPpo);

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/envs/atari.h"
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
 
   const auto make_env = shoal::make_atari("ALE/Pong-v5", {.clip_reward = true});
-  const auto agent = shoal::make_categorical(make_env({})->spec(),
+  const auto agent = shoal::make_actor_critic(make_env({})->spec(),
                                              {.name = "nature-cnn", .shared_trunk = true}, {}, 1);
   const auto sampler = shoal::make_sampler(make_env, *agent, {.horizon = 128, .workers = 2});
   at::set_num_threads(static_cast<int>(shoal::allowed_cores().size()));

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/samplers/sampler.h"
 
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
   at::set_num_threads(1);
   const auto make_env = [](const shoal::EnvContext&) { return std::make_unique<Catch>(); };
-  const auto agent = shoal::make_categorical(Catch().spec(), {}, {}, 1);
+  const auto agent = shoal::make_actor_critic(Catch().spec(), {}, {}, 1);
   const auto sampler = shoal::make_sampler(make_env, *agent, {.horizon = 28, .envs = 32});
   const auto algo = shoal::make_ppo(*agent, {.learning_rate = 1e-3, .clip = 0.2});
 

@@ -21,11 +21,11 @@ void require_known(const std::string& what, const std::string& name,
 }
 
 template <class T>
-void at_least(const char* key, T value, T low) {
+void at_least(const std::string& key, T value, T low) {
   require(value >= low, "{}: found {}, expected at least {}", key, value, low);
 }
 
-void within(const char* key, double value, double low, double high) {
+void within(const std::string& key, double value, double low, double high) {
   require(value >= low && value <= high, "{}: found {}, expected {} to {}", key, value, low, high);
 }
 
@@ -42,6 +42,18 @@ void validate_sampler(const SamplerOptions& s) {
           s.horizon);
 }
 
+// What both algorithms have, each in a table of its own name.
+template <class Options>
+void validate_learning(const std::string& algo, const Options& o) {
+  auto key = [&algo](const char* name) { return algo + "." + name; };
+  require(o.learning_rate > 0 && std::isfinite(o.learning_rate),
+          "{}: found {}, expected a number above 0", key("learning_rate"), o.learning_rate);
+  within(key("discount"), o.discount, 0, 1);
+  within(key("gae_lambda"), o.gae_lambda, 0, 1);
+  at_least(key("adam_epsilon"), o.adam_epsilon, 0.0);
+  at_least(key("max_grad_norm"), o.max_grad_norm, 0.0);
+}
+
 void validate_ppo(const Config& config) {
   const auto& p = config.ppo;
   const auto samples = config.sampler.horizon * config.sampler.envs;
@@ -51,15 +63,13 @@ void validate_ppo(const Config& config) {
           "ppo.minibatches: {} minibatches cannot share {} samples "
           "(sampler.horizon x sampler.envs)",
           p.minibatches, samples);
-  require(p.learning_rate > 0 && std::isfinite(p.learning_rate),
-          "ppo.learning_rate: found {}, expected a number above 0", p.learning_rate);
-  within("ppo.discount", p.discount, 0, 1);
-  within("ppo.gae_lambda", p.gae_lambda, 0, 1);
   require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
-  at_least("ppo.adam_epsilon", p.adam_epsilon, 0.0);
   at_least("ppo.value_clip", p.value_clip, 0.0);
-  at_least("ppo.max_grad_norm", p.max_grad_norm, 0.0);
   at_least("ppo.target_kl", p.target_kl, 0.0);
+}
+
+bool anneals(const Config& config) {
+  return config.algo == "a2c" ? config.a2c.anneal_learning_rate : config.ppo.anneal_learning_rate;
 }
 
 void validate_model(const ModelOptions& model) {
@@ -114,7 +124,7 @@ void require_fits(double numbers, const std::string& what) {
 
 }  // namespace
 
-std::vector<std::string> algo_names() { return {"ppo"}; }
+std::vector<std::string> algo_names() { return {"ppo", "a2c"}; }
 
 std::vector<std::string> sampler_names() {
   std::vector<std::string> names;
@@ -133,7 +143,7 @@ void validate(const Config& config) {
           config.checkpoint_seconds);
   require(
       config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
-          !config.ppo.anneal_learning_rate,
+          !anneals(config),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
       "rate of 0; give schedule_steps = {} too",
       config.steps, config.schedule_steps, config.steps);
@@ -144,6 +154,10 @@ void validate(const Config& config) {
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_model(config.model);
+  require(config.agent.initial_std > 0 && std::isfinite(config.agent.initial_std),
+          "agent.initial_std: found {}, expected a number above 0", config.agent.initial_std);
+  validate_learning("ppo", config.ppo);
+  validate_learning("a2c", config.a2c);
   validate_ppo(config);
 }
 
@@ -162,21 +176,23 @@ std::unique_ptr<ActorCritic> make_agent(const Config& config) {
 std::unique_ptr<ActorCritic> make_agent(const Config& config, const EnvSpec& env) {
   // Weights, their gradients and two moments, and the copy that acts.
   require_fits(5 * network_size(config, env).weights, "the network (model.hidden)");
-  return make_categorical(env, config.model, config.agent, config.seed);
+  return make_actor_critic(env, config.model, config.agent, config.seed);
 }
 
 void require_minibatch_fits(const Config& config, const EnvSpec& env) {
+  const int minibatches = config.algo == "ppo" ? config.ppo.minibatches : 1;
   const double samples = static_cast<double>(config.sampler.horizon) *
-                         static_cast<double>(config.sampler.envs) / config.ppo.minibatches;
+                         static_cast<double>(config.sampler.envs) / minibatches;
   // Outputs of all layers and their gradients.
   require_fits(2 * network_size(config, env).outputs * samples,
                fmt::format("learning from minibatches of {:.0f} samples (sampler.horizon x "
-                           "sampler.envs / ppo.minibatches)",
-                           samples));
+                           "sampler.envs{})",
+                           samples, minibatches > 1 ? " / ppo.minibatches" : ""));
 }
 
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent) {
   require_known("algo", config.algo, algo_names());
+  if (config.algo == "a2c") return make_a2c(agent, config.a2c);
   PpoOptions options = config.ppo;
   options.seed = config.seed;
   return make_ppo(agent, options);

@@ -10,7 +10,7 @@ namespace shoal {
 template <class C, class Visit>
 void visit_run(C& c, Visit&& visit) {
   visit("preset", c.preset, "the preset this started from");
-  visit("algo", c.algo, "learning algorithm: ppo");
+  visit("algo", c.algo, "learning algorithm: ppo or a2c");
   visit("steps", c.steps, "agent steps to take, all environments together");
   visit("schedule_steps", c.schedule_steps,
         "steps over which schedules run; 0: as many as `steps`");
@@ -25,6 +25,13 @@ void visit_run(C& c, Visit&& visit) {
 template <class C, class Visit>
 void visit_env(C& c, Visit&& visit) {
   visit("env.id", c.env_id, "environment, by its Gymnasium name");
+  visit("env.action_repeat", c.env.action_repeat, "times that each action is taken");
+  visit("env.time_limit", c.env.time_limit,
+        "agent steps after which an episode is truncated; 0: the environment's own limit");
+  visit("env.reward_scale", c.env.reward_scale, "rewards are multiplied by this");
+  visit("env.normalize_reward", c.env.normalize_reward,
+        "divide rewards by the running deviation of their discounted sum");
+  visit("env.reward_clip", c.env.reward_clip, "then cut them to this size; 0: not");
   auto& a = c.env.atari;
   visit("atari.frame_skip", a.frame_skip, "frames of one agent step");
   visit("atari.noop_max", a.noop_max, "at most this many no-ops start an episode; 0: none");
@@ -55,6 +62,12 @@ template <class C, class Visit>
 void visit_agent(C& c, Visit&& visit) {
   visit("agent.act_precision", c.agent.act_precision,
         "arithmetic of acting on the CPU: float32 | bf16");
+  visit("agent.initial_std", c.agent.initial_std,
+        "deviation of real-valued actions before learning, in half-widths of their bounds");
+  visit("agent.network_std", c.agent.network_std,
+        "the network puts out deviations; else they are parameters");
+  visit("agent.squash", c.agent.squash,
+        "keep real-valued actions within their bounds by tanh, not by cutting them");
   visit("model.name", c.model.name, "mlp | nature-cnn");
   visit("model.hidden", c.model.hidden, "units of each hidden layer (mlp)");
   visit("model.shared_trunk", c.model.shared_trunk,
@@ -82,12 +95,27 @@ void visit_ppo(C& c, Visit&& visit) {
 }
 
 template <class C, class Visit>
+void visit_a2c(C& c, Visit&& visit) {
+  auto& a = c.a2c;
+  visit("a2c.learning_rate", a.learning_rate, "of Adam, at the start");
+  visit("a2c.adam_epsilon", a.adam_epsilon, "of Adam");
+  visit("a2c.discount", a.discount, "gamma");
+  visit("a2c.gae_lambda", a.gae_lambda, "lambda of generalized advantage estimation");
+  visit("a2c.value_coef", a.value_coef, "weight of the value loss");
+  visit("a2c.entropy_coef", a.entropy_coef, "weight of the entropy bonus");
+  visit("a2c.max_grad_norm", a.max_grad_norm, "global norm; 0: not clipped");
+  visit("a2c.normalize_advantage", a.normalize_advantage, "per window");
+  visit("a2c.anneal_learning_rate", a.anneal_learning_rate, "linearly to 0 over the schedule");
+}
+
+template <class C, class Visit>
 void visit_settings(C& config, Visit&& visit) {
   visit_run(config, visit);
   visit_env(config, visit);
   visit_sampler(config, visit);
   visit_agent(config, visit);
   visit_ppo(config, visit);
+  visit_a2c(config, visit);
 }
 
 }  // namespace shoal

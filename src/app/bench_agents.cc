@@ -2,9 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <vector>
-
-#include "shoal/core/error.h"
 
 namespace shoal::app {
 namespace {
@@ -25,17 +24,34 @@ NamedTensors zeros(std::int64_t n, const NamedSpecs& specs, at::Device device) {
   return tensors;
 }
 
+// [kTableRows, envs, ...], uniform over what there is to choose.
+at::Tensor random_actions(const ActionSpec& spec, std::int64_t envs) {
+  const auto array = spec.array();
+  auto shape = with_lead(envs, array);
+  shape.insert(shape.begin(), kTableRows);
+  const bool bounded = std::isfinite(array.low) && std::isfinite(array.high);
+  const double low = bounded ? array.low : -1, high = bounded ? array.high : 1;
+  if (spec.kind == ActionSpec::Kind::kBox) return at::rand(shape) * (high - low) + low;
+  if (spec.kind == ActionSpec::Kind::kMultiBinary) return at::rand(shape).lt(0.5);
+  if (spec.kind == ActionSpec::Kind::kDiscrete)
+    return at::randint(0, spec.choices[0], shape, at::kLong);
+  std::vector<at::Tensor> parts;
+  for (const auto n : spec.choices)
+    parts.push_back(at::randint(0, n, {kTableRows, envs, 1}, at::kLong));
+  return at::cat(parts, 2);
+}
+
 }  // namespace
 
 TableAgent::TableAgent(const EnvSpec& spec, std::int64_t envs) {
-  const bool one = spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete;
-  require(one, "{}: the sampling benchmark needs an environment with one discrete action", spec.id);
-  table_ = at::randint(0, spec.action[0].choices[0], {kTableRows, envs}, at::kLong);
+  for (const auto& [name, action] : spec.action) table_.add(name, random_actions(action, envs));
 }
 
 void TableAgent::act(const ActIn& in, ActOut& out) {
-  out.action[0].copy_(
-      table_.select(0, in.noise.tick % kTableRows).narrow(0, 0, out.action[0].size(0)));
+  for (const auto& [name, table] : table_) {
+    auto& action = out.action.at(name);
+    action.copy_(table.select(0, in.noise.tick % kTableRows).narrow(0, 0, action.size(0)));
+  }
 }
 
 ActingReplay acting_replay(const Samples& samples, const EnvSpec& env, const Agent& agent) {

@@ -9,7 +9,7 @@
 
 namespace shoal::app {
 
-// Chooses uniformly from a table drawn beforehand: what it costs is a copy of a few bytes.
+// Takes its actions from a table of random ones: what it costs is a copy of a few bytes.
 class TableAgent : public Agent {
  public:
   TableAgent(const EnvSpec& spec, std::int64_t envs);
@@ -22,7 +22,7 @@ class TableAgent : public Agent {
 
  private:
   AgentSpec spec_;
-  at::Tensor table_;  // [rows, envs]
+  NamedTensors table_;  // [rows, envs, ...]
 };
 
 // A window's observations, step by step, to act on again without environments: acting may depend on

@@ -3,6 +3,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/classic_control.h"
+#include "shoal/envs/wrappers.h"
 
 namespace shoal {
 
@@ -21,13 +22,26 @@ constexpr Task kClassicControl[] = {
     {"Pendulum-v1", [] { return make_pendulum(); }},
 };
 
-}  // namespace
-
-EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
+EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   for (const auto& task : kClassicControl)
     if (id == task.id) return task.make();
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   throw Error("unknown environment '{}'; did you mean '{}'?", id, nearest(id, env_ids()));
+}
+
+}  // namespace
+
+EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
+  auto make_env = make_plain(id, options);
+  if (options.action_repeat != 1)
+    make_env = with_action_repeat(std::move(make_env), options.action_repeat);
+  if (options.time_limit != 0) make_env = with_time_limit(std::move(make_env), options.time_limit);
+  if (options.reward_scale != 1)
+    make_env = with_scaled_reward(std::move(make_env), options.reward_scale);
+  if (options.normalize_reward) make_env = with_normalized_reward(std::move(make_env));
+  if (options.reward_clip != 0)
+    make_env = with_clipped_reward(std::move(make_env), -options.reward_clip, options.reward_clip);
+  return make_env;
 }
 
 std::vector<std::string> env_ids() {

@@ -1,9 +1,8 @@
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "shoal/core/error.h"
 #include "tests/agents/echo_model.h"
 
 namespace shoal {
@@ -22,7 +21,7 @@ struct MlpAgent {
   explicit MlpAgent(bool shared_trunk = false)
       : model(
             make_model(ArraySpec{.shape = {kWidth}}, kChoices, {.shared_trunk = shared_trunk}, 3)),
-        agent(make_categorical(discrete_env(kWidth, kChoices), model)) {
+        agent(make_actor_critic(discrete_env(kWidth, kChoices), model)) {
     torch::manual_seed(1);
     randomize(*agent);
   }
@@ -165,7 +164,7 @@ TEST(CategoricalTest, Bf16RecordsWhatBf16Did) {
     torch::NoGradGuard no_grad;
     model->named_parameters()["policy_head.weight"].mul_(300);
   }
-  const auto agent = make_categorical(spec, model, {.act_precision = Precision::kBf16});
+  const auto agent = make_actor_critic(spec, model, {.act_precision = Precision::kBf16});
   const auto x = at::randint(0, 256, {24, 36, 36}, at::kByte);
   const auto acted = act(*agent, acting_on(x));
 
@@ -176,29 +175,6 @@ TEST(CategoricalTest, Bf16RecordsWhatBf16Did) {
   const auto exact = evaluate(*agent, x, acted.action);
   EXPECT_TRUE(at::allclose(exact.log_prob, acted.log_prob, 0, 0.2)) << "too far from float32";
   EXPECT_FALSE(at::allclose(exact.log_prob, acted.log_prob, 0, 1e-6)) << "this is not bf16";
-}
-
-TEST(CategoricalTest, RefusesActionsThatAreNotOneChoice) {
-  auto spec = discrete_env(3, 4);
-  const auto refuses = [&] {
-    try {
-      make_categorical(spec, ModelOptions{}, CategoricalOptions{}, 1);
-    } catch (const Error& e) {
-      return std::string(e.what()).find("Toy") != std::string::npos;
-    }
-    return false;
-  };
-  EXPECT_FALSE(refuses());
-  spec.action = ActionSpec::box(2, -1, 1);
-  EXPECT_TRUE(refuses());
-  spec.action = ActionSpec{.kind = ActionSpec::Kind::kMultiDiscrete, .choices = {3, 4}};
-  EXPECT_TRUE(refuses());
-  spec.action = ActionSpec{.kind = ActionSpec::Kind::kMultiBinary, .dims = 3};
-  EXPECT_TRUE(refuses());
-  spec.action = {{"a", ActionSpec::discrete(2)}, {"b", ActionSpec::discrete(2)}};
-  EXPECT_TRUE(refuses());
-  spec.action = {};
-  EXPECT_TRUE(refuses());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 
 namespace shoal {
 
@@ -55,7 +55,7 @@ inline EnvSpec discrete_env(std::int64_t width, std::int64_t choices) {
 
 // Chooses among `choices` by logits that the observation gives.
 inline std::unique_ptr<ActorCritic> make_echo_agent(std::int64_t choices, bool acting_network) {
-  return make_categorical(discrete_env(choices, choices),
+  return make_actor_critic(discrete_env(choices, choices),
                           std::make_shared<EchoModel>(acting_network));
 }
 
@@ -88,6 +88,7 @@ inline Evaluation evaluate(ActorCritic& agent, const at::Tensor& observation,
   return agent.evaluate({.observation = Observed{observation, {}},
                          .action = action,
                          .mask = mask,
+                         .agent_info = {},
                          .previous_action = {},
                          .previous_reward = {},
                          .first = {},

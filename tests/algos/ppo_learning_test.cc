@@ -17,11 +17,15 @@ using RewardOf = std::function<at::Tensor(const at::Tensor& observation, const a
 Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& reward_of,
              std::int64_t first_tick) {
   const auto T = observation.size(0) - 1, B = observation.size(1);
-  Recorded r{observation, at::zeros({T, B}, at::kLong), at::zeros({T, B}), at::zeros({T, B}), {}};
+  const bool real = agent.spec().info.contains("raw");  // one real number instead of a choice
+  const auto raw = at::zeros({T, B, 1});
+  const auto action = real ? at::zeros({T, B, 1}) : at::zeros({T, B}, at::kLong);
+  Recorded r{observation, action, at::zeros({T, B}), at::zeros({T, B}), {}};
   for (std::int64_t t = 0; t < T; ++t) {
     ActOut out{.action = r.action[t],
                .agent_info = {{"log_prob", r.log_prob[t]}, {"value", r.value[t]}},
                .state = {}};
+    if (real) out.agent_info.add("raw", raw[t]);
     agent.act({.observation = Observed{observation[t], {}},
                .mask = {},
                .state = {},
@@ -33,6 +37,7 @@ Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& 
   }
   r.reward = reward_of(observation.narrow(0, 0, T), r.action);
   auto s = make_window(r);
+  if (real) s.agent_info.add("raw", raw);
   s.terminated.fill_(true);
   return s;
 }
@@ -46,6 +51,7 @@ at::Tensor probabilities(ActorCritic& agent, const at::Tensor& observation, std:
                           .evaluate({.observation = Observed{observation, {}},
                                      .action = at::full({observation.size(0)}, a, at::kLong),
                                      .mask = {},
+                                     .agent_info = {},
                                      .previous_action = {},
                                      .previous_reward = {},
                                      .first = {},
@@ -97,6 +103,31 @@ TEST(PpoLearningTest, ContextDecidesWhichOfThreeArmsPays) {
     if (name == "value_loss") {
       EXPECT_LT(value, 0.1);
     }
+  }
+}
+
+// The best force is the observation's, and the deviation shrinks towards it, cut or squashed.
+TEST(PpoLearningTest, FindsTheForceThatContextAsksFor) {
+  for (const bool squash : {false, true}) {
+    torch::manual_seed(1);
+    const EnvSpec spec{.id = "Toy",
+                       .observation = ArraySpec{.shape = {1}},
+                       .action = ActionSpec::box(1, -2, 2)};
+    const auto agent = make_actor_critic(spec, {.hidden = {16}}, {.squash = squash}, 1);
+    const auto ppo = make_ppo(
+        *agent,
+        {.learning_rate = 0.01, .clip = 0.2, .entropy_coef = 0, .anneal_learning_rate = false});
+    const auto pays = [](const at::Tensor& observation, const at::Tensor& action) {
+      return -(action - observation).squeeze(2).square();
+    };
+    for (int i = 0; i < 80; ++i) {
+      const auto world = at::rand({33, 16, 1}) * 2 - 1;
+      ppo->update(play(*agent, world, pays, i * 32), {.steps = 0, .schedule_steps = 1});
+    }
+    const auto world = at::rand({2, 200, 1}) * 2 - 1;
+    EXPECT_GT(play(*agent, world, pays, 1).reward.mean().item<double>(), -0.1)
+        << (squash ? "squashed" : "cut");
+    EXPECT_LT(agent->parameters().at("log_std").item<double>(), std::log(0.5));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
 #include "tests/algos/windows.h"
 
@@ -83,7 +83,7 @@ void expect_equal(const std::string& name, const PpoOptions& options, bool share
   const EnvSpec spec{.id = "Oracle",
                      .observation = ArraySpec{.shape = {kWidth}},
                      .action = ActionSpec::discrete(kChoices)};
-  const auto agent = make_categorical(spec, model);
+  const auto agent = make_actor_critic(spec, model);
   const auto metrics = make_ppo(*agent, options)->update(window(), progress);
 
   std::size_t compared = 0;

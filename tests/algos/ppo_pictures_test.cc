@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
 #include "tests/algos/windows.h"
 
@@ -88,7 +88,7 @@ TEST(PpoPicturesTest, UpdateEqualsTheTextbookOne) {
     adam.step();
   }
 
-  const auto agent = make_categorical(spec, model);
+  const auto agent = make_actor_critic(spec, model);
   make_ppo(*agent, options)->update(s, {.steps = 0, .schedule_steps = 1000});
   for (const auto& item : model->named_parameters()) {
     // Adam's first steps have the size of the learning rate whatever the gradient's: where that is

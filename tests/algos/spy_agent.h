@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 
 namespace shoal {
 
@@ -40,7 +40,7 @@ inline SpyAgent make_spy(std::int64_t width, std::int64_t choices) {
   const EnvSpec spec{.id = "Toy",
                      .observation = ArraySpec{.shape = {width}},
                      .action = ActionSpec::discrete(choices)};
-  return SpyAgent(make_categorical(spec, {.hidden = {16}}, {}, 1));
+  return SpyAgent(make_actor_critic(spec, {.hidden = {16}}, {}, 1));
 }
 
 }  // namespace shoal

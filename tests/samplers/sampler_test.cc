@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/classic_control.h"
 #include "tests/support/toy_agents.h"
@@ -93,8 +93,8 @@ TEST_P(EqualityTest, DictionariesMasksStacksAndStateAreTheSameFromEverySampler) 
 
 TEST_P(EqualityTest, ARealNetworkIsTheSameFromEverySampler) {
   const auto spec = make_cart_pole()({})->spec();
-  auto agent = make_categorical(spec, ModelOptions{}, {}, 3),
-       other = make_categorical(spec, ModelOptions{}, {}, 3);
+  auto agent = make_actor_critic(spec, ModelOptions{}, {}, 3),
+       other = make_actor_critic(spec, ModelOptions{}, {}, 3);
   auto a = make_sampler(make_cart_pole(), *agent, serial(32, 9));
   auto b = make_sampler(make_cart_pole(), *other, parallel(32, 9, GetParam()));
   expect_same_windows(*a, *b, 4);

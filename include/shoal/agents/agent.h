@@ -73,7 +73,9 @@ class Agent {
 // time-major.
 struct EvaluateIn {
   Observations observation;
-  NamedTensors action, mask, previous_action;
+  NamedTensors action, mask;
+  NamedTensors agent_info;  // what act() recorded with the actions
+  NamedTensors previous_action;
   at::Tensor previous_reward, first;
   NamedTensors state;  // [sequences, ...], before the first step; empty for feed-forward policies
   std::int64_t time = 1;  // steps of each sequence

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,12 @@ namespace shoal {
 // What an environment's id leaves open.
 struct EnvOptions {
   AtariOptions atari;
+  // Wrappers (see wrappers.h), the first one innermost.
+  int action_repeat = 1;
+  std::int64_t time_limit = 0;  // agent steps; 0: the environment's own
+  double reward_scale = 1;
+  bool normalize_reward = false;
+  double reward_clip = 0;  // rewards are cut to [-reward_clip, reward_clip]; 0: not
 };
 
 // The environment of that name: "CartPole-v1", "ALE/Pong-v5", ... Throws Error for an unknown name,

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shoal/agents/categorical.h"
+#include "shoal/agents/actor_critic.h"
+#include "shoal/algos/a2c.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/envs/registry.h"
 #include "shoal/models/actor_critic.h"
@@ -31,8 +32,9 @@ struct Config {
   EnvOptions env;
   SamplerOptions sampler;  // its seed is not used: see training_sampler()
   ModelOptions model;
-  CategoricalOptions agent;
+  ActorCriticOptions agent;
   PpoOptions ppo;  // its seed is not used: see make_algo()
+  A2cOptions a2c;
 };
 
 // A setting as people see it: its dotted key, its value as TOML, and what it means.

@@ -1,0 +1,184 @@
+#include "shoal/agents/actor_critic.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "shoal/core/error.h"
+#include "src/agents/head.h"
+
+namespace shoal {
+
+namespace {
+
+// One part of the action: its head, and what of the network's output and of the noise is its own.
+struct Part {
+  std::string name, raw_name;
+  std::shared_ptr<Head> head;
+  std::int64_t first_output, first_number;
+};
+
+std::vector<Part> make_parts(const EnvSpec& spec, const ActorCriticOptions& options) {
+  require(!spec.action.empty(), "{} has no action to choose", spec.id);
+  std::vector<Part> parts;
+  std::int64_t outputs = 0, numbers = 0;
+  for (const auto& [name, action] : spec.action) {
+    const auto head = make_head(action, options);
+    parts.push_back({name, name.empty() ? "raw" : name + "/raw", head, outputs, numbers});
+    outputs += head->size();
+    numbers += head->noise_size();
+  }
+  return parts;
+}
+
+AgentSpec make_spec(const std::vector<Part>& parts) {
+  AgentSpec spec{.info = {{"log_prob", ArraySpec{}}, {"value", ArraySpec{}}}, .state = {}};
+  for (const auto& part : parts)
+    if (const auto n = part.head->raw_size(); n > 0)
+      spec.info.add(part.raw_name, ArraySpec{.shape = {n}});
+  return spec;
+}
+
+class HeadedActorCritic : public ActorCritic {
+ public:
+  HeadedActorCritic(std::vector<Part> parts, std::shared_ptr<ActorCriticModel> model,
+                    const ActorCriticOptions& options)
+      : parts_(std::move(parts)),
+        outputs_(parts_.back().first_output + parts_.back().head->size()),
+        spec_(make_spec(parts_)),
+        model_(std::move(model)),
+        options_(options) {
+    parameters_changed();
+  }
+
+  const AgentSpec& spec() const override { return spec_; }
+
+  void act(const ActIn& in, ActOut& out) override {
+    torch::NoGradGuard no_grad;
+    auto& value = out.agent_info.at("value");
+    auto& log_prob = out.agent_info.at("log_prob");
+    if (acting_) {
+      const auto n = value.size(0);
+      if (!policy_.defined() || policy_.size(0) != n) policy_ = at::empty({n, outputs_}, at::kFloat);
+      acting_->run(in.observation, policy_, value);
+      std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
+      choose(in, policy_, out, log_prob);
+    } else {
+      const auto result = model_->forward({in.observation, in.state, in.first});
+      value.copy_(result.value);
+      log_prob.zero_();
+      choose(in, result.policy, out, log_prob);
+    }
+  }
+
+  void value(const ActIn& in, at::Tensor& value) override {
+    torch::NoGradGuard no_grad;
+    if (!acting_) {
+      value.copy_(model_->forward({in.observation, in.state, in.first}).value);
+      return;
+    }
+    auto unused = at::empty({value.size(0), outputs_}, at::kFloat);
+    acting_->run(in.observation, unused, value);
+  }
+
+  Evaluation evaluate(const EvaluateIn& in) override {
+    const auto result = model_->forward({in.observation, in.state, in.first, in.time});
+    Evaluation all{.log_prob = {}, .entropy = {}, .value = result.value};
+    for (const auto& part : parts_) {
+      const auto [log_prob, entropy] = part.head->evaluate(
+          {.policy = outputs_of(part, result.policy),
+           .mask = in.mask.empty() ? at::Tensor() : in.mask[0],
+           .action = in.action.at(part.name),
+           .raw = part.head->raw_size() > 0 ? in.agent_info.at(part.raw_name) : at::Tensor()});
+      all.log_prob = all.log_prob.defined() ? all.log_prob + log_prob : log_prob;
+      all.entropy = all.entropy.defined() ? all.entropy + entropy : entropy;
+    }
+    return all;
+  }
+
+  std::vector<at::Tensor> learnable() override {
+    auto all = model_->parameters();
+    for (const auto& part : parts_)
+      for (auto& parameter : part.head->parameters()) all.push_back(parameter);
+    return all;
+  }
+
+  NamedTensors parameters() override {
+    NamedTensors all;
+    for (auto& item : model_->named_parameters()) all.add(item.key(), item.value());
+    for (auto& item : model_->named_buffers()) all.add(item.key(), item.value());
+    for (const auto& part : parts_)
+      for (auto& item : part.head->named_parameters())
+        all.add(part.name.empty() ? item.key() : part.name + "/" + item.key(), item.value());
+    return all;
+  }
+
+  void parameters_changed() override {
+    if (!device().is_cpu()) {
+      acting_ = nullptr;
+    } else if (acting_) {
+      acting_->refresh();
+    } else {
+      acting_ = model_->make_acting_network(options_.act_precision);
+    }
+  }
+
+  void to(at::Device device) override {
+    model_->to(device);
+    for (const auto& part : parts_) part.head->to(device);
+    acting_ = nullptr;
+    parameters_changed();
+  }
+  at::Device device() const override { return model_->parameters().front().device(); }
+
+ private:
+  at::Tensor outputs_of(const Part& part, const at::Tensor& policy) const {
+    const auto size = part.head->size();
+    return size == outputs_ ? policy : policy.narrow(1, part.first_output, size);
+  }
+
+  void choose(const ActIn& in, const at::Tensor& policy, ActOut& out, at::Tensor& log_prob) const {
+    const Noise noise(in.noise);
+    at::Tensor none;
+    for (const auto& part : parts_) {
+      const HeadIn to_head{.policy = outputs_of(part, policy),
+                           .mask = in.mask.empty() ? none : in.mask[0],
+                           .noise = noise,
+                           .first_number = part.first_number,
+                           .greedy = in.greedy,
+                           .by_rows = acting_ != nullptr};
+      auto& raw = part.head->raw_size() > 0 ? out.agent_info.at(part.raw_name) : none;
+      part.head->act(to_head, out.action.at(part.name), raw, log_prob);
+    }
+  }
+
+  std::vector<Part> parts_;
+  std::int64_t outputs_;
+  AgentSpec spec_;
+  std::shared_ptr<ActorCriticModel> model_;
+  ActorCriticOptions options_;
+  std::unique_ptr<ActingNetwork> acting_;  // null: on a device
+  at::Tensor policy_;                      // what it puts out
+};
+
+}  // namespace
+
+std::int64_t policy_size(const EnvSpec& spec, const ActorCriticOptions& options) {
+  const auto parts = make_parts(spec, options);
+  return parts.back().first_output + parts.back().head->size();
+}
+
+std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
+                                               std::shared_ptr<ActorCriticModel> model,
+                                               const ActorCriticOptions& options) {
+  return std::make_unique<HeadedActorCritic>(make_parts(spec, options), std::move(model), options);
+}
+
+std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec, const ModelOptions& model,
+                                               const ActorCriticOptions& options,
+                                               std::uint64_t seed) {
+  return make_actor_critic(
+      spec, make_model(spec.observation, policy_size(spec, options), model, seed), options);
+}
+
+}  // namespace shoal

@@ -1,0 +1,45 @@
+#include "src/agents/head.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace shoal {
+
+at::Tensor Noise::uniform(std::int64_t rows, std::int64_t first, std::int64_t n) const {
+  auto out = at::empty({rows, n}, at::kFloat);
+  auto* to = out.data_ptr<float>();
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t i = 0; i < n; ++i) *to++ = uniform(row, first + i);
+  return out;
+}
+
+// Box and Muller, "A note on the generation of random normal deviates", 1958.
+at::Tensor Noise::normal(std::int64_t rows, std::int64_t first, std::int64_t n) const {
+  auto out = at::empty({rows, n}, at::kFloat);
+  auto* to = out.data_ptr<float>();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float radius = std::sqrt(-2 * std::log(1 - uniform(row, first + 2 * i)));
+      const float angle = 2 * std::numbers::pi_v<float> * uniform(row, first + 2 * i + 1);
+      *to++ = radius * std::cos(angle);
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<Head> make_head(const ActionSpec& spec, const ActorCriticOptions& options) {
+  switch (spec.kind) {
+    case ActionSpec::Kind::kDiscrete:
+      return make_categorical_head(spec.choices, true);
+    case ActionSpec::Kind::kMultiDiscrete:
+      return make_categorical_head(spec.choices, false);
+    case ActionSpec::Kind::kMultiBinary:
+      return make_categorical_head(
+          std::vector<std::int64_t>(static_cast<std::size_t>(spec.dims), 2), false);
+    case ActionSpec::Kind::kBox:
+      return make_gaussian_head(spec, options);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace shoal
