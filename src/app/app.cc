@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   add_eval(app, chosen);
   add_bench(app, chosen);
   add_list(app, chosen);
+  add_check_env(app, chosen);
   if (argc > 1)
     if (const auto what = unknown_command(app, argv[1]); !what.empty())
       return complain(what, kMistake);

@@ -16,6 +16,7 @@ void add_train(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
+void add_check_env(CLI::App& app, Command& chosen);
 
 // Exit statuses. A mistake is the user's and was found before the work began; a failure came while
 // it was done. A signal gives 128 + its number.

@@ -146,6 +146,10 @@ class NormalizedReward : public Wrapper {
   NormalizedReward(std::unique_ptr<Env> env, double discount, double epsilon)
       : Wrapper(std::move(env)), discount_(discount), epsilon_(epsilon) {}
 
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+    if (seed) memory_ = {};
+    Wrapper::reset(seed, out);
+  }
   StepResult step(ArraysIn action, StepOut out) override {
     auto result = Wrapper::step(action, out);
     auto& m = memory_;
