@@ -5,8 +5,9 @@
 
 namespace shoal {
 
-// PPO's first step on a window is A2C's: the probability ratio is 1, is not clipped, and its gradient
-// is that of the log-probability (Huang et al., "A2C is a special case of PPO", arXiv 2205.09123).
+// PPO's first step on a window is A2C's: the probability ratio is 1, is not clipped, and its
+// gradient is that of the log-probability (Huang et al., "A2C is a special case of PPO", arXiv
+// 2205.09123).
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o) {
   require(o.learning_rate > 0, "a2c.learning_rate is {}; it must be positive", o.learning_rate);
   require(o.discount >= 0 && o.discount <= 1, "a2c.discount is {}; it must lie in [0, 1]",

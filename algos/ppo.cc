@@ -96,8 +96,8 @@ class Ppo : public OnPolicyAlgo {
 
  private:
   Flat prepare(const Samples& s) const {
-    const auto gae = generalized_advantages(s, s.agent_info.at("value"), options_.discount,
-                                            options_.gae_lambda);
+    const auto gae =
+        generalized_advantages(s, s.agent_info.at("value"), options_.discount, options_.gae_lambda);
     return {.action = flatten(s.action, s.T),
             .mask = flatten(s.mask, s.T),
             .agent_info = flatten(s.agent_info, s.T),
@@ -141,7 +141,9 @@ class Ppo : public OnPolicyAlgo {
   static double explained_variance(const Flat& flat) {
     if (flat.target.numel() < 2) return 0;
     const auto variance = flat.target.var().item<double>();
-    return variance > 0 ? 1 - (flat.target - flat.agent_info.at("value")).var().item<double>() / variance : 0;
+    return variance > 0
+               ? 1 - (flat.target - flat.agent_info.at("value")).var().item<double>() / variance
+               : 0;
   }
 
   ActorCritic& agent_;

@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
 
   const auto make_env = shoal::make_atari("ALE/Pong-v5", {.clip_reward = true});
   const auto agent = shoal::make_actor_critic(make_env({})->spec(),
-                                             {.name = "nature-cnn", .shared_trunk = true}, {}, 1);
+                                              {.name = "nature-cnn", .shared_trunk = true}, {}, 1);
   const auto sampler = shoal::make_sampler(make_env, *agent, {.horizon = 128, .workers = 2});
   at::set_num_threads(static_cast<int>(shoal::allowed_cores().size()));
   const auto algo = shoal::make_ppo(*agent, {});

@@ -142,8 +142,7 @@ void validate(const Config& config) {
   require(config.checkpoint_seconds > 0, "checkpoint_seconds: found {}, expected a number above 0",
           config.checkpoint_seconds);
   require(
-      config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
-          !anneals(config),
+      config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
       "rate of 0; give schedule_steps = {} too",
       config.steps, config.schedule_steps, config.steps);

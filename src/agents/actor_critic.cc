@@ -59,7 +59,8 @@ class HeadedActorCritic : public ActorCritic {
     auto& log_prob = out.agent_info.at("log_prob");
     if (acting_) {
       const auto n = value.size(0);
-      if (!policy_.defined() || policy_.size(0) != n) policy_ = at::empty({n, outputs_}, at::kFloat);
+      if (!policy_.defined() || policy_.size(0) != n)
+        policy_ = at::empty({n, outputs_}, at::kFloat);
       acting_->run(in.observation, policy_, value);
       std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
       choose(in, policy_, out, log_prob);

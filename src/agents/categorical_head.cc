@@ -66,9 +66,8 @@ class CategoricalHead : public Head {
     const auto logits = masked(in.policy, in.mask);
     HeadEvaluation sum;
     for_each_part([&](std::size_t part, std::int64_t from, std::int64_t n) {
-      const auto [log_prob, entropy] =
-          evaluate_categorical(size_ == n ? logits : logits.narrow(1, from, n),
-                               of_part(in.action, part).to(at::kLong));
+      const auto [log_prob, entropy] = evaluate_categorical(
+          size_ == n ? logits : logits.narrow(1, from, n), of_part(in.action, part).to(at::kLong));
       sum.log_prob = part == 0 ? log_prob : sum.log_prob + log_prob;
       sum.entropy = part == 0 ? entropy : sum.entropy + entropy;
     });
@@ -119,16 +118,16 @@ class CategoricalHead : public Head {
         in.noise.uniform(logits.size(0), in.first_number, noise_size()).to(logits.device());
     for_each_part([&](std::size_t part, std::int64_t from, std::int64_t n) {
       const auto log_probs = at::log_softmax(logits.narrow(1, from, n), 1);
-      const auto chosen = in.greedy
-                              ? log_probs.argmax(1)
-                              : draw(log_probs, noise.narrow(1, static_cast<std::int64_t>(part), 1));
+      const auto chosen =
+          in.greedy ? log_probs.argmax(1)
+                    : draw(log_probs, noise.narrow(1, static_cast<std::int64_t>(part), 1));
       of_part(action, part).copy_(chosen);
       log_prob.add_(log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1));
     });
   }
 
-  // Scaled to what the probabilities add up to after rounding, so that an action without one is never
-  // reached.
+  // Scaled to what the probabilities add up to after rounding, so that an action without one is
+  // never reached.
   static at::Tensor draw(const at::Tensor& log_probs, const at::Tensor& u) {
     const auto cumulated = log_probs.exp().cumsum(1);
     return cumulated.le(u * cumulated.narrow(1, cumulated.size(1) - 1, 1)).sum(1);

@@ -14,16 +14,16 @@ at::Tensor Noise::uniform(std::int64_t rows, std::int64_t first, std::int64_t n)
 }
 
 // Box and Muller, "A note on the generation of random normal deviates", 1958.
+float Noise::normal(std::int64_t row, std::int64_t number) const {
+  const float radius = std::sqrt(-2 * std::log(1 - uniform(row, number)));
+  return radius * std::cos(2 * std::numbers::pi_v<float> * uniform(row, number + 1));
+}
+
 at::Tensor Noise::normal(std::int64_t rows, std::int64_t first, std::int64_t n) const {
   auto out = at::empty({rows, n}, at::kFloat);
   auto* to = out.data_ptr<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float radius = std::sqrt(-2 * std::log(1 - uniform(row, first + 2 * i)));
-      const float angle = 2 * std::numbers::pi_v<float> * uniform(row, first + 2 * i + 1);
-      *to++ = radius * std::cos(angle);
-    }
-  }
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t i = 0; i < n; ++i) *to++ = normal(row, first + 2 * i);
   return out;
 }
 

@@ -22,6 +22,8 @@ class Noise {
     return to_unit_float(philox(key_.seed, static_cast<std::uint64_t>(key_.tick),
                                 block | env)[static_cast<std::size_t>(number % 4)]);
   }
+  // Standard normal, from the numbers `number` and `number` + 1.
+  float normal(std::int64_t row, std::int64_t number) const;
   // [rows, n] on the CPU, from n numbers for uniform ones and 2n for normal ones.
   at::Tensor uniform(std::int64_t rows, std::int64_t first, std::int64_t n) const;
   at::Tensor normal(std::int64_t rows, std::int64_t first, std::int64_t n) const;
@@ -53,8 +55,8 @@ struct HeadEvaluation {
 // How one part of an action is chosen from what the network puts out.
 class Head : public torch::nn::Module {
  public:
-  virtual std::int64_t size() const = 0;        // numbers of the policy's output it reads
-  virtual std::int64_t noise_size() const = 0;  // random numbers it takes for an action
+  virtual std::int64_t size() const = 0;               // numbers of the policy's output it reads
+  virtual std::int64_t noise_size() const = 0;         // random numbers it takes for an action
   virtual std::int64_t raw_size() const { return 0; }  // numbers it records; 0: nothing
 
   // Writes the action [N, ...] and raw [N, raw_size()], and adds to log_prob [N].
@@ -62,8 +64,8 @@ class Head : public torch::nn::Module {
   virtual HeadEvaluation evaluate(const HeadEvaluateIn& in) = 0;
 };
 
-// Independent choices, of `choices[i]` each. action: [N] int64 for `scalar`, else [N, choices] int64,
-// or bool for bits.
+// Independent choices, of `choices[i]` each. action: [N] int64 for `scalar`, else [N, choices]
+// int64, or bool for bits.
 std::shared_ptr<Head> make_categorical_head(std::vector<std::int64_t> choices, bool scalar);
 std::shared_ptr<Head> make_gaussian_head(const ActionSpec& spec, const ActorCriticOptions& options);
 // The one for this kind of action.

@@ -22,10 +22,10 @@ struct CheckFlags {
 int check_env_command(const CheckFlags& flags) {
   require(flags.steps > 0, "--steps: found {}, expected at least 1", flags.steps);
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
-  const auto mistakes = check_env(make_env_factory(flags.env),
-                                  {.steps = flags.steps,
-                                   .seed = static_cast<std::uint64_t>(flags.seed),
-                                   .allocations = allocations});
+  const auto mistakes =
+      check_env(make_env_factory(flags.env), {.steps = flags.steps,
+                                              .seed = static_cast<std::uint64_t>(flags.seed),
+                                              .allocations = allocations});
   for (const auto& mistake : mistakes) fmt::print("{}: {}\n", flags.env, mistake);
   if (!mistakes.empty()) return kFailure;
   fmt::print("{}: no mistake was found in {} steps\n", flags.env, flags.steps);

@@ -21,9 +21,10 @@ constexpr double kMaxVelocity1 = 4 * pi, kMaxVelocity2 = 9 * pi;
 Acrobot::State derivative(const Acrobot::State& state, double torque) {
   const auto& [angle1, angle2, velocity1, velocity2] = state;
   const double cosine = std::cos(angle2), sine = std::sin(angle2);
-  const double d1 = kMass * kCentre * kCentre +
-                    kMass * (kLength * kLength + kCentre * kCentre + 2 * kLength * kCentre * cosine) +
-                    2 * kInertia;
+  const double d1 =
+      kMass * kCentre * kCentre +
+      kMass * (kLength * kLength + kCentre * kCentre + 2 * kLength * kCentre * cosine) +
+      2 * kInertia;
   const double d2 = kMass * (kCentre * kCentre + kLength * kCentre * cosine) + kInertia;
   const double phi2 = kMass * kCentre * kGravity * std::cos(angle1 + angle2 - pi / 2);
   const double phi1 = -kMass * kLength * kCentre * velocity2 * velocity2 * sine -
@@ -63,12 +64,12 @@ double wrapped(double angle) {
 }  // namespace
 
 EnvSpec Acrobot::spec() {
-  return {.id = kId,
-          .observation = ArraySpec{.dtype = DType::kFloat32,
-                                   .shape = {6},
-                                   .low = -kMaxVelocity2,
-                                   .high = kMaxVelocity2},
-          .action = ActionSpec::discrete(3)};
+  return {
+      .id = kId,
+      .observation =
+          ArraySpec{
+              .dtype = DType::kFloat32, .shape = {6}, .low = -kMaxVelocity2, .high = kMaxVelocity2},
+      .action = ActionSpec::discrete(3)};
 }
 
 Acrobot::State Acrobot::start(Rng& rng) {

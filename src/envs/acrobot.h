@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// Sutton, "Generalization in reinforcement learning: successful examples using sparse coarse coding",
-// 1996, with the dynamics of Sutton and Barto's book.
+// Sutton, "Generalization in reinforcement learning: successful examples using sparse coarse
+// coding", 1996, with the dynamics of Sutton and Barto's book.
 struct Acrobot {
   using State = std::array<double, 4>;  // both angles (0: hanging) and their velocities
   static EnvSpec spec();

@@ -37,9 +37,8 @@ void fill(Image& image, const std::array<std::array<double, 2>, N>& p,
 }  // namespace
 
 EnvSpec CartPole::spec() {
-  return {.id = kId,
-          .observation = ArraySpec{DType::kFloat32, {4}},
-          .action = ActionSpec::discrete(2)};
+  return {
+      .id = kId, .observation = ArraySpec{DType::kFloat32, {4}}, .action = ActionSpec::discrete(2)};
 }
 
 CartPole::State CartPole::start(Rng& rng) {

@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning control
-// problems", 1983.
+// Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
+// control problems", 1983.
 struct CartPole {
   using State = std::array<double, 4>;  // position, velocity, angle, angular velocity
   static EnvSpec spec();

@@ -138,7 +138,8 @@ std::string bad_value(const Rehearsal& r, std::int64_t row, std::size_t i) {
   const double low = narrow ? static_cast<float>(spec.low) : spec.low;
   const double high = narrow ? static_cast<float>(spec.high) : spec.high;
   for (std::int64_t n = 0; n < spec.count(); ++n) {
-    const double x = element(spec, bytes.data() + static_cast<std::size_t>(n) * size_of(spec.dtype));
+    const double x =
+        element(spec, bytes.data() + static_cast<std::size_t>(n) * size_of(spec.dtype));
     if (std::isnan(x)) return fmt::format("element {} is NaN", n);
     if (spec.dtype == DType::kBool && x > 1)
       return fmt::format("element {} is {}, which is no bool", n, x);
@@ -274,21 +275,20 @@ class Check {
   }
 
   void compare(const Rehearsal& alone) {
-    if (const auto what = difference(alone, play({.seed = options_.seed, .fill = kFillA})); !what.empty()) {
+    if (const auto what = difference(alone, play({.seed = options_.seed, .fill = kFillA}));
+        !what.empty()) {
       tell(findings_,
            "the same seed and actions do not give the same episodes: {}; draw all randomness from "
            "the seed",
            what);
       return;  // nothing else can be compared
     }
-    const bool deaf =
-        difference(alone, play({.seed = options_.seed + 1, .fill = kFillA})).empty();
+    const bool deaf = difference(alone, play({.seed = options_.seed + 1, .fill = kFillA})).empty();
     if (deaf)
       tell(findings_, "seeds {} and {} give the same episodes: the seed has no effect",
            options_.seed, options_.seed + 1);
-    const bool apart =
-        expect_same(alone, Trial::kAmong,
-                    "stepping another environment changes this one, so they share state");
+    const bool apart = expect_same(
+        alone, Trial::kAmong, "stepping another environment changes this one, so they share state");
     if (!deaf && apart)
       expect_same(alone, Trial::kAgain, "a reset with the seed does not start over");
     const auto restored = play({.trial = Trial::kRestored, .seed = options_.seed, .fill = kFillA});
@@ -298,7 +298,8 @@ class Check {
   }
 
   bool expect_same(const Rehearsal& alone, Trial trial, const char* otherwise) {
-    const auto what = difference(alone, play({.trial = trial, .seed = options_.seed, .fill = kFillA}));
+    const auto what =
+        difference(alone, play({.trial = trial, .seed = options_.seed, .fill = kFillA}));
     if (!what.empty()) tell(findings_, "{}: {}", otherwise, what);
     return what.empty();
   }

@@ -10,22 +10,23 @@ namespace {
 
 constexpr const char *kId = "MountainCar-v0", *kContinuousId = "MountainCarContinuous-v0";
 constexpr double kMinPosition = -1.2, kMaxPosition = 0.6, kMaxSpeed = 0.07, kGravity = 0.0025;
-constexpr double kForce = 0.001, kGoal = 0.5;                     // of the discrete task
+constexpr double kForce = 0.001, kGoal = 0.5;  // of the discrete task
 constexpr double kContinuousForce = 0.0015, kContinuousGoal = 0.45F;
 
 EnvSpec make_spec(const char* id, ActionSpec action) {
-  return {.id = id,
-          .observation = ArraySpec{.dtype = DType::kFloat32,
-                                   .shape = {2},
-                                   .low = kMinPosition,
-                                   .high = kMaxPosition},
-          .action = std::move(action)};
+  return {
+      .id = id,
+      .observation =
+          ArraySpec{
+              .dtype = DType::kFloat32, .shape = {2}, .low = kMinPosition, .high = kMaxPosition},
+      .action = std::move(action)};
 }
 
 // The left end of the valley is a wall that takes all speed.
 void roll(MountainCar::State& state, double push) {
   auto& [position, velocity] = state;
-  velocity = std::clamp(velocity + (push - kGravity * std::cos(3 * position)), -kMaxSpeed, kMaxSpeed);
+  velocity =
+      std::clamp(velocity + (push - kGravity * std::cos(3 * position)), -kMaxSpeed, kMaxSpeed);
   position = std::clamp(position + velocity, kMinPosition, kMaxPosition);
   if (position == kMinPosition && velocity < 0) velocity = 0;
 }

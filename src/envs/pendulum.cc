@@ -23,12 +23,11 @@ double wrapped(double angle) {  // to [-pi, pi)
 }  // namespace
 
 EnvSpec Pendulum::spec() {
-  return {.id = "Pendulum-v1",
-          .observation = ArraySpec{.dtype = DType::kFloat32,
-                                   .shape = {3},
-                                   .low = -kMaxSpeed,
-                                   .high = kMaxSpeed},
-          .action = ActionSpec::box(1, -kMaxTorque, kMaxTorque)};
+  return {
+      .id = "Pendulum-v1",
+      .observation =
+          ArraySpec{.dtype = DType::kFloat32, .shape = {3}, .low = -kMaxSpeed, .high = kMaxSpeed},
+      .action = ActionSpec::box(1, -kMaxTorque, kMaxTorque)};
 }
 
 Pendulum::State Pendulum::start(Rng& rng) {

@@ -31,8 +31,7 @@ RowLayout::RowLayout(const EnvSpec& env)
   };
   for (const auto& [name, spec] : env.observation)
     add(name.empty() ? "the observation" : fmt::format("observation '{}'", name), spec, true);
-  for (const auto& info : env.info)
-    add(fmt::format("info '{}'", info.name), info.array, false);
+  for (const auto& info : env.info) add(fmt::format("info '{}'", info.name), info.array, false);
   if (mask)
     add("the action mask",
         {.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}, .low = 0, .high = 1}, true);
@@ -135,8 +134,8 @@ class Rehearsal::Actor {
       case ActionSpec::Kind::kBox:
         for (std::int64_t i = 0; i < spec.dims; ++i, to += sizeof(float)) {
           const bool bounded = std::isfinite(spec.low) && std::isfinite(spec.high);
-          const auto x = static_cast<float>(bounded ? rng_.uniform(spec.low, spec.high)
-                                                    : rng_.uniform(-1, 1));
+          const auto x =
+              static_cast<float>(bounded ? rng_.uniform(spec.low, spec.high) : rng_.uniform(-1, 1));
           std::memcpy(to, &x, sizeof x);
         }
         break;
@@ -166,22 +165,21 @@ Rehearsal::Rehearsal(const EnvFactory& make_env, const EnvSpec& spec, const Chec
     : layout_(spec),
       rows_(std::clamp<std::int64_t>(kMostBytes / static_cast<std::int64_t>(layout_.bytes), 2,
                                      limits.steps + 1)),
-      data_(plan_.add({rows_}, {.dtype = DType::kUInt8,
-                                .shape = {static_cast<std::int64_t>(layout_.bytes)}})),
+      data_(plan_.add(
+          {rows_}, {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(layout_.bytes)}})),
       results_(plan_.add_bytes(static_cast<std::size_t>(rows_) * sizeof(RowResult))),
       complete_(plan_.add_bytes(sizeof(bool))),
       done_(plan_.add_bytes(sizeof(std::atomic<bool>))),
       arena_(plan_) {
   auto& done = *new (arena_.data(done_)) std::atomic<bool>(false);
-  WorkerGroup child(
-      1,
-      [&](int, WorkerStatus status) {
-        play(make_env, spec, limits, options, status);
-        status.leave();
-        done = true;
-        for (;;) ::pause();  // until the parent has read
-      },
-      {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit});
+  WorkerGroup child(1,
+                    [&](int, WorkerStatus status) {
+                      play(make_env, spec, limits, options, status);
+                      status.leave();
+                      done = true;
+                      for (;;) ::pause();  // until the parent has read
+                    },
+                    {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit});
   while (!done) {
     child.check();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -200,7 +198,8 @@ const RowResult& Rehearsal::result(std::int64_t row) const {
 void Rehearsal::play(const EnvFactory& make_env, const EnvSpec& spec, const CheckEnvOptions& limits,
                      const Options& options, WorkerStatus& status) {
   auto make = [&](std::uint64_t seed, std::uint64_t action_seed = 1) {
-    return std::make_unique<Actor>(make_env, spec, layout_, seed, action_seed, options.fill, status);
+    return std::make_unique<Actor>(make_env, spec, layout_, seed, action_seed, options.fill,
+                                   status);
   };
   auto actor = make(options.seed);
   auto& complete = *reinterpret_cast<bool*>(arena_.data(complete_));

@@ -39,9 +39,9 @@ enum class Trial : std::uint8_t {
 struct RowResult {
   StepResult result;
   bool is_reset;
-  bool overrun;                // something was written behind a field
-  std::int64_t field;          // which
-  std::int64_t allocations;    // made by the call
+  bool overrun;              // something was written behind a field
+  std::int64_t field;        // which
+  std::int64_t allocations;  // made by the call
 };
 
 // Random actions played in a child process, everything that was written recorded.

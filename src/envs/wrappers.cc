@@ -214,14 +214,13 @@ EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high) {
 
 EnvFactory with_scaled_reward(EnvFactory make_env, double scale) {
   require(std::isfinite(scale) && scale != 0, "rewards are to be multiplied by {}", scale);
-  return change_reward(std::move(make_env), [scale](float reward) {
-    return static_cast<float>(reward * scale);
-  });
+  return change_reward(std::move(make_env),
+                       [scale](float reward) { return static_cast<float>(reward * scale); });
 }
 
 EnvFactory with_normalized_reward(EnvFactory make_env, double discount, double epsilon) {
-  require(discount >= 0 && discount <= 1, "rewards are to be discounted by {}; it must lie in [0, 1]",
-          discount);
+  require(discount >= 0 && discount <= 1,
+          "rewards are to be discounted by {}; it must lie in [0, 1]", discount);
   require(epsilon > 0, "epsilon is {}; it must be positive", epsilon);
   return wrap<NormalizedReward>(with_score(std::move(make_env)), discount, epsilon);
 }

@@ -1,8 +1,7 @@
-#include "shoal/agents/actor_critic.h"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "shoal/agents/actor_critic.h"
 #include "tests/agents/echo_model.h"
 
 namespace shoal {
@@ -59,7 +58,8 @@ TEST(CategoricalTest, RecordsTheLogProbabilityAndTheValueOfWhatItDid) {
 }
 
 TEST(CategoricalTest, SaysWhatItRecords) {
-  const auto& spec = make_echo_agent(3, true)->spec();
+  const auto agent = make_echo_agent(3, true);
+  const auto& spec = agent->spec();
   ASSERT_EQ(spec.info.size(), 2u);
   EXPECT_EQ(spec.info.at("log_prob").dtype, DType::kFloat32);
   EXPECT_TRUE(spec.info.at("value").shape.empty());

@@ -56,7 +56,7 @@ inline EnvSpec discrete_env(std::int64_t width, std::int64_t choices) {
 // Chooses among `choices` by logits that the observation gives.
 inline std::unique_ptr<ActorCritic> make_echo_agent(std::int64_t choices, bool acting_network) {
   return make_actor_critic(discrete_env(choices, choices),
-                          std::make_shared<EchoModel>(acting_network));
+                           std::make_shared<EchoModel>(acting_network));
 }
 
 // One act, into tensors that held something else.

@@ -18,7 +18,9 @@ EnvSpec with_action(Named<ActionSpec> action) {
   return spec;
 }
 EnvSpec box(std::int64_t dims = 2) { return with_action(ActionSpec::box(dims, kLow, kHigh)); }
-EnvSpec bits() { return with_action(ActionSpec{.kind = ActionSpec::Kind::kMultiBinary, .dims = 3}); }
+EnvSpec bits() {
+  return with_action(ActionSpec{.kind = ActionSpec::Kind::kMultiBinary, .dims = 3});
+}
 EnvSpec choices() {
   return with_action(ActionSpec{.kind = ActionSpec::Kind::kMultiDiscrete, .choices = {2, 3, 4}});
 }
@@ -56,8 +58,8 @@ ActOut make_out(const EnvSpec& env, const Agent& agent, std::int64_t n) {
   return out;
 }
 
-ActOut act_on(const EnvSpec& env, Agent& agent, const at::Tensor& policy, const NoiseKey& noise = {},
-              bool greedy = false) {
+ActOut act_on(const EnvSpec& env, Agent& agent, const at::Tensor& policy,
+              const NoiseKey& noise = {}, bool greedy = false) {
   auto in = acting_on(policy, noise);
   in.greedy = greedy;
   auto out = make_out(env, agent, policy.size(0));
@@ -97,8 +99,7 @@ TEST_P(HeadsTest, EvaluateAgreesWithAct) {
     EXPECT_TRUE(at::allclose(evaluated.log_prob, taken.agent_info.at("log_prob"), 1e-5, 1e-5));
     EXPECT_EQ(evaluated.entropy.sizes(), (std::vector<std::int64_t>{30}));
     (evaluated.log_prob.sum() + evaluated.entropy.sum()).backward();
-    for (const auto& p : agent->learnable())
-      EXPECT_TRUE(at::isfinite(p.grad()).all().item<bool>());
+    for (const auto& p : agent->learnable()) EXPECT_TRUE(at::isfinite(p.grad()).all().item<bool>());
   }
 }
 
@@ -109,8 +110,8 @@ TEST_P(HeadsTest, ARowDoesNotDependOnItsBatch) {
   for (std::int64_t tick = 0; tick < 20; ++tick) {
     const auto whole = act_on(env_, *agent, policy, {.seed = 4, .tick = tick});
     const auto head = act_on(env_, *agent, policy.narrow(0, 0, 7), {.seed = 4, .tick = tick});
-    const auto tail = act_on(env_, *agent, policy.narrow(0, 7, 9),
-                             {.seed = 4, .tick = tick, .first_env = 7});
+    const auto tail =
+        act_on(env_, *agent, policy.narrow(0, 7, 9), {.seed = 4, .tick = tick, .first_env = 7});
     for (std::size_t i = 0; i < whole.action.size(); ++i)
       ASSERT_TRUE(at::equal(at::cat({head.action[i], tail.action[i]}), whole.action[i]));
     for (std::size_t i = 0; i < whole.agent_info.size(); ++i) {

@@ -110,9 +110,8 @@ TEST(PpoLearningTest, ContextDecidesWhichOfThreeArmsPays) {
 TEST(PpoLearningTest, FindsTheForceThatContextAsksFor) {
   for (const bool squash : {false, true}) {
     torch::manual_seed(1);
-    const EnvSpec spec{.id = "Toy",
-                       .observation = ArraySpec{.shape = {1}},
-                       .action = ActionSpec::box(1, -2, 2)};
+    const EnvSpec spec{
+        .id = "Toy", .observation = ArraySpec{.shape = {1}}, .action = ActionSpec::box(1, -2, 2)};
     const auto agent = make_actor_critic(spec, {.hidden = {16}}, {.squash = squash}, 1);
     const auto ppo = make_ppo(
         *agent,

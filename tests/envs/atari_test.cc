@@ -48,7 +48,7 @@ TEST(AtariTest, DescribesItself) {
     EXPECT_EQ(spec.observation[0].stack, 4);
     EXPECT_EQ(spec.info[0].name, "score");
     player.reset(1);
-    EXPECT_EQ(player.score, 0);
+    EXPECT_EQ(player.info<float>(0), 0);
     EXPECT_GT(*std::ranges::max_element(player.observation), std::byte{0});
   }
   EXPECT_EQ(EnvPlayer(make_atari("ALE/Pong-v5")).actions(), 6);
@@ -137,8 +137,8 @@ TEST(AtariTest, ClipsTheRewardButNotTheScore) {
   float best = 0;
   for (int t = 0; t < 1000; ++t) {
     const StepResult result = player.step(actions.next(18));
-    EXPECT_EQ(result.reward, player.score > 0 ? 1 : 0);
-    best = std::max(best, player.score);
+    EXPECT_EQ(result.reward, player.info<float>(0) > 0 ? 1 : 0);
+    best = std::max(best, player.info<float>(0));
     if (result.terminated) player.reset();
   }
   EXPECT_GE(best, 20);

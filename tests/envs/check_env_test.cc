@@ -17,18 +17,18 @@ namespace {
 
 enum class Mistake {
   kNone,
-  kWrongShape,      // writes more elements than it says
-  kWrongDtype,      // writes float32 where it says float64
-  kTooLarge,        // a value above its bound
+  kWrongShape,  // writes more elements than it says
+  kWrongDtype,  // writes float32 where it says float64
+  kTooLarge,    // a value above its bound
   kNotANumber,
-  kUnwritten,       // the second element, sometimes
+  kUnwritten,  // the second element, sometimes
   kUnwrittenInfo,
   kUnwrittenMask,
   kEmptyMask,
   kSharedState,
   kDeafToSeeds,
-  kRandom,          // not by the seed
-  kHalfReset,       // keeps something over a reset with a seed
+  kRandom,     // not by the seed
+  kHalfReset,  // keeps something over a reset with a seed
   kHalfSaved,
   kAllocates,
   kLifeNotTerminated,
@@ -42,7 +42,8 @@ enum class Mistake {
 
 int shared_by_all = 0;
 
-// A walk of random steps, drawn from the seed, with two elements of observation, an info and a mask.
+// A walk of random steps, drawn from the seed, with two elements of observation, an info and a
+// mask.
 class Walk : public Env {
  public:
   explicit Walk(Mistake mistake) : mistake_(mistake) {
@@ -130,12 +131,11 @@ class Walk : public Env {
 std::int64_t allocations_of_walk = 0;
 
 std::vector<std::string> mistakes_of(Mistake mistake) {
-  return check_env([mistake](const EnvContext&) { return std::make_unique<Walk>(mistake); },
-                   {.steps = 100,
-                    .step_limit = std::chrono::milliseconds(500),
-                    .allocations = [mistake] {
-                      return mistake == Mistake::kAllocates ? allocations_of_walk++ : 0;
-                    }});
+  return check_env(
+      [mistake](const EnvContext&) { return std::make_unique<Walk>(mistake); },
+      {.steps = 100, .step_limit = std::chrono::milliseconds(500), .allocations = [mistake] {
+         return mistake == Mistake::kAllocates ? allocations_of_walk++ : 0;
+       }});
 }
 
 struct Case {

@@ -43,11 +43,10 @@ class ClassicControlTest : public testing::Test {
   }
 };
 
-using Tasks =
-    testing::Types<Task<CartPole, make_cart_pole>, Task<Acrobot, make_acrobot>,
-                   Task<MountainCar, make_mountain_car>,
-                   Task<MountainCarContinuous, make_mountain_car_continuous>,
-                   Task<Pendulum, make_pendulum>>;
+using Tasks = testing::Types<Task<CartPole, make_cart_pole>, Task<Acrobot, make_acrobot>,
+                             Task<MountainCar, make_mountain_car>,
+                             Task<MountainCarContinuous, make_mountain_car_continuous>,
+                             Task<Pendulum, make_pendulum>>;
 struct Names {
   template <class T>
   static std::string GetName(int) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -10,34 +11,49 @@
 
 namespace shoal {
 
-// Holds the memory of one environment with one observation, one action of one number and at most one
-// info.
+// Holds the memory of one environment with one observation, one action of one number and any infos.
 class EnvPlayer {
  public:
   explicit EnvPlayer(const EnvFactory& factory, std::uint64_t seed = 0)
-      : env(factory({.seed = seed})), observation(env->spec().observation[0].bytes()) {}
+      : env(factory({.seed = seed})), observation(env->spec().observation[0].bytes()) {
+    for (const auto& info : env->spec().info) infos_.emplace_back(info.array.bytes());
+    for (auto& info : infos_) info_.push_back(info.data());
+    observation_ = observation.data();
+  }
+  EnvPlayer(const EnvPlayer&) = delete;
+  EnvPlayer& operator=(const EnvPlayer&) = delete;
 
   void reset(std::optional<std::uint64_t> seed = {}) { env->reset(seed, out()); }
   StepResult step(std::int64_t action) { return step_with(action); }
   StepResult push(float force) { return step_with(force); }
   std::int64_t actions() const { return env->spec().action[0].choices[0]; }
 
+  // The first element of what was written last.
+  template <class T>
+  T info(std::size_t i) const {
+    return *reinterpret_cast<const T*>(infos_[i].data());
+  }
+  template <class T>
+  T observed() const {
+    return *reinterpret_cast<const T*>(observation.data());
+  }
+
   std::unique_ptr<Env> env;
   std::vector<std::byte> observation;
-  float score = -1;
 
  private:
   template <class Action>
   StepResult step_with(const Action& action) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&action);
+    std::memcpy(action_.data(), &action, sizeof action);
+    const std::byte* bytes = action_.data();
     return env->step(ArraysIn({&bytes, 1}), out());
   }
-  StepOut out() {
-    fields_ = {observation.data(), reinterpret_cast<std::byte*>(&score)};
-    return {.observation = ArraysOut({fields_.data(), 1}),
-            .info = ArraysOut({fields_.data() + 1, 1})};
-  }
-  std::array<std::byte*, 2> fields_{};
+  StepOut out() { return {.observation = ArraysOut({&observation_, 1}), .info = ArraysOut(info_)}; }
+
+  alignas(8) std::array<std::byte, 8> action_{};
+  std::byte* observation_ = nullptr;
+  std::vector<std::vector<std::byte>> infos_;
+  std::vector<std::byte*> info_;
 };
 
 // The numbers that tests/oracles/atari.py draws its actions from.

@@ -13,8 +13,8 @@
 namespace shoal {
 namespace {
 
-// Its reward is the action, its observation the number of its step, and its episodes have six steps,
-// of which every fourth loses a life. Its infos: the action, the greatest action, the step.
+// Its reward is the action, its observation the number of its step, and its episodes have six
+// steps, of which every fourth loses a life. Its infos: the action, the greatest action, the step.
 class Ladder : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -48,36 +48,8 @@ EnvFactory make_ladder() {
   return [](const EnvContext&) { return std::make_unique<Ladder>(); };
 }
 
-// Plays any environment with one discrete action and up to four infos of up to eight bytes.
-class Player {
- public:
-  explicit Player(const EnvFactory& make_env) : env(make_env({.seed = 1})) {
-    for (auto& info : infos_) info_.push_back(info.data());
-  }
-  void reset() { env->reset(std::nullopt, out()); }
-  StepResult step(std::int64_t action) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&action);
-    return env->step(ArraysIn({&bytes, 1}), out());
-  }
-  template <class T>
-  T info(std::size_t i) const {
-    return *reinterpret_cast<const T*>(infos_[i].data());
-  }
-  std::unique_ptr<Env> env;
-  float observation = -1;
-
- private:
-  StepOut out() {
-    observation_ = reinterpret_cast<std::byte*>(&observation);
-    return {.observation = ArraysOut({&observation_, 1}), .info = ArraysOut(info_)};
-  }
-  std::byte* observation_ = nullptr;
-  std::array<std::array<std::byte, 8>, 4> infos_{};
-  std::vector<std::byte*> info_;
-};
-
 TEST(TimeLimitTest, TruncatesWhereNothingElseEnds) {
-  Player player(with_time_limit(make_ladder(), 3));
+  EnvPlayer player(with_time_limit(make_ladder(), 3));
   player.reset();
   EXPECT_FALSE(player.step(0).truncated);
   EXPECT_FALSE(player.step(0).truncated);
@@ -89,7 +61,7 @@ TEST(TimeLimitTest, TruncatesWhereNothingElseEnds) {
 }
 
 TEST(TimeLimitTest, ATerminatedEpisodeIsNotTruncated) {
-  Player player(with_time_limit(make_ladder(), 6));
+  EnvPlayer player(with_time_limit(make_ladder(), 6));
   player.reset();
   StepResult last;
   for (int t = 0; t < 6; ++t) last = player.step(0);
@@ -98,7 +70,7 @@ TEST(TimeLimitTest, ATerminatedEpisodeIsNotTruncated) {
 }
 
 TEST(TimeLimitTest, ALifeLostInTheLastStepEndsTheGame) {
-  Player player(with_time_limit(make_ladder(), 4));
+  EnvPlayer player(with_time_limit(make_ladder(), 4));
   player.reset();
   StepResult last;
   for (int t = 0; t < 4; ++t) last = player.step(0);
@@ -107,18 +79,18 @@ TEST(TimeLimitTest, ALifeLostInTheLastStepEndsTheGame) {
 }
 
 TEST(ActionRepeatTest, AddsUpRewardsAndInfos) {
-  Player player(with_action_repeat(make_ladder(), 3));
+  EnvPlayer player(with_action_repeat(make_ladder(), 3));
   player.reset();
   const auto result = player.step(7);
   EXPECT_EQ(result.reward, 21);
-  EXPECT_EQ(player.observation, 3);
+  EXPECT_EQ(player.observed<float>(), 3);
   EXPECT_EQ(player.info<std::int64_t>(0), 7 + 1 + 7 + 2 + 7 + 3);
   EXPECT_EQ(player.info<std::int32_t>(1), 9);
   EXPECT_EQ(player.info<double>(2), 3);
 }
 
 TEST(ActionRepeatTest, StopsWhereAnEpisodeOrALifeEnds) {
-  Player player(with_action_repeat(make_ladder(), 3));
+  EnvPlayer player(with_action_repeat(make_ladder(), 3));
   player.reset();
   player.step(1);
   auto result = player.step(1);
@@ -144,7 +116,7 @@ TEST(RewardTest, IsChangedAndTheScoreIsNot) {
   for (const auto& [make_env, of_7, of_2] :
        {Case{with_clipped_reward(make_ladder(), -1, 3), 3, 2},
         Case{with_scaled_reward(make_ladder(), -0.5), -3.5F, -1}}) {
-    Player player(make_env);
+    EnvPlayer player(make_env);
     ASSERT_EQ(player.env->spec().info.size(), 4U);
     EXPECT_EQ(player.env->spec().info[3].name, "score");
     EXPECT_EQ(player.env->spec().info[3].reduce, PerEpisode::kSum);
@@ -158,8 +130,8 @@ TEST(RewardTest, IsChangedAndTheScoreIsNot) {
 }
 
 TEST(RewardTest, NestedWrappersKeepTheFirstScore) {
-  Player player(with_scaled_reward(
-      with_action_repeat(with_clipped_reward(make_ladder(), -1, 3), 2), 10));
+  EnvPlayer player(
+      with_scaled_reward(with_action_repeat(with_clipped_reward(make_ladder(), -1, 3), 2), 10));
   ASSERT_EQ(player.env->spec().info.size(), 4U);
   player.reset();
   EXPECT_EQ(player.step(7).reward, 60);
@@ -169,7 +141,7 @@ TEST(RewardTest, NestedWrappersKeepTheFirstScore) {
 // Beside the variance of all sums so far, found in two passes.
 TEST(NormalizedRewardTest, DividesByTheDeviationOfTheDiscountedSum) {
   constexpr double kDiscount = 0.9, kEpsilon = 1e-8, kPriorWeight = 1e-4;
-  Player player(with_normalized_reward(make_ladder(), kDiscount, kEpsilon));
+  EnvPlayer player(with_normalized_reward(make_ladder(), kDiscount, kEpsilon));
   player.reset();
   std::vector<double> sums;
   double sum = 0;
@@ -210,7 +182,8 @@ TEST(WrapperTest, SavesWhatItRemembers) {
     y.reset();
   }
   EXPECT_THROW(y.env->load(std::span(bytes).first(3)), Error);
-  EXPECT_FALSE(Player(with_time_limit(make_ladder(), 3)).env->save(bytes)) << "the ladder cannot";
+  EXPECT_FALSE(EnvPlayer(with_time_limit(make_ladder(), 3)).env->save(bytes))
+      << "the ladder cannot";
 }
 
 TEST(WrapperTest, RefusesWhatMakesNoSense) {
@@ -233,7 +206,7 @@ TEST(WrapperTest, TheRegistryAppliesThemInOrder) {
   for (int i = 0; i < 3; ++i) reward += plain.push(1).reward;
   const auto first = player.push(1);
   EXPECT_FLOAT_EQ(first.reward, reward / 2);
-  EXPECT_FLOAT_EQ(player.score, reward);
+  EXPECT_FLOAT_EQ(player.info<float>(0), reward);
   EXPECT_EQ(player.observation, plain.observation);
   EXPECT_FALSE(first.truncated);
   EXPECT_TRUE(player.push(1).truncated) << "agent steps are counted";

@@ -16,17 +16,17 @@ struct ActorCriticOptions {
 
   // Of actions that are real numbers. Deviations are in half-widths of the action's bounds, so that
   // one setting fits every environment; without bounds they are in the action's own unit.
-  double initial_std = 1;      // deviation of the Gaussian before learning
-  bool network_std = false;    // the network puts out deviations, too; else they are parameters
-  bool squash = false;         // keep actions within their bounds by tanh, instead of cutting them
+  double initial_std = 1;    // deviation of the Gaussian before learning
+  bool network_std = false;  // the network puts out deviations, too; else they are parameters
+  bool squash = false;       // keep actions within their bounds by tanh, instead of cutting them
 };
 
 // An actor-critic for any kind of action, or several named ones. Records "log_prob" (of all parts
 // together) and "value".
 //
-// Discrete choices, several at once, and bits are drawn from categorical distributions. Real numbers
-// are drawn from independent Gaussians; what was drawn is recorded as "raw" ("NAME/raw" for a named
-// part), before it is brought within the bounds, and it is what log_prob is of.
+// Discrete choices, several at once, and bits are drawn from categorical distributions. Real
+// numbers are drawn from independent Gaussians; what was drawn is recorded as "raw" ("NAME/raw" for
+// a named part), before it is brought within the bounds, and it is what log_prob is of.
 //
 // Its noise is a few uniform numbers per environment and tick, so that the same outputs of the
 // network give the same action in every batch, and but for rounding on every device. Throws Error
@@ -39,9 +39,9 @@ std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
                                                std::shared_ptr<ActorCriticModel> model,
                                                const ActorCriticOptions& options = {});
 
-// Numbers the policy head puts out for one observation, part after part: one for each choice, two for
-// each bit, and for each real number its mean, followed, if `network_std`, by the logarithms of the
-// deviations.
+// Numbers the policy head puts out for one observation, part after part: one for each choice, two
+// for each bit, and for each real number its mean, followed, if `network_std`, by the logarithms of
+// the deviations.
 std::int64_t policy_size(const EnvSpec& spec, const ActorCriticOptions& options = {});
 
 }  // namespace shoal

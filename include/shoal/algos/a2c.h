@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// Advantage actor-critic: one gradient step on each window. The synchronous form of A3C (Mnih et al.,
-// arXiv 1602.01783), with generalized advantage estimation.
+// Advantage actor-critic: one gradient step on each window. The synchronous form of A3C (Mnih et
+// al., arXiv 1602.01783), with generalized advantage estimation.
 struct A2cOptions {
   double learning_rate = 7e-4;
   double adam_epsilon = 1e-5;

@@ -21,11 +21,12 @@ struct CheckEnvOptions {
 
 // Looks for what a badly written environment does wrong: a spec that contradicts itself, arrays of
 // another shape or dtype than it says or left unwritten, values outside their bounds, state shared
-// between instances, seeds without effect, randomness that no seed decides, a reset or a saved state
-// that does not bring everything back, memory allocated at every step, exceptions, crashes and hangs.
+// between instances, seeds without effect, randomness that no seed decides, a reset or a saved
+// state that does not bring everything back, memory allocated at every step, exceptions, crashes
+// and hangs.
 //
-// Returns a sentence for each mistake, and none for an environment without. Every trial plays random
-// actions in a process of its own: call it where make_sampler() may be called.
+// Returns a sentence for each mistake, and none for an environment without. Every trial plays
+// random actions in a process of its own: call it where make_sampler() may be called.
 std::vector<std::string> check_env(const EnvFactory& make_env, const CheckEnvOptions& options = {});
 
 }  // namespace shoal

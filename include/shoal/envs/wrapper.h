@@ -8,7 +8,8 @@
 
 namespace shoal {
 
-// Passes everything on to another environment: a base for wrappers, which override what they change.
+// Passes everything on to another environment: a base for wrappers, which override what they
+// change.
 class Wrapper : public Env {
  public:
   explicit Wrapper(std::unique_ptr<Env> env) : env_(std::move(env)), spec_(env_->spec()) {}

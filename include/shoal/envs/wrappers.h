@@ -10,15 +10,15 @@ namespace shoal {
 //
 //   auto make_env = with_time_limit(with_action_repeat(make_pendulum(), 2), 100);
 //
-// All throw Error at once for options that make no sense. What an environment can save and render, a
-// wrapped one can. Those that change rewards report the original ones as the info "score", so that
-// the return of an episode means the same with and without them.
+// All throw Error at once for options that make no sense. What an environment can save and render,
+// a wrapped one can. Those that change rewards report the original ones as the info "score", so
+// that the return of an episode means the same with and without them.
 
 // Truncates an episode after `steps` steps, if nothing else ends it before.
 EnvFactory with_time_limit(EnvFactory make_env, std::int64_t steps);
 
-// Takes every action `times` times, or until the episode ends, and adds up the rewards, and the infos
-// as they reduce over an episode.
+// Takes every action `times` times, or until the episode ends, and adds up the rewards, and the
+// infos as they reduce over an episode.
 EnvFactory with_action_repeat(EnvFactory make_env, int times);
 
 // Observations are the `frames` newest ones, stored once each. Error if they are stacked already.
@@ -28,7 +28,8 @@ EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high);
 EnvFactory with_scaled_reward(EnvFactory make_env, double scale);
 
 // Divides by the standard deviation so far of the environment's discounted sum of rewards, as
-// Gymnasium's NormalizeReward does. Every environment has its own, which a reset with a seed forgets.
+// Gymnasium's NormalizeReward does. Every environment has its own, which a reset with a seed
+// forgets.
 EnvFactory with_normalized_reward(EnvFactory make_env, double discount = 0.99,
                                   double epsilon = 1e-8);
 
