@@ -10,6 +10,7 @@
 
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/envs/check_env.h"
 #include "shoal/samplers/sampler.h"
 
 constexpr std::int64_t kWidth = 7, kHeight = 8;
@@ -60,7 +61,10 @@ void show(const shoal::Samples& game) {
 int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
   at::set_num_threads(1);
+  // [check]
   const auto make_env = [](const shoal::EnvContext&) { return std::make_unique<Catch>(); };
+  for (const auto& mistake : shoal::check_env(make_env)) fmt::print(stderr, "{}\n", mistake);
+  // [check]
   const auto agent = shoal::make_actor_critic(Catch().spec(), {}, {}, 1);
   const auto sampler = shoal::make_sampler(make_env, *agent, {.horizon = 28, .envs = 32});
   const auto algo = shoal::make_ppo(*agent, {.learning_rate = 1e-3, .clip = 0.2});

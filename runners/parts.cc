@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "runners/setting_values.h"
 #include "shoal/core/arena.h"
@@ -69,7 +70,13 @@ void validate_ppo(const Config& config) {
 }
 
 bool anneals(const Config& config) {
-  return config.algo == "a2c" ? config.a2c.anneal_learning_rate : config.ppo.anneal_learning_rate;
+  return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
+         (config.algo == "a2c" && config.a2c.anneal_learning_rate);
+}
+
+std::map<std::string, AlgoFactory>& registered_algos() {
+  static std::map<std::string, AlgoFactory> all;
+  return all;
 }
 
 void validate_model(const ModelOptions& model) {
@@ -124,7 +131,17 @@ void require_fits(double numbers, const std::string& what) {
 
 }  // namespace
 
-std::vector<std::string> algo_names() { return {"ppo", "a2c"}; }
+std::vector<std::string> algo_names() {
+  std::vector<std::string> names{"ppo", "a2c"};
+  for (const auto& [name, make] : registered_algos()) names.push_back(name);
+  return names;
+}
+
+void register_algo(const std::string& name, AlgoFactory make) {
+  for (const auto& known : algo_names())
+    require(known != name, "there is an algorithm '{}' already; give yours another name", name);
+  registered_algos()[name] = std::move(make);
+}
 
 std::vector<std::string> sampler_names() {
   std::vector<std::string> names;
@@ -191,6 +208,8 @@ void require_minibatch_fits(const Config& config, const EnvSpec& env) {
 
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent) {
   require_known("algo", config.algo, algo_names());
+  if (const auto own = registered_algos().find(config.algo); own != registered_algos().end())
+    return own->second(agent, config);
   if (config.algo == "a2c") return make_a2c(agent, config.a2c);
   PpoOptions options = config.ppo;
   options.seed = config.seed;

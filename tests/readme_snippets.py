@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that the README's programs are cut from compiled examples, and that what it links to is there.
+"""Checks that the programs in the README and in docs/ are cut from compiled examples, and that what they link to is
+there.
 
-A C++ block of the README follows a line `<!-- examples/FILE.cc [tag] -->` and equals what stands between the two
-lines `// [tag]` of that file. `readme_snippets.py --write` puts the examples' text into the README.
+A C++ block follows a line `<!-- examples/FILE.cc [tag] -->` and equals what stands between the two
+lines `// [tag]` of that file. `readme_snippets.py --write` puts the examples' text into the pages.
 """
 import difflib
 import pathlib
@@ -22,31 +23,31 @@ def region(file, tag):
     return textwrap.dedent(parts[1])
 
 
-def problems_of(readme):
-    blocks = list(BLOCK.finditer(readme))
-    if not blocks:
-        yield "README.md has no C++ block"
-    for block in blocks:
-        line = readme[: block.start("code")].count("\n") + 1
+def problems_of(path):
+    name, text = path.relative_to(ROOT), path.read_text()
+    for block in BLOCK.finditer(text):
+        line = text[: block.start("code")].count("\n") + 1
         if not block["file"]:
-            yield f"README.md:{line}: name the example above this block: <!-- examples/FILE.cc [tag] -->"
+            yield f"{name}:{line}: name the example above this block: <!-- examples/FILE.cc [tag] -->"
         elif block["code"] != (expected := region(block["file"], block["tag"])):
-            diff = difflib.unified_diff(block["code"].splitlines(), expected.splitlines(), "README.md",
+            diff = difflib.unified_diff(block["code"].splitlines(), expected.splitlines(), str(name),
                                         block["file"], lineterm="")
-            yield f"README.md:{line}: differs from {block['file']} [{block['tag']}]\n" + "\n".join(diff)
-    for target in LINK.findall(readme):
-        if "://" not in target and not (ROOT / target).exists():
-            yield f"README.md: links to {target}, which is not there"
+            yield f"{name}:{line}: differs from {block['file']} [{block['tag']}]\n" + "\n".join(diff)
+    for target in LINK.findall(BLOCK.sub("", text)):
+        if "://" not in target and not (path.parent / target).exists():
+            yield f"{name}: links to {target}, which is not there"
 
 
 def main():
-    path = ROOT / "README.md"
-    readme = path.read_text()
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     if sys.argv[1:] == ["--write"]:
-        readme = BLOCK.sub(
-            lambda b: b["head"] + (region(b["file"], b["tag"]) if b["file"] else b["code"]) + "```", readme)
-        path.write_text(readme)
-    problems = list(problems_of(readme))
+        for page in pages:
+            page.write_text(BLOCK.sub(
+                lambda b: b["head"] + (region(b["file"], b["tag"]) if b["file"] else b["code"]) + "```",
+                page.read_text()))
+    problems = [problem for page in pages for problem in problems_of(page)]
+    if not BLOCK.search(pages[0].read_text()):
+        problems.append("README.md has no C++ block")
     sys.exit("\n".join(problems) or 0)
 
 

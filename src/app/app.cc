@@ -1,3 +1,5 @@
+#include "shoal/app/command_line.h"
+
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -13,7 +15,8 @@
 #include "shoal/runners/version.h"
 #include "src/app/commands.h"
 
-namespace shoal::app {
+namespace shoal {
+namespace app {
 namespace {
 
 int complain(const std::string& what, int status) {
@@ -54,27 +57,28 @@ std::string unknown_command(CLI::App& app, const std::string& word) {
 }
 
 }  // namespace
+}  // namespace app
 
-int run(int argc, char** argv) {
-  CLI::App app("Sampling and learning in reinforcement learning.", "shoal");
-  app.set_version_flag("--version", std::string(kVersion));
-  app.require_subcommand(1);
-  Command chosen;
-  add_train(app, chosen);
-  add_eval(app, chosen);
-  add_bench(app, chosen);
-  add_list(app, chosen);
-  add_check_env(app, chosen);
+int run_command_line(int argc, char** argv) {
+    CLI::App cli("Sampling and learning in reinforcement learning.", "shoal");
+  cli.set_version_flag("--version", std::string(kVersion));
+  cli.require_subcommand(1);
+  app::Command chosen;
+  app::add_train(cli, chosen);
+  app::add_eval(cli, chosen);
+  app::add_bench(cli, chosen);
+  app::add_list(cli, chosen);
+  app::add_check_env(cli, chosen);
   if (argc > 1)
-    if (const auto what = unknown_command(app, argv[1]); !what.empty())
-      return complain(what, kMistake);
+    if (const auto what = app::unknown_command(cli, argv[1]); !what.empty())
+      return app::complain(what, app::kMistake);
   try {
-    app.parse(argc, argv);
+    cli.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return complain(std::string(e.what()) + " (see shoal --help)", kMistake);
+    if (e.get_exit_code() == 0) return cli.exit(e);  // --help, --version
+    return app::complain(std::string(e.what()) + " (see shoal --help)", app::kMistake);
   }
-  return run_command(chosen, argv);
+  return app::run_command(chosen, argv);
 }
 
-}  // namespace shoal::app
+}  // namespace shoal

@@ -22,8 +22,4 @@ void add_check_env(CLI::App& app, Command& chosen);
 // it was done. A signal gives 128 + its number.
 inline constexpr int kSuccess = 0, kFailure = 1, kMistake = 2;
 
-// The whole program: parses, runs, and turns every exception into one line on stderr and an exit
-// status.
-int run(int argc, char** argv);
-
 }  // namespace shoal::app

@@ -1,5 +1,7 @@
 #include <torch/torch.h>
 
+#include <map>
+
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "src/models/models.h"
@@ -19,9 +21,24 @@ class GlobalGeneratorKept {
   at::Tensor state_ = generator_.get_state();
 };
 
+std::map<std::string, ModelFactory>& registered() {
+  static std::map<std::string, ModelFactory> all;
+  return all;
+}
+
 }  // namespace
 
-std::vector<std::string> model_names() { return {"mlp", "nature-cnn"}; }
+std::vector<std::string> model_names() {
+  std::vector<std::string> names{"mlp", "nature-cnn"};
+  for (const auto& [name, make] : registered()) names.push_back(name);
+  return names;
+}
+
+void register_model(const std::string& name, ModelFactory make) {
+  for (const auto& known : model_names())
+    require(known != name, "there is a model '{}' already; give yours another name", name);
+  registered()[name] = std::move(make);
+}
 
 std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
                                              std::int64_t policy_size, const ModelOptions& options,
@@ -30,6 +47,10 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
   auto generator = at::detail::createCPUGenerator(seed);
   if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
   if (options.name == "nature-cnn") return make_nature_cnn(observation, policy_size, generator);
+  if (const auto own = registered().find(options.name); own != registered().end()) {
+    torch::manual_seed(seed);
+    return own->second(observation, policy_size, options);
+  }
   throw Error("unknown model '{}'; did you mean '{}'?", options.name,
               nearest(options.name, model_names()));
 }

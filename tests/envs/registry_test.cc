@@ -6,6 +6,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/envs/classic_control.h"
 
 namespace shoal {
 namespace {
@@ -24,6 +25,17 @@ TEST(RegistryTest, MakesCartPole) {
   EXPECT_EQ(env->spec().id, "CartPole-v1");
   const auto ids = env_ids();
   EXPECT_NE(std::ranges::find(ids, "CartPole-v1"), ids.end());
+}
+
+TEST(RegistryTest, MakesWhatWasRegistered) {
+  register_env("Short-v0", make_cart_pole(5));
+  const auto ids = env_ids();
+  EXPECT_NE(std::ranges::find(ids, "Short-v0"), ids.end());
+  EXPECT_EQ(make_env_factory("Short-v0")({})->spec().id, "CartPole-v1");
+  EXPECT_EQ(make_env_factory("Short-v0", {.atari = {}, .reward_clip = 1})({})->spec().info.size(), 1U)
+      << "with the same wrappers";
+  EXPECT_THROW(register_env("Short-v0", make_cart_pole()), Error);
+  EXPECT_THROW(register_env("CartPole-v1", make_cart_pole()), Error);
 }
 
 TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {

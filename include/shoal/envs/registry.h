@@ -24,6 +24,10 @@ struct EnvOptions {
 // with the nearest known one, and whatever the environment's own factory throws.
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options = {});
 
+// Makes an environment of your own known by name, in files and on the command line, too. Not while
+// another thread looks names up. Throws Error if the name is taken.
+void register_env(const std::string& id, EnvFactory make_env);
+
 // Every id that make_env_factory knows here.
 std::vector<std::string> env_ids();
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ class ActorCriticModel : public torch::nn::Module {
 };
 
 struct ModelOptions {
-  std::string name = "mlp";                     // mlp | nature-cnn
+  std::string name = "mlp";                     // mlp | nature-cnn | a registered one
   std::vector<std::int64_t> hidden = {64, 64};  // mlp: units of each hidden layer
   bool shared_trunk = false;                    // mlp: policy and value share the hidden layers
 };
@@ -49,6 +50,12 @@ struct ModelOptions {
 std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
                                              std::int64_t policy_size, const ModelOptions& options,
                                              std::uint64_t seed);
+
+// Makes a model of your own known by name. What it draws from torch's global generator while it is
+// made depends on the seed alone. Throws Error if the name is taken.
+using ModelFactory = std::function<std::shared_ptr<ActorCriticModel>(
+    const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options)>;
+void register_model(const std::string& name, ModelFactory make);
 
 // The models make_model() knows.
 std::vector<std::string> model_names();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -64,6 +65,10 @@ struct Preset {
 std::vector<Preset> presets();
 Config preset(const std::string& name);          // throws Error with the nearest known name
 Config preset_or_file(const std::string& name);  // a preset's name, or the path of a TOML file
+
+// Makes an algorithm of your own known by name. Throws Error if the name is taken.
+using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&, const Config&)>;
+void register_algo(const std::string& name, AlgoFactory make);
 
 // The parts a Config describes.
 std::vector<std::string> algo_names();

@@ -1,0 +1,81 @@
+// An environment, a model and an algorithm of your own, known by name to the whole command line:
+//
+//   build/release/bin/examples/6_own_command list envs
+//   build/release/bin/examples/6_own_command train cartpole-ppo --set env.id=ShortPole-v0
+//       --set model.name=linear --set algo=reinforce
+#include <torch/torch.h>
+
+#include "shoal/algos/returns.h"
+#include "shoal/app/command_line.h"
+#include "shoal/envs/classic_control.h"
+#include "shoal/envs/registry.h"
+#include "shoal/envs/wrappers.h"
+#include "shoal/runners/config.h"
+
+// [model]
+// Policy and value are linear in the observation. Layers register themselves under a name, as
+// torch modules do; that is what checkpoints and optimizers find them by.
+class LinearModel : public shoal::ActorCriticModel {
+ public:
+  LinearModel(const shoal::NamedSpecs& observation, std::int64_t policy_size)
+      : policy_(register_module("policy", torch::nn::Linear(observation[0].count(), policy_size))),
+        value_(register_module("value", torch::nn::Linear(observation[0].count(), 1))) {}
+
+  shoal::ModelOut forward(const shoal::ModelIn& in) override {
+    const auto x = in.observation[0].dense().flatten(1);  // [N, ...] -> [N, width]
+    return {.policy = policy_(x), .value = value_(x).squeeze(1), .state = {}};
+  }
+
+ private:
+  torch::nn::Linear policy_, value_;
+};
+// [model]
+
+// [algo]
+// REINFORCE with a baseline (Williams, 1992): one step on each window, against the policy gradient.
+class Reinforce : public shoal::OnPolicyAlgo {
+ public:
+  Reinforce(shoal::ActorCritic& agent, double rate)
+      : agent_(agent), optimizer_(agent.learnable(), torch::optim::AdamOptions(rate)) {}
+
+  shoal::Metrics update(const shoal::Samples& s, const shoal::Progress&) override {
+    const auto n = s.T * s.B;  // all steps of the window, time-major
+    const auto [advantage, target] =
+        shoal::generalized_advantages(s, s.agent_info.at("value"), kDiscount, /*lambda=*/1);
+    const auto now = agent_.evaluate({.observation = s.observed[0].narrow(0, n),
+                                      .action = s.action[0].flatten(0, 1),
+                                      .mask = {},
+                                      .agent_info = {},
+                                      .previous_action = {},
+                                      .previous_reward = {},
+                                      .first = {},
+                                      .state = {}});
+    const auto policy_loss = -(now.log_prob * advantage.flatten()).mean();
+    const auto value_loss = (now.value - target.flatten()).square().mean();
+    optimizer_.zero_grad();
+    (policy_loss + value_loss).backward();
+    optimizer_.step();
+    agent_.parameters_changed();  // acting may use a copy of them
+    return {{"policy_loss", policy_loss.item<double>()}, {"value_loss", value_loss.item<double>()}};
+  }
+  shoal::NamedTensors state() override { return {}; }
+
+ private:
+  static constexpr double kDiscount = 0.99;
+  shoal::ActorCritic& agent_;
+  torch::optim::Adam optimizer_;
+};
+// [algo]
+
+int main(int argc, char** argv) {
+  // [register]
+  shoal::register_env("ShortPole-v0", shoal::with_time_limit(shoal::make_cart_pole(), 100));
+  shoal::register_model("linear", [](const auto& observation, auto policy_size, const auto&) {
+    return std::make_shared<LinearModel>(observation, policy_size);
+  });
+  shoal::register_algo("reinforce", [](shoal::ActorCritic& agent, const shoal::Config& config) {
+    return std::make_unique<Reinforce>(agent, config.ppo.learning_rate);
+  });
+  return shoal::run_command_line(argc, argv);
+  // [register]
+}
