@@ -34,6 +34,7 @@ void validate_sampler(const SamplerOptions& s) {
   at_least<std::int64_t>("sampler.horizon", s.horizon, 1);
   at_least<std::int64_t>("sampler.envs", s.envs, 1);
   at_least("sampler.workers", s.workers, 1);
+  within("sampler.groups", s.groups, 1, std::min<double>(2, static_cast<double>(s.envs)));
   require(
       s.kind == SamplerKind::kSerial || s.workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",

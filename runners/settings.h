@@ -53,6 +53,8 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.horizon", s.horizon, "steps of each environment in one window");
   visit("sampler.envs", s.envs, "environments");
   visit("sampler.workers", s.workers, "processes that step them");
+  visit("sampler.groups", s.groups,
+        "2: one half is stepped while actions are chosen for the other");
   visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
   visit("sampler.pin", s.pin, "bind each worker to a core");

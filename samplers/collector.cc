@@ -94,7 +94,7 @@ Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const
 void Collector::step(std::int64_t t) {
   const auto& rows = shared_.rows;
   const auto row = shared_.history + t;
-  shared_.ended_in(options_.worker) = 0;
+  shared_.ended_in(options_.ends) = 0;
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
     for (std::size_t i = 0; i < action_.size(); ++i)
@@ -134,7 +134,7 @@ void Collector::finish_episode(Slot& slot, std::int64_t row, std::int64_t b) {
                 from.size());
   }
   shared_.episode_end(b) = {slot.length, slot.reward, slot.score};
-  ++shared_.ended_in(options_.worker);
+  ++shared_.ended_in(options_.ends);
   slot.length = 0;
   slot.reward = slot.score = 0;
   enter(WorkerStatus::kResetting, b);

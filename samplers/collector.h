@@ -17,7 +17,7 @@ class Collector {
  public:
   struct Options {
     std::int64_t first = 0, last = 0;
-    int worker = 0;
+    int ends = 0;  // which of SharedRows' counts of ended episodes is its own
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
   };

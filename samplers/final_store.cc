@@ -114,7 +114,7 @@ Finals FinalStore::finish(Agent& agent) const {
            .previous_action = std::move(action),
            .previous_reward = reward_.narrow(0, 0, n).to(device).index_select(0, rows),
            .first = at::zeros({cut}, at::TensorOptions().dtype(at::kBool).device(device)),
-           .noise = {}};
+           .noise = {.first_env = -1}};
   auto value = at::empty({cut}, at::TensorOptions().device(device));
   agent.value(in, value);
   finals.value.index_copy_(0, rows, value);

@@ -17,13 +17,13 @@ std::int64_t history_of(const RowSpec& spec) {
 }  // namespace
 
 SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon_,
-                       std::int64_t envs, int workers)
+                       std::int64_t envs, int collectors)
     : horizon(horizon_),
       history(history_of(spec)),
       rows(plan, spec, history + horizon + 1, envs),
       last(plan, RowSpec{.observation = spec.observation, .action = {}}, 1, envs),
       episode_ends(plan.add_bytes(static_cast<std::size_t>(envs) * sizeof(EpisodeEnd))),
-      ended(plan.add_bytes(static_cast<std::size_t>(workers) * 64)) {}
+      ended(plan.add_bytes(static_cast<std::size_t>(collectors) * 64)) {}
 
 void SharedRows::attach(const Arena& a) {
   arena = &a;

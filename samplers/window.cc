@@ -16,6 +16,7 @@ Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& opt
       device_(agent.device()),
       episode_number_(static_cast<std::size_t>(B_), 0),
       finals_(shared, agent.spec().state) {
+  for (int g = 0; g < options.groups; ++g) groups_.push_back(group_range(B_, options.groups, g));
   make_mirrors();
   make_samples();
 }
@@ -23,6 +24,13 @@ Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& opt
 void Window::Mirror::copy_rows(std::int64_t from, std::int64_t n) const {
   if (!host.is_same(device))
     device.narrow(0, from, n).copy_(host.narrow(0, from, n), /*non_blocking=*/true);
+}
+
+void Window::Mirror::copy_part(std::int64_t row, const Range& envs) const {
+  if (!host.is_same(device))
+    device[row]
+        .narrow(0, envs.first, envs.size())
+        .copy_(host[row].narrow(0, envs.first, envs.size()), /*non_blocking=*/true);
 }
 
 Window::Mirror Window::mirror(const Arena::Field& field) const {
@@ -64,7 +72,8 @@ void Window::make_mirrors() {
     }
   }
   steps_.clear();
-  for (std::int64_t t = 0; t <= T_; ++t) steps_.push_back(make_step(t));
+  for (std::int64_t t = 0; t <= T_; ++t)
+    for (const auto& envs : groups_) steps_.push_back(make_step(t, envs));
 }
 
 at::Tensor Window::window(const Mirror& m, std::int64_t rows, std::int64_t shift) const {
@@ -109,30 +118,40 @@ void Window::make_samples() {
   samples_ = std::move(s);
 }
 
-Window::Step Window::make_step(std::int64_t t) const {
+Window::Step Window::make_step(std::int64_t t, const Range& envs) const {
+  auto part = [&envs](const at::Tensor& of_all) {
+    return of_all.narrow(0, envs.first, envs.size());
+  };
   auto row = [&](const Named<Mirror>& fields, std::int64_t shift = 0) {
     NamedTensors out;
-    for (const auto& [name, m] : fields) out.add(name, m.device[H_ + t + shift]);
+    for (const auto& [name, m] : fields) out.add(name, part(m.device[H_ + t + shift]));
+    return out;
+  };
+  auto parts = [&](const NamedTensors& of_all) {
+    NamedTensors out;
+    for (const auto& [name, tensor] : of_all) out.add(name, part(tensor));
     return out;
   };
   Step step;
   for (const auto& [name, m] : observation_) {
     if (frame_index_.contains(name)) {
-      step.in.observation.add(name, {m.device.flatten(0, 1), frame_index_.at(name).device[t]});
+      step.in.observation.add(name,
+                              {m.device.flatten(0, 1), part(frame_index_.at(name).device[t])});
     } else {
-      step.in.observation.add(name, {m.device[H_ + t], {}});
+      step.in.observation.add(name, {part(m.device[H_ + t]), {}});
     }
   }
   step.in.mask = row(mask_);
-  step.in.state = state_[t % 2];
+  step.in.state = parts(state_[t % 2]);
   step.in.previous_action = row(action_, -1);
-  step.in.previous_reward = reward_.device[H_ + t - 1];
-  step.in.first = first_.device[H_ + t];
+  step.in.previous_reward = part(reward_.device[H_ + t - 1]);
+  step.in.first = part(first_.device[H_ + t]);
   step.in.noise.seed = noise_seed_;
+  step.in.noise.first_env = envs.first;
   step.in.greedy = options_.greedy;
   step.out.action = row(action_);
   step.out.agent_info = row(agent_info_);
-  step.out.state = state_[(t + 1) % 2];
+  step.out.state = parts(state_[(t + 1) % 2]);
   return step;
 }
 
@@ -160,12 +179,12 @@ void Window::begin() {
 
 // Which stored frames make the observations of row t: going back in time until the episode's first
 // one.
-void Window::stack_frames(std::int64_t t) {
+void Window::stack_frames(std::int64_t t, const Range& envs) {
   const auto* first = first_.host.const_data_ptr<bool>();
   for (auto& [name, m] : frame_index_) {
     const auto stack = m.host.size(2);
-    auto* index = m.host.data_ptr<std::int64_t>() + t * B_ * stack;
-    for (std::int64_t b = 0; b < B_; ++b, index += stack) {
+    auto* index = m.host.data_ptr<std::int64_t>() + (t * B_ + envs.first) * stack;
+    for (auto b = envs.first; b < envs.last; ++b, index += stack) {
       auto frame = (H_ + t) * B_ + b;
       bool blank = false;
       for (auto s = stack - 1; s >= 0; --s, frame -= B_) {
@@ -176,32 +195,36 @@ void Window::stack_frames(std::int64_t t) {
   }
 }
 
-void Window::prepare_row(std::int64_t t) {
-  stack_frames(t);
-  auto& in = steps_[static_cast<std::size_t>(t)].in;
-  in.noise.tick = samples_.first_tick + t;
-  if (device_.is_cpu()) return;
+Window::Step& Window::prepare(std::int64_t t, int group) {
+  const auto g = static_cast<std::size_t>(group);
+  const auto& envs = groups_[g];
+  stack_frames(t, envs);
+  auto& step = steps_[static_cast<std::size_t>(t) * groups_.size() + g];
+  step.in.noise.tick = samples_.first_tick + t;
+  if (device_.is_cpu()) return step;
   for (const auto* fields : {&observation_, &mask_})
-    for (const auto& [name, m] : *fields) m.copy_rows(H_ + t, 1);
-  for (const auto& [name, m] : frame_index_) m.copy_rows(t, 1);
-  first_.copy_rows(H_ + t, 1);
-  reward_.copy_rows(H_ + t - 1, 1);
+    for (const auto& [name, m] : *fields) m.copy_part(H_ + t, envs);
+  for (const auto& [name, m] : frame_index_) m.copy_part(t, envs);
+  first_.copy_part(H_ + t, envs);
+  reward_.copy_part(H_ + t - 1, envs);
+  return step;
 }
 
-void Window::act(std::int64_t t) {
-  prepare_row(t);
-  auto& step = steps_[static_cast<std::size_t>(t)];
+void Window::act(std::int64_t t, int group) {
+  auto& step = prepare(t, group);
   agent_.act(step.in, step.out);
   if (device_.is_cpu()) return;
-  for (const auto& [name, m] : action_)
-    m.host[H_ + t].copy_(m.device[H_ + t]);  // waits for the device
+  const auto& envs = groups_[static_cast<std::size_t>(group)];
+  for (const auto& [name, m] : action_)  // waits for the device
+    m.host[H_ + t].narrow(0, envs.first, envs.size()).copy_(step.out.action.at(name));
 }
 
-void Window::record_ends(std::int64_t t) {
+void Window::record_ends(std::int64_t t, int group) {
   const auto& rows = shared_.rows;
   NamedTensors frames;
   for (const auto& [name, m] : frame_index_) frames.add(name, m.host);
-  for (std::int64_t b = 0; b < B_; ++b) {
+  const auto& envs = groups_[static_cast<std::size_t>(group)];
+  for (auto b = envs.first; b < envs.last; ++b) {
     if (!rows.scalar<bool>(rows.first, H_ + t + 1, b)) continue;
     auto& end = shared_.episode_end(b);
     if (end.length == 0) continue;  // a lost life: the game goes on
@@ -217,8 +240,10 @@ void Window::record_ends(std::int64_t t) {
 }
 
 void Window::finish() {
-  prepare_row(T_);
-  agent_.value(steps_.back().in, samples_.bootstrap_value);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    auto value = samples_.bootstrap_value.narrow(0, groups_[g].first, groups_[g].size());
+    agent_.value(prepare(T_, static_cast<int>(g)).in, value);
+  }
   samples_.finals = finals_.finish(agent_);
   samples_.final_value.zero_();
   if (const auto& finals = samples_.finals; finals.size() > 0) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "samplers/final_store.h"
+#include "samplers/partition.h"
 #include "samplers/shared_rows.h"
 #include "shoal/agents/agent.h"
 #include "shoal/data/samples.h"
@@ -22,11 +23,12 @@ class Window {
 
   // Makes the last rows of the previous window the first of this one.
   void begin();
-  // Chooses the actions of row t. Row t's observations are complete, nobody else touches the rows.
-  void act(std::int64_t t);
-  // Records the episodes that ended in step t; call once all environments have taken it, if any
-  // ended.
-  void record_ends(std::int64_t t);
+  // Chooses the actions of row t for the environments of a group, whose observations there are
+  // complete, and which nobody else touches.
+  void act(std::int64_t t, int group);
+  // Records the group's episodes that ended in step t; call once its environments have taken it, if
+  // any ended.
+  void record_ends(std::int64_t t, int group);
   // Values of the last row and of the truncated episodes; completes `samples`.
   void finish();
 
@@ -39,6 +41,7 @@ class Window {
   struct Mirror {
     at::Tensor host, device;
     void copy_rows(std::int64_t from, std::int64_t n) const;
+    void copy_part(std::int64_t row, const Range& envs) const;  // of one row
   };
   struct Step {
     ActIn in;
@@ -47,9 +50,9 @@ class Window {
 
   void make_mirrors();
   void make_samples();
-  Step make_step(std::int64_t t) const;
-  void prepare_row(std::int64_t t);
-  void stack_frames(std::int64_t t);
+  Step make_step(std::int64_t t, const Range& envs) const;
+  Step& prepare(std::int64_t t, int group);
+  void stack_frames(std::int64_t t, const Range& envs);
   Mirror mirror(const Arena::Field& field) const;
   Named<Mirror> mirror(const Named<Arena::Field>& fields) const;
   at::Tensor window(const Mirror& m, std::int64_t rows, std::int64_t shift = 0) const;
@@ -67,7 +70,8 @@ class Window {
   Mirror reward_, terminated_, truncated_, first_;
   Named<Mirror> frame_index_;  // of stacked fields only: [T+1, B, stack]
   NamedTensors state_[2];      // before and after a step, by turns
-  std::vector<Step> steps_;    // T+1; the last one is only asked for its value
+  std::vector<Range> groups_;
+  std::vector<Step> steps_;  // [T+1][groups]; the last ones are only asked for their values
   std::vector<std::int64_t> episode_number_;
   FinalStore finals_;
   Samples samples_;

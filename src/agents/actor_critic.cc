@@ -61,7 +61,7 @@ class HeadedActorCritic : public ActorCritic {
       const auto n = value.size(0);
       if (!policy_.defined() || policy_.size(0) != n)
         policy_ = at::empty({n, outputs_}, at::kFloat);
-      acting_->run(in.observation, policy_, value);
+      acting_->run(in.observation, policy_, value, in.noise.first_env);
       std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
       choose(in, policy_, out, log_prob);
     } else {
@@ -79,7 +79,7 @@ class HeadedActorCritic : public ActorCritic {
       return;
     }
     auto unused = at::empty({value.size(0), outputs_}, at::kFloat);
-    acting_->run(in.observation, unused, value);
+    acting_->run(in.observation, unused, value, in.noise.first_env);
   }
 
   Evaluation evaluate(const EvaluateIn& in) override {

@@ -1,5 +1,3 @@
-#include "shoal/app/command_line.h"
-
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shoal/app/command_line.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/version.h"
@@ -60,7 +59,7 @@ std::string unknown_command(CLI::App& app, const std::string& word) {
 }  // namespace app
 
 int run_command_line(int argc, char** argv) {
-    CLI::App cli("Sampling and learning in reinforcement learning.", "shoal");
+  CLI::App cli("Sampling and learning in reinforcement learning.", "shoal");
   cli.set_version_flag("--version", std::string(kVersion));
   cli.require_subcommand(1);
   app::Command chosen;

@@ -112,7 +112,7 @@ std::string arithmetic(const Config& config) {
   if (config.device != "cpu") return "float32 on " + config.device;
   const auto spec = make_env_factory(config.env_id, config.env)({})->spec();
   const auto model =
-      make_model(spec.observation, spec.action[0].choices.at(0), config.model, config.seed);
+      make_model(spec.observation, policy_size(spec, config.agent), config.model, config.seed);
   const auto network = model->make_acting_network(config.agent.act_precision);
   return (network ? network->description() : "the model's own, float32") + ", CPU offers " +
          at::get_cpu_capability();

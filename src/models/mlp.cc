@@ -149,7 +149,16 @@ class MlpActing : public ActingNetwork {
     add_layers(value_, model_.value_, false);
   }
 
-  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
+  std::string description() const override {
+    return fmt::format("row-wise kernel, float32, {}", MlpKernel::instructions());
+  }
+
+ private:
+  // Rows that are worth waking another thread for: about 10 microseconds of work.
+  static constexpr std::int64_t kGrain = 64;
+
+  void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+               std::int64_t) override {
     const auto x = flat(observation).contiguous();
     const auto* input = x.const_data_ptr<float>();
     auto *policy_out = policy.data_ptr<float>(), *value_out = value.data_ptr<float>();
@@ -158,14 +167,6 @@ class MlpActing : public ActingNetwork {
       run_rows(input + from * width, to - from, policy_out + from * policy_size, value_out + from);
     });
   }
-
-  std::string description() const override {
-    return fmt::format("row-wise kernel, float32, {}", MlpKernel::instructions());
-  }
-
- private:
-  // Rows that are worth waking another thread for: about 10 microseconds of work.
-  static constexpr std::int64_t kGrain = 64;
 
   void run_rows(const float* x, std::int64_t rows, float* policy, float* value) const {
     thread_local std::vector<float> hidden;

@@ -40,7 +40,13 @@ class OneDnnActing : public ActingNetwork {
     head_bias_ = at::cat({layers_.policy->bias, layers_.value->bias}).detach();
   }
 
-  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
+  std::string description() const override {
+    return dtype_ == at::kFloat ? "oneDNN, channels-last, float32" : "oneDNN, channels-last, bf16";
+  }
+
+ private:
+  void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+               std::int64_t) override {
     auto x = images(observation[0], dtype_);
     for (std::size_t i = 0; i < 3; ++i)
       x = at::conv2d(x, filters_[i], biases_[i], kStrides[i]).relu_();
@@ -52,20 +58,15 @@ class OneDnnActing : public ActingNetwork {
     value.copy_(heads.select(1, n));
   }
 
-  std::string description() const override {
-    return dtype_ == at::kFloat ? "oneDNN, channels-last, float32" : "oneDNN, channels-last, bf16";
-  }
-
- private:
   NatureCnnLayers layers_;
   at::ScalarType dtype_;
   std::array<at::Tensor, 3> filters_, biases_;
   at::Tensor hidden_weight_, hidden_bias_, head_weight_, head_bias_;
 };
 
-// The convolutions remember the last image of every row of observations, and compute what has
-// changed. The hidden layer has far more weights than a cache holds: there, each thread takes a
-// share of the outputs, for all observations.
+// The convolutions remember the last image of every environment, and compute what has changed. The
+// hidden layer has far more weights than a cache holds: there, each thread takes a share of the
+// outputs, for all observations.
 class GatherGemmActing : public ActingNetwork {
  public:
   GatherGemmActing(const NatureCnnLayers& layers, Precision precision)
@@ -89,15 +90,31 @@ class GatherGemmActing : public ActingNetwork {
                         at::cat({layers_.policy->bias, layers_.value->bias}), false));
   }
 
-  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) override {
+  std::string description() const override {
+    return bf16_weights_ ? "gathered GEMM of what has changed, weights rounded to bf16, float32"
+                         : "gathered GEMM of what has changed, float32";
+  }
+
+ private:
+  // What is known of environments, by their number.
+  struct Seen {
+    std::vector<IncrementalConvolutions::Memory> memories;
+    std::vector<float> features;
+  };
+
+  void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+               std::int64_t first_env) override {
     const auto n = policy.size(0), choices = policy.size(1);
-    convolve(observation[0]);
+    auto& seen = first_env < 0 ? strangers_ : known_;
+    const auto first = std::max<std::int64_t>(first_env, 0);
+    convolve(observation[0], seen, first);
+    const float* features = seen.features.data() + first * convolutions_->features();
 
     const auto units = hidden_->row_of_y(), width = heads_->row_of_y();
     units_.resize(static_cast<std::size_t>(n * units));
     const auto to_hidden = places(n, layers_.hidden->weight.size(1), units);
     at::parallel_for(0, hidden_->blocks(), 4, [&](std::int64_t from, std::int64_t to) {
-      hidden_->run(features_.data(), to_hidden, units_.data(), from, to);
+      hidden_->run(features, to_hidden, units_.data(), from, to);
     });
     outputs_.resize(static_cast<std::size_t>(n * width));
     heads_->run(units_.data(), places(n, units, width), outputs_.data());
@@ -108,12 +125,6 @@ class GatherGemmActing : public ActingNetwork {
     }
   }
 
-  std::string description() const override {
-    return bf16_weights_ ? "gathered GEMM of what has changed, weights rounded to bf16, float32"
-                         : "gathered GEMM of what has changed, float32";
-  }
-
- private:
   at::Tensor rounded(const at::Tensor& weight) const {
     return (bf16_weights_ ? weight.to(at::kBFloat16) : weight).to(at::kFloat);
   }
@@ -131,21 +142,26 @@ class GatherGemmActing : public ActingNetwork {
     return rows;
   }
 
-  void prepare(std::int64_t n, std::int64_t height, std::int64_t width) {
-    const bool fits = convolutions_ && height == height_ && width == width_;
-    if (fits && n == static_cast<std::int64_t>(memories_.size())) return;
-    if (!fits) convolutions_.emplace(filters_, height, width);
-    height_ = height, width_ = width;
-    memories_.assign(static_cast<std::size_t>(n), {});
-    features_.resize(static_cast<std::size_t>(n * convolutions_->features()));
+  // For n observations of environments from `first` on.
+  void prepare(Seen& seen, std::int64_t first, std::int64_t n, std::int64_t height,
+               std::int64_t width) {
+    if (!convolutions_ || height != height_ || width != width_) {
+      convolutions_.emplace(filters_, height, width);
+      known_ = strangers_ = {};
+      height_ = height, width_ = width;
+    }
+    if (&seen == &strangers_) seen.memories.clear();
+    if (static_cast<std::int64_t>(seen.memories.size()) >= first + n) return;
+    seen.memories.resize(static_cast<std::size_t>(first + n));
+    seen.features.resize(static_cast<std::size_t>((first + n) * convolutions_->features()));
   }
 
-  void convolve(const Observed& observation) {
+  void convolve(const Observed& observation, Seen& seen, std::int64_t first) {
     if (FourFrames::fits(observation)) {
       const FourFrames frames(observation);
-      prepare(frames.size(), frames.height(), frames.width());
+      prepare(seen, first, frames.size(), frames.height(), frames.width());
       const auto bytes = static_cast<std::size_t>(convolutions_->image_bytes());
-      each([&](std::int64_t n) {
+      each(seen, first, frames.size(), [&](std::int64_t n) {
         thread_local std::vector<std::uint8_t> image;
         image.resize(bytes);
         frames.write(n, image.data());
@@ -153,8 +169,8 @@ class GatherGemmActing : public ActingNetwork {
       });
     } else {
       const auto all = images(observation, at::kByte).permute({0, 2, 3, 1}).contiguous();
-      prepare(all.size(0), all.size(1), all.size(2));
-      each([&](std::int64_t n) {
+      prepare(seen, first, all.size(0), all.size(1), all.size(2));
+      each(seen, first, all.size(0), [&](std::int64_t n) {
         return all.const_data_ptr<std::uint8_t>() + n * convolutions_->image_bytes();
       });
     }
@@ -162,12 +178,11 @@ class GatherGemmActing : public ActingNetwork {
 
   // image(n): observation n as [height][width][channels].
   template <class Image>
-  void each(const Image& image) {
-    const auto count = static_cast<std::int64_t>(memories_.size());
+  void each(Seen& seen, std::int64_t first, std::int64_t count, const Image& image) {
     at::parallel_for(0, count, 1, [&](std::int64_t from, std::int64_t to) {
       for (auto n = from; n < to; ++n)
-        convolutions_->run(image(n), memories_[static_cast<std::size_t>(n)],
-                           features_.data() + n * convolutions_->features());
+        convolutions_->run(image(n), seen.memories[static_cast<std::size_t>(first + n)],
+                           seen.features.data() + (first + n) * convolutions_->features());
     });
   }
 
@@ -176,9 +191,9 @@ class GatherGemmActing : public ActingNetwork {
   std::vector<IncrementalConvolutions::Layer> filters_;
   std::int64_t height_ = 0, width_ = 0;  // of the images the convolutions are made for
   std::optional<IncrementalConvolutions> convolutions_;
-  std::vector<IncrementalConvolutions::Memory> memories_;  // of each row of observations
+  Seen known_, strangers_;  // strangers: forgotten with every call
   std::optional<GatherGemm> hidden_, heads_;
-  std::vector<float> features_, units_, outputs_;
+  std::vector<float> units_, outputs_;
 };
 
 }  // namespace

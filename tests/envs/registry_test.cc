@@ -32,7 +32,8 @@ TEST(RegistryTest, MakesWhatWasRegistered) {
   const auto ids = env_ids();
   EXPECT_NE(std::ranges::find(ids, "Short-v0"), ids.end());
   EXPECT_EQ(make_env_factory("Short-v0")({})->spec().id, "CartPole-v1");
-  EXPECT_EQ(make_env_factory("Short-v0", {.atari = {}, .reward_clip = 1})({})->spec().info.size(), 1U)
+  EXPECT_EQ(make_env_factory("Short-v0", {.atari = {}, .reward_clip = 1})({})->spec().info.size(),
+            1U)
       << "with the same wrappers";
   EXPECT_THROW(register_env("Short-v0", make_cart_pole()), Error);
   EXPECT_THROW(register_env("CartPole-v1", make_cart_pole()), Error);

@@ -60,11 +60,12 @@ SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t see
   return {.kind = SamplerKind::kSerial, .horizon = horizon, .envs = envs, .seed = seed};
 }
 
-SamplerOptions parallel(std::int64_t horizon, std::int64_t envs, int workers) {
+SamplerOptions parallel(std::int64_t horizon, std::int64_t envs, int workers, int groups = 1) {
   return {.kind = SamplerKind::kParallelGpu,
           .horizon = horizon,
           .envs = envs,
           .workers = workers,
+          .groups = groups,
           .seed = 1};
 }
 
@@ -82,12 +83,21 @@ void expect_same_windows(Sampler& a, Sampler& b, int windows) {
   }
 }
 
-class EqualityTest : public ::testing::TestWithParam<int> {};
+// Workers, 0 for the serial sampler, and groups.
+class EqualityTest : public ::testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  static SamplerOptions options(std::int64_t horizon, std::int64_t envs) {
+    const auto [workers, groups] = GetParam();
+    auto o = workers > 0 ? parallel(horizon, envs, workers, groups) : serial(horizon, envs);
+    o.groups = groups;
+    return o;
+  }
+};
 
 TEST_P(EqualityTest, DictionariesMasksStacksAndStateAreTheSameFromEverySampler) {
   ToyAgent agent(3), other(3);
   auto a = make_sampler(make_zoo(), agent, serial(7, 6));
-  auto b = make_sampler(make_zoo(), other, parallel(7, 6, GetParam()));
+  auto b = make_sampler(make_zoo(), other, options(7, 6));
   expect_same_windows(*a, *b, 5);
 }
 
@@ -96,11 +106,26 @@ TEST_P(EqualityTest, ARealNetworkIsTheSameFromEverySampler) {
   auto agent = make_actor_critic(spec, ModelOptions{}, {}, 3),
        other = make_actor_critic(spec, ModelOptions{}, {}, 3);
   auto a = make_sampler(make_cart_pole(), *agent, serial(32, 9));
-  auto b = make_sampler(make_cart_pole(), *other, parallel(32, 9, GetParam()));
+  auto b = make_sampler(make_cart_pole(), *other, options(32, 9));
   expect_same_windows(*a, *b, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, EqualityTest, ::testing::Values(1, 2, 3, 4));
+// Real numbers, whose noise is more than one number, and finals of truncated episodes.
+TEST_P(EqualityTest, RealActionsAreTheSameFromEverySampler) {
+  const auto spec = make_pendulum()({})->spec();
+  auto agent = make_actor_critic(spec, ModelOptions{}, {.squash = true}, 3),
+       other = make_actor_critic(spec, ModelOptions{}, {.squash = true}, 3);
+  auto a = make_sampler(make_pendulum(13), *agent, serial(20, 5));
+  auto b = make_sampler(make_pendulum(13), *other, options(20, 5));
+  expect_same_windows(*a, *b, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(WorkersAndGroups, EqualityTest,
+                         ::testing::Combine(::testing::Range(0, 5), ::testing::Values(1, 2)),
+                         [](const auto& param) {
+                           return fmt::format("{}Workers{}Groups", std::get<0>(param.param),
+                                              std::get<1>(param.param));
+                         });
 
 TEST(SamplerTest, AnotherSeedGivesAnotherTrajectory) {
   ToyAgent agent(3);
@@ -387,6 +412,9 @@ TEST(SamplerTest, ImpossibleOptionsAreRefused) {
   refused(serial(1, -3), "envs");
   refused(parallel(1, 4, 0), "workers");
   refused(parallel(1, 4, 5), "cannot share");
+  refused(parallel(1, 4, 2, 0), "groups");
+  refused(parallel(1, 4, 2, 3), "groups");
+  refused(parallel(1, 1, 1, 2), "groups");
   refused(serial(1'000'000'000'000, 100'000), "memory");
 }
 

@@ -22,7 +22,7 @@ struct AgentSpec {
 struct NoiseKey {
   std::uint64_t seed = 0;
   std::int64_t tick = 0;
-  std::int64_t first_env = 0;
+  std::int64_t first_env = 0;  // -1: the rows are no such sequence, and only valued
 };
 
 // N environments that need an action (or a value). All tensors are on the agent's device, noise

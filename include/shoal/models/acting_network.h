@@ -19,10 +19,19 @@ class ActingNetwork {
   virtual ~ActingNetwork() = default;
   // Takes over the model's present parameters. Call after every change of them.
   virtual void refresh() = 0;
-  // policy: [N, policy_size] float32, value: [N] float32; contiguous, filled in place.
-  virtual void run(const Observations& observation, at::Tensor& policy, at::Tensor& value) = 0;
+  // policy: [N, policy_size] float32, value: [N] float32; contiguous, filled in place. The rows are
+  // those of environments first_env, first_env + 1, ...: what was computed for an environment's
+  // last observation may serve its next one. -1: they are no such sequence.
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+           std::int64_t first_env = 0) {
+    compute(observation, policy, value, first_env);
+  }
   // The arithmetic in use, for people: e.g. "row-wise float32, AVX2".
   virtual std::string description() const = 0;
+
+ private:
+  virtual void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+                       std::int64_t first_env) = 0;
 };
 
 }  // namespace shoal

@@ -23,6 +23,10 @@ struct SamplerOptions {
   std::int64_t horizon = 128;  // T: steps of one window
   std::int64_t envs = 16;      // B
   int workers = 2;             // processes that step environments; ignored by serial
+  // 2: the environments are two halves by turns: one is stepped while actions are chosen for the
+  // other. Worth it where neither takes much less time than the other, on cores (or a GPU) of its
+  // own.
+  int groups = 1;
   std::uint64_t seed =
       1;  // environment b is seeded from (seed, stream, b), its action noise from (seed, b, tick)
   Stream stream = Stream::kTrain;

@@ -1,0 +1,23 @@
+#include "samplers/partition.h"
+
+namespace shoal {
+
+Range group_range(std::int64_t envs, int groups, int group) {
+  return {envs * group / groups, envs * (group + 1) / groups};
+}
+
+Range worker_range(std::int64_t envs, int groups, int group, int workers, int worker) {
+  std::int64_t turn = 0;  // the first worker that gets one more
+  for (int g = 0; g < group; ++g) turn += group_range(envs, groups, g).size() % workers;
+  const auto whole = group_range(envs, groups, group);
+  const auto each = whole.size() / workers, left = whole.size() % workers;
+  auto share = [&](int w) {
+    const auto place = (w - turn % workers + workers) % workers;
+    return each + (place < left ? 1 : 0);
+  };
+  auto first = whole.first;
+  for (int w = 0; w < worker; ++w) first += share(w);
+  return {first, first + share(worker)};
+}
+
+}  // namespace shoal
