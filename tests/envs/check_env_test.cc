@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -103,7 +102,7 @@ class Walk : public Env {
   void meet() const {
     if (steps_ < 5) return;
     if (is(Mistake::kThrows)) throw std::runtime_error("the wheel came off");
-    if (is(Mistake::kCrashes)) std::raise(SIGSEGV);
+    if (is(Mistake::kCrashes)) std::abort();
     if (is(Mistake::kHangs)) std::this_thread::sleep_for(std::chrono::hours(1));
   }
   void write(StepOut out) {
@@ -164,7 +163,7 @@ const Case kCases[] = {
     {Mistake::kLifeNotTerminated, "LifeNotTerminated", "life_lost without terminated"},
     {Mistake::kInfiniteReward, "InfiniteReward", "the reward is inf"},
     {Mistake::kThrows, "Throws", "step 5: the wheel came off"},
-    {Mistake::kCrashes, "Crashes", "was killed by SIGSEGV while stepping"},
+    {Mistake::kCrashes, "Crashes", "was killed by SIGABRT while stepping"},
     {Mistake::kHangs, "Hangs", "for more than 0.5 s"},
     {Mistake::kBadSpec, "BadSpec", "spec: action '' has 0 choices"},
     {Mistake::kCannotBeMade, "CannotBeMade", "it cannot be made: no such file: map.png"},
