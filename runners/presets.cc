@@ -30,6 +30,69 @@ Config cartpole_ppo() {
   return c;
 }
 
+// What the other tasks of classic control share. An environment this small is stepped faster than
+// another process is told to.
+Config classic_control(const std::string& id, std::int64_t steps) {
+  Config c;
+  c.env_id = id;
+  c.steps = c.schedule_steps = steps;
+  c.threads = 1;
+  c.sampler = {.kind = SamplerKind::kSerial, .horizon = 128, .envs = 16};
+  c.model = {.name = "mlp", .hidden = {64, 64}};
+  c.ppo = {.learning_rate = 1e-3,
+           .minibatches = 8,
+           .clip = 0.2,
+           .entropy_coef = 0,
+           .max_grad_norm = 1,
+           .anneal_clip = true};
+  return c;
+}
+
+Config cartpole_a2c() {
+  Config c = classic_control("CartPole-v1", 500'000);
+  c.algo = "a2c";
+  c.stop_return = 475;
+  c.sampler.horizon = 16;
+  c.a2c = {.learning_rate = 2e-3, .gae_lambda = 0.95, .entropy_coef = 0};
+  return c;
+}
+
+Config acrobot_ppo() {
+  Config c = classic_control("Acrobot-v1", 300'000);
+  c.stop_return = -80;
+  return c;
+}
+
+// Both cars reach their hill by chance only if an action lasts.
+Config mountain_car_ppo() {
+  Config c = classic_control("MountainCar-v0", 1'000'000);
+  c.stop_return = -105;
+  c.env.action_repeat = 4;
+  c.env.normalize_reward = true;
+  c.sampler.envs = 32;
+  c.sampler.horizon = 64;
+  c.ppo.gae_lambda = 0.98;
+  c.ppo.entropy_coef = 0.01;
+  return c;
+}
+
+Config mountain_car_continuous_ppo() {
+  Config c = classic_control("MountainCarContinuous-v0", 100'000);
+  c.env.action_repeat = 8;
+  c.env.reward_scale = 0.1;
+  return c;
+}
+
+Config pendulum_ppo() {
+  Config c = classic_control("Pendulum-v1", 150'000);
+  c.env.reward_scale = 0.1;
+  c.sampler.horizon = 64;
+  c.ppo.discount = 0.9;
+  c.ppo.epochs = 10;
+  c.ppo.minibatches = 16;
+  return c;
+}
+
 // What the Atari presets share.
 Config atari_ppo(const std::string& id) {
   Config c;
@@ -72,6 +135,13 @@ struct Entry {
 };
 constexpr Entry kPresets[] = {
     {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
+    {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
+    {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
+    {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
+     mountain_car_ppo},
+    {"mountain-car-continuous-ppo", "its continuous form with PPO, 100 thousand agent steps of 8",
+     mountain_car_continuous_ppo},
+    {"pendulum-ppo", "Pendulum with PPO, 150 thousand agent steps", pendulum_ppo},
     {"pong-ppo", "Atari Pong with PPO, 4 million agent steps at most", pong_ppo},
     {"breakout-ppo", "Atari Breakout with PPO, 10 million agent steps", breakout_ppo},
 };

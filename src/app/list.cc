@@ -26,7 +26,7 @@ int list_command(const std::string& what) {
   } else if (what == "samplers") {
     print_lines(sampler_names());
   } else if (what == "presets") {
-    for (const auto& [name, doc] : presets()) fmt::print("{:<16} {}\n", name, doc);
+    for (const auto& [name, doc] : presets()) fmt::print("{:<28} {}\n", name, doc);
   } else if (what == "settings") {
     for (const auto& [key, value, doc] : setting_docs())
       fmt::print("{:<28} {:<14} {}\n", key, value, doc);
