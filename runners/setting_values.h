@@ -20,7 +20,9 @@ namespace shoal {
 
 // The names of an enumeration's values, in files and on the command line.
 inline constexpr std::pair<const char*, SamplerKind> kSamplerKinds[] = {
-    {"serial", SamplerKind::kSerial}, {"parallel-gpu", SamplerKind::kParallelGpu}};
+    {"serial", SamplerKind::kSerial},
+    {"parallel-cpu", SamplerKind::kParallelCpu},
+    {"parallel-gpu", SamplerKind::kParallelGpu}};
 inline constexpr std::pair<const char*, Precision> kPrecisions[] = {
     {"float32", Precision::kFloat32}, {"bf16", Precision::kBf16}};
 

@@ -49,7 +49,7 @@ void visit_env(C& c, Visit&& visit) {
 template <class C, class Visit>
 void visit_sampler(C& c, Visit&& visit) {
   auto& s = c.sampler;
-  visit("sampler.kind", s.kind, "serial | parallel-gpu");
+  visit("sampler.kind", s.kind, "serial | parallel-cpu | parallel-gpu");
   visit("sampler.horizon", s.horizon, "steps of each environment in one window");
   visit("sampler.envs", s.envs, "environments");
   visit("sampler.workers", s.workers, "processes that step them");

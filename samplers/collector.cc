@@ -108,7 +108,7 @@ void Collector::step(std::int64_t t) {
     ++slot.length;
     slot.reward += result.reward;
     slot.score += score_ ? *reinterpret_cast<const float*>(info_[*score_]) : result.reward;
-    if ((result.terminated && !result.life_lost) || result.truncated) finish_episode(slot, row, b);
+    if ((result.terminated && !result.life_lost) || result.truncated) finish_episode(slot, t, b);
   }
   ++tick_;
   if (status_) status_->leave();
@@ -126,14 +126,15 @@ StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std:
   return {ArraysOut(observation_), ArraysOut(info_row >= 0 ? info_ : discarded_info_), mask};
 }
 
-void Collector::finish_episode(Slot& slot, std::int64_t row, std::int64_t b) {
+void Collector::finish_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_.rows;
+  const auto row = shared_.history + t;
   for (std::size_t i = 0; i < rows.observation.size(); ++i) {
     const auto from = rows.element(rows.observation[i], row + 1, b);
-    std::memcpy(shared_.last.element(shared_.last.observation[i], 0, b).data(), from.data(),
-                from.size());
+    std::memcpy(shared_.last.element(shared_.last.observation[i], shared_.end_row(t), b).data(),
+                from.data(), from.size());
   }
-  shared_.episode_end(b) = {slot.length, slot.reward, slot.score};
+  shared_.episode_end(t, b) = {slot.length, slot.reward, slot.score};
   ++shared_.ended_in(options_.ends);
   slot.length = 0;
   slot.reward = slot.score = 0;

@@ -38,7 +38,7 @@ class Collector {
   };
 
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
-  void finish_episode(Slot& slot, std::int64_t row, std::int64_t b);
+  void finish_episode(Slot& slot, std::int64_t t, std::int64_t b);
   void enter(WorkerStatus::Phase phase, std::int64_t b) {
     if (status_) status_->enter(phase, b, tick_);
   }

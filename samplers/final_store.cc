@@ -84,7 +84,8 @@ void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b,
       }
     }
   }
-  std::memcpy(to, shared_.last.element(shared_.last.observation[i], 0, b).data(), bytes);
+  std::memcpy(to, shared_.last.element(shared_.last.observation[i], shared_.end_row(t), b).data(),
+              bytes);
 }
 
 Finals FinalStore::finish(Agent& agent) const {

@@ -16,19 +16,29 @@ std::int64_t history_of(const RowSpec& spec) {
 
 }  // namespace
 
-SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon_,
-                       std::int64_t envs, int collectors)
-    : horizon(horizon_),
+SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, const NamedSpecs& agent_state,
+                       const Sizes& n)
+    : horizon(n.horizon),
       history(history_of(spec)),
-      rows(plan, spec, history + horizon + 1, envs),
-      last(plan, RowSpec{.observation = spec.observation, .action = {}}, 1, envs),
-      episode_ends(plan.add_bytes(static_cast<std::size_t>(envs) * sizeof(EpisodeEnd))),
-      ended(plan.add_bytes(static_cast<std::size_t>(collectors) * 64)) {}
+      rows(plan, spec, history + horizon + 1, n.envs),
+      last(plan, RowSpec{.observation = spec.observation, .action = {}}, n.ends, n.envs),
+      episode_ends(plan.add_bytes(static_cast<std::size_t>(n.ends * n.envs) * sizeof(EpisodeEnd))),
+      ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
+  for (const auto& [name, array] : agent_state) {
+    for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
+    if (n.ends > 1) final_state.add(name, plan.add({n.ends, n.envs}, array));
+  }
+}
 
 void SharedRows::attach(const Arena& a) {
   arena = &a;
   rows.attach(a);
   last.attach(a);
+  auto zero_all = [&](const Arena::Field& field) { std::memset(a.data(field), 0, field.bytes()); };
+  zero_all(episode_ends);
+  zero_all(ended);
+  for (const auto* fields : {&state[0], &state[1], &final_state})
+    for (const auto& [name, field] : *fields) zero_all(field);
   // The rows before the first window, and the actions of its last row, are read without having been
   // written.
   auto zero = [&](const Arena::Field& field, std::int64_t from, std::int64_t n) {

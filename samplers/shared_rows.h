@@ -13,26 +13,36 @@ struct EpisodeEnd {
   double reward, score;
 };
 
-// What the agent process and its workers share: the rows of one window, and one place per
-// environment for an episode that ended in the present step.
+// What the agent process and its workers share: the rows of one window, a place per environment for
+// an episode that ended, in the present step or in each of them, and the agent's state.
 //
 // The rows of a window: `history` rows that precede it (the frames of stacked observations, the
 // previous action), then rows 0..T. The next window begins with a copy of this one's last rows.
 struct SharedRows {
-  SharedRows(Arena::Plan& plan, const RowSpec& spec, std::int64_t horizon, std::int64_t envs,
-             int collectors);
+  struct Sizes {
+    std::int64_t horizon, envs;
+    int collectors;
+    std::int64_t ends = 1;  // 1: an episode's end is read before the next step; horizon: after all
+  };
+  SharedRows(Arena::Plan& plan, const RowSpec& spec, const NamedSpecs& agent_state,
+             const Sizes& sizes);
   void attach(const Arena& arena);
 
   std::int64_t horizon, history;
   Rows rows;
-  Rows last;  // one row: the final observation of each environment whose episode ended in this step
-  Arena::Field episode_ends;  // [B] EpisodeEnd
+  Rows last;  // [ends]: the final observation of each environment whose episode ended in that step
+  Arena::Field episode_ends;  // [ends, B] EpisodeEnd
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
+  Named<Arena::Field> state[2];  // [B, ...], the agent's before and after a step, by turns
+  Named<Arena::Field>
+      final_state;  // [ends, B, ...], after a step that ended an episode; if ends > 1
   const Arena* arena = nullptr;
 
-  EpisodeEnd& episode_end(std::int64_t b) const {
-    return reinterpret_cast<EpisodeEnd*>(arena->data(episode_ends))[b];
+  // Of environment b in step t; a length of 0 says that none ended.
+  EpisodeEnd& episode_end(std::int64_t t, std::int64_t b) const {
+    return reinterpret_cast<EpisodeEnd*>(arena->data(episode_ends))[end_row(t) * rows.envs() + b];
   }
+  std::int64_t end_row(std::int64_t t) const { return t % last.count(); }
   std::int64_t& ended_in(int collector) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(ended) + collector * 64);
   }

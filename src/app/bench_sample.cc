@@ -85,7 +85,7 @@ BenchResult bench_sample(const BenchOptions& options) {
   at::set_num_threads(threads);
 
   BenchResult result;
-  result.share_cores = config.sampler.kind == SamplerKind::kSerial ||
+  result.share_cores = config.sampler.kind != SamplerKind::kParallelGpu ||
                        (device.is_cpu() && config.sampler.workers + threads > cores);
   // The first windows start processes, fill caches, and are not counted.
   collect(*no_network);

@@ -27,7 +27,7 @@ struct Shorthand {
 constexpr std::array<Shorthand, 7> kShorthands = {{
     {"--steps", "steps", "Agent steps to take (does not change the schedules of a preset)"},
     {"--seed", "seed", "Seed of everything"},
-    {"--sampler", "sampler.kind", "serial or parallel-gpu"},
+    {"--sampler", "sampler.kind", "serial, parallel-cpu or parallel-gpu"},
     {"--workers", "sampler.workers", "Processes that step environments"},
     {"--envs", "sampler.envs", "Environments"},
     {"--device", "device", "cpu, cuda or cuda:N"},

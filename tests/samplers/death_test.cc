@@ -46,14 +46,19 @@ struct Outcome {
 };
 
 // Collects until the mishap; environment 5 of 8 belongs to worker 1 of 2.
-Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s) {
+Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s,
+                        SamplerKind kind = SamplerKind::kParallelGpu) {
   testing::ToyAgent agent(2);
   Outcome out;
   auto before = Clock::now();
   try {
-    auto sampler = make_sampler(
-        unlucky(mishap), agent,
-        {.horizon = 10, .envs = 8, .workers = 2, .step_limit = limit, .reset_limit = limit});
+    auto sampler = make_sampler(unlucky(mishap), agent,
+                                {.kind = kind,
+                                 .horizon = 10,
+                                 .envs = 8,
+                                 .workers = 2,
+                                 .step_limit = limit,
+                                 .reset_limit = limit});
     sampler->collect();
     before = Clock::now();
     sampler->collect();
@@ -108,6 +113,17 @@ TEST_F(DeathTest, AKilledWorkerIsNoticed) {
 TEST_F(DeathTest, AHangEndsAtItsLimit) {
   const auto out = run_until_death(Mishap::kHang, 500ms);
   EXPECT_GT(out.took, 400ms);
+  EXPECT_LT(out.took, 1500ms);
+  expect_words(out, {"worker 1", "environment 5", "step 11"});
+}
+
+TEST_F(DeathTest, TheSameWhereWorkersActThemselves) {
+  for (const auto mishap : {Mishap::kThrow, Mishap::kExit, Mishap::kKill}) {
+    const auto out = run_until_death(mishap, 60s, SamplerKind::kParallelCpu);
+    EXPECT_LT(out.took, 2s);
+    expect_words(out, {"worker 1", "environment 5", "step 11"});
+  }
+  const auto out = run_until_death(Mishap::kHang, 500ms, SamplerKind::kParallelCpu);
   EXPECT_LT(out.took, 1500ms);
   expect_words(out, {"worker 1", "environment 5", "step 11"});
 }

@@ -83,13 +83,14 @@ void expect_same_windows(Sampler& a, Sampler& b, int windows) {
   }
 }
 
-// Workers, 0 for the serial sampler, and groups.
-class EqualityTest : public ::testing::TestWithParam<std::tuple<int, int>> {
+// The sampler's kind, its workers, 0 for the serial one, and groups.
+class EqualityTest : public ::testing::TestWithParam<std::tuple<SamplerKind, int, int>> {
  protected:
   static SamplerOptions options(std::int64_t horizon, std::int64_t envs) {
-    const auto [workers, groups] = GetParam();
+    const auto [kind, workers, groups] = GetParam();
     auto o = workers > 0 ? parallel(horizon, envs, workers, groups) : serial(horizon, envs);
     o.groups = groups;
+    if (workers > 0) o.kind = kind;
     return o;
   }
 };
@@ -121,10 +122,13 @@ TEST_P(EqualityTest, RealActionsAreTheSameFromEverySampler) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WorkersAndGroups, EqualityTest,
-                         ::testing::Combine(::testing::Range(0, 5), ::testing::Values(1, 2)),
-                         [](const auto& param) {
-                           return fmt::format("{}Workers{}Groups", std::get<0>(param.param),
-                                              std::get<1>(param.param));
+                         ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
+                                                              SamplerKind::kParallelGpu),
+                                            ::testing::Range(0, 5), ::testing::Values(1, 2)),
+                         [](const auto& test) {
+                           const bool cpu = std::get<0>(test.param) == SamplerKind::kParallelCpu;
+                           return fmt::format("{}{}Workers{}Groups", cpu ? "Cpu" : "Gpu",
+                                              std::get<1>(test.param), std::get<2>(test.param));
                          });
 
 TEST(SamplerTest, AnotherSeedGivesAnotherTrajectory) {

@@ -14,6 +14,8 @@ namespace shoal {
 
 enum class SamplerKind : std::uint8_t {
   kSerial,       // everything in the calling process
+  kParallelCpu,  // forked workers step and act, each for its own environments with parameters of
+                 // its own, for a whole window
   kParallelGpu,  // forked workers step, the calling process acts for all of them in one batch, on
                  // the agent's device
 };

@@ -1,0 +1,95 @@
+#include "samplers/row_actor.h"
+
+#include <ATen/ATen.h>
+
+namespace shoal {
+
+RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
+                   std::vector<Range> parts)
+    : shared_(shared),
+      agent_(agent),
+      // Not the seed itself: evaluation must not see the noise of training.
+      noise_seed_(env_seed(options.seed, options.stream, -1)),
+      greedy_(options.greedy),
+      parts_(std::move(parts)),
+      tensors_(shared, agent.device()) {
+  make_steps();
+}
+
+bool RowActor::follow_agent() {
+  if (agent_.device() == tensors_.device) return false;
+  tensors_ = RowTensors(shared_, agent_.device());
+  make_steps();
+  return true;
+}
+
+void RowActor::make_steps() {
+  steps_.clear();
+  for (std::int64_t t = 0; t <= shared_.horizon; ++t)
+    for (const auto& envs : parts_) steps_.push_back(make_step(t, envs));
+}
+
+RowActor::Step RowActor::make_step(std::int64_t t, const Range& envs) const {
+  const auto row = shared_.history + t;
+  auto part = [&envs](const at::Tensor& of_all) {
+    return of_all.narrow(0, envs.first, envs.size());
+  };
+  auto parts = [&](const Named<RowTensors::Mirror>& fields, std::int64_t at_row) {
+    NamedTensors out;
+    for (const auto& [name, m] : fields) out.add(name, part(m.device[at_row]));
+    return out;
+  };
+  auto states = [&](const Named<RowTensors::Mirror>& fields) {
+    NamedTensors out;
+    for (const auto& [name, m] : fields) out.add(name, part(m.device));
+    return out;
+  };
+  const auto& x = tensors_;
+  Step step;
+  for (const auto& [name, m] : x.observation) {
+    if (x.frame_index.contains(name)) {
+      step.in.observation.add(name,
+                              {m.device.flatten(0, 1), part(x.frame_index.at(name).device[t])});
+    } else {
+      step.in.observation.add(name, {part(m.device[row]), {}});
+    }
+  }
+  step.in.mask = parts(x.mask, row);
+  step.in.state = states(x.state[t % 2]);
+  step.in.previous_action = parts(x.action, row - 1);
+  step.in.previous_reward = part(x.reward.device[row - 1]);
+  step.in.first = part(x.first.device[row]);
+  step.in.noise = {.seed = noise_seed_, .tick = 0, .first_env = envs.first};
+  step.in.greedy = greedy_;
+  step.out.action = parts(x.action, row);
+  step.out.agent_info = parts(x.agent_info, row);
+  step.out.state = states(x.state[(t + 1) % 2]);
+  return step;
+}
+
+ActIn& RowActor::prepare(std::int64_t t, std::size_t part) {
+  const auto& envs = parts_[part];
+  const auto row = shared_.history + t;
+  tensors_.stack_frames(t, envs);
+  auto& in = step(t, part).in;
+  in.noise.tick = first_tick_ + t;
+  if (tensors_.device.is_cpu()) return in;
+  for (const auto* fields : {&tensors_.observation, &tensors_.mask})
+    for (const auto& [name, m] : *fields) m.copy_part(row, envs);
+  for (const auto& [name, m] : tensors_.frame_index) m.copy_part(t, envs);
+  tensors_.first.copy_part(row, envs);
+  tensors_.reward.copy_part(row - 1, envs);
+  return in;
+}
+
+void RowActor::act(std::int64_t t, std::size_t part) {
+  auto& in = prepare(t, part);
+  auto& out = step(t, part).out;
+  agent_.act(in, out);
+  if (tensors_.device.is_cpu()) return;
+  const auto& envs = parts_[part];
+  for (const auto& [name, m] : tensors_.action)  // waits for the device
+    m.host[shared_.history + t].narrow(0, envs.first, envs.size()).copy_(out.action.at(name));
+}
+
+}  // namespace shoal

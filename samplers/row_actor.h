@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "samplers/row_tensors.h"
+#include "shoal/agents/agent.h"
+#include "shoal/samplers/sampler.h"
+
+namespace shoal {
+
+// Acts in the shared rows, in one process, for some environments: a part of them at a time. The
+// tensors of all steps are made once.
+class RowActor {
+ public:
+  RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
+           std::vector<Range> parts);
+
+  // Once the agent has moved to another device, goes there, too: true if so. The other functions
+  // must be called with the agent where it was.
+  bool follow_agent();
+  // Steps that every environment had taken before the window.
+  void set_first_tick(std::int64_t tick) { first_tick_ = tick; }
+
+  // Chooses the actions of row t for a part, whose observations there are complete, and which
+  // nobody else touches.
+  void act(std::int64_t t, std::size_t part);
+  // What the agent is told of row t. Valid until the same row is prepared again.
+  ActIn& prepare(std::int64_t t, std::size_t part);
+
+  const std::vector<Range>& parts() const { return parts_; }
+  const RowTensors& tensors() const { return tensors_; }
+
+ private:
+  struct Step {
+    ActIn in;
+    ActOut out;
+  };
+  void make_steps();
+  Step make_step(std::int64_t t, const Range& envs) const;
+  Step& step(std::int64_t t, std::size_t part) {
+    return steps_[static_cast<std::size_t>(t) * parts_.size() + part];
+  }
+
+  const SharedRows& shared_;
+  Agent& agent_;
+  std::uint64_t noise_seed_;
+  bool greedy_;
+  std::vector<Range> parts_;
+  RowTensors tensors_;
+  std::vector<Step> steps_;  // [T+1][parts]; the last ones are only asked for their values
+  std::int64_t first_tick_ = 0;
+};
+
+}  // namespace shoal
