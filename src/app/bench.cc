@@ -131,7 +131,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   auto* command = bench->add_subcommand(
       "sample", "Agent steps a second of a sampler with its agent, and the limits");
   command->add_option("--env", flags->env, "Environment")->capture_default_str();
-  command->add_option("--sampler", flags->sampler, "serial, parallel-cpu or parallel-gpu")->capture_default_str();
+  command->add_option("--sampler", flags->sampler, "serial, parallel-cpu or parallel-gpu")
+      ->capture_default_str();
   command->add_option("--envs", flags->envs, "Environments")->capture_default_str();
   command->add_option("--workers", flags->workers, "Processes that step them")
       ->capture_default_str();

@@ -275,7 +275,7 @@ class AppTest(unittest.TestCase):
         self.assertIn(b"100%", text)
 
     def test_bench_line(self):
-        for sampler in ("serial", "parallel-gpu"):
+        for sampler in ("serial", "parallel-cpu", "parallel-gpu"):
             done = shoal("bench", "sample", "--sampler", sampler, "--runs", "2", "--seconds", "0.05", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             line = json.loads(done.stdout)
@@ -284,6 +284,14 @@ class AppTest(unittest.TestCase):
             self.assertEqual(len(line["runs"]), 2)
             self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
             self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
+    def test_check_env(self):
+        done = shoal("check-env", "Pendulum-v1", "--steps", "200")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("no mistake was found in 200 steps", done.stdout)
+        done = shoal("check-env", "Pendulum-v0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Pendulum-v1", done.stderr)
 
     def test_lists(self):
         for what, word in [("envs", "CartPole-v1"), ("algos", "ppo"), ("samplers", "parallel-gpu"),
