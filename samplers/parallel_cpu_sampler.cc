@@ -54,7 +54,7 @@ class ParallelCpuSampler : public Sampler {
                 {.horizon = o.horizon,
                  .envs = o.envs,
                  .collectors = o.groups * o.workers,
-                 .ends = o.horizon}),
+                 .ends_wait = true}),
         barrier_memory_(plan_.add_bytes(StepBarrier::bytes(workers_))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
         arena_(plan_),

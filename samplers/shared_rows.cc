@@ -21,12 +21,14 @@ SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, const NamedSpecs&
     : horizon(n.horizon),
       history(history_of(spec)),
       rows(plan, spec, history + horizon + 1, n.envs),
-      last(plan, RowSpec{.observation = spec.observation, .action = {}}, n.ends, n.envs),
-      episode_ends(plan.add_bytes(static_cast<std::size_t>(n.ends * n.envs) * sizeof(EpisodeEnd))),
+      last(plan, RowSpec{.observation = spec.observation, .action = {}},
+           n.ends_wait ? n.horizon : 1, n.envs),
+      episode_ends(
+          plan.add_bytes(static_cast<std::size_t>(last.count() * n.envs) * sizeof(EpisodeEnd))),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
   for (const auto& [name, array] : agent_state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
-    if (n.ends > 1) final_state.add(name, plan.add({n.ends, n.envs}, array));
+    if (n.ends_wait) final_state.add(name, plan.add({horizon, n.envs}, array));
   }
 }
 

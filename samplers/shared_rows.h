@@ -22,7 +22,8 @@ struct SharedRows {
   struct Sizes {
     std::int64_t horizon, envs;
     int collectors;
-    std::int64_t ends = 1;  // 1: an episode's end is read before the next step; horizon: after all
+    // Whether ends of episodes are read when the window is full, not before the next step.
+    bool ends_wait = false;
   };
   SharedRows(Arena::Plan& plan, const RowSpec& spec, const NamedSpecs& agent_state,
              const Sizes& sizes);
@@ -30,12 +31,13 @@ struct SharedRows {
 
   std::int64_t horizon, history;
   Rows rows;
-  Rows last;  // [ends]: the final observation of each environment whose episode ended in that step
-  Arena::Field episode_ends;  // [ends, B] EpisodeEnd
+  // [E] rows, a single one unless ends wait: the final observation of each environment whose
+  // episode ended in that step.
+  Rows last;
+  Arena::Field episode_ends;  // [E, B] EpisodeEnd
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
-  Named<Arena::Field> state[2];  // [B, ...], the agent's before and after a step, by turns
-  Named<Arena::Field>
-      final_state;  // [ends, B, ...], after a step that ended an episode; if ends > 1
+  Named<Arena::Field> state[2];     // [B, ...], the agent's before and after a step, by turns
+  Named<Arena::Field> final_state;  // [T, B, ...], if ends wait: after a step that ended an episode
   const Arena* arena = nullptr;
 
   // Of environment b in step t; a length of 0 says that none ended.

@@ -102,6 +102,13 @@ TEST_P(EqualityTest, DictionariesMasksStacksAndStateAreTheSameFromEverySampler) 
   expect_same_windows(*a, *b, 5);
 }
 
+TEST_P(EqualityTest, WindowsOfOneStepAreTheSameFromEverySampler) {
+  ToyAgent agent(3), other(3);
+  auto a = make_sampler(make_zoo(), agent, serial(1, 5));
+  auto b = make_sampler(make_zoo(), other, options(1, 5));
+  expect_same_windows(*a, *b, 20);
+}
+
 TEST_P(EqualityTest, ARealNetworkIsTheSameFromEverySampler) {
   const auto spec = make_cart_pole()({})->spec();
   auto agent = make_actor_critic(spec, ModelOptions{}, {}, 3),
