@@ -1,7 +1,7 @@
 #include "shoal/algos/a2c.h"
 
+#include "algos/check_options.h"
 #include "shoal/algos/ppo.h"
-#include "shoal/core/error.h"
 
 namespace shoal {
 
@@ -9,11 +9,7 @@ namespace shoal {
 // gradient is that of the log-probability (Huang et al., "A2C is a special case of PPO", arXiv
 // 2205.09123).
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o) {
-  require(o.learning_rate > 0, "a2c.learning_rate is {}; it must be positive", o.learning_rate);
-  require(o.discount >= 0 && o.discount <= 1, "a2c.discount is {}; it must lie in [0, 1]",
-          o.discount);
-  require(o.gae_lambda >= 0 && o.gae_lambda <= 1, "a2c.gae_lambda is {}; it must lie in [0, 1]",
-          o.gae_lambda);
+  check_options("a2c", o);
   constexpr double kNeverClipped = 1e9;
   return make_ppo(agent, {.learning_rate = o.learning_rate,
                           .adam_epsilon = o.adam_epsilon,

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "algos/adam.h"
+#include "algos/check_options.h"
 #include "algos/ppo_loss.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
@@ -12,11 +13,7 @@ namespace shoal {
 namespace {
 
 void check(const PpoOptions& o) {
-  require(o.learning_rate > 0, "ppo.learning_rate is {}; it must be positive", o.learning_rate);
-  require(o.discount >= 0 && o.discount <= 1, "ppo.discount is {}; it must lie in [0, 1]",
-          o.discount);
-  require(o.gae_lambda >= 0 && o.gae_lambda <= 1, "ppo.gae_lambda is {}; it must lie in [0, 1]",
-          o.gae_lambda);
+  check_options("ppo", o);
   require(o.epochs > 0, "ppo.epochs is {}; at least 1 is needed", o.epochs);
   require(o.minibatches > 0, "ppo.minibatches is {}; at least 1 is needed", o.minibatches);
   require(o.clip > 0, "ppo.clip is {}; it must be positive", o.clip);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include "runners/setting_values.h"
 #include "shoal/core/arena.h"
@@ -11,6 +10,7 @@
 #include "shoal/core/text.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
+#include "src/core/registered.h"
 
 namespace shoal {
 namespace {
@@ -75,8 +75,8 @@ bool anneals(const Config& config) {
          (config.algo == "a2c" && config.a2c.anneal_learning_rate);
 }
 
-std::map<std::string, AlgoFactory>& registered_algos() {
-  static std::map<std::string, AlgoFactory> all;
+Registered<AlgoFactory>& registered_algos() {
+  static Registered<AlgoFactory> all;
   return all;
 }
 
@@ -134,14 +134,12 @@ void require_fits(double numbers, const std::string& what) {
 
 std::vector<std::string> algo_names() {
   std::vector<std::string> names{"ppo", "a2c"};
-  for (const auto& [name, make] : registered_algos()) names.push_back(name);
+  registered_algos().append_names(names);
   return names;
 }
 
 void register_algo(const std::string& name, AlgoFactory make) {
-  for (const auto& known : algo_names())
-    require(known != name, "there is an algorithm '{}' already; give yours another name", name);
-  registered_algos()[name] = std::move(make);
+  registered_algos().add("an algorithm", name, std::move(make), algo_names());
 }
 
 std::vector<std::string> sampler_names() {
@@ -209,8 +207,7 @@ void require_minibatch_fits(const Config& config, const EnvSpec& env) {
 
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent) {
   require_known("algo", config.algo, algo_names());
-  if (const auto own = registered_algos().find(config.algo); own != registered_algos().end())
-    return own->second(agent, config);
+  if (const auto* own = registered_algos().find(config.algo)) return (*own)(agent, config);
   if (config.algo == "a2c") return make_a2c(agent, config.a2c);
   PpoOptions options = config.ppo;
   options.seed = config.seed;

@@ -48,21 +48,20 @@ class ParallelCpuSampler : public Sampler {
   ParallelCpuSampler(const EnvFactory& make_env, const EnvSpec& spec, Agent& agent,
                      const SamplerOptions& o)
       : agent_(agent),
-        workers_(o.workers),
         flat_(bytes_of(agent.parameters())),
         shared_(plan_, row_spec(spec, agent.spec().info), agent.spec().state,
                 {.horizon = o.horizon,
                  .envs = o.envs,
                  .collectors = o.groups * o.workers,
                  .ends_wait = true}),
-        barrier_memory_(plan_.add_bytes(StepBarrier::bytes(workers_))),
+        barrier_memory_(plan_.add_bytes(StepBarrier::bytes(o.workers))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
         arena_(plan_),
-        barrier_(arena_.data(barrier_memory_), workers_, default_spin(workers_ + 1)),
+        barrier_(arena_.data(barrier_memory_), o.workers, default_spin(o.workers + 1)),
         board_(arena_.data(board_memory_), flat_.size()) {
     shared_.attach(arena_);
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, make_env, o); };
-    group_ = std::make_unique<WorkerGroup>(workers_, body, worker_options(o));
+    group_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(o));
     await();
     window_ = std::make_unique<Window>(shared_, agent, o, std::vector<Range>{{0, o.envs}});
     for (const auto& [name, field] : shared_.final_state)
@@ -132,12 +131,11 @@ class ParallelCpuSampler : public Sampler {
   }
 
   void await() {
-    for (int w = 0; w < workers_; ++w)
+    for (int w = 0; w < barrier_.workers(); ++w)
       while (!barrier_.wait(w, kPatience)) group_->check(w);
   }
 
   Agent& agent_;
-  int workers_;
   std::vector<std::byte> flat_;  // parameters on their way; every process has its own
   Arena::Plan plan_;
   SharedRows shared_;

@@ -50,18 +50,12 @@ EnvSpec MountainCarContinuous::spec() {
   return make_spec(kContinuousId, ActionSpec::box(1, -1, 1));
 }
 
-MountainCar::State MountainCarContinuous::start(Rng& rng) { return MountainCar::start(rng); }
-
 Outcome MountainCarContinuous::advance(State& state, ArraysIn action) {
   const double force = *action.as<float>();
   roll(state, std::clamp(force, -1.0, 1.0) * kContinuousForce);
   for (double& x : state) x = static_cast<float>(x);
   const bool there = state[0] >= kContinuousGoal && state[1] >= 0;
   return {.reward = (there ? 100 : 0) - 0.1 * force * force, .terminated = there};
-}
-
-void MountainCarContinuous::observe(const State& state, float* observation) {
-  MountainCar::observe(state, observation);
 }
 
 EnvFactory make_mountain_car(int time_limit) {

@@ -17,12 +17,9 @@ struct MountainCar {
 };
 
 // Its state is rounded to float32 after every step, as Gymnasium's is.
-struct MountainCarContinuous {
-  using State = MountainCar::State;
+struct MountainCarContinuous : MountainCar {
   static EnvSpec spec();
-  static State start(Rng& rng);
   static Outcome advance(State& state, ArraysIn action);
-  static void observe(const State& state, float* observation);
 };
 
 }  // namespace shoal

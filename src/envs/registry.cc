@@ -1,12 +1,10 @@
 #include "shoal/envs/registry.h"
 
-#include <algorithm>
-#include <map>
-
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/envs/wrappers.h"
+#include "src/core/registered.h"
 
 namespace shoal {
 
@@ -25,15 +23,15 @@ constexpr Task kClassicControl[] = {
     {"Pendulum-v1", [] { return make_pendulum(); }},
 };
 
-std::map<std::string, EnvFactory>& registered() {
-  static std::map<std::string, EnvFactory> all;
+Registered<EnvFactory>& registered() {
+  static Registered<EnvFactory> all;
   return all;
 }
 
 EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   for (const auto& task : kClassicControl)
     if (id == task.id) return task.make();
-  if (const auto own = registered().find(id); own != registered().end()) return own->second;
+  if (const auto* own = registered().find(id)) return *own;
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   throw Error("unknown environment '{}'; did you mean '{}'?", id, nearest(id, env_ids()));
 }
@@ -54,16 +52,13 @@ EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
 }
 
 void register_env(const std::string& id, EnvFactory make_env) {
-  const auto ids = env_ids();
-  require(std::ranges::find(ids, id) == ids.end(),
-          "there is an environment '{}' already; give yours another name", id);
-  registered()[id] = std::move(make_env);
+  registered().add("an environment", id, std::move(make_env), env_ids());
 }
 
 std::vector<std::string> env_ids() {
   std::vector<std::string> ids;
   for (const auto& task : kClassicControl) ids.emplace_back(task.id);
-  for (const auto& [id, make_env] : registered()) ids.push_back(id);
+  registered().append_names(ids);
   for (std::string& id : atari_ids()) ids.push_back(std::move(id));
   return ids;
 }

@@ -1,16 +1,14 @@
 #include "src/envs/rehearsal.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <thread>
 
 #include "shoal/core/rng.h"
+#include "shoal/core/step_barrier.h"
 
 namespace shoal {
 namespace {
@@ -20,6 +18,8 @@ constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0x3C};
 // A trial records at most this much.
 constexpr std::int64_t kMostBytes = 256 << 20;
+// How often a waiting process looks for deaths.
+constexpr std::chrono::milliseconds kPatience{100};
 
 }  // namespace
 
@@ -169,21 +169,19 @@ Rehearsal::Rehearsal(const EnvFactory& make_env, const EnvSpec& spec, const Chec
           {rows_}, {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(layout_.bytes)}})),
       results_(plan_.add_bytes(static_cast<std::size_t>(rows_) * sizeof(RowResult))),
       complete_(plan_.add_bytes(sizeof(bool))),
-      done_(plan_.add_bytes(sizeof(std::atomic<bool>))),
+      barrier_(plan_.add_bytes(StepBarrier::bytes(1))),
       arena_(plan_) {
-  auto& done = *new (arena_.data(done_)) std::atomic<bool>(false);
+  StepBarrier barrier(arena_.data(barrier_), 1, /*spin=*/0);
   WorkerGroup child(1,
                     [&](int, WorkerStatus status) {
                       play(make_env, spec, limits, options, status);
                       status.leave();
-                      done = true;
-                      for (;;) ::pause();  // until the parent has read
+                      barrier.arrive(0);
+                      while (!barrier.wait_release(0, kPatience)) {  // until the parent has read
+                      }
                     },
                     {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit});
-  while (!done) {
-    child.check();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  while (!barrier.wait(0, kPatience)) child.check();
 }
 
 std::span<const std::byte> Rehearsal::field(std::int64_t row, std::size_t i) const {

@@ -1,9 +1,8 @@
 #include <torch/torch.h>
 
-#include <map>
-
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "src/core/registered.h"
 #include "src/models/models.h"
 
 namespace shoal {
@@ -21,8 +20,8 @@ class GlobalGeneratorKept {
   at::Tensor state_ = generator_.get_state();
 };
 
-std::map<std::string, ModelFactory>& registered() {
-  static std::map<std::string, ModelFactory> all;
+Registered<ModelFactory>& registered() {
+  static Registered<ModelFactory> all;
   return all;
 }
 
@@ -30,14 +29,12 @@ std::map<std::string, ModelFactory>& registered() {
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names{"mlp", "nature-cnn"};
-  for (const auto& [name, make] : registered()) names.push_back(name);
+  registered().append_names(names);
   return names;
 }
 
 void register_model(const std::string& name, ModelFactory make) {
-  for (const auto& known : model_names())
-    require(known != name, "there is a model '{}' already; give yours another name", name);
-  registered()[name] = std::move(make);
+  registered().add("a model", name, std::move(make), model_names());
 }
 
 std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
@@ -47,9 +44,9 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
   auto generator = at::detail::createCPUGenerator(seed);
   if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
   if (options.name == "nature-cnn") return make_nature_cnn(observation, policy_size, generator);
-  if (const auto own = registered().find(options.name); own != registered().end()) {
+  if (const auto* own = registered().find(options.name)) {
     torch::manual_seed(seed);
-    return own->second(observation, policy_size, options);
+    return (*own)(observation, policy_size, options);
   }
   throw Error("unknown model '{}'; did you mean '{}'?", options.name,
               nearest(options.name, model_names()));

@@ -60,20 +60,23 @@ TEST(TimeLimitTest, TruncatesWhereNothingElseEnds) {
   EXPECT_FALSE(player.step(0).truncated) << "counted anew";
 }
 
-TEST(TimeLimitTest, ATerminatedEpisodeIsNotTruncated) {
-  EnvPlayer player(with_time_limit(make_ladder(), 6));
+// The last step that a limit allows.
+StepResult last_of_ladder(int limit) {
+  EnvPlayer player(with_time_limit(make_ladder(), limit));
   player.reset();
   StepResult last;
-  for (int t = 0; t < 6; ++t) last = player.step(0);
+  for (int t = 0; t < limit; ++t) last = player.step(0);
+  return last;
+}
+
+TEST(TimeLimitTest, ATerminatedEpisodeIsNotTruncated) {
+  const StepResult last = last_of_ladder(6);
   EXPECT_TRUE(last.terminated);
   EXPECT_FALSE(last.truncated);
 }
 
 TEST(TimeLimitTest, ALifeLostInTheLastStepEndsTheGame) {
-  EnvPlayer player(with_time_limit(make_ladder(), 4));
-  player.reset();
-  StepResult last;
-  for (int t = 0; t < 4; ++t) last = player.step(0);
+  const StepResult last = last_of_ladder(4);
   EXPECT_TRUE(last.terminated);
   EXPECT_FALSE(last.life_lost) << "the sampler resets what is over";
 }

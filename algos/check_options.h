@@ -1,0 +1,19 @@
+#pragma once
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+// What the options of every algorithm with a value function must hold. Throws Error naming
+// "<algo>.<option>".
+template <class Options>
+void check_options(const char* algo, const Options& o) {
+  require(o.learning_rate > 0, "{}.learning_rate is {}; it must be positive", algo,
+          o.learning_rate);
+  require(o.discount >= 0 && o.discount <= 1, "{}.discount is {}; it must lie in [0, 1]", algo,
+          o.discount);
+  require(o.gae_lambda >= 0 && o.gae_lambda <= 1, "{}.gae_lambda is {}; it must lie in [0, 1]",
+          algo, o.gae_lambda);
+}
+
+}  // namespace shoal
