@@ -12,7 +12,8 @@ std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o) 
   check_options("a2c", o);
   constexpr double kNeverClipped = 1e9;
   return make_ppo(agent, {.learning_rate = o.learning_rate,
-                          .adam_epsilon = o.adam_epsilon,
+                          .optimizer = o.optimizer,
+                          .optimizer_epsilon = o.optimizer_epsilon,
                           .discount = o.discount,
                           .gae_lambda = o.gae_lambda,
                           .epochs = 1,
@@ -21,7 +22,8 @@ std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o) 
                           .value_coef = o.value_coef,
                           .entropy_coef = o.entropy_coef,
                           .max_grad_norm = o.max_grad_norm,
-                          .normalize_advantage = o.normalize_advantage,
+                          .normalize_advantage = o.normalize_advantage ? NormalizeAdvantage::kWindow
+                                                                       : NormalizeAdvantage::kNone,
                           .anneal_learning_rate = o.anneal_learning_rate});
 }
 

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "algos/adam.h"
 #include "algos/check_options.h"
+#include "algos/optimizer.h"
 #include "algos/ppo_loss.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
@@ -22,6 +22,7 @@ void check(const PpoOptions& o) {
 // One window in the form the losses read it: everything flattened to N = T * B.
 struct Flat {
   NamedTensors action, mask, agent_info;
+  at::Tensor valid;  // [steps], which of the N are
   at::Tensor advantage, target;
 };
 
@@ -29,6 +30,12 @@ NamedTensors flatten(const NamedTensors& tensors, std::int64_t steps) {
   NamedTensors out;
   for (const auto& [name, t] : tensors) out.add(name, t.narrow(0, 0, steps).flatten(0, 1));
   return out;
+}
+
+at::Tensor normalized(const at::Tensor& x, const at::Tensor& like) {
+  if (like.numel() < 2) return x;
+  const auto [deviation, mean] = at::std_mean(like);
+  return (x - mean) / (deviation + 1e-8);
 }
 
 // Means over the minibatches of one update, kept on the device until the end.
@@ -58,7 +65,7 @@ class Ppo : public OnPolicyAlgo {
   Ppo(ActorCritic& agent, const PpoOptions& options)
       : agent_(agent),
         options_(options),
-        adam_(agent.learnable(), options.adam_epsilon),
+        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
         generator_(at::detail::createCPUGenerator(options.seed)) {}
 
   Metrics update(const Samples& samples, const Progress& progress) override {
@@ -67,45 +74,61 @@ class Ppo : public OnPolicyAlgo {
             "{} minibatches of {} samples; choose at most as many as there are samples",
             options_.minibatches, n);
     const auto flat = prepare(samples);
-    const double rate =
-        options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
-    const double clip = options_.clip * (options_.anneal_clip ? progress.remaining() : 1);
+    const auto minibatches = std::min<std::int64_t>(options_.minibatches, samples.steps);
+    const auto options = annealed(progress.remaining());
 
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
     for (; epoch < options_.epochs; ++epoch) {
-      const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
+      const auto order =
+          at::randperm(samples.steps, generator_, at::kLong).to(samples.reward.device());
       at::Tensor kl;
-      for (const auto& rows : order.tensor_split(options_.minibatches))
-        kl = learn(samples, flat, rows, rate, clip, totals);
+      for (const auto& rows : flat.valid.index_select(0, order).tensor_split(minibatches))
+        kl = learn(samples, flat, rows, options, totals);
       if (options_.target_kl > 0 && kl.item<double>() > options_.target_kl) break;
     }
+    agent_.observe(samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
     metrics.emplace_back("explained_variance", explained_variance(flat));
     metrics.emplace_back("epochs", std::min(epoch + 1, options_.epochs));
-    metrics.emplace_back("learning_rate", rate);
+    metrics.emplace_back("learning_rate", options.learning_rate);
     return metrics;
   }
 
-  NamedTensors state() override { return adam_.state(); }
+  NamedTensors state() override { return optimizer_.state(); }
 
  private:
+  PpoOptions annealed(double remaining) const {
+    auto o = options_;
+    if (o.anneal_learning_rate) o.learning_rate *= remaining;
+    if (!o.anneal_clip) return o;
+    o.clip *= remaining;
+    // Never to 0, which would be no limit.
+    if (o.value_clip > 0) o.value_clip = std::max(o.value_clip * remaining, 1e-12);
+    return o;
+  }
+
   Flat prepare(const Samples& s) const {
     const auto gae =
         generalized_advantages(s, s.agent_info.at("value"), options_.discount, options_.gae_lambda);
+    const auto valid = s.valid.flatten().nonzero().flatten();
+    auto advantage = gae.advantage.flatten();
+    if (options_.normalize_advantage == NormalizeAdvantage::kWindow)
+      advantage = normalized(advantage, advantage.index_select(0, valid));
     return {.action = flatten(s.action, s.T),
             .mask = flatten(s.mask, s.T),
             .agent_info = flatten(s.agent_info, s.T),
-            .advantage = gae.advantage.flatten(),
+            .valid = valid,
+            .advantage = advantage,
             .target = gae.target.flatten()};
   }
 
   // One gradient step on the samples `rows`; returns the mean KL divergence from the policy that
   // acted.
-  at::Tensor learn(const Samples& samples, const Flat& flat, const at::Tensor& rows, double rate,
-                   double clip, Totals& totals) {
+  at::Tensor learn(const Samples& samples, const Flat& flat, const at::Tensor& rows,
+                   const PpoOptions& options, Totals& totals) {
     const auto then = select(flat.agent_info, rows);
     const auto now = agent_.evaluate({.observation = select(samples.observed, rows),
                                       .action = select(flat.action, rows),
@@ -116,19 +139,17 @@ class Ppo : public OnPolicyAlgo {
                                       .first = {},
                                       .state = {}});
     auto advantage = flat.advantage.index_select(0, rows);
-    if (options_.normalize_advantage && advantage.size(0) > 1) {
-      const auto [deviation, mean] = at::std_mean(advantage);
-      advantage = (advantage - mean) / (deviation + 1e-8);
-    }
+    if (options.normalize_advantage == NormalizeAdvantage::kMinibatch)
+      advantage = normalized(advantage, advantage);
     const auto loss = ppo_loss(now,
                                {.log_prob = then.at("log_prob"),
                                 .value = then.at("value"),
                                 .advantage = advantage,
                                 .target = flat.target.index_select(0, rows)},
-                               options_, clip);
-    auto gradients = torch::autograd::grad({loss.total}, adam_.parameters());
-    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    adam_.step(gradients, rate);
+                               options);
+    auto gradients = torch::autograd::grad({loss.total}, optimizer_.parameters());
+    const auto norm = clip_gradients(gradients, options.max_grad_norm);
+    optimizer_.step(gradients, options.learning_rate);
     totals.add(at::cat({loss.parts, norm.view(1)}));
     return loss.parts[kKl];
   }
@@ -136,16 +157,16 @@ class Ppo : public OnPolicyAlgo {
   // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0
   // worse than a constant.
   static double explained_variance(const Flat& flat) {
-    if (flat.target.numel() < 2) return 0;
-    const auto variance = flat.target.var().item<double>();
-    return variance > 0
-               ? 1 - (flat.target - flat.agent_info.at("value")).var().item<double>() / variance
-               : 0;
+    const auto target = flat.target.index_select(0, flat.valid);
+    const auto value = flat.agent_info.at("value").index_select(0, flat.valid);
+    if (target.numel() < 2) return 0;
+    const auto variance = target.var().item<double>();
+    return variance > 0 ? 1 - (target - value).var().item<double>() / variance : 0;
   }
 
   ActorCritic& agent_;
   PpoOptions options_;
-  Adam adam_;
+  Optimizer optimizer_;
   at::Generator generator_;
 
   static constexpr int kKl = 3;  // of PpoLoss::parts

@@ -103,9 +103,8 @@ bool is_plain(const at::Tensor& t) {
 
 }  // namespace
 
-PpoLoss ppo_loss(const Evaluation& now, const PpoTargets& then, const PpoOptions& options,
-                 double clip) {
-  const Coefficients c{clip, options.value_clip, options.value_coef, options.entropy_coef};
+PpoLoss ppo_loss(const Evaluation& now, const PpoTargets& then, const PpoOptions& options) {
+  const Coefficients c{options.clip, options.value_clip, options.value_coef, options.entropy_coef};
   for (const auto& t : {now.log_prob, now.entropy, now.value, then.log_prob, then.value,
                         then.advantage, then.target})
     if (!is_plain(t)) return loss_of_tensors(now, then, c);

@@ -24,7 +24,6 @@ struct PpoLoss {
 // -L^{CLIP+VF+S} of Schulman et al., "Proximal Policy Optimization Algorithms" (arXiv 1707.06347),
 // eq. 9, its expectations taken as means over the minibatch. On the CPU it is one loop that also
 // finds the gradients.
-PpoLoss ppo_loss(const Evaluation& now, const PpoTargets& then, const PpoOptions& options,
-                 double clip);
+PpoLoss ppo_loss(const Evaluation& now, const PpoTargets& then, const PpoOptions& options);
 
 }  // namespace shoal

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     const shoal::Batch batch = sampler->collect();  // 32 steps of each of the 16 environments
     recent.add(batch.episodes);
     algo->update(batch.samples, progress);
-    progress.steps += batch.samples.T * batch.samples.B;
+    progress.steps += batch.samples.steps;
     if (window % 10 == 0 && recent.total() > 0) draw(progress.steps, recent.mean_score());
   }
 }

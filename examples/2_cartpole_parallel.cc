@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     const shoal::Batch batch = sampler->collect();  // tensors [T, B, ...] in shared memory
     recent.add(batch.episodes);
     algo->update(batch.samples, progress);
-    progress.steps += batch.samples.T * batch.samples.B;
+    progress.steps += batch.samples.steps;
     fmt::print(stderr, "\r{:>7} steps  return {:3.0f}", progress.steps, recent.mean_score());
   }
   fmt::print("\nOn fresh seeds: {:.0f} points of 500\n", evaluator.run().mean_return);

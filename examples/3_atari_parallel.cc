@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   while (progress.steps < steps) {
     const shoal::Batch batch = sampler->collect();
     algo->update(batch.samples, progress);
-    progress.steps += batch.samples.T * batch.samples.B;
+    progress.steps += batch.samples.steps;
 
     show(batch.samples);
     fmt::print("{} steps; {:.1f} s of acting, {:.1f} s of waiting for the games\n", progress.steps,

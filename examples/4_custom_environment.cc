@@ -70,11 +70,12 @@ int main(int argc, char** argv) {
   const auto algo = shoal::make_ppo(*agent, {.learning_rate = 1e-3, .clip = 0.2});
 
   for (shoal::Progress progress{.schedule_steps = steps}; progress.steps < steps;) {
-    const auto [samples, episodes] = sampler->collect();
-    algo->update(samples, progress);
-    progress.steps += samples.T * samples.B;
+    const shoal::Batch batch = sampler->collect();
+    algo->update(batch.samples, progress);
+    progress.steps += batch.samples.steps;
     fmt::print(stderr, "\r{:>7} steps: {:3.0f} % caught", progress.steps,
-               100 * samples.reward.sum().item<double>() / static_cast<double>(episodes.size()));
+               100 * batch.samples.reward.sum().item<double>() /
+                   static_cast<double>(batch.episodes.size()));
   }
   fmt::print(stderr, "\n\n");
   const shoal::SamplerOptions test{.horizon = kHeight - 1, .envs = 1, .workers = 1, .greedy = true};

@@ -10,25 +10,31 @@
 #include "shoal/runners/session.h"
 
 int main(int argc, char** argv) {
+  // [session]
   shoal::Config config = shoal::preset("cartpole-ppo");
   if (argc > 1) config.steps = std::atoll(argv[1]);
   const auto folder = argc > 2 ? argv[2] : shoal::default_run_folder("custom", config.seed);
   shoal::Session session(config, folder);  // claims the folder, catches Ctrl-C
+  // [session]
 
+  // [parts]
   at::set_num_threads(1);
   const auto agent = shoal::make_agent(config);
-  const auto sampler = shoal::make_sampler(shoal::make_env_factory(config.env_id), *agent,
-                                           shoal::training_sampler(config));
+  const auto sampler = shoal::make_sampler(shoal::make_env_factory(config.env_id, config.env),
+                                           *agent, shoal::training_sampler(config));
   const auto algo = shoal::make_algo(config, *agent);
+  // [parts]
 
+  // [loop]
   session.begin(*agent, *algo);
   while (session.running()) {
-    const auto [samples, episodes] = sampler->collect();
-    shoal::Metrics metrics = algo->update(samples, session.advance({samples, episodes}));
-    metrics.emplace_back("episodes_ended", episodes.size());  // a column of your own
+    const shoal::Batch batch = sampler->collect();
+    shoal::Metrics metrics = algo->update(batch.samples, session.advance(batch));
+    metrics.emplace_back("episodes_ended", batch.episodes.size());  // a column of your own
     session.report(metrics, sampler->times());
   }
   session.finish();
   fmt::print("{} holds {} steps\n", session.folder().string(), session.steps());
   return session.stop_signal() == 0 ? 0 : 128 + session.stop_signal();
+  // [loop]
 }

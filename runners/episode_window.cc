@@ -35,6 +35,10 @@ double EpisodeWindow::mean_length() const {
   return mean(recent_, [](const Episode& e) { return e.length; });
 }
 
+double EpisodeWindow::mean_info(std::size_t i) const {
+  return mean(recent_, [i](const Episode& e) { return e.info.at(i); });
+}
+
 double EpisodeWindow::min_score() const {
   return recent_.empty() ? kNone
                          : std::min_element(recent_.begin(), recent_.end(), by_score)->score;

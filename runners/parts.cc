@@ -35,6 +35,7 @@ void validate_sampler(const SamplerOptions& s) {
   at_least<std::int64_t>("sampler.envs", s.envs, 1);
   at_least("sampler.workers", s.workers, 1);
   within("sampler.groups", s.groups, 1, std::min<double>(2, static_cast<double>(s.envs)));
+  at_least<std::int64_t>("sampler.decorrelation", s.decorrelation, 0);
   require(
       s.kind == SamplerKind::kSerial || s.workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
@@ -52,7 +53,7 @@ void validate_learning(const std::string& algo, const Options& o) {
           "{}: found {}, expected a number above 0", key("learning_rate"), o.learning_rate);
   within(key("discount"), o.discount, 0, 1);
   within(key("gae_lambda"), o.gae_lambda, 0, 1);
-  at_least(key("adam_epsilon"), o.adam_epsilon, 0.0);
+  at_least(key("optimizer_epsilon"), o.optimizer_epsilon, 0.0);
   at_least(key("max_grad_norm"), o.max_grad_norm, 0.0);
 }
 

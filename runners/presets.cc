@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <system_error>
+#include <utility>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -93,81 +97,94 @@ Config pendulum_ppo() {
   return c;
 }
 
-// What the Atari presets share.
-Config atari_ppo(const std::string& id) {
+// Small windows and few passes: on the CPU most of the time goes into learning.
+Config atari_ppo(const std::string& game) {
   Config c;
-  c.env_id = id;
+  c.env_id = "ALE/" + game + "-v5";
   c.steps = c.schedule_steps = 10'000'000;
   c.env.atari.clip_reward = true;
   c.env.atari.fire_on_reset = true;
-  c.env.atari.episodic_life = false;
+  c.env.atari.episodic_life = true;
   c.env.atari.sticky = 0;
   const int cores = static_cast<int>(allowed_cores().size());
-  c.sampler = {.horizon = 128, .envs = 32, .workers = std::clamp(cores, 2, 16)};
+  c.sampler = {.horizon = 64, .envs = 16, .workers = std::clamp(cores, 2, 16)};
   c.model = {.name = "nature-cnn", .shared_trunk = true};
-  c.ppo = {.learning_rate = 5e-4, .epochs = 4, .minibatches = 8, .clip = 0.1, .anneal_clip = true};
+  c.ppo = {.learning_rate = 5e-4, .epochs = 2, .minibatches = 4, .clip = 0.2};
   return c;
 }
 
 Config pong_ppo() {
-  Config c = atari_ppo("ALE/Pong-v5");
+  Config c = atari_ppo("Pong");
   c.steps = c.schedule_steps = 4'000'000;
   c.stop_return = 18;
-  // Small windows and few passes: on the CPU most of the time goes into learning.
-  c.sampler.envs = 16;
-  c.sampler.horizon = 64;
-  c.ppo.epochs = 2;
-  c.ppo.minibatches = 4;
-  c.ppo.clip = 0.2;
-  c.ppo.anneal_clip = false;
+  c.env.atari.episodic_life = false;  // there are none
   return c;
 }
 
 Config breakout_ppo() {
-  Config c = atari_ppo("ALE/Breakout-v5");
-  c.env.atari.episodic_life = true;
+  Config c = atari_ppo("Breakout");
+  c.steps = c.schedule_steps = 5'000'000;
   return c;
 }
 
 struct Entry {
-  const char *name, *doc;
-  Config (*make)();
-};
-constexpr Entry kPresets[] = {
-    {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
-    {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
-    {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
-    {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
-     mountain_car_ppo},
-    {"mountain-car-continuous-ppo", "its continuous form with PPO, 100 thousand agent steps of 8",
-     mountain_car_continuous_ppo},
-    {"pendulum-ppo", "Pendulum with PPO, 150 thousand agent steps", pendulum_ppo},
-    {"pong-ppo", "Atari Pong with PPO, 4 million agent steps at most", pong_ppo},
-    {"breakout-ppo", "Atari Breakout with PPO, 10 million agent steps", breakout_ppo},
+  std::string name, doc;
+  std::function<Config()> make;
 };
 
+// Games of the Arcade Learning Environment that the literature reports most, by preset.
+constexpr std::pair<const char*, const char*> kAtariGames[] = {
+    {"assault", "Assault"},      {"asterix", "Asterix"},
+    {"beam-rider", "BeamRider"}, {"boxing", "Boxing"},
+    {"enduro", "Enduro"},        {"freeway", "Freeway"},
+    {"ms-pacman", "MsPacman"},   {"qbert", "Qbert"},
+    {"seaquest", "Seaquest"},    {"space-invaders", "SpaceInvaders"}};
+
+std::vector<Entry> make_entries() {
+  std::vector<Entry> all{
+      {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
+      {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
+      {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
+      {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
+       mountain_car_ppo},
+      {"mountain-car-continuous-ppo", "its continuous form with PPO, 100 thousand agent steps of 8",
+       mountain_car_continuous_ppo},
+      {"pendulum-ppo", "Pendulum with PPO, 150 thousand agent steps", pendulum_ppo},
+      {"pong-ppo", "Atari Pong with PPO, 4 million agent steps at most", pong_ppo},
+      {"breakout-ppo", "Atari Breakout with PPO, 5 million agent steps", breakout_ppo}};
+  for (const auto& [name, game] : kAtariGames)
+    all.push_back({fmt::format("{}-ppo", name),
+                   fmt::format("Atari {} with PPO, 10 million agent steps", game),
+                   [game] { return atari_ppo(game); }});
+  return all;
+}
+
+const std::vector<Entry>& entries() {
+  static const auto all = make_entries();
+  return all;
+}
+
 bool is_preset(const std::string& name) {
-  return std::any_of(std::begin(kPresets), std::end(kPresets),
-                     [&](const Entry& entry) { return entry.name == name; });
+  return std::ranges::find(entries(), name, &Entry::name) != entries().end();
 }
 
 }  // namespace
 
 std::vector<Preset> presets() {
   std::vector<Preset> list;
-  for (const auto& entry : kPresets) list.push_back({entry.name, entry.doc});
+  for (const auto& entry : entries()) list.push_back({entry.name, entry.doc});
   return list;
 }
 
 Config preset(const std::string& name) {
   std::vector<std::string> names;
-  for (const auto& entry : kPresets) {
+  for (const auto& entry : entries()) {
     if (entry.name == name) {
       Config config = entry.make();
       config.preset = name;
       return config;
     }
-    names.emplace_back(entry.name);
+    names.push_back(entry.name);
   }
   throw Error("there is no preset '{}'; the nearest is '{}'", name, nearest(name, names));
 }

@@ -51,8 +51,9 @@ Progress Session::advance(const Batch& batch) {
   const Progress progress{
       .steps = steps_,
       .schedule_steps = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps};
-  steps_ += batch.samples.T * batch.samples.B;
+  steps_ += batch.samples.steps;
   episodes_.add(batch.episodes);
+  infos_ = batch.infos;
   learning_since_ = Clock::now();
   return progress;
 }
@@ -86,6 +87,7 @@ void Session::write_row(const Metrics& metrics, const Shares& shares, double sps
   if (updates_ == 1) {
     progress_ << "steps,seconds,sps,updates,episodes,return_mean,return_min,return_max,length_mean,"
                  "share_acting,share_waiting,share_learning";
+    for (const auto& name : infos_) progress_ << ",info_" << name << "_mean";
     for (const auto& [name, value] : metrics) progress_ << ',' << name;
     progress_ << '\n';
   }
@@ -94,6 +96,8 @@ void Session::write_row(const Metrics& metrics, const Shares& shares, double sps
       sps, updates_, episodes_.total(), episodes_.mean_score(), episodes_.min_score(),
       episodes_.max_score(), episodes_.mean_length(), shares.acting, shares.waiting,
       shares.learning);
+  for (std::size_t i = 0; i < infos_.size(); ++i)
+    progress_ << fmt::format(",{:.6g}", episodes_.mean_info(i));
   for (const auto& [name, value] : metrics) progress_ << fmt::format(",{:.6g}", value);
   progress_ << std::endl;  // flushed: whoever watches the file sees whole rows
   require_progress();

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "shoal/algos/optimizer.h"
 #include "shoal/core/error.h"
 #include "shoal/models/acting_network.h"
 #include "shoal/samplers/sampler.h"
@@ -26,6 +27,19 @@ inline constexpr std::pair<const char*, SamplerKind> kSamplerKinds[] = {
 inline constexpr std::pair<const char*, Precision> kPrecisions[] = {
     {"float32", Precision::kFloat32}, {"bf16", Precision::kBf16}};
 
+inline constexpr std::pair<const char*, ResetMode> kResetModes[] = {{"at-once", ResetMode::kAtOnce},
+                                                                    {"wait", ResetMode::kWait}};
+
+inline constexpr std::pair<const char*, OptimizerKind> kOptimizers[] = {
+    {"adam", OptimizerKind::kAdam}, {"rmsprop", OptimizerKind::kRmsProp}};
+inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizations[] = {
+    {"none", NormalizeAdvantage::kNone},
+    {"window", NormalizeAdvantage::kWindow},
+    {"minibatch", NormalizeAdvantage::kMinibatch}};
+
+inline const auto& names_of(OptimizerKind) { return kOptimizers; }
+inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }
+inline const auto& names_of(ResetMode) { return kResetModes; }
 inline const auto& names_of(SamplerKind) { return kSamplerKinds; }
 inline const auto& names_of(Precision) { return kPrecisions; }
 

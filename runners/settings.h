@@ -30,7 +30,7 @@ void visit_env(C& c, Visit&& visit) {
         "agent steps after which an episode is truncated; 0: the environment's own limit");
   visit("env.reward_scale", c.env.reward_scale, "rewards are multiplied by this");
   visit("env.normalize_reward", c.env.normalize_reward,
-        "divide rewards by the running deviation of their discounted sum");
+        "divide rewards by the running deviation of their sum, discounted by 0.99");
   visit("env.reward_clip", c.env.reward_clip, "then cut them to this size; 0: not");
   auto& a = c.env.atari;
   visit("atari.frame_skip", a.frame_skip, "frames of one agent step");
@@ -55,6 +55,10 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.workers", s.workers, "processes that step them");
   visit("sampler.groups", s.groups,
         "2: one half is stepped while actions are chosen for the other");
+  visit("sampler.reset", s.reset,
+        "an episode that is over: at-once | wait (for the end of the window)");
+  visit("sampler.decorrelation", s.decorrelation,
+        "at most this many random steps of each environment come first");
   visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
   visit("sampler.pin", s.pin, "bind each worker to a core");
@@ -70,6 +74,8 @@ void visit_agent(C& c, Visit&& visit) {
         "the network puts out deviations; else they are parameters");
   visit("agent.squash", c.agent.squash,
         "keep real-valued actions within their bounds by tanh, not by cutting them");
+  visit("agent.normalize_observation", c.agent.normalize_observation,
+        "bring observed numbers to mean 0 and deviation 1, as seen so far");
   visit("model.name", c.model.name, "mlp | nature-cnn");
   visit("model.hidden", c.model.hidden, "units of each hidden layer (mlp)");
   visit("model.shared_trunk", c.model.shared_trunk,
@@ -79,8 +85,9 @@ void visit_agent(C& c, Visit&& visit) {
 template <class C, class Visit>
 void visit_ppo(C& c, Visit&& visit) {
   auto& p = c.ppo;
-  visit("ppo.learning_rate", p.learning_rate, "of Adam, at the start");
-  visit("ppo.adam_epsilon", p.adam_epsilon, "of Adam");
+  visit("ppo.optimizer", p.optimizer, "adam | rmsprop");
+  visit("ppo.optimizer_epsilon", p.optimizer_epsilon, "added to the root of the mean square");
+  visit("ppo.learning_rate", p.learning_rate, "at the start");
   visit("ppo.discount", p.discount, "gamma");
   visit("ppo.gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation");
   visit("ppo.epochs", p.epochs, "passes over a window");
@@ -90,17 +97,19 @@ void visit_ppo(C& c, Visit&& visit) {
   visit("ppo.value_coef", p.value_coef, "weight of the value loss");
   visit("ppo.entropy_coef", p.entropy_coef, "weight of the entropy bonus");
   visit("ppo.max_grad_norm", p.max_grad_norm, "global norm; 0: not clipped");
-  visit("ppo.normalize_advantage", p.normalize_advantage, "per minibatch");
+  visit("ppo.normalize_advantage", p.normalize_advantage,
+        "to mean 0 and deviation 1 over: none | window | minibatch");
   visit("ppo.anneal_learning_rate", p.anneal_learning_rate, "linearly to 0 over the schedule");
-  visit("ppo.anneal_clip", p.anneal_clip, "linearly to 0 over the schedule");
+  visit("ppo.anneal_clip", p.anneal_clip, "linearly to 0 over the schedule, value_clip, too");
   visit("ppo.target_kl", p.target_kl, "stop the passes of a window beyond this KL; 0: never");
 }
 
 template <class C, class Visit>
 void visit_a2c(C& c, Visit&& visit) {
   auto& a = c.a2c;
-  visit("a2c.learning_rate", a.learning_rate, "of Adam, at the start");
-  visit("a2c.adam_epsilon", a.adam_epsilon, "of Adam");
+  visit("a2c.optimizer", a.optimizer, "adam | rmsprop");
+  visit("a2c.optimizer_epsilon", a.optimizer_epsilon, "added to the root of the mean square");
+  visit("a2c.learning_rate", a.learning_rate, "at the start");
   visit("a2c.discount", a.discount, "gamma");
   visit("a2c.gae_lambda", a.gae_lambda, "lambda of generalized advantage estimation");
   visit("a2c.value_coef", a.value_coef, "weight of the value loss");

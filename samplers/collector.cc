@@ -1,62 +1,35 @@
 #include "samplers/collector.h"
 
-#include <fmt/ranges.h>
-
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
-#include "shoal/core/error.h"
+#include "shoal/envs/random_actions.h"
 
 namespace shoal {
 
 namespace {
 
-std::string describe(const NamedSpecs& arrays) {
-  std::string text;
-  for (const auto& [name, spec] : arrays)
-    text +=
-        fmt::format("{}{}{} {} [{}] x {}", text.empty() ? "" : ", ", name, name.empty() ? "" : ":",
-                    name_of(spec.dtype), fmt::join(spec.shape, ", "), spec.stack);
-  return "{" + text + "}";
+double number(const std::byte* at, DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+    case DType::kBool:
+      return std::to_integer<int>(*at);
+    case DType::kInt32:
+      return *reinterpret_cast<const std::int32_t*>(at);
+    case DType::kInt64:
+      return static_cast<double>(*reinterpret_cast<const std::int64_t*>(at));
+    case DType::kFloat32:
+      return *reinterpret_cast<const float*>(at);
+    case DType::kFloat64:
+      return *reinterpret_cast<const double*>(at);
+  }
+  return 0;
 }
 
-// Rows are planned for what environment 0 said; another one would write past its elements.
-void require_same(const RowSpec& planned, const EnvSpec& env, std::int64_t b) {
-  const auto found = row_spec(env, planned.agent_info);
-  auto compare = [&](const char* what, const NamedSpecs& wanted, const NamedSpecs& has) {
-    require(describe(wanted) == describe(has),
-            "environment {} has the {} {}, and environment 0 has {}; the environments of a sampler "
-            "share one spec",
-            b, what, describe(has), describe(wanted));
-  };
-  compare("observation", planned.observation, found.observation);
-  compare("action", planned.action, found.action);
-  compare("action mask", planned.mask, found.mask);
-  compare("infos", planned.env_info, found.env_info);
-}
+void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), value, to.size()); }
 
 }  // namespace
-
-RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
-  RowSpec spec{.observation = env.observation, .action = {}, .agent_info = agent_info};
-  for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
-  for (const auto& info : env.info) {
-    const auto& array = info.array;
-    require(info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
-                                     info.reduce == PerEpisode::kSum),
-            "{}: the info 'score' is one float32 that is summed over an episode; found {} with {} "
-            "elements",
-            env.id, name_of(array.dtype), array.count());
-    spec.env_info.add(info.name, array);
-  }
-  require(
-      !env.action_mask ||
-          (env.action.size() == 1 && env.action[0].kind == ActionSpec::Kind::kDiscrete),
-      "{}: an action mask belongs to one discrete action, and this environment has another kind",
-      env.id);
-  if (env.action_mask)
-    spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
-  return spec;
-}
 
 Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
                      WorkerStatus* status)
@@ -72,46 +45,90 @@ Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const
     discarded_info_.push_back(discarded_.data() + offset);
     offset += (field.spec.bytes() + 63) / 64 * 64;
   }
-  slots_.resize(static_cast<std::size_t>(options.last - options.first));
-  for (auto b = options.first; b < options.last; ++b) {
-    const auto seed = env_seed(options.seed, options.stream, b);
-    enter(WorkerStatus::kConstructing, b);
-    auto& slot = slots_[static_cast<std::size_t>(b - options.first)];
-    slot.env = make_env({.seed = seed, .index = b, .stream = options.stream});
-    require_same(rows.spec(), slot.env->spec(), b);
-    enter(WorkerStatus::kResetting, b);
-    slot.env->reset(seed, out(shared.history, -1, b));
-    rows.scalar<bool>(rows.first, shared.history, b) = true;
+  for (std::size_t i = 0; i < rows.env_info.size(); ++i)
+    if (rows.env_info.name(i) == "score") score_ = i;
+  for (auto b = options.first; b < options.last; ++b) slots_.push_back(make_slot(make_env, b));
+  if (status_) status_->leave();
+}
+
+Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b) {
+  const auto& rows = shared_.rows;
+  const auto seed = env_seed(options_.seed, options_.stream, b);
+  Slot slot;
+  enter(WorkerStatus::kConstructing, b);
+  slot.env = make_env({.seed = seed, .index = b, .stream = options_.stream});
+  require_same(rows.spec(), slot.env->spec(), b);
+  slot.infos.resize(shared_.infos.size());
+  begin_episode(slot);
+  enter(WorkerStatus::kResetting, b);
+  slot.env->reset(seed, out(shared_.history, -1, b));
+  if (options_.decorrelation > 0) take_random_steps(slot, seed, b);
+  rows.scalar<bool>(rows.first, shared_.history, b) = true;
+  rows.scalar<bool>(rows.valid, shared_.history, b) = true;
+  return slot;
+}
+
+// Row 0 is written again and again; the frames of a stack before it stay blank.
+void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b) {
+  RandomActions random(slot.env->spec().action, Rng(~seed));  // not the environment's own numbers
+  const auto steps = random.rng().integer(0, options_.decorrelation + 1);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const auto to = out(shared_.history, -1, b);
+    enter(WorkerStatus::kStepping, b);
+    const auto result =
+        slot.env->step(random.choose(reinterpret_cast<const std::byte*>(to.mask)), to);
+    count(slot, result, to.info);
+    if ((result.terminated && !result.life_lost) || result.truncated)
+      reset(slot, shared_.history, b);
   }
-  if (!slots_.empty()) {
-    const auto& info = slots_.front().env->spec().info;
-    for (std::size_t i = 0; i < info.size(); ++i)
-      if (info[i].name == "score") score_ = i;
+}
+
+void Collector::step(std::int64_t t) {
+  if (t == shared_.horizon) {
+    reset_waiting();
+  } else {
+    shared_.ended_in(options_.ends) = 0;
+    for (auto b = options_.first; b < options_.last; ++b) {
+      auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+      if (slot.waits)
+        write_nothing(t, b);
+      else
+        step(slot, t, b);
+    }
+    ++tick_;
   }
   if (status_) status_->leave();
 }
 
-void Collector::step(std::int64_t t) {
+void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_.rows;
   const auto row = shared_.history + t;
-  shared_.ended_in(options_.ends) = 0;
+  for (std::size_t i = 0; i < action_.size(); ++i)
+    action_[i] = rows.element(rows.action[i], row, b).data();
+  enter(WorkerStatus::kStepping, b);
+  const auto to = out(row + 1, row, b);
+  const auto result = slot.env->step(ArraysIn(action_), to);
+  const bool ended = result.terminated || result.truncated;
+  rows.scalar<float>(rows.reward, row, b) = result.reward;
+  rows.scalar<bool>(rows.terminated, row, b) = result.terminated;
+  rows.scalar<bool>(rows.truncated, row, b) = result.truncated;
+  rows.scalar<bool>(rows.first, row + 1, b) = ended;
+  rows.scalar<bool>(rows.valid, row + 1, b) = true;
+  count(slot, result, to.info);
+  slot.over = (result.terminated && !result.life_lost) || result.truncated;
+  if (slot.over) record_episode(slot, t, b);
+  if (ended && shared_.resets_wait)
+    wait(slot, row + 1, b);
+  else if (slot.over)
+    reset(slot, row + 1, b);
+}
+
+void Collector::reset_waiting() {
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
-    for (std::size_t i = 0; i < action_.size(); ++i)
-      action_[i] = rows.element(rows.action[i], row, b).data();
-    enter(WorkerStatus::kStepping, b);
-    const auto result = slot.env->step(ArraysIn(action_), out(row + 1, row, b));
-    rows.scalar<float>(rows.reward, row, b) = result.reward;
-    rows.scalar<bool>(rows.terminated, row, b) = result.terminated;
-    rows.scalar<bool>(rows.truncated, row, b) = result.truncated;
-    rows.scalar<bool>(rows.first, row + 1, b) = result.terminated || result.truncated;
-    ++slot.length;
-    slot.reward += result.reward;
-    slot.score += score_ ? *reinterpret_cast<const float*>(info_[*score_]) : result.reward;
-    if ((result.terminated && !result.life_lost) || result.truncated) finish_episode(slot, t, b);
+    if (slot.waits && slot.over) reset(slot, shared_.spare_row(), b);
+    slot.waits = false;
   }
-  ++tick_;
-  if (status_) status_->leave();
 }
 
 StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b) {
@@ -126,20 +143,71 @@ StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std:
   return {ArraysOut(observation_), ArraysOut(info_row >= 0 ? info_ : discarded_info_), mask};
 }
 
-void Collector::finish_episode(Slot& slot, std::int64_t t, std::int64_t b) {
+void Collector::begin_episode(Slot& slot) const {
+  slot.so_far = {};
+  for (std::size_t i = 0; i < slot.infos.size(); ++i)
+    slot.infos[i] =
+        shared_.infos[i].reduce == PerEpisode::kMax ? -std::numeric_limits<double>::infinity() : 0;
+}
+
+void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& infos) const {
+  auto& [length, reward, score] = slot.so_far;
+  ++length;
+  reward += result.reward;
+  score += score_ ? *infos.as<float>(*score_) : result.reward;
+  for (std::size_t i = 0; i < slot.infos.size(); ++i) {
+    const auto& info = shared_.infos[i];
+    const auto x = number(infos.as<std::byte>(info.place), info.dtype);
+    auto& y = slot.infos[i];
+    y = info.reduce == PerEpisode::kSum   ? y + x
+        : info.reduce == PerEpisode::kMax ? std::max(y, x)
+                                          : x;
+  }
+}
+
+// The observation in row t + 1 is its last.
+void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) const {
   const auto& rows = shared_.rows;
-  const auto row = shared_.history + t;
   for (std::size_t i = 0; i < rows.observation.size(); ++i) {
-    const auto from = rows.element(rows.observation[i], row + 1, b);
+    const auto from = rows.element(rows.observation[i], shared_.history + t + 1, b);
     std::memcpy(shared_.last.element(shared_.last.observation[i], shared_.end_row(t), b).data(),
                 from.data(), from.size());
   }
-  shared_.episode_end(t, b) = {slot.length, slot.reward, slot.score};
+  shared_.episode_end(t, b) = slot.so_far;
+  std::ranges::copy(slot.infos, shared_.reduced(t, b).begin());
   ++shared_.ended_in(options_.ends);
-  slot.length = 0;
-  slot.reward = slot.score = 0;
+}
+
+void Collector::reset(Slot& slot, std::int64_t row, std::int64_t b) {
+  begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
-  slot.env->reset(std::nullopt, out(row + 1, -1, b));
+  slot.env->reset(std::nullopt, out(row, -1, b));
+}
+
+// What was written to `row` is the first observation after a lost life, or recorded already.
+void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) const {
+  slot.waits = true;
+  if (!slot.over) shared_.rows.copy_observation(row, shared_.spare_row(), b);
+  blank(row, b);
+}
+
+void Collector::write_nothing(std::int64_t t, std::int64_t b) const {
+  const auto& rows = shared_.rows;
+  const auto row = shared_.history + t;
+  for (const auto& [name, field] : rows.env_info) fill_bytes(rows.element(field, row, b), 0);
+  rows.scalar<float>(rows.reward, row, b) = 0;
+  rows.scalar<bool>(rows.terminated, row, b) = false;
+  rows.scalar<bool>(rows.truncated, row, b) = false;
+  blank(row + 1, b);
+}
+
+// All actions are legal there, so that an agent that looks at the row finds one.
+void Collector::blank(std::int64_t row, std::int64_t b) const {
+  const auto& rows = shared_.rows;
+  for (const auto& [name, field] : rows.observation) fill_bytes(rows.element(field, row, b), 0);
+  for (const auto& [name, field] : rows.mask) fill_bytes(rows.element(field, row, b), 1);
+  rows.scalar<bool>(rows.first, row, b) = false;
+  rows.scalar<bool>(rows.valid, row, b) = false;
 }
 
 }  // namespace shoal

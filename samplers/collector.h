@@ -20,25 +20,39 @@ class Collector {
     int ends = 0;  // which of SharedRows' counts of ended episodes is its own
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
+    std::int64_t decorrelation = 0;
   };
 
-  // Makes the environments and writes their first observations to the first row of the window.
-  // `status` may be null (serial).
+  // Makes the environments, takes their first, random steps, and writes the observations that
+  // follow to the first row of the window. `status` may be null (serial).
   Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
             WorkerStatus* status);
 
-  // Takes the actions of row t of the window, writes what follows, and resets what is over.
+  // Takes the actions of row t of the window, writes what follows, and resets what is over, unless
+  // resets wait. Then there is a step T after the last one, which resets what waits.
   void step(std::int64_t t);
 
  private:
   struct Slot {
     std::unique_ptr<Env> env;
-    std::int64_t length = 0;
-    double reward = 0, score = 0;
+    EpisodeEnd so_far{};        // of the episode under way
+    std::vector<double> infos;  // likewise, reduced
+    bool waits = false;         // for the end of the window
+    bool over = false;          // and needs a reset then
   };
 
+  Slot make_slot(const EnvFactory& make_env, std::int64_t b);
+  void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
+  void step(Slot& slot, std::int64_t t, std::int64_t b);
+  void reset_waiting();
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
-  void finish_episode(Slot& slot, std::int64_t t, std::int64_t b);
+  void begin_episode(Slot& slot) const;
+  void count(Slot& slot, const StepResult& result, const ArraysOut& infos) const;
+  void record_episode(Slot& slot, std::int64_t t, std::int64_t b) const;
+  void reset(Slot& slot, std::int64_t row, std::int64_t b);
+  void wait(Slot& slot, std::int64_t row, std::int64_t b) const;
+  void write_nothing(std::int64_t t, std::int64_t b) const;
+  void blank(std::int64_t row, std::int64_t b) const;
   void enter(WorkerStatus::Phase phase, std::int64_t b) {
     if (status_) status_->enter(phase, b, tick_);
   }
@@ -53,8 +67,5 @@ class Collector {
   std::vector<const std::byte*> action_;
   std::vector<std::byte> discarded_;  // where a reset writes its infos, which belong to no step
 };
-
-// The fields of a row for this environment and agent.
-RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info);
 
 }  // namespace shoal

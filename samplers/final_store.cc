@@ -60,7 +60,8 @@ void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_i
     std::memcpy(static_cast<std::byte*>(action_[i][k].data_ptr()), from.data(), from.size());
   }
   reward_.data_ptr<float>()[k] = rows.scalar<float>(rows.reward, row, b);
-  if (rows.scalar<bool>(rows.truncated, row, b)) truncated_.push_back(k);
+  if (rows.scalar<bool>(rows.truncated, row, b) && !rows.scalar<bool>(rows.terminated, row, b))
+    truncated_.push_back(k);
   t_.push_back(t);
   b_.push_back(b);
 }

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Makes the environments of a group take one step: start() once their actions are there, and what
-// follows is there after finish().
+// follows is there after finish(). If resets wait, step T resets what waits.
 class Stepper {
  public:
   virtual ~Stepper() = default;
@@ -79,7 +79,8 @@ class ParallelStepper : public Stepper {
       collectors.push_back(make_collector(shared, make_env, o, g, o.workers, worker, &status));
     for (std::size_t g = 0; g < groups_.size(); ++g)
       if (collectors[g]) groups_[g].barrier.arrive(worker);
-    for (std::int64_t t = 0;; t = (t + 1) % o.horizon) {
+    const auto steps = o.horizon + (shared.resets_wait ? 1 : 0);
+    for (std::int64_t t = 0;; t = (t + 1) % steps) {
       for (std::size_t g = 0; g < groups_.size(); ++g) {
         if (!collectors[g]) continue;
         while (!groups_[g].barrier.wait_release(worker, kPatience)) {
@@ -102,8 +103,11 @@ class LockstepSampler : public Sampler {
       : horizon_(o.horizon),
         groups_(o.groups),
         processes_(o.kind == SamplerKind::kSerial ? 1 : o.workers),
-        shared_(plan_, row_spec(spec, agent.spec().info), agent.spec().state,
-                {.horizon = o.horizon, .envs = o.envs, .collectors = groups_ * processes_}),
+        shared_(plan_, spec, agent.spec(),
+                {.horizon = o.horizon,
+                 .envs = o.envs,
+                 .collectors = groups_ * processes_,
+                 .resets_wait = o.reset == ResetMode::kWait}),
         barriers_(plan_.add(
             {groups_}, {.dtype = DType::kUInt8,
                         .shape = {static_cast<std::int64_t>(StepBarrier::bytes(processes_))}})),
@@ -123,8 +127,10 @@ class LockstepSampler : public Sampler {
 
   Batch collect() override {
     at::NoGradGuard no_grad;
-    window_->begin();
     auto before = Clock::now();
+    for (int g = 0; g < groups_ && resetting_; ++g) stepper_->finish(g);
+    before = count_time(times_.waiting, before);
+    window_->begin();
     for (std::int64_t t = 0; t < horizon_; ++t) {
       for (int g = 0; g < groups_; ++g) {
         if (t > 0) finish_step(t - 1, g, before);
@@ -135,8 +141,11 @@ class LockstepSampler : public Sampler {
     }
     for (int g = 0; g < groups_; ++g) finish_step(horizon_ - 1, g, before);
     window_->finish();
-    count_time(times_.acting, before);
-    return {window_->samples(), window_->episodes()};
+    before = count_time(times_.acting, before);
+    resetting_ = shared_.resets_wait;
+    for (int g = 0; g < groups_ && resetting_; ++g) stepper_->start(horizon_, g);
+    count_time(times_.waiting, before);
+    return window_->batch();
   }
 
   const SamplerTimes& times() const override { return times_; }
@@ -159,6 +168,7 @@ class LockstepSampler : public Sampler {
   Arena arena_;
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Window> window_;
+  bool resetting_ = false;  // step T is under way
   SamplerTimes times_;
 };
 

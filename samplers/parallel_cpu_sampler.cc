@@ -49,11 +49,12 @@ class ParallelCpuSampler : public Sampler {
                      const SamplerOptions& o)
       : agent_(agent),
         flat_(bytes_of(agent.parameters())),
-        shared_(plan_, row_spec(spec, agent.spec().info), agent.spec().state,
+        shared_(plan_, spec, agent.spec(),
                 {.horizon = o.horizon,
                  .envs = o.envs,
                  .collectors = o.groups * o.workers,
-                 .ends_wait = true}),
+                 .ends_wait = true,
+                 .resets_wait = o.reset == ResetMode::kWait}),
         barrier_memory_(plan_.add_bytes(StepBarrier::bytes(o.workers))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
         arena_(plan_),
@@ -70,16 +71,19 @@ class ParallelCpuSampler : public Sampler {
 
   Batch collect() override {
     at::NoGradGuard no_grad;
+    auto before = std::chrono::steady_clock::now();
+    await();  // the environments are there, and what waited is reset
+    before = count_time(times_.waiting, before);
     window_->begin();
     flatten(agent_.parameters(), flat_);
     board_.publish(flat_);
-    auto before = std::chrono::steady_clock::now();
     barrier_.release();
     await();
     before = count_time(times_.waiting, before);
     window_->finish_others(final_state_);
     count_time(times_.acting, before);
-    return {window_->samples(), window_->episodes()};
+    if (shared_.resets_wait) barrier_.release();
+    return window_->batch();
   }
 
   const SamplerTimes& times() const override { return times_; }
@@ -100,9 +104,7 @@ class ParallelCpuSampler : public Sampler {
     RowActor actor(shared_, agent_, o, parts);
     std::uint64_t version = 0;
     for (std::int64_t tick = 0;; tick += o.horizon) {
-      barrier_.arrive(worker);
-      while (!barrier_.wait_release(worker, kPatience)) {
-      }
+      next_release(worker);
       if (board_.read(flat_, version)) {
         unflatten(flat_, agent_.parameters());
         agent_.parameters_changed();
@@ -115,6 +117,15 @@ class ParallelCpuSampler : public Sampler {
           keep_final_states(t, parts[part]);
         }
       }
+      if (!shared_.resets_wait) continue;
+      next_release(worker);
+      for (const auto& collector : collectors) collector->step(o.horizon);
+    }
+  }
+
+  void next_release(int worker) {
+    barrier_.arrive(worker);
+    while (!barrier_.wait_release(worker, kPatience)) {
     }
   }
 

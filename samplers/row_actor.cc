@@ -4,6 +4,14 @@
 
 namespace shoal {
 
+namespace {
+
+at::Tensor part_of(const at::Tensor& of_all, const Range& envs) {
+  return of_all.narrow(0, envs.first, envs.size());
+}
+
+}  // namespace
+
 RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
                    std::vector<Range> parts)
     : shared_(shared),
@@ -31,9 +39,7 @@ void RowActor::make_steps() {
 
 RowActor::Step RowActor::make_step(std::int64_t t, const Range& envs) const {
   const auto row = shared_.history + t;
-  auto part = [&envs](const at::Tensor& of_all) {
-    return of_all.narrow(0, envs.first, envs.size());
-  };
+  auto part = [&envs](const at::Tensor& of_all) { return part_of(of_all, envs); };
   auto parts = [&](const Named<RowTensors::Mirror>& fields, std::int64_t at_row) {
     NamedTensors out;
     for (const auto& [name, m] : fields) out.add(name, part(m.device[at_row]));
@@ -86,10 +92,24 @@ void RowActor::act(std::int64_t t, std::size_t part) {
   auto& in = prepare(t, part);
   auto& out = step(t, part).out;
   agent_.act(in, out);
-  if (tensors_.device.is_cpu()) return;
   const auto& envs = parts_[part];
+  blank_waiting(t, envs, out.action);
+  blank_waiting(t, envs, out.agent_info);
+  if (tensors_.device.is_cpu()) return;
   for (const auto& [name, m] : tensors_.action)  // waits for the device
-    m.host[shared_.history + t].narrow(0, envs.first, envs.size()).copy_(out.action.at(name));
+    part_of(m.host[shared_.history + t], envs).copy_(out.action.at(name));
+}
+
+void RowActor::blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const {
+  if (!shared_.resets_wait) return;
+  const auto valid = part_of(tensors_.valid.host[shared_.history + t], envs);
+  if (valid.all().item<bool>()) return;
+  const auto waits = valid.logical_not().to(tensors_.device);
+  for (const auto& [name, tensor] : tensors) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(tensor.dim()), 1);
+    shape[0] = envs.size();
+    tensor.masked_fill_(waits.view(shape), 0);
+  }
 }
 
 }  // namespace shoal

@@ -27,6 +27,8 @@ class RowActor {
   void act(std::int64_t t, std::size_t part);
   // What the agent is told of row t. Valid until the same row is prepared again.
   ActIn& prepare(std::int64_t t, std::size_t part);
+  // Zeros in those of n tensors [n, ...] whose environments wait in row t.
+  void blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const;
 
   const std::vector<Range>& parts() const { return parts_; }
   const RowTensors& tensors() const { return tensors_; }

@@ -36,6 +36,7 @@ RowTensors::RowTensors(const SharedRows& s, at::Device on) : shared(&s), device(
   terminated = mirror(rows.terminated);
   truncated = mirror(rows.truncated);
   first = mirror(rows.first);
+  valid = mirror(rows.valid);
   for (const int i : {0, 1}) state[i] = mirrors(s.state[i]);
   for (const auto& [name, spec] : rows.spec().observation) {
     if (spec.stack == 1) continue;
@@ -53,7 +54,7 @@ void RowTensors::stack_frames(std::int64_t t, const Range& envs) {
     auto* index = m.host.data_ptr<std::int64_t>() + (t * B + envs.first) * stack;
     for (auto b = envs.first; b < envs.last; ++b, index += stack) {
       auto frame = (shared->history + t) * B + b;
-      bool blank = false;
+      bool blank = shared->waits(shared->history + t, b);
       for (auto s = stack - 1; s >= 0; --s, frame -= B) {
         index[s] = blank ? -1 : frame;
         blank = blank || starts[frame];

@@ -27,7 +27,7 @@ struct RowTensors {
   const SharedRows* shared;
   at::Device device;
   Named<Mirror> observation, action, mask, env_info, agent_info;
-  Mirror reward, terminated, truncated, first;
+  Mirror reward, terminated, truncated, first, valid;
   Named<Mirror> frame_index;  // of stacked fields only: [T+1, B, stack]
   Named<Mirror> state[2];     // [B, ...], the agent's before and after a step, by turns
 };

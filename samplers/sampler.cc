@@ -24,7 +24,8 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const EnvFac
                                                         .last = envs.last,
                                                         .ends = group * workers + worker,
                                                         .seed = o.seed,
-                                                        .stream = o.stream},
+                                                        .stream = o.stream,
+                                                        .decorrelation = o.decorrelation},
                                      status);
 }
 
@@ -39,6 +40,8 @@ void check(const SamplerOptions& o) {
   require(o.step_limit.count() > 0 && o.reset_limit.count() > 0,
           "time limits must be positive; found {} and {} ms", o.step_limit.count(),
           o.reset_limit.count());
+  require(o.decorrelation >= 0, "sampler.decorrelation is {}; it must not be negative",
+          o.decorrelation);
   if (o.kind == SamplerKind::kSerial) return;
   require(o.workers > 0,
           "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",

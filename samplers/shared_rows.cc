@@ -7,26 +7,31 @@ namespace shoal {
 
 namespace {
 
-std::int64_t history_of(const RowSpec& spec) {
+std::int64_t history_of(const EnvSpec& env) {
   std::int64_t history = 1;  // the previous action and reward
-  for (const auto& [name, field] : spec.observation)
+  for (const auto& [name, field] : env.observation)
     history = std::max<std::int64_t>(history, field.stack - 1);
   return history;
 }
 
 }  // namespace
 
-SharedRows::SharedRows(Arena::Plan& plan, const RowSpec& spec, const NamedSpecs& agent_state,
+SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent,
                        const Sizes& n)
     : horizon(n.horizon),
-      history(history_of(spec)),
-      rows(plan, spec, history + horizon + 1, n.envs),
-      last(plan, RowSpec{.observation = spec.observation, .action = {}},
-           n.ends_wait ? n.horizon : 1, n.envs),
+      history(history_of(env)),
+      resets_wait(n.resets_wait),
+      infos(episode_infos(env)),
+      rows(plan, row_spec(env, agent.info), history + horizon + 1 + (resets_wait ? 1 : 0), n.envs),
+      last(plan, RowSpec{.observation = env.observation, .action = {}}, n.ends_wait ? n.horizon : 1,
+           n.envs),
       episode_ends(
           plan.add_bytes(static_cast<std::size_t>(last.count() * n.envs) * sizeof(EpisodeEnd))),
+      reduced_infos(
+          plan.add({last.count(), n.envs},
+                   {.dtype = DType::kFloat64, .shape = {static_cast<std::int64_t>(infos.size())}})),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
-  for (const auto& [name, array] : agent_state) {
+  for (const auto& [name, array] : agent.state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
     if (n.ends_wait) final_state.add(name, plan.add({horizon, n.envs}, array));
   }
@@ -52,6 +57,7 @@ void SharedRows::attach(const Arena& a) {
   for (const auto& [name, field] : rows.observation) zero(field, 0, history);
   for (const auto& [name, field] : rows.mask) zero(field, 0, history);
   zero(rows.first, 0, history);
+  zero(rows.valid, 0, history);
   for (const auto* fields : {&rows.action, &rows.agent_info, &rows.env_info}) {
     for (const auto& [name, field] : *fields) {
       zero(field, 0, history);

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "samplers/row_spec.h"
+#include "shoal/agents/agent.h"
 #include "shoal/core/arena.h"
 #include "shoal/core/rows.h"
 
@@ -17,24 +21,29 @@ struct EpisodeEnd {
 // an episode that ended, in the present step or in each of them, and the agent's state.
 //
 // The rows of a window: `history` rows that precede it (the frames of stacked observations, the
-// previous action), then rows 0..T. The next window begins with a copy of this one's last rows.
+// previous action), then rows 0..T. The next window begins with a copy of this one's last rows. If
+// resets wait, a spare row follows, where the observations that begin the next window are written
+// while this one is learned from.
 struct SharedRows {
   struct Sizes {
     std::int64_t horizon, envs;
     int collectors;
     // Whether ends of episodes are read when the window is full, not before the next step.
     bool ends_wait = false;
+    bool resets_wait = false;
   };
-  SharedRows(Arena::Plan& plan, const RowSpec& spec, const NamedSpecs& agent_state,
-             const Sizes& sizes);
+  SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent, const Sizes& sizes);
   void attach(const Arena& arena);
 
   std::int64_t horizon, history;
+  bool resets_wait;
+  std::vector<EpisodeInfo> infos;
   Rows rows;
   // [E] rows, a single one unless ends wait: the final observation of each environment whose
   // episode ended in that step.
   Rows last;
-  Arena::Field episode_ends;  // [E, B] EpisodeEnd
+  Arena::Field episode_ends;   // [E, B] EpisodeEnd
+  Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   Named<Arena::Field> state[2];     // [B, ...], the agent's before and after a step, by turns
   Named<Arena::Field> final_state;  // [T, B, ...], if ends wait: after a step that ended an episode
@@ -43,6 +52,16 @@ struct SharedRows {
   // Of environment b in step t; a length of 0 says that none ended.
   EpisodeEnd& episode_end(std::int64_t t, std::int64_t b) const {
     return reinterpret_cast<EpisodeEnd*>(arena->data(episode_ends))[end_row(t) * rows.envs() + b];
+  }
+  std::span<double> reduced(std::int64_t t, std::int64_t b) const {
+    const auto bytes = arena->element(reduced_infos, end_row(t) * rows.envs() + b);
+    return {reinterpret_cast<double*>(bytes.data()), infos.size()};
+  }
+  // With b's observation of row 0 of the next window, if it waits.
+  std::int64_t spare_row() const { return history + horizon + 1; }
+  // Whether b waits in this row.
+  bool waits(std::int64_t row, std::int64_t b) const {
+    return resets_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
   std::int64_t end_row(std::int64_t t) const { return t % last.count(); }
   std::int64_t& ended_in(int collector) const {

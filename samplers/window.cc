@@ -15,6 +15,7 @@ Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& opt
       episode_number_(static_cast<std::size_t>(B_), 0),
       finals_(shared, agent.spec().state) {
   make_samples();
+  for (const auto& info : shared.infos) info_names_.push_back(info.name);
 }
 
 at::Tensor Window::window(const RowTensors::Mirror& m, std::int64_t rows,
@@ -50,7 +51,7 @@ void Window::make_samples() {
   s.reward = window(x.reward, T_);
   s.terminated = window(x.terminated, T_);
   s.truncated = window(x.truncated, T_);
-  s.valid = at::ones_like(s.terminated);
+  s.valid = window(x.valid, T_);
   s.first = window(x.first, T_ + 1);
   s.previous_reward = window(x.reward, T_ + 1, -1);
   s.previous_action = window(x.action, T_ + 1, -1);
@@ -69,9 +70,10 @@ void Window::begin() {
   episodes_.clear();
   if (started_) {
     shared_.rows.copy(T_, 0, H_ + 1);
+    if (shared_.resets_wait) begin_anew();
     for (const auto* fields : {&x.observation, &x.action, &x.mask, &x.agent_info, &x.env_info})
       for (const auto& [name, m] : *fields) m.copy_rows(0, H_ + 1);
-    for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first})
+    for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid})
       m->copy_rows(0, H_ + 1);
     samples_.first_tick += T_;
     ++samples_.policy_version;
@@ -86,6 +88,17 @@ void Window::begin() {
     samples_.initial_state[i].copy_(x.state[0][i].device);
 }
 
+// What waited in the last window begins this one with what the spare row holds.
+void Window::begin_anew() {
+  const auto& rows = shared_.rows;
+  for (std::int64_t b = 0; b < B_; ++b) {
+    if (!shared_.waits(H_, b)) continue;
+    rows.copy_observation(shared_.spare_row(), H_, b);
+    rows.scalar<bool>(rows.first, H_, b) = true;
+    rows.scalar<bool>(rows.valid, H_, b) = true;
+  }
+}
+
 NamedTensors Window::state_after(std::int64_t t) const {
   NamedTensors out;
   for (const auto& [name, m] : actor_.tensors().state[(t + 1) % 2]) out.add(name, m.device);
@@ -93,20 +106,20 @@ NamedTensors Window::state_after(std::int64_t t) const {
 }
 
 void Window::record_ends(std::int64_t t, std::size_t part, const NamedTensors& state) {
-  const auto& rows = shared_.rows;
   NamedTensors frames;
   for (const auto& [name, m] : actor_.tensors().frame_index) frames.add(name, m.host);
   const auto& envs = actor_.parts()[part];
   for (auto b = envs.first; b < envs.last; ++b) {
-    if (!rows.scalar<bool>(rows.first, H_ + t + 1, b)) continue;
     auto& end = shared_.episode_end(t, b);
-    if (end.length == 0) continue;  // a lost life: the game goes on
+    if (end.length == 0) continue;
+    const auto infos = shared_.reduced(t, b);
     auto& number = episode_number_[static_cast<std::size_t>(b)];
     episodes_.push_back({.env = b,
                          .number = number++,
                          .length = end.length,
                          .reward = end.reward,
-                         .score = end.score});
+                         .score = end.score,
+                         .info = {infos.begin(), infos.end()}});
     end.length = 0;
     finals_.add(t, b, frames, state);
   }
@@ -135,6 +148,7 @@ void Window::finish() {
   for (std::size_t part = 0; part < parts.size(); ++part) {
     auto value = samples_.bootstrap_value.narrow(0, parts[part].first, parts[part].size());
     agent_.value(actor_.prepare(T_, part), value);
+    actor_.blank_waiting(T_, parts[part], {value});
   }
   samples_.finals = finals_.finish(agent_);
   samples_.final_value.zero_();
@@ -146,7 +160,9 @@ void Window::finish() {
     samples_.final_value.flatten().index_copy_(0, place.to(x.device), finals.value);
   }
   for (const auto& [name, m] : x.env_info) m.copy_rows(H_, T_);
-  for (const auto* m : {&x.terminated, &x.truncated}) m->copy_rows(H_, T_);
+  for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) m->copy_rows(H_, T_);
+  samples_.steps =
+      shared_.resets_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;
 }
 
 }  // namespace shoal

@@ -34,11 +34,11 @@ class Window {
 
   // After step t, [B, ...].
   NamedTensors state_after(std::int64_t t) const;
-  const Samples& samples() const { return samples_; }
-  const std::vector<Episode>& episodes() const { return episodes_; }
+  Batch batch() const { return {samples_, episodes_, info_names_}; }
 
  private:
   void make_samples();
+  void begin_anew();
   at::Tensor window(const RowTensors::Mirror& m, std::int64_t rows, std::int64_t shift = 0) const;
   NamedTensors window(const Named<RowTensors::Mirror>& fields, std::int64_t rows,
                       std::int64_t shift = 0) const;
@@ -52,6 +52,7 @@ class Window {
   FinalStore finals_;
   Samples samples_;
   std::vector<Episode> episodes_;
+  std::vector<std::string> info_names_;
 };
 
 }  // namespace shoal

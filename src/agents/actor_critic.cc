@@ -6,6 +6,7 @@
 
 #include "shoal/core/error.h"
 #include "src/agents/head.h"
+#include "src/agents/observation_normalizer.h"
 
 namespace shoal {
 
@@ -42,11 +43,13 @@ AgentSpec make_spec(const std::vector<Part>& parts) {
 class HeadedActorCritic : public ActorCritic {
  public:
   HeadedActorCritic(std::vector<Part> parts, std::shared_ptr<ActorCriticModel> model,
+                    std::shared_ptr<ObservationNormalizer> normalizer,
                     const ActorCriticOptions& options)
       : parts_(std::move(parts)),
         outputs_(parts_.back().first_output + parts_.back().head->size()),
         spec_(make_spec(parts_)),
         model_(std::move(model)),
+        normalizer_(std::move(normalizer)),
         options_(options) {
     parameters_changed();
   }
@@ -61,11 +64,11 @@ class HeadedActorCritic : public ActorCritic {
       const auto n = value.size(0);
       if (!policy_.defined() || policy_.size(0) != n)
         policy_ = at::empty({n, outputs_}, at::kFloat);
-      acting_->run(in.observation, policy_, value, in.noise.first_env);
+      acting_->run(seen(in.observation), policy_, value, in.noise.first_env);
       std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
       choose(in, policy_, out, log_prob);
     } else {
-      const auto result = model_->forward({in.observation, in.state, in.first});
+      const auto result = model_->forward({seen(in.observation), in.state, in.first});
       value.copy_(result.value);
       log_prob.zero_();
       choose(in, result.policy, out, log_prob);
@@ -75,15 +78,15 @@ class HeadedActorCritic : public ActorCritic {
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
     if (!acting_) {
-      value.copy_(model_->forward({in.observation, in.state, in.first}).value);
+      value.copy_(model_->forward({seen(in.observation), in.state, in.first}).value);
       return;
     }
     auto unused = at::empty({value.size(0), outputs_}, at::kFloat);
-    acting_->run(in.observation, unused, value, in.noise.first_env);
+    acting_->run(seen(in.observation), unused, value, in.noise.first_env);
   }
 
   Evaluation evaluate(const EvaluateIn& in) override {
-    const auto result = model_->forward({in.observation, in.state, in.first, in.time});
+    const auto result = model_->forward({seen(in.observation), in.state, in.first, in.time});
     Evaluation all{.log_prob = {}, .entropy = {}, .value = result.value};
     for (const auto& part : parts_) {
       const auto [log_prob, entropy] = part.head->evaluate(
@@ -97,6 +100,10 @@ class HeadedActorCritic : public ActorCritic {
     return all;
   }
 
+  void observe(const Samples& samples) override {
+    if (normalizer_) normalizer_->add(samples);
+  }
+
   std::vector<at::Tensor> learnable() override {
     auto all = model_->parameters();
     for (const auto& part : parts_)
@@ -108,6 +115,9 @@ class HeadedActorCritic : public ActorCritic {
     NamedTensors all;
     for (auto& item : model_->named_parameters()) all.add(item.key(), item.value());
     for (auto& item : model_->named_buffers()) all.add(item.key(), item.value());
+    if (normalizer_)
+      for (auto& item : normalizer_->named_buffers())
+        all.add("normalizer/" + item.key(), item.value());
     for (const auto& part : parts_)
       for (auto& item : part.head->named_parameters())
         all.add(part.name.empty() ? item.key() : part.name + "/" + item.key(), item.value());
@@ -115,6 +125,7 @@ class HeadedActorCritic : public ActorCritic {
   }
 
   void parameters_changed() override {
+    if (normalizer_) normalizer_->refresh();
     if (!device().is_cpu()) {
       acting_ = nullptr;
     } else if (acting_) {
@@ -126,6 +137,7 @@ class HeadedActorCritic : public ActorCritic {
 
   void to(at::Device device) override {
     model_->to(device);
+    if (normalizer_) normalizer_->to(device);
     for (const auto& part : parts_) part.head->to(device);
     acting_ = nullptr;
     parameters_changed();
@@ -133,6 +145,11 @@ class HeadedActorCritic : public ActorCritic {
   at::Device device() const override { return model_->parameters().front().device(); }
 
  private:
+  // What the model sees. Valid until the next call.
+  const Observations& seen(const Observations& observation) {
+    return normalizer_ ? normalized_ = (*normalizer_)(observation) : observation;
+  }
+
   at::Tensor outputs_of(const Part& part, const at::Tensor& policy) const {
     const auto size = part.head->size();
     return size == outputs_ ? policy : policy.narrow(1, part.first_output, size);
@@ -157,6 +174,8 @@ class HeadedActorCritic : public ActorCritic {
   std::int64_t outputs_;
   AgentSpec spec_;
   std::shared_ptr<ActorCriticModel> model_;
+  std::shared_ptr<ObservationNormalizer> normalizer_;  // null: not wanted
+  Observations normalized_;
   ActorCriticOptions options_;
   std::unique_ptr<ActingNetwork> acting_;  // null: on a device
   at::Tensor policy_;                      // what it puts out
@@ -172,7 +191,14 @@ std::int64_t policy_size(const EnvSpec& spec, const ActorCriticOptions& options)
 std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
                                                std::shared_ptr<ActorCriticModel> model,
                                                const ActorCriticOptions& options) {
-  return std::make_unique<HeadedActorCritic>(make_parts(spec, options), std::move(model), options);
+  auto normalizer = options.normalize_observation
+                        ? std::make_shared<ObservationNormalizer>(spec.observation)
+                        : nullptr;
+  require(!normalizer || !normalizer->buffers().empty(),
+          "agent.normalize_observation: the observation of {} holds no real numbers; leave it off",
+          spec.id);
+  return std::make_unique<HeadedActorCritic>(make_parts(spec, options), std::move(model),
+                                             std::move(normalizer), options);
 }
 
 std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec, const ModelOptions& model,

@@ -17,7 +17,7 @@ class GaussianHead : public Head {
  public:
   GaussianHead(const ActionSpec& spec, const ActorCriticOptions& options)
       : dims_(spec.dims), squash_(options.squash) {
-    bounded_ = std::isfinite(spec.low) && std::isfinite(spec.high);
+    bounded_ = spec.bounded();
     require(bounded_ || !squash_,
             "squashed actions need bounds; these lie in [{}, {}]; leave agent.squash off", spec.low,
             spec.high);

@@ -19,24 +19,25 @@ namespace {
 struct BenchFlags {
   std::string env = "CartPole-v1", sampler = "parallel-gpu", model, precision = "float32",
               device = "cpu";
-  std::int64_t envs = 16;
-  int workers = 2, threads = 0;
+  std::int64_t envs = 16, horizon = 128;
+  int workers = 2, groups = 1, threads = 0;
   BenchOptions options;
   bool json = false;
 };
 
 bool is_atari(const std::string& id) { return id.starts_with("ALE/"); }
 
-// The setting the peers were measured with: 128 steps a window, no sticky actions, no clipping.
+// The setting the peers were measured with: no sticky actions, no clipping.
 Config configure(const BenchFlags& flags) {
   Config config;
   config.env_id = flags.env;
   config.env.atari.sticky = 0;
   config.env.atari.clip_reward = false;
   config.env.atari.episodic_life = false;
-  config.sampler.horizon = 128;
+  config.sampler.horizon = flags.horizon;
   config.sampler.envs = flags.envs;
   config.sampler.workers = flags.workers;
+  config.sampler.groups = flags.groups;
   config.threads = flags.threads;
   set(config, "sampler.kind", flags.sampler);
   set(config, "agent.act_precision", flags.precision);
@@ -66,8 +67,9 @@ nlohmann::ordered_json config_json(const BenchFlags& flags) {
     config["workers"] = nullptr;
   else
     config["workers"] = flags.workers;
+  config["groups"] = flags.groups;
   config["threads"] = flags.threads;
-  config["T"] = 128;
+  config["T"] = flags.horizon;
   config["sampler"] = flags.sampler;
   config["precision"] = flags.precision;
   return config;
@@ -96,7 +98,8 @@ void print_json(const BenchFlags& flags, const BenchResult& result) {
 
 void print_text(const BenchFlags& flags, const BenchResult& result) {
   const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
-  fmt::print("{}: {} environments, {} workers, {} threads, {}\n", flags.env, flags.envs,
+  fmt::print("{}: {} environments in {} group{}, {} workers, {} threads, {}\n", flags.env,
+             flags.envs, flags.groups, flags.groups == 1 ? "" : "s",
              flags.sampler == "serial" ? 0 : flags.workers, flags.threads,
              arithmetic(configure(flags)));
   fmt::print("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
@@ -135,6 +138,10 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--envs", flags->envs, "Environments")->capture_default_str();
   command->add_option("--workers", flags->workers, "Processes that step them")
+      ->capture_default_str();
+  command->add_option("--groups", flags->groups, "2: two halves of them by turns")
+      ->capture_default_str();
+  command->add_option("--horizon", flags->horizon, "Steps of each environment in one window")
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of tensor arithmetic; 0: one per core")
       ->capture_default_str();

@@ -29,8 +29,7 @@ at::Tensor random_actions(const ActionSpec& spec, std::int64_t envs) {
   const auto array = spec.array();
   auto shape = with_lead(envs, array);
   shape.insert(shape.begin(), kTableRows);
-  const bool bounded = std::isfinite(array.low) && std::isfinite(array.high);
-  const double low = bounded ? array.low : -1, high = bounded ? array.high : 1;
+  const double low = spec.bounded() ? spec.low : -1, high = spec.bounded() ? spec.high : 1;
   if (spec.kind == ActionSpec::Kind::kBox) return at::rand(shape) * (high - low) + low;
   if (spec.kind == ActionSpec::Kind::kMultiBinary) return at::rand(shape).lt(0.5);
   if (spec.kind == ActionSpec::Kind::kDiscrete)

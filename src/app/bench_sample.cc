@@ -32,7 +32,7 @@ double rate(double seconds, Work work) {
 
 std::int64_t collect(Sampler& sampler) {
   const auto batch = sampler.collect();
-  return batch.samples.T * batch.samples.B;
+  return batch.samples.steps;
 }
 
 double middle(std::vector<double> numbers) {

@@ -23,6 +23,8 @@ int list_command(const std::string& what) {
     print_lines(env_ids());
   } else if (what == "algos") {
     print_lines(algo_names());
+  } else if (what == "models") {
+    print_lines(model_names());
   } else if (what == "samplers") {
     print_lines(sampler_names());
   } else if (what == "presets") {
@@ -32,7 +34,7 @@ int list_command(const std::string& what) {
       fmt::print("{:<28} {:<14} {}\n", key, value, doc);
   } else {
     throw Error("cannot list '{}'; the nearest is '{}'", what,
-                nearest(what, {"envs", "algos", "samplers", "presets", "settings"}));
+                nearest(what, {"envs", "algos", "models", "samplers", "presets", "settings"}));
   }
   return kSuccess;
 }
@@ -42,7 +44,8 @@ int list_command(const std::string& what) {
 void add_list(CLI::App& app, Command& chosen) {
   auto what = std::make_shared<std::string>();
   auto* command = app.add_subcommand("list", "What there is to choose from");
-  command->add_option("what", *what, "envs, algos, samplers, presets or settings")->required();
+  command->add_option("what", *what, "envs, algos, models, samplers, presets or settings")
+      ->required();
   command->callback([what, &chosen] { chosen = [what](char**) { return list_command(*what); }; });
 }
 

@@ -37,7 +37,7 @@ Rows::Rows(Arena::Plan& plan, const RowSpec& spec, std::int64_t count, std::int6
   add_all(spec.env_info, env_info);
   add_all(spec.agent_info, agent_info);
   reward = add({.dtype = DType::kFloat32});
-  for (auto* flag : {&terminated, &truncated, &first})
+  for (auto* flag : {&terminated, &truncated, &first, &valid})
     *flag = add({.dtype = DType::kBool, .low = 0, .high = 1});
 }
 
@@ -51,7 +51,16 @@ void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
   };
   for (const auto* group : {&observation, &action, &mask, &env_info, &agent_info})
     for (const auto& [name, field] : *group) copy_one(field);
-  for (const auto* field : {&reward, &terminated, &truncated, &first}) copy_one(*field);
+  for (const auto* field : {&reward, &terminated, &truncated, &first, &valid}) copy_one(*field);
+}
+
+void Rows::copy_observation(std::int64_t from, std::int64_t to, std::int64_t env) const {
+  for (const auto* group : {&observation, &mask}) {
+    for (const auto& [name, field] : *group) {
+      const auto source = element(field, from, env);
+      std::memcpy(element(field, to, env).data(), source.data(), source.size());
+    }
+  }
 }
 
 }  // namespace shoal

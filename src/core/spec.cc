@@ -1,6 +1,7 @@
 #include "shoal/core/spec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -44,6 +45,8 @@ std::int64_t ArraySpec::count() const {
 }
 
 std::size_t ArraySpec::bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+
+bool ActionSpec::bounded() const { return std::isfinite(low) && std::isfinite(high); }
 
 ArraySpec ActionSpec::array() const {
   switch (kind) {

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 
-#include "shoal/core/rng.h"
 #include "shoal/core/step_barrier.h"
+#include "shoal/envs/random_actions.h"
 
 namespace shoal {
 namespace {
@@ -43,9 +42,8 @@ class Rehearsal::Actor {
   Actor(const EnvFactory& make_env, const EnvSpec& spec, const RowLayout& layout,
         std::uint64_t seed, std::uint64_t action_seed, std::byte fill, WorkerStatus& status)
       : layout_(layout),
-        spec_(spec),
         row_(layout.bytes),
-        rng_(action_seed),
+        random_(spec.action, Rng(action_seed)),
         fill_(fill),
         status_(status) {
     status_.enter(WorkerStatus::kConstructing, 0, 0);
@@ -55,10 +53,6 @@ class Rehearsal::Actor {
                  : i < layout.observations + layout.infos ? info_
                                                           : mask_;
       to.push_back(row_.data() + layout.fields[i].offset);
-    }
-    for (const auto& [name, action] : spec.action) {
-      actions_.emplace_back(action.array().bytes());
-      action_.push_back(actions_.back().data());
     }
   }
 
@@ -75,11 +69,11 @@ class Rehearsal::Actor {
       reset(std::nullopt);
       return finished(true, 0);
     }
-    choose();
+    const auto action = random_.choose(mask_.empty() ? nullptr : mask_[0]);
     fill();
     status_.enter(WorkerStatus::kStepping, 0, steps_++);
     const auto before = allocations ? allocations() : 0;
-    last_ = env_->step(ArraysIn(action_), out());
+    last_ = env_->step(action, out());
     const auto made = allocations ? allocations() - before : 0;
     over_ = (last_.terminated && !last_.life_lost) || last_.truncated;
     return finished(false, made);
@@ -94,12 +88,13 @@ class Rehearsal::Actor {
     return out;
   }
   const std::vector<std::byte>& row() const { return row_; }
-  void repeat_actions(std::uint64_t seed) { rng_ = Rng(seed); }
+  void repeat_actions(std::uint64_t seed) { random_.rng() = Rng(seed); }
   // Takes over the state and what is to come; false: not offered.
   bool continue_from(const Actor& other) {
     std::vector<std::byte> bytes;
     if (!other.env_->save(bytes) || !env_->load(bytes)) return false;
-    row_ = other.row_, rng_ = other.rng_, over_ = other.over_, last_ = other.last_;
+    row_ = other.row_, over_ = other.over_, last_ = other.last_;
+    random_.rng() = other.random_.rng();
     return true;
   }
 
@@ -114,45 +109,12 @@ class Rehearsal::Actor {
     return {ArraysOut(observation_), ArraysOut(info_),
             mask_.empty() ? nullptr : reinterpret_cast<bool*>(mask_[0])};
   }
-  void choose() {
-    std::size_t part = 0;
-    for (const auto& [name, spec] : spec_.action) choose(spec, actions_[part++].data());
-  }
-  void choose(const ActionSpec& spec, std::byte* to) {
-    const auto* legal = mask_.empty() ? nullptr : mask_[0];  // perhaps not written: no bools yet
-    switch (spec.kind) {
-      case ActionSpec::Kind::kDiscrete:
-      case ActionSpec::Kind::kMultiDiscrete:
-        for (const auto n : spec.choices) {
-          auto choice = rng_.integer(0, n);
-          for (std::int64_t tried = 0; legal && legal[choice] == std::byte{0} && tried < n; ++tried)
-            choice = (choice + 1) % n;
-          std::memcpy(to, &choice, sizeof choice);
-          to += sizeof choice;
-        }
-        break;
-      case ActionSpec::Kind::kBox:
-        for (std::int64_t i = 0; i < spec.dims; ++i, to += sizeof(float)) {
-          const bool bounded = std::isfinite(spec.low) && std::isfinite(spec.high);
-          const auto x =
-              static_cast<float>(bounded ? rng_.uniform(spec.low, spec.high) : rng_.uniform(-1, 1));
-          std::memcpy(to, &x, sizeof x);
-        }
-        break;
-      case ActionSpec::Kind::kMultiBinary:
-        for (std::int64_t i = 0; i < spec.dims; ++i) *to++ = std::byte(rng_.integer(0, 2));
-        break;
-    }
-  }
 
   const RowLayout& layout_;
-  const EnvSpec& spec_;
   std::unique_ptr<Env> env_;
   std::vector<std::byte> row_;
   std::vector<std::byte*> observation_, info_, mask_;
-  std::vector<std::vector<std::byte>> actions_;
-  std::vector<const std::byte*> action_;
-  Rng rng_;
+  RandomActions random_;
   std::byte fill_;
   WorkerStatus& status_;
   std::int64_t steps_ = 0;

@@ -50,7 +50,7 @@ TEST(A2cTest, UpdateEqualsTheTextbookOne) {
     const auto now = other.evaluate(all_of(s));
     const auto learnable = other.learnable();
     torch::optim::Adam adam(learnable,
-                            torch::optim::AdamOptions(o.learning_rate).eps(o.adam_epsilon));
+                            torch::optim::AdamOptions(o.learning_rate).eps(o.optimizer_epsilon));
     const auto loss = -(now.log_prob * advantage).mean() +
                       o.value_coef * 0.5 * (now.value - target.flatten()).square().mean() -
                       o.entropy_coef * now.entropy.mean();

@@ -25,10 +25,11 @@ Inputs random_inputs(at::ScalarType dtype) {
 class PpoLossTest : public testing::TestWithParam<double> {};
 
 TEST_P(PpoLossTest, LoopEqualsTensorsInDoublePrecision) {
-  const PpoOptions options{.value_clip = GetParam(), .value_coef = 0.7, .entropy_coef = 0.03};
+  const PpoOptions options{
+      .clip = 0.2, .value_clip = GetParam(), .value_coef = 0.7, .entropy_coef = 0.03};
   const auto loop = random_inputs(at::kFloat), tensors = random_inputs(at::kDouble);
-  const auto a = ppo_loss(loop.now, loop.then, options, 0.2),
-             b = ppo_loss(tensors.now, tensors.then, options, 0.2);
+  const auto a = ppo_loss(loop.now, loop.then, options),
+             b = ppo_loss(tensors.now, tensors.then, options);
   ASSERT_EQ(b.total.scalar_type(), at::kDouble);
   EXPECT_NEAR(a.total.item<double>(), b.total.item<double>(), 1e-6);
   EXPECT_TRUE(at::allclose(a.parts.to(at::kDouble), b.parts, 1e-5, 1e-6)) << a.parts << b.parts;

@@ -63,7 +63,7 @@ std::map<std::string, std::vector<double>> expected_of(const std::string& wanted
 
 PpoOptions base_options() {
   return {.learning_rate = 0.01,
-          .adam_epsilon = 1e-5,
+          .optimizer_epsilon = 1e-5,
           .discount = 0.97,
           .gae_lambda = 0.9,
           .epochs = 2,
@@ -115,7 +115,7 @@ TEST(PpoOracleTest, SharedTrunkWithoutNormalisationAndGradientClipping) {
   auto options = base_options();
   options.value_clip = 0.15;
   options.max_grad_norm = 0;
-  options.normalize_advantage = false;
+  options.normalize_advantage = NormalizeAdvantage::kNone;
   expect_equal("shared_trunk", options, true, {.steps = 0, .schedule_steps = 1000});
 }
 

@@ -69,7 +69,7 @@ TEST(PpoPicturesTest, UpdateEqualsTheTextbookOne) {
   const auto target = (advantage + value).flatten();
   advantage = ((advantage - advantage.mean()) / (advantage.std() + 1e-8)).flatten();
   torch::optim::Adam adam(
-      list, torch::optim::AdamOptions(options.learning_rate).eps(options.adam_epsilon));
+      list, torch::optim::AdamOptions(options.learning_rate).eps(options.optimizer_epsilon));
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
     const auto x = features(w, dense);
     const auto log_probs =

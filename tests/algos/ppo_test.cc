@@ -137,6 +137,88 @@ TEST(PpoTest, TheClipRangeFallsOverTheSchedule) {
   EXPECT_GT(clipped_at(true, 900), 0.5);
 }
 
+TEST(PpoTest, TheValuesClipRangeFallsWithIt) {
+  // The network says about 0, and so does the target, but the value was 1000.
+  const auto loss_at = [](std::int64_t steps) {
+    auto spy = make_spy(kWidth, kChoices);
+    auto s = numbered_window();
+    s.observed[0].data.zero_();
+    s.agent_info.at("value").fill_(1000);
+    s.reward.zero_();
+    s.terminated.fill_(true);
+    const PpoOptions o{.epochs = 1, .minibatches = 1, .value_clip = 2000, .anneal_clip = true};
+    return metric(make_ppo(spy, o)->update(s, {.steps = steps, .schedule_steps = 1000}),
+                  "value_loss");
+  };
+  EXPECT_LT(loss_at(0), 1);
+  EXPECT_NEAR(loss_at(900), 0.5 * 800 * 800, 1000);
+}
+
+TEST(PpoTest, AdvantagesAreNormalizedOverTheWindowOrTheMinibatch) {
+  const auto learned = [](NormalizeAdvantage over, double scale, int minibatches) {
+    auto spy = make_spy(kWidth, kChoices);
+    auto s = numbered_window();
+    for (auto* t : {&s.reward, &s.agent_info.at("value")}) t->mul_(scale);
+    make_ppo(spy, {.epochs = 1,
+                   .minibatches = minibatches,
+                   .value_coef = 0,
+                   .entropy_coef = 0,
+                   .max_grad_norm = 0,
+                   .normalize_advantage = over})
+        ->update(s, kStart);
+    return copies(spy)[0];
+  };
+  using enum NormalizeAdvantage;
+  // Their scale does not matter then, and one minibatch is the window.
+  EXPECT_TRUE(at::allclose(learned(kWindow, 1, 4), learned(kWindow, 64, 4), 1e-4, 1e-7));
+  EXPECT_TRUE(at::allclose(learned(kMinibatch, 1, 4), learned(kMinibatch, 64, 4), 1e-4, 1e-7));
+  EXPECT_TRUE(at::allclose(learned(kWindow, 1, 1), learned(kMinibatch, 1, 1), 1e-4, 1e-7));
+  EXPECT_FALSE(at::allclose(learned(kWindow, 1, 4), learned(kMinibatch, 1, 4), 1e-4, 1e-7));
+  EXPECT_FALSE(at::allclose(learned(kNone, 1, 1), learned(kWindow, 1, 1), 1e-4, 1e-7));
+}
+
+// In each environment the last steps are invalid, as many as its number.
+TEST(PpoTest, InvalidStepsAreNotLearnedFrom) {
+  for (const auto over : {NormalizeAdvantage::kWindow, NormalizeAdvantage::kMinibatch}) {
+    std::vector<at::Tensor> learned;
+    std::vector<Metrics> metrics;
+    for (const float rubbish : {0.0F, 1e3F}) {
+      auto spy = make_spy(kWidth, kChoices);
+      auto s = numbered_window();
+      for (std::int64_t b = 1; b < kEnvs; ++b) {
+        const auto last = kSteps - b;  // valid ones are before
+        s.valid.select(1, b).narrow(0, last, b).fill_(false);
+        s.terminated[last - 1][b] = true;
+        for (auto* t : {&s.reward, &s.agent_info.at("value"), &s.agent_info.at("log_prob")})
+          t->select(1, b).narrow(0, last, b).fill_(rubbish);
+      }
+      s.steps = s.valid.sum().item<std::int64_t>();
+      const auto ppo = make_ppo(spy, {.epochs = 2, .minibatches = 3, .normalize_advantage = over});
+      metrics.push_back(ppo->update(s, kStart));
+      EXPECT_EQ(spy.asked.size(), 6u);
+      std::vector<std::int64_t> rows;
+      for (int i = 0; i < 3; ++i)
+        for (const auto row : asked_rows(spy.asked[static_cast<std::size_t>(i)]))
+          rows.push_back(row);
+      EXPECT_EQ(rows.size(), static_cast<std::size_t>(s.steps));
+      for (const auto row : rows) EXPECT_TRUE(s.valid.flatten()[row].item<bool>()) << "row " << row;
+      learned.push_back(copies(spy)[0]);
+    }
+    EXPECT_TRUE(at::equal(learned[0], learned[1]));
+    EXPECT_EQ(metrics[0], metrics[1]);
+  }
+}
+
+TEST(PpoTest, FewerValidStepsThanMinibatchesMakeFewerUpdates) {
+  auto spy = make_spy(kWidth, kChoices);
+  auto s = numbered_window();
+  s.valid.narrow(0, 1, kSteps - 1).fill_(false);
+  s.terminated[0].fill_(true);
+  s.steps = kEnvs;
+  make_ppo(spy, {.epochs = 1, .minibatches = 8})->update(s, kStart);
+  EXPECT_EQ(spy.asked.size(), static_cast<std::size_t>(kEnvs));
+}
+
 TEST(PpoTest, TargetKlStopsThePasses) {
   const auto passes = [](double target_kl) {
     auto spy = make_spy(kWidth, kChoices);

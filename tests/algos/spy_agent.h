@@ -24,6 +24,7 @@ class SpyAgent : public ActorCritic {
   void to(at::Device device) override { agent_->to(device); }
   at::Device device() const override { return agent_->device(); }
   std::vector<at::Tensor> learnable() override { return agent_->learnable(); }
+  void observe(const Samples& samples) override { agent_->observe(samples); }
   Evaluation evaluate(const EvaluateIn& in) override {
     asked.push_back(in);
     return agent_->evaluate(in);

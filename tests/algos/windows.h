@@ -26,6 +26,7 @@ inline Samples make_window(const Recorded& r) {
   s.terminated = at::zeros({s.T, s.B}, at::kBool);
   s.truncated = at::zeros({s.T, s.B}, at::kBool);
   s.valid = at::ones({s.T, s.B}, at::kBool);
+  s.steps = s.T * s.B;
   s.first = at::zeros({s.T + 1, s.B}, at::kBool);
   s.bootstrap_value = at::zeros({s.B});
   s.final_value = at::zeros({s.T, s.B});

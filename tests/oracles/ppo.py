@@ -89,7 +89,7 @@ def update(value_clip, max_grad_norm, normalize, shared, remaining):
         surrogate = torch.minimum(ratio * advantage, torch.clamp(ratio, 1 - clip, 1 + clip) * advantage)
         squares = (value - target) ** 2
         if value_clip > 0:
-            near = old_value + torch.clamp(value - old_value, -value_clip, value_clip)
+            near = old_value + torch.clamp(value - old_value, -value_clip * remaining, value_clip * remaining)
             squares = torch.maximum(squares, (near - target) ** 2)
         metrics = {
             "policy_loss": -surrogate.mean(),

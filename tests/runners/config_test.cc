@@ -28,6 +28,9 @@ std::string refusal(const std::string& key, const std::string& value) {
 std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.kind") return "serial";
   if (setting.key == "agent.act_precision") return "bf16";
+  if (setting.key == "sampler.reset") return "wait";
+  if (setting.key.ends_with(".optimizer")) return "rmsprop";
+  if (setting.key == "ppo.normalize_advantage") return "window";
   if (setting.key == "preset") return "pong-ppo";
   if (setting.value == "true") return "false";
   if (setting.value == "false") return "true";

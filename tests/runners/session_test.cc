@@ -26,11 +26,13 @@ struct Window {
       : episodes(ended, {.length = 5, .reward = score, .score = score}) {
     samples.T = 5;
     samples.B = 2;
+    samples.steps = 10;
   }
-  Batch batch() const { return {samples, episodes}; }
+  Batch batch() const { return {samples, episodes, infos}; }
 
   Samples samples;
   std::vector<Episode> episodes;
+  std::vector<std::string> infos;
 };
 
 struct Parts {
@@ -102,6 +104,21 @@ TEST(Session, LeavesACompleteRunFolder) {
   EXPECT_EQ(checkpoint.counters.at("steps"), 100);
   EXPECT_TRUE(at::equal(checkpoint.tensors.at("agent/weight"), p.agent.weight));
   EXPECT_EQ(checkpoint.tensors.at("algo/step").item<std::int64_t>(), 10);
+}
+
+TEST(Session, InfosOfEpisodesAreColumns) {
+  const TemporaryFolder folder;
+  Parts p(folder / "run");
+  p.session.begin(p.agent, p.algo);
+  Window window(0, 2);
+  window.infos = {"depth", "gold"};
+  window.episodes[0].info = {1, 10};
+  window.episodes[1].info = {2, 30};
+  p.once(window);
+  const auto lines = lines_of(folder / "run" / kProgressFile);
+  EXPECT_NE(lines.at(0).find(",share_learning,info_depth_mean,info_gold_mean"), std::string::npos)
+      << lines[0];
+  EXPECT_NE(lines.at(1).find(",1.5,20"), std::string::npos) << lines[1];
 }
 
 TEST(Session, StopsAtTheReturnOfAHundredEpisodes) {

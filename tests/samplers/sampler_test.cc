@@ -3,140 +3,18 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "shoal/agents/actor_critic.h"
 #include "shoal/core/error.h"
-#include "shoal/envs/classic_control.h"
+#include "tests/samplers/expect_samples.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
 namespace shoal {
 namespace {
 
+using testing::Counter;
 using testing::make_counter;
 using testing::make_zoo;
 using testing::ToyAgent;
-
-void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
-  ASSERT_EQ(a.sizes(), b.sizes()) << what;
-  EXPECT_TRUE(at::equal(a, b)) << what << ":\n" << a << "\nand\n" << b;
-}
-
-void expect_equal(const NamedTensors& a, const NamedTensors& b, const std::string& what) {
-  ASSERT_EQ(a.size(), b.size()) << what;
-  for (std::size_t i = 0; i < a.size(); ++i) expect_equal(a[i], b[i], what + "/" + a.name(i));
-}
-
-void expect_equal(const Observations& a, const Observations& b, const std::string& what) {
-  ASSERT_EQ(a.size(), b.size()) << what;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    expect_equal(a[i].dense(), b[i].dense(), what + "/" + a.name(i));
-}
-
-void expect_equal(const Samples& a, const Samples& b) {
-  expect_equal(a.observation, b.observation, "observation");
-  expect_equal(a.observed, b.observed, "observed");
-  expect_equal(a.action, b.action, "action");
-  expect_equal(a.mask, b.mask, "mask");
-  expect_equal(a.agent_info, b.agent_info, "agent_info");
-  expect_equal(a.env_info, b.env_info, "env_info");
-  expect_equal(a.initial_state, b.initial_state, "initial_state");
-  expect_equal(a.reward, b.reward, "reward");
-  expect_equal(a.terminated, b.terminated, "terminated");
-  expect_equal(a.truncated, b.truncated, "truncated");
-  expect_equal(a.first, b.first, "first");
-  expect_equal(a.previous_reward, b.previous_reward, "previous_reward");
-  expect_equal(a.previous_action, b.previous_action, "previous_action");
-  expect_equal(a.bootstrap_value, b.bootstrap_value, "bootstrap_value");
-  expect_equal(a.final_value, b.final_value, "final_value");
-  EXPECT_EQ(a.finals.t, b.finals.t);
-  EXPECT_EQ(a.finals.b, b.finals.b);
-  expect_equal(a.finals.observation, b.finals.observation, "finals.observation");
-  expect_equal(a.finals.state, b.finals.state, "finals.state");
-  expect_equal(a.finals.value, b.finals.value, "finals.value");
-  EXPECT_EQ(a.first_tick, b.first_tick);
-}
-
-SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t seed = 1) {
-  return {.kind = SamplerKind::kSerial, .horizon = horizon, .envs = envs, .seed = seed};
-}
-
-SamplerOptions parallel(std::int64_t horizon, std::int64_t envs, int workers, int groups = 1) {
-  return {.kind = SamplerKind::kParallelGpu,
-          .horizon = horizon,
-          .envs = envs,
-          .workers = workers,
-          .groups = groups,
-          .seed = 1};
-}
-
-void expect_same_windows(Sampler& a, Sampler& b, int windows) {
-  for (int i = 0; i < windows; ++i) {
-    const auto one = a.collect(), other = b.collect();
-    expect_equal(one.samples, other.samples);
-    ASSERT_EQ(one.episodes.size(), other.episodes.size());
-    for (std::size_t e = 0; e < one.episodes.size(); ++e) {
-      EXPECT_EQ(one.episodes[e].env, other.episodes[e].env);
-      EXPECT_EQ(one.episodes[e].length, other.episodes[e].length);
-      EXPECT_EQ(one.episodes[e].score, other.episodes[e].score);
-    }
-    if (::testing::Test::HasFailure()) return;
-  }
-}
-
-// The sampler's kind, its workers, 0 for the serial one, and groups.
-class EqualityTest : public ::testing::TestWithParam<std::tuple<SamplerKind, int, int>> {
- protected:
-  static SamplerOptions options(std::int64_t horizon, std::int64_t envs) {
-    const auto [kind, workers, groups] = GetParam();
-    auto o = workers > 0 ? parallel(horizon, envs, workers, groups) : serial(horizon, envs);
-    o.groups = groups;
-    if (workers > 0) o.kind = kind;
-    return o;
-  }
-};
-
-TEST_P(EqualityTest, DictionariesMasksStacksAndStateAreTheSameFromEverySampler) {
-  ToyAgent agent(3), other(3);
-  auto a = make_sampler(make_zoo(), agent, serial(7, 6));
-  auto b = make_sampler(make_zoo(), other, options(7, 6));
-  expect_same_windows(*a, *b, 5);
-}
-
-TEST_P(EqualityTest, WindowsOfOneStepAreTheSameFromEverySampler) {
-  ToyAgent agent(3), other(3);
-  auto a = make_sampler(make_zoo(), agent, serial(1, 5));
-  auto b = make_sampler(make_zoo(), other, options(1, 5));
-  expect_same_windows(*a, *b, 20);
-}
-
-TEST_P(EqualityTest, ARealNetworkIsTheSameFromEverySampler) {
-  const auto spec = make_cart_pole()({})->spec();
-  auto agent = make_actor_critic(spec, ModelOptions{}, {}, 3),
-       other = make_actor_critic(spec, ModelOptions{}, {}, 3);
-  auto a = make_sampler(make_cart_pole(), *agent, serial(32, 9));
-  auto b = make_sampler(make_cart_pole(), *other, options(32, 9));
-  expect_same_windows(*a, *b, 4);
-}
-
-// Real numbers, whose noise is more than one number, and finals of truncated episodes.
-TEST_P(EqualityTest, RealActionsAreTheSameFromEverySampler) {
-  const auto spec = make_pendulum()({})->spec();
-  auto agent = make_actor_critic(spec, ModelOptions{}, {.squash = true}, 3),
-       other = make_actor_critic(spec, ModelOptions{}, {.squash = true}, 3);
-  auto a = make_sampler(make_pendulum(13), *agent, serial(20, 5));
-  auto b = make_sampler(make_pendulum(13), *other, options(20, 5));
-  expect_same_windows(*a, *b, 3);
-}
-
-INSTANTIATE_TEST_SUITE_P(WorkersAndGroups, EqualityTest,
-                         ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
-                                                              SamplerKind::kParallelGpu),
-                                            ::testing::Range(0, 5), ::testing::Values(1, 2)),
-                         [](const auto& test) {
-                           const bool cpu = std::get<0>(test.param) == SamplerKind::kParallelCpu;
-                           return fmt::format("{}{}Workers{}Groups", cpu ? "Cpu" : "Gpu",
-                                              std::get<1>(test.param), std::get<2>(test.param));
-                         });
 
 TEST(SamplerTest, AnotherSeedGivesAnotherTrajectory) {
   ToyAgent agent(3);
@@ -320,6 +198,55 @@ TEST(SamplerTest, EpisodesAreCountedWithTheirRawScore) {
   EXPECT_EQ(e, batch.episodes.size());
 }
 
+// Infos of four types, each with its reduction; the float64 one has none.
+class Informed : public Counter {
+ public:
+  using Counter::Counter;
+  const EnvSpec& spec() const override { return spec_; }
+  StepResult step(ArraysIn action, StepOut out) override {
+    const auto result = Counter::step(action, out);
+    ++step_;
+    *out.info.as<float>(0) = static_cast<float>(-step_);  // max: -1
+    *out.info.as<std::uint8_t>(1) = step_ % 2 == 1;       // sum: 3 of 5
+    *out.info.as<double>(2) = 1e9;
+    *out.info.as<std::int64_t>(3) = 100 * episode_ + step_;  // last
+    if (result.terminated) step_ = 0, ++episode_;
+    return result;
+  }
+
+ private:
+  EnvSpec spec_{.id = "Informed",
+                .observation = ArraySpec{.shape = {2}},
+                .action = ActionSpec::discrete(2),
+                .info = {{"depth", {}, PerEpisode::kMax},
+                         {"odd", {.dtype = DType::kUInt8}, PerEpisode::kSum},
+                         {"silent", {.dtype = DType::kFloat64}},
+                         {"step", {.dtype = DType::kInt64}, PerEpisode::kLast}}};
+  std::int64_t step_ = 0, episode_ = 0;
+};
+
+TEST(SamplerTest, InfosAreReducedOverEachEpisode) {
+  for (const auto kind :
+       {SamplerKind::kSerial, SamplerKind::kParallelCpu, SamplerKind::kParallelGpu}) {
+    ToyAgent agent(2);
+    auto o = parallel(7, 2, 2);
+    o.kind = kind;
+    const EnvFactory make = [](const EnvContext& c) {
+      return std::make_unique<Informed>(c, testing::CounterOptions{.length = 5});
+    };
+    auto sampler = make_sampler(make, agent, o);
+    std::vector<std::vector<double>> infos;
+    for (int window = 0; window < 3; ++window) {
+      const auto batch = sampler->collect();
+      EXPECT_EQ(batch.infos, (std::vector<std::string>{"depth", "odd", "step"}));
+      for (const auto& episode : batch.episodes)
+        if (episode.env == 1) infos.push_back(episode.info);
+    }
+    EXPECT_EQ(infos, (std::vector<std::vector<double>>{
+                         {-1, 3, 5}, {-1, 3, 105}, {-1, 3, 205}, {-1, 3, 305}}));
+  }
+}
+
 // Every stack against one rebuilt from a full record of the frames, over seams and episode ends.
 TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
   ToyAgent agent(3);
@@ -402,6 +329,10 @@ TEST(SamplerTest, SpecsThatCannotBeServedAreRefused) {
   precise.info = {{"score", ArraySpec{.dtype = DType::kFloat64}, PerEpisode::kSum}};
   EXPECT_NE(refusal(precise, precise).find("float64"), std::string::npos);
 
+  auto vectors = good;
+  vectors.info = {{"speed", ArraySpec{.shape = {3}}, PerEpisode::kMax}};
+  EXPECT_NE(refusal(vectors, vectors).find("'speed'"), std::string::npos);
+
   auto masked = good;
   masked.action = ActionSpec::box(2, -1, 1);
   masked.action_mask = true;
@@ -421,6 +352,9 @@ TEST(SamplerTest, ImpossibleOptionsAreRefused) {
   refused(serial(0, 1), "horizon");
   refused(serial(1, 0), "envs");
   refused(serial(1, -3), "envs");
+  auto backwards = serial(1, 1);
+  backwards.decorrelation = -1;
+  refused(backwards, "decorrelation");
   refused(parallel(1, 4, 0), "workers");
   refused(parallel(1, 4, 5), "cannot share");
   refused(parallel(1, 4, 2, 0), "groups");

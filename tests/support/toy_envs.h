@@ -109,6 +109,51 @@ inline EnvFactory make_zoo() {
   return [](const EnvContext&) { return std::make_unique<Zoo>(); };
 }
 
+// An action of every kind, as one. The rewards say what was done, and two infos what came of it.
+class Gestures : public Env {
+ public:
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+    if (seed) rng_ = Rng(*seed);
+    left_ = rng_.integer(1, 12);
+    write(out);
+  }
+  StepResult step(ArraysIn action, StepOut out) override {
+    const auto* fingers = action.as<std::int64_t>(1);
+    const auto* push = action.as<float>(2);
+    const auto* lights = action.as<bool>(3);
+    const auto reward = static_cast<float>(*action.as<std::int64_t>(0) + fingers[0] * fingers[1]) +
+                        push[0] - push[1] + (lights[0] ? 1.0F : 0.0F) - (lights[2] ? 1.0F : 0.0F);
+    write(out);
+    *out.info.as<float>(0) = reward;
+    *out.info.as<std::int64_t>(1) = left_;
+    --left_;
+    return {.reward = reward, .terminated = left_ == 0};
+  }
+
+ private:
+  void write(StepOut out) {
+    for (int i = 0; i < 3; ++i)
+      out.observation.as<float>()[i] = static_cast<float>(rng_.uniform(-1, 1));
+  }
+
+  EnvSpec spec_{
+      .id = "Gestures",
+      .observation = ArraySpec{.shape = {3}},
+      .action = {{"walk", ActionSpec::discrete(3)},
+                 {"fingers", {.kind = ActionSpec::Kind::kMultiDiscrete, .choices = {2, 4}}},
+                 {"push", ActionSpec::box(2, -1, 1)},
+                 {"lights", {.kind = ActionSpec::Kind::kMultiBinary, .dims = 3}}},
+      .info = {{"best", {}, PerEpisode::kMax},
+               {"left", {.dtype = DType::kInt64}, PerEpisode::kLast}}};
+  Rng rng_;
+  std::int64_t left_ = 1;
+};
+
+inline EnvFactory make_gestures() {
+  return [](const EnvContext&) { return std::make_unique<Gestures>(); };
+}
+
 enum class Mishap {
   kThrow,
   kAbort,

@@ -14,6 +14,11 @@ struct ActorCriticOptions {
   // policy; learning stays in float32.
   Precision act_precision = Precision::kFloat32;
 
+  // Bring every observed real number to mean 0 and deviation 1, as seen in training so far, and cut
+  // it at 10 deviations; images stay as they are. Algorithms update the statistics with every
+  // window, after learning from it (ActorCritic::observe).
+  bool normalize_observation = false;
+
   // Of actions that are real numbers. Deviations are in half-widths of the action's bounds, so that
   // one setting fits every environment; without bounds they are in the action's own unit.
   double initial_std = 1;    // deviation of the Gaussian before learning

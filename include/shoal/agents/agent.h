@@ -91,6 +91,10 @@ class ActorCritic : public Agent {
   virtual Evaluation evaluate(const EvaluateIn& in) = 0;
   // The parameters to learn, in a fixed order.
   virtual std::vector<at::Tensor> learnable() = 0;
+  // Takes a window into account that was learned from, e.g. in statistics of observations. To be
+  // called after learning, so that until then actions have the probability they were chosen with,
+  // and before parameters_changed().
+  virtual void observe(const Samples&) {}
 };
 
 }  // namespace shoal

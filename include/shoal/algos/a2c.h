@@ -4,6 +4,7 @@
 
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
+#include "shoal/algos/optimizer.h"
 
 namespace shoal {
 
@@ -11,13 +12,14 @@ namespace shoal {
 // al., arXiv 1602.01783), with generalized advantage estimation.
 struct A2cOptions {
   double learning_rate = 7e-4;
-  double adam_epsilon = 1e-5;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
+  double optimizer_epsilon = 1e-5;
   double discount = 0.99;  // gamma
   double gae_lambda = 1;   // 1: n-step returns as in the paper
   double value_coef = 0.5;
   double entropy_coef = 0.01;
   double max_grad_norm = 0.5;        // global norm; 0: not clipped
-  bool normalize_advantage = false;  // to mean 0 and deviation 1
+  bool normalize_advantage = false;  // of a window, to mean 0 and deviation 1
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
 };
 

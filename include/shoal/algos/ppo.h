@@ -5,6 +5,7 @@
 
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
+#include "shoal/algos/optimizer.h"
 
 namespace shoal {
 
@@ -12,7 +13,8 @@ namespace shoal {
 // generalized advantage estimation (Schulman et al., arXiv 1506.02438).
 struct PpoOptions {
   double learning_rate = 2.5e-4;
-  double adam_epsilon = 1e-5;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
+  double optimizer_epsilon = 1e-5;
   double discount = 0.99;  // gamma
   double gae_lambda = 0.95;
   int epochs = 4;         // passes over a window
@@ -21,10 +23,10 @@ struct PpoOptions {
   double value_clip = 0;  // the new value stays this close to the old one; 0: not clipped
   double value_coef = 0.5;
   double entropy_coef = 0.01;
-  double max_grad_norm = 0.5;        // global norm; 0: not clipped
-  bool normalize_advantage = true;   // per minibatch, to mean 0 and deviation 1
+  double max_grad_norm = 0.5;  // global norm; 0: not clipped
+  NormalizeAdvantage normalize_advantage = NormalizeAdvantage::kMinibatch;
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
-  bool anneal_clip = false;          // likewise the clip range
+  bool anneal_clip = false;          // likewise the clip ranges, that of the value, too
   double target_kl = 0;    // stop the passes of a window once the mean KL exceeds this; 0: never
   std::uint64_t seed = 1;  // order of the minibatches
 };

@@ -23,9 +23,9 @@ struct RowSpec {
 // contiguous as [count, B, ...] in the arena. A sampler writes a window of T steps into it; a
 // batch, a double buffer, a replay and a trajectory slot differ only in `count`.
 //
-// Row r holds observation, first and mask of time r, and the action taken at that time with all
-// that followed from it: reward, terminated, truncated, infos. The observation that follows is in
-// row r + 1.
+// Row r holds observation, first, valid and mask of time r, and the action taken at that time with
+// all that followed from it: reward, terminated, truncated, infos. The observation that follows is
+// in row r + 1.
 class Rows {
  public:
   // Adds the fields to a plan; attach() before the first access.
@@ -41,6 +41,9 @@ class Rows {
   // order.
   void copy(std::int64_t from, std::int64_t to, std::int64_t n) const;
 
+  // Likewise observation and mask of one environment, from one row to another.
+  void copy_observation(std::int64_t from, std::int64_t to, std::int64_t env) const;
+
   std::span<std::byte> element(const Arena::Field& field, std::int64_t row,
                                std::int64_t env) const {
     return arena_->element(field, row * envs_ + env);
@@ -52,7 +55,7 @@ class Rows {
 
   // The fields. bool fields hold one byte, 0 or 1.
   Named<Arena::Field> observation, action, mask, env_info, agent_info;
-  Arena::Field reward, terminated, truncated, first;
+  Arena::Field reward, terminated, truncated, first, valid;
 
  private:
   RowSpec spec_;

@@ -89,6 +89,7 @@ struct ActionSpec {
   static ActionSpec box(std::int64_t dims, double low, double high) {
     return {.kind = Kind::kBox, .dims = dims, .low = low, .high = high};
   }
+  bool bounded() const;  // box: whether both bounds are finite
   ArraySpec array()
       const;  // how one action is stored: int64 for discrete kinds, float32 for box, bool for bits
 };

@@ -53,6 +53,7 @@ struct Finals {
 // A window of T steps of B environments. Axes are always [T, B, ...].
 struct Samples {
   std::int64_t T = 0, B = 0;
+  std::int64_t steps = 0;  // that are valid: T * B, unless environments wait
 
   NamedTensors observation;  // [T+1, B, ...]; of a stacked field the newest frame only
   Observations
@@ -66,19 +67,21 @@ struct Samples {
   at::Tensor reward;      // [T, B] float32
   at::Tensor terminated;  // [T, B] bool
   at::Tensor truncated;   // [T, B] bool
-  at::Tensor valid;       // [T, B] bool
+  // [T, B] bool: false where the environment waited for the end of the window (ResetMode::kWait).
+  // Such steps hold zeros, all actions legal, and are nothing to learn from. True otherwise.
+  at::Tensor valid;
   at::Tensor first;  // [T+1, B] bool: this observation starts an episode (for the agent: also after
                      // a lost life)
 
   at::Tensor previous_reward;    // [T+1, B] float32: shifted view; meaningless where `first`
   NamedTensors previous_action;  // [T+1, B, ...]: likewise
 
-  at::Tensor bootstrap_value;  // [B] float32: the agent's value of row T
+  at::Tensor bootstrap_value;  // [B] float32: the agent's value of row T; 0 where it is not valid
   at::Tensor final_value;  // [T, B] float32: Finals::value, dense; 0 where nothing was truncated
   Finals finals;
 
   std::int64_t first_tick = 0;      // steps each environment had taken before row 0
-  std::int64_t policy_version = 0;  // windows collected, and so learned from, before this one
+  std::int64_t policy_version = 0;  // windows collected before this one
 
   Samples to(at::Device device) const;
 };
@@ -90,6 +93,8 @@ struct Episode {
   std::int64_t length = 0;  // steps
   double reward = 0;        // sum of the rewards as the agent saw them
   double score = 0;  // sum of the raw rewards (the info "score" of the environment, if it has one)
+  // The other infos that have a reduction (InfoSpec::reduce), reduced; named by Batch::infos.
+  std::vector<double> info = {};
 };
 
 }  // namespace shoal

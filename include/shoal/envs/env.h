@@ -49,8 +49,8 @@ struct StepResult {
   bool terminated =
       false;  // the episode ended by the task's own rules: its value after this is zero
   bool truncated = false;  // the episode was cut, e.g. by a time limit: its value goes on
-  bool life_lost =
-      false;  // with terminated: an end for the agent, but the game goes on and is not reset
+  bool life_lost = false;  // with terminated: an end for the agent, but the game goes on and is not
+                           // reset, unless it is truncated, too; without: ignored
 };
 
 struct Image {
@@ -87,7 +87,8 @@ struct EnvContext {
   Stream stream = Stream::kTrain;
 };
 
-// Called in the worker that will use the environment, and once in the agent process for the spec.
+// Called in the worker that will use the environment, and in the agent process where the spec is
+// asked for.
 using EnvFactory = std::function<std::unique_ptr<Env>(const EnvContext&)>;
 
 }  // namespace shoal

@@ -20,6 +20,7 @@ class EpisodeWindow {
   double min_score() const;
   double max_score() const;
   double mean_length() const;
+  double mean_info(std::size_t i) const;  // of Batch::infos
 
  private:
   std::size_t size_;

@@ -27,7 +27,7 @@ struct EvaluationResult {
   double mean_return = 0,
          std_return =
              0;  // of the raw scores; the deviation is that of these episodes (divided by N)
-  std::int64_t episodes = 0;
+  std::int64_t episodes = 0;    // complete ones; none, if stopped early, have a mean of NaN
   std::vector<double> returns;  // by environment, then by order in time
 };
 

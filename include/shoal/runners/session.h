@@ -75,6 +75,7 @@ class Session {
   RunFolder folder_;
   Console console_;
   EpisodeWindow episodes_;
+  std::vector<std::string> infos_;  // Batch::infos
   Agent* agent_ = nullptr;
   OnPolicyAlgo* algo_ = nullptr;
   std::ofstream progress_;

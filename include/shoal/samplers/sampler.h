@@ -20,17 +20,30 @@ enum class SamplerKind : std::uint8_t {
                  // the agent's device
 };
 
+// What happens to an environment whose episode is over.
+enum class ResetMode : std::uint8_t {
+  kAtOnce,  // it is reset in the same step: the next row is the first of its next episode
+  // It waits for the end of the window, so that no window holds two episodes of one environment,
+  // and is reset while the caller learns, out of its way. A lost life waits, too. Until then its
+  // steps are invalid: see Samples::valid.
+  kWait,
+};
+
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::kParallelGpu;
   std::int64_t horizon = 128;  // T: steps of one window
   std::int64_t envs = 16;      // B
   int workers = 2;             // processes that step environments; ignored by serial
   // 2: the environments are two halves by turns: one is stepped while actions are chosen for the
-  // other. Worth it where neither takes much less time than the other, on cores (or a GPU) of its
-  // own.
+  // other (parallel-gpu; the others act in smaller batches, and nothing overlaps). Worth it where
+  // neither takes much less time than the other, on cores (or a GPU) of its own.
   int groups = 1;
-  std::uint64_t seed =
-      1;  // environment b is seeded from (seed, stream, b), its action noise from (seed, b, tick)
+  ResetMode reset = ResetMode::kAtOnce;
+  // Every environment takes 0 to this many random steps before the first window, so that episodes
+  // do not end in step. For the agent an episode begins after them; Episode counts them.
+  std::int64_t decorrelation = 0;
+  std::uint64_t seed = 1;  // environment b is seeded from (seed, stream, b), its action noise from
+                           // (seed, stream, b, tick)
   Stream stream = Stream::kTrain;
   bool greedy = false;                           // the most likely actions instead of sampled ones
   std::chrono::milliseconds step_limit{60'000};  // a step that takes longer counts as a death
@@ -43,17 +56,18 @@ struct SamplerOptions {
 struct Batch {
   const Samples& samples;
   const std::vector<Episode>& episodes;
+  const std::vector<std::string>& infos;  // what Episode::info holds
 };
 
 // Where the agent process spent its time, in seconds since the sampler was made.
 struct SamplerTimes {
-  double acting = 0;   // choosing actions
-  double waiting = 0;  // for the environments (serial: stepping them)
+  double acting = 0;   // choosing actions (parallel-cpu: valuing what the workers did)
+  double waiting = 0;  // for the environments (serial: stepping them; parallel-cpu: for all the
+                       // workers do)
 };
 
 // Steps B environments T times per call and records what happened. Environments go on where the
-// last window ended and are reset at once when an episode is over. Used from the thread that made
-// it.
+// last window ended. Used from the thread that made it.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -65,7 +79,8 @@ class Sampler {
 
 // Forks the workers, so call it from the main thread, before starting threads and before touching
 // CUDA. The agent must outlive the sampler; it may be moved to its device afterwards. Throws Error
-// for impossible options, before any fork.
+// for impossible options, before any fork, and
+// WorkerError if a worker fails while it makes its environments.
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options);
 

@@ -1,0 +1,100 @@
+#include "algos/optimizer.h"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <cmath>
+
+namespace shoal {
+
+namespace {
+
+// In several sums, so that the compiler may use vectors.
+double sum_of_squares(const float* x, std::int64_t n) {
+  constexpr std::int64_t kSums = 16;
+  std::array<float, kSums> sums{};
+  double total = 0;
+  std::int64_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (std::size_t k = 0; k < kSums; ++k) {
+      const float value = x[i + static_cast<std::int64_t>(k)];
+      sums[k] += value * value;
+    }
+  }
+  for (const float sum : sums) total += sum;
+  for (; i < n; ++i) total += static_cast<double>(x[i]) * x[i];
+  return total;
+}
+
+at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
+  double total = 0;
+  for (const auto& g : gradients) total += sum_of_squares(g.const_data_ptr<float>(), g.numel());
+  const double norm = std::sqrt(total);
+  if (limit > 0 && norm + 1e-6 > limit) {
+    const auto scale = static_cast<float>(limit / (norm + 1e-6));
+    for (auto& g : gradients) {
+      auto* values = g.data_ptr<float>();
+      for (std::int64_t i = 0; i < g.numel(); ++i) values[i] *= scale;
+    }
+  }
+  return at::scalar_tensor(norm, gradients.front().options());
+}
+
+}  // namespace
+
+Optimizer::Optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters, double epsilon)
+    : kind_(kind), parameters_(std::move(parameters)), epsilon_(epsilon) {
+  for (const auto& p : parameters_) {
+    if (kind == OptimizerKind::kAdam) mean_.push_back(at::zeros_like(p));
+    square_.push_back(at::zeros_like(p));
+  }
+  step_count_ = at::zeros({}, parameters_.front().options().dtype(at::kFloat));
+  steps_.assign(parameters_.size(), step_count_);
+}
+
+void Optimizer::step(std::vector<at::Tensor> gradients, double learning_rate) {
+  torch::NoGradGuard no_grad;
+  // Fused operations pair elements by their place in memory, and the gradient of a convolution may
+  // come channels-last.
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i].strides() != parameters_[i].strides())
+      gradients[i] = at::empty_like(parameters_[i]).copy_(gradients[i]);
+  }
+  step_count_.add_(1);
+  if (kind_ == OptimizerKind::kAdam) {
+    at::_fused_adam_(
+        parameters_, gradients, mean_, square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate,
+        /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_, /*amsgrad=*/false,
+        /*maximize=*/false);
+    return;
+  }
+  constexpr double kDecay = 0.99;
+  at::_foreach_mul_(square_, kDecay);
+  at::_foreach_addcmul_(square_, gradients, gradients, 1 - kDecay);
+  auto root = at::_foreach_sqrt(square_);
+  at::_foreach_add_(root, epsilon_);
+  at::_foreach_addcdiv_(parameters_, gradients, root, -learning_rate);
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors all;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (kind_ == OptimizerKind::kAdam) all.add("optimizer.mean." + std::to_string(i), mean_[i]);
+    all.add("optimizer.square." + std::to_string(i), square_[i]);
+  }
+  all.add("optimizer.steps", step_count_);
+  return all;
+}
+
+at::Tensor clip_gradients(std::vector<at::Tensor>& gradients, double limit) {
+  torch::NoGradGuard no_grad;
+  bool plain = true;
+  for (const auto& g : gradients)
+    plain &= g.is_cpu() && g.scalar_type() == at::kFloat && g.is_non_overlapping_and_dense();
+  if (plain) return clip_in_loops(gradients, limit);
+  const auto norm = at::stack(at::_foreach_norm(gradients)).norm();
+  if (limit > 0) at::_foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp_max(1));
+  return norm;
+}
+
+}  // namespace shoal

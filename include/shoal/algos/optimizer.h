@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+namespace shoal {
+
+// How gradients become steps.
+enum class OptimizerKind : std::uint8_t {
+  kAdam,     // Kingma and Ba, arXiv 1412.6980; betas 0.9 and 0.999
+  kRmsProp,  // Tieleman and Hinton, 2012; decay 0.99, as A3C had it
+};
+
+// What the advantages of a window are brought to mean 0 and deviation 1 over.
+enum class NormalizeAdvantage : std::uint8_t { kNone, kWindow, kMinibatch };
+
+}  // namespace shoal

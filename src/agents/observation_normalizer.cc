@@ -1,0 +1,83 @@
+#include "src/agents/observation_normalizer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace shoal {
+
+namespace {
+
+constexpr double kMostDeviations = 10;
+constexpr double kLeastVariance = 1e-8;
+
+// Without the stored frames that no observation is made of; blanks stay blank.
+Observed only_used(const Observed& all) {
+  if (!all.stacked()) return all;
+  const auto frames = all.index.flatten();
+  const auto place = at::arange(frames.numel(), frames.options());
+  return {all.data.index_select(0, frames.clamp_min(0)),
+          at::where(frames < 0, frames, place).view_as(all.index)};
+}
+
+}  // namespace
+
+ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
+  for (const auto& [name, spec] : observation) {
+    if (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64) continue;
+    // Names of buffers may not hold points or be empty.
+    const auto prefix = name.empty() ? std::string("observation") : name;
+    Field field{.name = name, .count = {}, .mean = {}, .variance = {}, .shift = {}, .scale = {}};
+    field.count = register_buffer(prefix + "/count", at::zeros({}, at::kDouble));
+    field.mean = register_buffer(prefix + "/mean", at::zeros(spec.shape, at::kDouble));
+    field.variance = register_buffer(prefix + "/variance", at::ones(spec.shape, at::kDouble));
+    fields_.push_back(std::move(field));
+  }
+  refresh();
+}
+
+// Two sets of numbers as one (Chan et al., "Updating formulae and a pairwise algorithm for
+// computing sample variances", 1979).
+void ObservationNormalizer::add(const Samples& samples) {
+  torch::NoGradGuard no_grad;
+  const auto valid = samples.valid.flatten();
+  for (auto& field : fields_) {
+    auto seen = samples.observation.at(field.name).narrow(0, 0, samples.T).flatten(0, 1);
+    if (samples.steps < samples.T * samples.B) seen = seen.index({valid});
+    seen = seen.to(at::kDouble);
+    const auto n = static_cast<double>(seen.size(0));
+    const auto [variance, mean] = at::var_mean(seen, at::IntArrayRef{0}, /*correction=*/0);
+    const auto all = field.count + n;
+    const auto difference = mean - field.mean;
+    const auto squares =
+        field.variance * field.count + variance * n + difference.square() * field.count * n / all;
+    field.mean.add_(difference * (n / all));
+    field.variance.copy_(squares / all);
+    field.count.copy_(all);
+  }
+  refresh();
+}
+
+void ObservationNormalizer::refresh() {
+  for (auto& field : fields_) {
+    field.shift = field.mean.to(at::kFloat);
+    field.scale = (field.variance + kLeastVariance).rsqrt().to(at::kFloat);
+  }
+}
+
+Observations ObservationNormalizer::operator()(const Observations& observation) const {
+  Observations out;
+  for (const auto& [name, observed] : observation) {
+    const auto field = std::ranges::find(fields_, name, &Field::name);
+    if (field == fields_.end()) {
+      out.add(name, observed);
+      continue;
+    }
+    const auto [data, index] = only_used(observed);
+    auto x = data.to(at::kFloat) - field->shift;
+    out.add(name, {x.mul_(field->scale).clamp_(-kMostDeviations, kMostDeviations), index});
+  }
+  return out;
+}
+
+}  // namespace shoal

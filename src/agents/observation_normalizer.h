@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include "shoal/core/spec.h"
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// Brings every number of the observed fields of real numbers to mean 0 and deviation 1, as seen so
+// far, and cuts what is further than 10 deviations away. Other fields pass as they are. Its
+// buffers, double precision, are "FIELD/count", "FIELD/mean" and "FIELD/variance".
+class ObservationNormalizer : public torch::nn::Module {
+ public:
+  explicit ObservationNormalizer(const NamedSpecs& observation);
+
+  // Takes a window's observations into account: those that were acted on.
+  void add(const Samples& samples);
+  // To be called after the buffers were written to, here or elsewhere.
+  void refresh();
+
+  Observations operator()(const Observations& observation) const;
+
+ private:
+  struct Field {
+    std::string name;
+    at::Tensor count, mean, variance;  // double: [], [...], [...]
+    at::Tensor shift, scale;           // float: what is subtracted and what it is multiplied with
+  };
+  std::vector<Field> fields_;
+};
+
+}  // namespace shoal

@@ -1,0 +1,79 @@
+#include "algos/optimizer.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace shoal {
+namespace {
+
+template <class Reference, class Options>
+void expect_steps_of(OptimizerKind kind, const Options& options) {
+  torch::manual_seed(1);
+  std::vector<at::Tensor> ours = {at::randn({3, 2}), at::randn({5})}, theirs;
+  for (const auto& p : ours) theirs.push_back(p.clone().requires_grad_());
+  Optimizer optimizer(kind, ours, 1e-5);
+  Reference reference(theirs, options);
+  for (const double rate : {0.1, 0.05, 0.02}) {
+    static_cast<Options&>(reference.param_groups()[0].options()).lr(rate);
+    std::vector<at::Tensor> gradients;
+    for (auto& p : theirs) gradients.push_back((p.mutable_grad() = at::randn_like(p)).clone());
+    reference.step();
+    optimizer.step(gradients, rate);
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      ASSERT_TRUE(at::allclose(ours[i], theirs[i], 1e-5, 1e-6)) << rate;
+  }
+}
+
+TEST(OptimizerTest, AdamEqualsThatOfTorch) {
+  expect_steps_of<torch::optim::Adam>(OptimizerKind::kAdam,
+                                      torch::optim::AdamOptions(0.1).eps(1e-5));
+}
+
+TEST(OptimizerTest, RmsPropEqualsThatOfTorch) {
+  expect_steps_of<torch::optim::RMSprop>(OptimizerKind::kRmsProp,
+                                         torch::optim::RMSpropOptions(0.1).alpha(0.99).eps(1e-5));
+}
+
+TEST(OptimizerTest, GradientsMayLieInAnotherOrder) {
+  torch::manual_seed(1);
+  const auto start = at::randn({4, 3, 2, 2}), gradient = at::randn({4, 3, 2, 2});
+  for (const auto kind : {OptimizerKind::kAdam, OptimizerKind::kRmsProp}) {
+    std::vector<at::Tensor> a = {start.clone()}, b = {start.clone()};
+    Optimizer(kind, a, 1e-5).step({gradient}, 0.1);
+    Optimizer(kind, b, 1e-5).step({gradient.contiguous(at::MemoryFormat::ChannelsLast)}, 0.1);
+    EXPECT_TRUE(at::equal(a[0], b[0]));
+  }
+}
+
+TEST(OptimizerTest, StateIsItsOwnAndEnoughToGoOn) {
+  for (const auto kind : {OptimizerKind::kAdam, OptimizerKind::kRmsProp}) {
+    std::vector<at::Tensor> a = {at::ones({4})}, b = {at::ones({4})};
+    Optimizer first(kind, a, 1e-8), second(kind, b, 1e-8);
+    const auto gradient = at::tensor({1.0F, -2.0F, 0.5F, 0.0F});
+    first.step({gradient}, 0.1);
+    b[0].copy_(a[0]);
+    auto to = second.state();
+    for (const auto& [name, tensor] : first.state()) to.at(name).copy_(tensor);
+    first.step({gradient.neg()}, 0.1);
+    second.step({gradient.neg()}, 0.1);
+    EXPECT_TRUE(at::equal(a[0], b[0]));
+  }
+}
+
+TEST(OptimizerTest, GradientsAreClippedByTheirCommonNorm) {
+  const auto make = [] {
+    return std::vector<at::Tensor>{at::full({4}, 3.0F), at::full({2, 2}, -4.0F)};
+  };
+  auto gradients = make();
+  EXPECT_NEAR(clip_gradients(gradients, 2).item<double>(), 10, 1e-5);
+  EXPECT_TRUE(at::allclose(gradients[0], at::full({4}, 0.6F)));
+  EXPECT_TRUE(at::allclose(gradients[1], at::full({2, 2}, -0.8F)));
+  for (const double no_limit : {0.0, 11.0}) {
+    gradients = make();
+    EXPECT_NEAR(clip_gradients(gradients, no_limit).item<double>(), 10, 1e-5);
+    EXPECT_TRUE(at::allclose(gradients[0], at::full({4}, 3.0F))) << no_limit;
+  }
+}
+
+}  // namespace
+}  // namespace shoal

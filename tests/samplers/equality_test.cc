@@ -1,0 +1,106 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <tuple>
+
+#include "shoal/agents/actor_critic.h"
+#include "shoal/envs/classic_control.h"
+#include "tests/samplers/expect_samples.h"
+#include "tests/support/toy_agents.h"
+#include "tests/support/toy_envs.h"
+
+// One seed, one trajectory: what the serial sampler collects, bit for bit, from every other one.
+namespace shoal {
+namespace {
+
+using testing::make_gestures;
+using testing::make_zoo;
+using testing::ToyAgent;
+
+void expect_same_batches(const Batch& one, const Batch& other) {
+  expect_equal(one.samples, other.samples);
+  ASSERT_EQ(one.episodes.size(), other.episodes.size());
+  for (std::size_t e = 0; e < one.episodes.size(); ++e) {
+    EXPECT_EQ(one.episodes[e].env, other.episodes[e].env);
+    EXPECT_EQ(one.episodes[e].length, other.episodes[e].length);
+    EXPECT_EQ(one.episodes[e].score, other.episodes[e].score);
+    EXPECT_EQ(one.episodes[e].info, other.episodes[e].info);
+  }
+}
+
+using AgentFactory = std::function<std::unique_ptr<Agent>()>;
+using Learn = std::function<void(Batch, Agent&)>;
+
+// The sampler's kind, its workers, 0 for the serial one, and groups.
+class EqualityTest : public ::testing::TestWithParam<std::tuple<SamplerKind, int, int>> {
+ protected:
+  static void expect_same(
+      const EnvFactory& make_env, const AgentFactory& make_agent, std::int64_t horizon,
+      std::int64_t envs, int windows, const Learn& learn = [](Batch, Agent&) {}) {
+    const auto [kind, workers, groups] = GetParam();
+    for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
+      SCOPED_TRACE(reset == ResetMode::kWait ? "resets wait" : "resets at once");
+      auto plain = serial(horizon, envs);
+      plain.reset = reset;
+      plain.decorrelation = 7;
+      auto o = plain;
+      o.groups = groups;
+      o.workers = workers;
+      if (workers > 0) o.kind = kind;
+      const auto agent = make_agent(), other = make_agent();
+      const auto a = make_sampler(make_env, *agent, plain), b = make_sampler(make_env, *other, o);
+      for (int i = 0; i < windows && !HasFailure(); ++i) {
+        const auto one = a->collect(), two = b->collect();
+        expect_same_batches(one, two);
+        learn(one, *agent);
+        learn(two, *other);
+      }
+    }
+  }
+  static AgentFactory network(const EnvFactory& make_env, const ActorCriticOptions& options = {}) {
+    return [=] { return make_actor_critic(make_env({})->spec(), ModelOptions{}, options, 3); };
+  }
+  static std::unique_ptr<Agent> toy() { return std::make_unique<ToyAgent>(3); }
+};
+
+TEST_P(EqualityTest, DictionariesMasksStacksAndState) { expect_same(make_zoo(), toy, 7, 6, 5); }
+
+TEST_P(EqualityTest, WindowsOfOneStep) { expect_same(make_zoo(), toy, 1, 5, 20); }
+
+TEST_P(EqualityTest, ARealNetwork) {
+  expect_same(make_cart_pole(), network(make_cart_pole()), 32, 9, 4);
+}
+
+// Real numbers, whose noise is more than one number, and finals of truncated episodes.
+TEST_P(EqualityTest, RealActions) {
+  expect_same(make_pendulum(13), network(make_pendulum(), {.squash = true}), 20, 5, 3);
+}
+
+// The statistics reach the workers, as other parameters do.
+TEST_P(EqualityTest, NormalizedObservationsAfterLearning) {
+  const ActorCriticOptions options{.normalize_observation = true};
+  expect_same(make_pendulum(13), network(make_pendulum(), options), 20, 5, 3,
+              [](Batch a, Agent& x) {
+                dynamic_cast<ActorCritic&>(x).observe(a.samples);
+                x.parameters_changed();
+              });
+}
+
+TEST_P(EqualityTest, EveryKindOfActionAtOnce) {
+  expect_same(make_gestures(), network(make_gestures()), 9, 5, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(WorkersAndGroups, EqualityTest,
+                         ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
+                                                              SamplerKind::kParallelGpu),
+                                            ::testing::Range(0, 5), ::testing::Values(1, 2)),
+                         [](const auto& test) {
+                           const bool cpu = std::get<0>(test.param) == SamplerKind::kParallelCpu;
+                           return fmt::format("{}{}Workers{}Groups", cpu ? "Cpu" : "Gpu",
+                                              std::get<1>(test.param), std::get<2>(test.param));
+                         });
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shoal/samplers/sampler.h"
+
+namespace shoal {
+
+inline void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.sizes(), b.sizes()) << what;
+  EXPECT_TRUE(at::equal(a, b)) << what << ":\n" << a << "\nand\n" << b;
+}
+
+inline void expect_equal(const NamedTensors& a, const NamedTensors& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i) expect_equal(a[i], b[i], what + "/" + a.name(i));
+}
+
+inline void expect_equal(const Observations& a, const Observations& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    expect_equal(a[i].dense(), b[i].dense(), what + "/" + a.name(i));
+}
+
+inline void expect_equal(const Samples& a, const Samples& b) {
+  expect_equal(a.observation, b.observation, "observation");
+  expect_equal(a.observed, b.observed, "observed");
+  expect_equal(a.action, b.action, "action");
+  expect_equal(a.mask, b.mask, "mask");
+  expect_equal(a.agent_info, b.agent_info, "agent_info");
+  expect_equal(a.env_info, b.env_info, "env_info");
+  expect_equal(a.initial_state, b.initial_state, "initial_state");
+  expect_equal(a.reward, b.reward, "reward");
+  expect_equal(a.terminated, b.terminated, "terminated");
+  expect_equal(a.truncated, b.truncated, "truncated");
+  expect_equal(a.valid, b.valid, "valid");
+  expect_equal(a.first, b.first, "first");
+  expect_equal(a.previous_reward, b.previous_reward, "previous_reward");
+  expect_equal(a.previous_action, b.previous_action, "previous_action");
+  expect_equal(a.bootstrap_value, b.bootstrap_value, "bootstrap_value");
+  expect_equal(a.final_value, b.final_value, "final_value");
+  EXPECT_EQ(a.finals.t, b.finals.t);
+  EXPECT_EQ(a.finals.b, b.finals.b);
+  expect_equal(a.finals.observation, b.finals.observation, "finals.observation");
+  expect_equal(a.finals.state, b.finals.state, "finals.state");
+  expect_equal(a.finals.value, b.finals.value, "finals.value");
+  EXPECT_EQ(a.first_tick, b.first_tick);
+  EXPECT_EQ(a.steps, b.steps);
+}
+
+inline SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t seed = 1) {
+  return {.kind = SamplerKind::kSerial, .horizon = horizon, .envs = envs, .seed = seed};
+}
+
+inline SamplerOptions parallel(std::int64_t horizon, std::int64_t envs, int workers,
+                               int groups = 1) {
+  return {.kind = SamplerKind::kParallelGpu,
+          .horizon = horizon,
+          .envs = envs,
+          .workers = workers,
+          .groups = groups,
+          .seed = 1};
+}
+
+}  // namespace shoal
