@@ -44,6 +44,7 @@ void visit_env(C& c, Visit&& visit) {
   visit("atari.max_frames", a.max_frames, "frames after which an episode is truncated");
   visit("atari.stack", a.stack, "frames in one observation");
   visit("atari.screen", a.screen, "height and width of a frame, in pixels");
+  visit("atari.rgb", a.rgb, "frames in colour instead of gray");
 }
 
 template <class C, class Visit>

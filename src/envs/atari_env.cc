@@ -12,8 +12,10 @@ constexpr int kNoop = 0, kFire = 1;  // codes of actions
 
 EnvSpec spec_of(const AtariEnv::Make& make, std::size_t actions) {
   const AtariOptions& o = make.options;
+  std::vector<std::int64_t> shape{o.screen, o.screen};
+  if (o.rgb) shape.insert(shape.begin(), 3);
   return {.id = make.id,
-          .observation = ArraySpec{DType::kUInt8, {o.screen, o.screen}, 0, 255, o.stack},
+          .observation = ArraySpec{DType::kUInt8, shape, 0, 255, o.stack},
           .action = ActionSpec::discrete(static_cast<std::int64_t>(actions)),
           .info = {{"score", {DType::kFloat32, {}}, PerEpisode::kSum}}};
 }
@@ -28,8 +30,8 @@ AtariGame::AtariGame(const shoal_ale_api& ale, shoal_ale_console* console, bool 
   actions.resize(ale.actions(console, full_action_set ? 1 : 0, actions.data()));
   std::uint8_t colours[128][3];
   ale.palette(console, gray.data(), colours);
-  for (std::size_t i = 0; i < rgb.size(); ++i)
-    rgb[i] = {colours[i][0], colours[i][1], colours[i][2]};
+  for (std::size_t p = 0; p < rgb.size(); ++p)
+    for (std::size_t i = 0; i < rgb[p].size(); ++i) rgb[p][i] = colours[i][p];
 }
 
 AtariEnv::AtariEnv(const Make& make, const EnvContext& context)
@@ -38,7 +40,9 @@ AtariEnv::AtariEnv(const Make& make, const EnvContext& context)
       console_(open_console(make.rom)),
       game_(ale_, console_.get(), make.options.full_action_set),
       spec_(spec_of(make, game_.actions.size())),
-      frames_of_({game_.height, game_.width, options_.screen, options_.frame_skip > 1}, game_.gray),
+      frames_of_(
+          {game_.height, game_.width, options_.screen, options_.frame_skip > 1},
+          options_.rgb ? AtariFrames::Palettes(game_.rgb) : AtariFrames::Palettes(&game_.gray, 1)),
       rng_(context.seed),
       switched_on_(emulator_state()) {}
 
@@ -175,7 +179,7 @@ bool AtariEnv::render(Image& image) {
   image.rgb.resize(3 * pixels);
   const std::uint8_t* screen = ale_.screen(console_.get());
   for (std::size_t i = 0; i < pixels; ++i)
-    std::ranges::copy(game_.rgb[screen[i] / 2], &image.rgb[3 * i]);
+    for (std::size_t p = 0; p < 3; ++p) image.rgb[3 * i + p] = game_.rgb[p][screen[i] / 2];
   return true;
 }
 

@@ -16,8 +16,8 @@ struct AtariGame {
   AtariGame(const shoal_ale_api& ale, shoal_ale_console* console, bool full_action_set);
   int height = 0, width = 0;
   std::vector<int> actions;
-  std::array<std::uint8_t, 128> gray{};
-  std::array<std::array<std::uint8_t, 3>, 128> rgb{};
+  AtariFrames::Palette gray{};
+  std::array<AtariFrames::Palette, 3> rgb{};
 };
 
 class AtariEnv : public Env {

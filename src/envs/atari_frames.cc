@@ -5,17 +5,18 @@
 
 namespace shoal {
 
-AtariFrames::AtariFrames(const Size& size, std::span<const std::uint8_t, 128> gray)
-    : size_(size), resize_(size.height, size.width, size.out) {
-  for (std::size_t i = 0; i < gray.size(); ++i) gray_[2 * i] = gray[i];
+AtariFrames::AtariFrames(const Size& size, Palettes palettes)
+    : size_(size), resize_(size.height, size.width, size.out), palettes_(palettes.size()) {
+  for (std::size_t p = 0; p < palettes.size(); ++p)
+    for (std::size_t i = 0; i < palettes[p].size(); ++i) palettes_[p][2 * i] = palettes[p][i];
   const auto pixels = static_cast<std::size_t>(size.height) * size.width;
   for (Buffer* buffer : {&newest_, &previous_}) {
     buffer->colours.resize(pixels);
-    buffer->gray.resize(pixels);
+    buffer->planes.resize(palettes.size() * pixels);
   }
-  pooled_.resize(pixels);
-  small_.resize(static_cast<std::size_t>(size.out) * size.out);
-  changed_.resize(size.height);
+  pooled_.resize(palettes.size() * pixels);
+  small_.resize(palettes.size() * size.out * size.out);
+  changed_.resize(palettes.size() * size.height);
   forget();
 }
 
@@ -28,7 +29,7 @@ void AtariFrames::forget() {
 
 void AtariFrames::begin(const std::uint8_t* screen) {
   forget();
-  std::ranges::fill(previous_.gray, 0);
+  std::ranges::fill(previous_.planes, 0);
   newest(screen);
 }
 
@@ -46,19 +47,23 @@ void AtariFrames::write(Buffer& buffer, const std::uint8_t* screen) {
     std::uint8_t* known = buffer.colours.data() + y * width;
     if (std::memcmp(from, known, width) == 0) continue;
     std::memcpy(known, from, width);
-    std::uint8_t* gray = buffer.gray.data() + y * width;
-    for (int x = 0; x < width; ++x) gray[x] = gray_[from[x]];
-    changed_[y] = 1;
+    for (std::size_t p = 0; p < palettes_.size(); ++p) {
+      const auto row = p * size_.height + y;
+      const std::uint8_t* palette = palettes_[p].data();
+      std::uint8_t* to = buffer.planes.data() + row * width;
+      for (int x = 0; x < width; ++x) to[x] = palette[from[x]];
+      changed_[row] = 1;
+    }
   }
 }
 
 void AtariFrames::pool() {
   const int width = size_.width;
-  for (int y = 0; y < size_.height; ++y) {
-    if (!changed_[y]) continue;
-    std::uint8_t* out = pooled_.data() + y * width;
-    const std::uint8_t* a = newest_written_ ? newest_.gray.data() + y * width : out;
-    const std::uint8_t* b = previous_.gray.data() + y * width;
+  for (std::size_t row = 0; row < changed_.size(); ++row) {
+    if (!changed_[row]) continue;
+    std::uint8_t* out = pooled_.data() + row * width;
+    const std::uint8_t* a = newest_written_ ? newest_.planes.data() + row * width : out;
+    const std::uint8_t* b = previous_.planes.data() + row * width;
     if (!size_.pool)
       std::memmove(out, a, width);
     else
@@ -68,11 +73,15 @@ void AtariFrames::pool() {
 
 void AtariFrames::observe(std::uint8_t* observation) {
   pool();
-  for (int y = 0; y < size_.out; ++y) {
-    const auto first = changed_.begin() + resize_.first_row(y),
-               last = changed_.begin() + resize_.last_row(y);
-    if (std::find(first, last + 1, 1) != last + 1)
-      resize_.row(pooled_.data(), y, small_.data() + y * size_.out);
+  std::uint8_t* out = small_.data();
+  for (std::size_t p = 0; p < palettes_.size(); ++p) {
+    const auto top = p * size_.height;
+    for (int y = 0; y < size_.out; ++y, out += size_.out) {
+      const auto first = changed_.begin() + top + resize_.first_row(y),
+                 last = changed_.begin() + top + resize_.last_row(y);
+      if (std::find(first, last + 1, 1) != last + 1)
+        resize_.row(pooled_.data() + top * size_.width, y, out);
+    }
   }
   std::memcpy(observation, small_.data(), small_.size());
   std::ranges::fill(changed_, 0);
@@ -84,12 +93,11 @@ void AtariFrames::observe(std::uint8_t* observation) {
 
 void AtariFrames::save(std::byte* state) const {
   std::memcpy(state, pooled_.data(), pooled_.size());
-  std::memcpy(state + pooled_.size(), previous_.gray.data(), pooled_.size());
 }
 
 void AtariFrames::load(const std::byte* state) {
   std::memcpy(pooled_.data(), state, pooled_.size());
-  std::memcpy(previous_.gray.data(), state + pooled_.size(), pooled_.size());
+  std::ranges::fill(previous_.planes, 0);  // it was nowhere brighter than `pooled_`
   forget();
 }
 

@@ -10,9 +10,9 @@
 namespace shoal {
 
 // Images for a convolution, formed in one pass: stacked or single uint8 images, gathered by index,
-// as values 0..255 of `dtype` (float32, bfloat16 or uint8, all exact). [N, stack, H, W] with the
-// channels innermost in memory (channels-last), so that nothing has to be permuted later. Blank
-// frames become zeros.
+// as values 0..255 of `dtype` (float32, bfloat16 or uint8, all exact). [N, stack * C, H, W], the C
+// planes of a frame side by side, with the channels innermost in memory (channels-last), so that
+// nothing has to be permuted later. Blank frames become zeros.
 at::Tensor images(const Observed& observation, at::ScalarType dtype);
 
 // The same, one observation at a time, for the common case: four grey frames, on the CPU.

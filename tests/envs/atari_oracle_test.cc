@@ -21,23 +21,35 @@ std::uint32_t crc32(const std::vector<std::byte>& bytes) {
   return ~crc;
 }
 
+// The observation in Gymnasium's order: [height, width, 3] if it is in colour.
+std::vector<std::byte> observed(const EnvPlayer& player) {
+  const ArraySpec& spec = player.env->spec().observation[0];
+  if (spec.shape.size() == 2) return player.observation;
+  const std::size_t planes = spec.shape[0], pixels = spec.bytes() / planes;
+  std::vector<std::byte> interleaved(spec.bytes());
+  for (std::size_t i = 0; i < interleaved.size(); ++i)
+    interleaved[i] = player.observation[i % planes * pixels + i / planes];
+  return interleaved;
+}
+
 std::string word(const EnvPlayer& player, const StepResult& result = {}) {
-  return fmt::format("{:04x}{}{}", crc32(player.observation) & 0xFFFF,
+  return fmt::format("{:04x}{}{}", crc32(observed(player)) & 0xFFFF,
                      result.reward == 0 ? "" : fmt::format("{:+}", static_cast<int>(result.reward)),
                      result.terminated ? "T" : "");
 }
 
 struct Case {
   const char *id, *file;
-  bool episodic_life = false;
+  AtariOptions options = {};
 };
 
 class AtariOracleTest : public testing::TestWithParam<Case> {};
 
 TEST_P(AtariOracleTest, EqualsGymnasium) {
   std::ifstream file(std::string(SHOAL_ORACLES "/") + GetParam().file + ".txt");
-  EnvPlayer player(
-      make_atari(GetParam().id, {.noop_max = 0, .episodic_life = GetParam().episodic_life}));
+  AtariOptions options = GetParam().options;
+  options.noop_max = 0;
+  EnvPlayer player(make_atari(GetParam().id, options));
   OracleActions actions;
   bool begin = true;
   int words = 0;
@@ -57,11 +69,16 @@ TEST_P(AtariOracleTest, EqualsGymnasium) {
 
 INSTANTIATE_TEST_SUITE_P(
     Games, AtariOracleTest,
-    testing::Values(Case{"ALE/Pong-v5", "atari_pong"}, Case{"ALE/Breakout-v5", "atari_breakout"},
-                    Case{"ALE/Breakout-v5", "atari_breakout_lives", true},
+    testing::Values(Case{"ALE/Pong-v5", "atari_pong"},
+                    Case{"ALE/Pong-v5", "atari_pong_rgb", {.rgb = true}},
+                    Case{"ALE/Pong-v5", "atari_pong_96", {.screen = 96}},
+                    Case{"ALE/Breakout-v5", "atari_breakout"},
+                    Case{"ALE/Breakout-v5", "atari_breakout_lives", {.episodic_life = true}},
+                    Case{"ALE/Breakout-v5", "atari_breakout_rgb", {.rgb = true}},
                     Case{"ALE/Seaquest-v5", "atari_seaquest"},
-                    Case{"ALE/Seaquest-v5", "atari_seaquest_lives", true},
-                    Case{"ALE/Adventure-v5", "atari_adventure"}),  // 250 lines: the float path
+                    Case{"ALE/Seaquest-v5", "atari_seaquest_lives", {.episodic_life = true}},
+                    Case{"ALE/Adventure-v5", "atari_adventure"},  // 250 lines: the float path
+                    Case{"ALE/Adventure-v5", "atari_adventure_rgb", {.rgb = true}}),
     [](const auto& test) { return test.param.file; });
 
 }  // namespace

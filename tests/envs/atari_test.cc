@@ -55,6 +55,13 @@ TEST(AtariTest, DescribesItself) {
   EXPECT_EQ(EnvPlayer(make_atari("ALE/Pong-v5", {.full_action_set = true})).actions(), 18);
 }
 
+TEST(AtariTest, DescribesItselfInColour) {
+  const EnvPlayer player(make_atari("ALE/Pong-v5", {.screen = 96, .rgb = true}));
+  const ArraySpec& spec = player.env->spec().observation[0];
+  EXPECT_EQ(spec.shape, (std::vector<std::int64_t>{3, 96, 96}));
+  EXPECT_EQ(spec.stack, 4);
+}
+
 TEST(AtariTest, RefusesUnknownGamesAndOptions) {
   EXPECT_EQ(error_of("ALE/Pnog-v5"),
             "unknown Atari game 'ALE/Pnog-v5'; did you mean 'ALE/Pong-v5'?");
@@ -64,6 +71,8 @@ TEST(AtariTest, RefusesUnknownGamesAndOptions) {
   EXPECT_NE(error_of("ALE/Pong-v5", {.noop_max = -1}).find("noop_max is -1"), std::string::npos);
   EXPECT_NE(error_of("ALE/Pong-v5", {.sticky = 1}).find("sticky is 1"), std::string::npos);
   EXPECT_NE(error_of("ALE/Pong-v5", {.screen = 161}).find("screen is 161"), std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5", {.screen = 15, .rgb = true}).find("screen is 15"),
+            std::string::npos);
   EXPECT_NE(error_of("ALE/Pong-v5", {.max_frames = 30}).find("max_frames is 30"),
             std::string::npos);
   EnvPlayer player(make_atari("ALE/Pong-v5"));
@@ -237,13 +246,20 @@ TEST(AtariTest, StickinessIsDrawnForEveryFrame) {
   }
 }
 
+struct Saved {
+  const char* id;
+  bool rgb = false;
+};
+
 // Games that keep counters, draw with a delay, or use paddles.
-class AtariSaveTest : public testing::TestWithParam<const char*> {};
+class AtariSaveTest : public testing::TestWithParam<Saved> {};
 
 TEST_P(AtariSaveTest, ContinuesExactly) {
-  const auto factory = make_atari(
-      GetParam(),
-      {.fire_on_reset = true, .episodic_life = true, .sticky = 0.25, .max_frames = 2000});
+  const auto factory = make_atari(GetParam().id, {.fire_on_reset = true,
+                                                  .episodic_life = true,
+                                                  .sticky = 0.25,
+                                                  .max_frames = 2000,
+                                                  .rgb = GetParam().rgb});
   EnvPlayer a(factory), b(factory, 9);
   trace(a, 5, 150);
   std::vector<std::byte> bytes;
@@ -266,13 +282,39 @@ TEST_P(AtariSaveTest, ContinuesExactly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Games, AtariSaveTest,
-                         testing::Values("ALE/Pong-v5", "ALE/Breakout-v5", "ALE/Seaquest-v5",
-                                         "ALE/Adventure-v5", "ALE/MontezumaRevenge-v5",
-                                         "ALE/Qbert-v5"),
+                         testing::Values(Saved{"ALE/Pong-v5"}, Saved{"ALE/Breakout-v5"},
+                                         Saved{"ALE/Breakout-v5", true}, Saved{"ALE/Seaquest-v5"},
+                                         Saved{"ALE/Adventure-v5"}, Saved{"ALE/Adventure-v5", true},
+                                         Saved{"ALE/MontezumaRevenge-v5"}, Saved{"ALE/Qbert-v5"}),
                          [](const auto& test) {
-                           const std::string id = test.param;  // ALE/Pong-v5
-                           return id.substr(4, id.size() - 7);
+                           const std::string id = test.param.id;  // ALE/Pong-v5
+                           return id.substr(4, id.size() - 7) + (test.param.rgb ? "InColour" : "");
                          });
+
+// A step that breaks off shows what those before it have left.
+TEST(AtariTest, SavesWhatABrokenOffStepShows) {
+  for (const bool rgb : {false, true}) {
+    const auto factory =
+        make_atari("ALE/Breakout-v5", {.noop_max = 0, .episodic_life = true, .rgb = rgb});
+    EnvPlayer a(factory), b(factory);
+    a.reset(1);
+    b.reset(1);
+    std::vector<std::byte> before;
+    OracleActions actions;
+    int lives_lost = 0;
+    for (int t = 0; t < 2000 && lives_lost < 4; ++t) {
+      a.env->save(before);
+      const std::int64_t action = actions.next(a.actions());
+      if (!a.step(action).life_lost) continue;
+      ++lives_lost;
+      for (int i = 0; i < 5; ++i) b.step(2);  // its paddle goes elsewhere
+      b.env->load(before);
+      b.step(action);
+      EXPECT_EQ(a.observation, b.observation) << t << (rgb ? " in colour" : "");
+    }
+    EXPECT_EQ(lives_lost, 4);
+  }
+}
 
 TEST(AtariTest, WorksInAForkedChild) {
   const auto factory = make_atari("ALE/Pong-v5", kPlain);
@@ -290,15 +332,18 @@ TEST(AtariTest, WorksInAForkedChild) {
 
 #ifdef SHOAL_COUNT_ALLOCATIONS
 TEST(AtariTest, AStepAllocatesNothing) {
-  for (const char* id : {"ALE/Pong-v5", "ALE/Seaquest-v5", "ALE/Adventure-v5"}) {
+  for (const auto& [id, rgb] : {std::pair{"ALE/Pong-v5", false},
+                                {"ALE/Seaquest-v5", true},
+                                {"ALE/Seaquest-v5", false},
+                                {"ALE/Adventure-v5", true}}) {
     EnvPlayer player(
-        make_atari(id, {.fire_on_reset = true, .episodic_life = true, .sticky = 0.25}));
+        make_atari(id, {.fire_on_reset = true, .episodic_life = true, .sticky = 0.25, .rgb = rgb}));
     player.reset(1);
     OracleActions actions;
     const long before = allocations();
     ASSERT_GT(before, 0) << "the hook is not in place";
     for (int t = 0; t < 300; ++t) player.step(actions.next(player.actions()));
-    EXPECT_EQ(allocations(), before) << id;
+    EXPECT_EQ(allocations(), before) << id << (rgb ? " in colour" : "");
   }
 }
 #endif

@@ -13,8 +13,9 @@ struct Case {
   int stack;
   std::vector<std::int64_t> shape;
 };
-const std::vector<Case> kCases = {
-    {4, {84, 84}}, {4, {36, 44}}, {3, {40, 36}}, {1, {36, 36}}, {1, {3, 37, 40}}};
+const std::vector<Case> kCases = {{4, {84, 84}},   {4, {36, 44}},    {3, {40, 36}},
+                                  {1, {36, 36}},   {1, {3, 37, 40}}, {2, {3, 40, 36}},
+                                  {4, {3, 84, 84}}};  // the last: Atari in colour
 
 std::shared_ptr<ActorCriticModel> make_random_cnn(const Case& c) {
   auto model = make_model(ArraySpec{.dtype = DType::kUInt8, .shape = c.shape, .stack = c.stack},
@@ -23,7 +24,8 @@ std::shared_ptr<ActorCriticModel> make_random_cnn(const Case& c) {
   return model;
 }
 
-// The network step by step in double precision on images in [0, 1].
+// The network step by step in double precision on images in [0, 1]. The channels of a stack in
+// colour: all planes of the oldest image, then of the next.
 Heads by_hand(const ActorCriticModel& model, const Observed& o) {
   torch::NoGradGuard no_grad;
   const auto p = [parameters = model.named_parameters()](const std::string& name) {

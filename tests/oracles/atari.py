@@ -14,9 +14,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import AtariPreprocessing
 
-# Game, steps, end at a lost life.
-CASES = [("Pong", 1000, False), ("Breakout", 1000, False), ("Breakout", 1000, True), ("Seaquest", 1000, False),
-         ("Seaquest", 1000, True), ("Adventure", 200, False)]
+LIVES, RGB = {"terminal_on_life_loss": True}, {"grayscale_obs": False}
+# File, game, steps, what AtariPreprocessing is told beside the rest.
+CASES = [("pong", "Pong", 1000, {}), ("pong_rgb", "Pong", 500, RGB), ("pong_96", "Pong", 500, {"screen_size": 96}),
+         ("breakout", "Breakout", 1000, {}), ("breakout_lives", "Breakout", 1000, LIVES),
+         ("breakout_rgb", "Breakout", 500, RGB), ("seaquest", "Seaquest", 1000, {}),
+         ("seaquest_lives", "Seaquest", 1000, LIVES), ("adventure", "Adventure", 200, {}),
+         ("adventure_rgb", "Adventure", 200, RGB)]
 WORDS_A_LINE = 16
 
 
@@ -33,9 +37,9 @@ def word(observation, reward=0.0, terminated=False):
     return code + (f"{int(reward):+d}" if reward else "") + ("T" if terminated else "")
 
 
-def play(game, steps, lives):
+def play(game, steps, options):
     raw = gym.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
-    env = AtariPreprocessing(raw, noop_max=0, frame_skip=4, terminal_on_life_loss=lives)
+    env = AtariPreprocessing(raw, noop_max=0, frame_skip=4, **options)
     words = [word(env.reset(seed=0)[0])]
     for _, action in zip(range(steps), actions(env.action_space.n)):
         observation, reward, terminated, truncated, _ = env.step(action)
@@ -48,8 +52,7 @@ def play(game, steps, lives):
 
 if __name__ == "__main__":
     gym.register_envs(ale_py)
-    for game, steps, lives in CASES:
-        words = play(game, steps, lives)
+    for file, game, steps, options in CASES:
+        words = play(game, steps, options)
         lines = [" ".join(words[i:i + WORDS_A_LINE]) for i in range(0, len(words), WORDS_A_LINE)]
-        name = f"atari_{game.lower()}{'_lives' if lives else ''}.txt"
-        (pathlib.Path(__file__).parent / name).write_text("\n".join(lines) + "\n")
+        (pathlib.Path(__file__).parent / f"atari_{file}.txt").write_text("\n".join(lines) + "\n")

@@ -20,20 +20,22 @@ struct AtariOptions {
   bool clip_reward = false;  // the agent sees the sign of the reward; "score" stays raw
   bool full_action_set = false;  // all 18 actions instead of those that have an effect in the game
   std::int64_t max_frames =
-      108'000;      // emulated frames of a game before it is truncated: half an hour
-  int screen = 84;  // height and width of an observation, 16 to 160
-  int stack = 4;    // observations that the agent sees at once
+      108'000;       // emulated frames of a game before it is truncated: half an hour
+  int screen = 84;   // height and width of an observation, 16 to 160
+  bool rgb = false;  // observations in colour instead of gray
+  int stack = 4;     // observations that the agent sees at once
 };
 
 // Atari games by their Gymnasium names: "ALE/Pong-v5", with every setting from `options`, none from
 // the name.
 //
-// Observation: uint8 [screen, screen], the newest gray picture. Action: one of n. Info "score": the
-// raw reward. With fire_on_reset and episodic_life, the step that loses a life also presses FIRE
-// and the third action (if the game has FIRE as its second action), so that the observation it
-// writes is the beginning of the next life; rewards on the way count. Where a life is lost at the
-// frame cap, the game ends there: terminated, and not life_lost. save() and load() continue
-// exactly.
+// Observation: uint8 [screen, screen], the newest gray picture; with rgb [3, screen, screen], its
+// red, its green and its blue plane, channels first as torch's convolutions want them (Gymnasium's
+// order is [screen, screen, 3]). Action: one of n. Info "score": the raw reward. With fire_on_reset
+// and episodic_life, the step that loses a life also presses FIRE and the third action (if the game
+// has FIRE as its second action), so that the observation it writes is the beginning of the next
+// life; rewards on the way count. Where a life is lost at the frame cap, the game ends there:
+// terminated, and not life_lost. save() and load() continue exactly.
 //
 // The emulator is a library of its own, loaded when first used: $SHOAL_ALE_PLUGIN, or
 // lib/shoal_ale.so beside the program's folder, or where it was built. The cartridges are *.bin
