@@ -12,7 +12,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build run test format format-check tidy clean help
+.PHONY: setup build run test docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator
 	@scripts/setup.sh
@@ -32,8 +32,11 @@ format: ## format every source file in place
 format-check: ## fail if a source file is not formatted
 	@$(sources) | xargs clang-format --dry-run --Werror
 
-tidy: build ## run clang-tidy on every source file (slow)
-	@run-clang-tidy -quiet -p build/release -j $$(nproc) '$(CURDIR)/($(folders))/'
+tidy: setup ## run clang-tidy on every source file (slow: an hour of one core)
+	@scripts/tidy.sh
+
+docs: ## the reference of the public headers, by Doxygen: build/docs/html
+	@mkdir -p build && doxygen docs/Doxyfile
 
 clean: ## remove the build folder; LibTorch and the emulator stay
 	@rm -rf build

@@ -10,6 +10,10 @@ template <class Options>
 void check_options(const char* algo, const Options& o) {
   require(o.learning_rate > 0, "{}.learning_rate is {}; it must be positive", algo,
           o.learning_rate);
+  require(o.optimizer_epsilon > 0, "{}.optimizer_epsilon is {}; it must be positive", algo,
+          o.optimizer_epsilon);
+  require(o.max_grad_norm >= 0, "{}.max_grad_norm is {}; it must not be negative", algo,
+          o.max_grad_norm);
   require(o.discount >= 0 && o.discount <= 1, "{}.discount is {}; it must lie in [0, 1]", algo,
           o.discount);
   require(o.gae_lambda >= 0 && o.gae_lambda <= 1, "{}.gae_lambda is {}; it must lie in [0, 1]",

@@ -48,6 +48,7 @@ Optimizer::Optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters, dou
     if (kind == OptimizerKind::kAdam) mean_.push_back(at::zeros_like(p));
     square_.push_back(at::zeros_like(p));
   }
+  if (kind == OptimizerKind::kRmsProp) return;
   step_count_ = at::zeros({}, parameters_.front().options().dtype(at::kFloat));
   steps_.assign(parameters_.size(), step_count_);
 }
@@ -60,8 +61,8 @@ void Optimizer::step(std::vector<at::Tensor> gradients, double learning_rate) {
     if (gradients[i].strides() != parameters_[i].strides())
       gradients[i] = at::empty_like(parameters_[i]).copy_(gradients[i]);
   }
-  step_count_.add_(1);
   if (kind_ == OptimizerKind::kAdam) {
+    step_count_.add_(1);
     at::_fused_adam_(
         parameters_, gradients, mean_, square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate,
         /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_, /*amsgrad=*/false,
@@ -82,7 +83,7 @@ NamedTensors Optimizer::state() const {
     if (kind_ == OptimizerKind::kAdam) all.add("optimizer.mean." + std::to_string(i), mean_[i]);
     all.add("optimizer.square." + std::to_string(i), square_[i]);
   }
-  all.add("optimizer.steps", step_count_);
+  if (kind_ == OptimizerKind::kAdam) all.add("optimizer.steps", step_count_);
   return all;
 }
 

@@ -27,8 +27,8 @@ class Optimizer {
   OptimizerKind kind_;
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> mean_, square_;  // moving averages of gradients (Adam) and their squares
-  at::Tensor step_count_;
-  std::vector<at::Tensor> steps_;  // step_count_, once for each parameter
+  at::Tensor step_count_;                  // Adam
+  std::vector<at::Tensor> steps_;          // step_count_, once for each parameter
   double epsilon_;
 };
 

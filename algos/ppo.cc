@@ -32,6 +32,7 @@ NamedTensors flatten(const NamedTensors& tensors, std::int64_t steps) {
   return out;
 }
 
+// A single number has no deviation, and stays as it is.
 at::Tensor normalized(const at::Tensor& x, const at::Tensor& like) {
   if (like.numel() < 2) return x;
   const auto [deviation, mean] = at::std_mean(like);
@@ -74,15 +75,15 @@ class Ppo : public OnPolicyAlgo {
             "{} minibatches of {} samples; choose at most as many as there are samples",
             options_.minibatches, n);
     const auto flat = prepare(samples);
-    const auto minibatches = std::min<std::int64_t>(options_.minibatches, samples.steps);
+    const auto steps = flat.valid.size(0);
+    const auto minibatches = std::min<std::int64_t>(options_.minibatches, steps);
     const auto options = annealed(progress.remaining());
 
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
     for (; epoch < options_.epochs; ++epoch) {
-      const auto order =
-          at::randperm(samples.steps, generator_, at::kLong).to(samples.reward.device());
+      const auto order = at::randperm(steps, generator_, at::kLong).to(samples.reward.device());
       at::Tensor kl;
       for (const auto& rows : flat.valid.index_select(0, order).tensor_split(minibatches))
         kl = learn(samples, flat, rows, options, totals);

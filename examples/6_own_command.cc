@@ -55,7 +55,7 @@ class Reinforce : public shoal::OnPolicyAlgo {
     optimizer_.zero_grad();
     (policy_loss + value_loss).backward();
     optimizer_.step();
-    agent_.observe(s);              // it may keep statistics
+    agent_.observe(s);            // it may keep statistics
     agent_.parameters_changed();  // acting may use a copy of them
     return {{"policy_loss", policy_loss.item<double>()}, {"value_loss", value_loss.item<double>()}};
   }

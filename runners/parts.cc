@@ -53,7 +53,8 @@ void validate_learning(const std::string& algo, const Options& o) {
           "{}: found {}, expected a number above 0", key("learning_rate"), o.learning_rate);
   within(key("discount"), o.discount, 0, 1);
   within(key("gae_lambda"), o.gae_lambda, 0, 1);
-  at_least(key("optimizer_epsilon"), o.optimizer_epsilon, 0.0);
+  require(o.optimizer_epsilon > 0, "{}: found {}, expected a number above 0",
+          key("optimizer_epsilon"), o.optimizer_epsilon);
   at_least(key("max_grad_norm"), o.max_grad_norm, 0.0);
 }
 

@@ -117,7 +117,7 @@ Config pong_ppo() {
   Config c = atari_ppo("Pong");
   c.steps = c.schedule_steps = 4'000'000;
   c.stop_return = 18;
-  c.env.atari.episodic_life = false;  // there are none
+  c.env.atari.episodic_life = false;  // as the curve in docs was made; Pong has no lives
   return c;
 }
 

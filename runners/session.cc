@@ -53,7 +53,11 @@ Progress Session::advance(const Batch& batch) {
       .schedule_steps = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps};
   steps_ += batch.samples.steps;
   episodes_.add(batch.episodes);
-  infos_ = batch.infos;
+  if (updates_ == 0) infos_ = batch.infos;
+  require(infos_ == batch.infos,
+          "this window has infos [{}], the first one had [{}]; the columns of {} are those of the "
+          "first; report windows of one kind",
+          fmt::join(batch.infos, ", "), fmt::join(infos_, ", "), kProgressFile);
   learning_since_ = Clock::now();
   return progress;
 }

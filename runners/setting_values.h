@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "shoal/algos/optimizer.h"
+#include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
 #include "shoal/models/acting_network.h"
 #include "shoal/samplers/sampler.h"

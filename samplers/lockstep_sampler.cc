@@ -24,16 +24,19 @@ class Stepper {
 
 class SerialStepper : public Stepper {
  public:
-  SerialStepper(const SharedRows& shared, const EnvFactory& make_env, const SamplerOptions& o) {
+  SerialStepper(const SharedRows& shared, const EnvFactory& make_env, const SamplerOptions& o)
+      : steps_(static_cast<std::size_t>(o.groups)) {
     for (int g = 0; g < o.groups; ++g)
       collectors_.push_back(make_collector(shared, make_env, o, g, 1, 0, nullptr));
   }
-  void start(std::int64_t t, int group) override {
-    collectors_[static_cast<std::size_t>(group)]->step(t);
+  void start(std::int64_t t, int group) override { steps_[static_cast<std::size_t>(group)] = t; }
+  void finish(int group) override {
+    const auto g = static_cast<std::size_t>(group);
+    collectors_[g]->step(steps_[g]);
   }
-  void finish(int) override {}
 
  private:
+  std::vector<std::int64_t> steps_;  // that the groups are to take
   std::vector<std::unique_ptr<Collector>> collectors_;
 };
 

@@ -23,7 +23,7 @@ struct EpisodeEnd {
 // The rows of a window: `history` rows that precede it (the frames of stacked observations, the
 // previous action), then rows 0..T. The next window begins with a copy of this one's last rows. If
 // resets wait, a spare row follows, where the observations that begin the next window are written
-// while this one is learned from.
+// while this one goes on or is learned from.
 struct SharedRows {
   struct Sizes {
     std::int64_t horizon, envs;

@@ -25,8 +25,9 @@ Observed only_used(const Observed& all) {
 ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
   for (const auto& [name, spec] : observation) {
     if (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64) continue;
-    // Names of buffers may not hold points or be empty.
-    const auto prefix = name.empty() ? std::string("observation") : name;
+    // Names of buffers may not hold points.
+    auto prefix = name.empty() ? std::string("observation") : name;
+    std::ranges::replace(prefix, '.', '_');
     Field field{.name = name, .count = {}, .mean = {}, .variance = {}, .shift = {}, .scale = {}};
     field.count = register_buffer(prefix + "/count", at::zeros({}, at::kDouble));
     field.mean = register_buffer(prefix + "/mean", at::zeros(spec.shape, at::kDouble));
@@ -55,12 +56,11 @@ void ObservationNormalizer::add(const Samples& samples) {
     field.variance.copy_(squares / all);
     field.count.copy_(all);
   }
-  refresh();
 }
 
 void ObservationNormalizer::refresh() {
   for (auto& field : fields_) {
-    field.shift = field.mean.to(at::kFloat);
+    field.shift = field.mean.clone();
     field.scale = (field.variance + kLeastVariance).rsqrt().to(at::kFloat);
   }
 }
@@ -74,7 +74,8 @@ Observations ObservationNormalizer::operator()(const Observations& observation) 
       continue;
     }
     const auto [data, index] = only_used(observed);
-    auto x = data.to(at::kFloat) - field->shift;
+    // Large numbers that vary little: their mean is subtracted in the precision they came in.
+    auto x = (data - field->shift.to(data.scalar_type())).to(at::kFloat);
     out.add(name, {x.mul_(field->scale).clamp_(-kMostDeviations, kMostDeviations), index});
   }
   return out;

@@ -16,7 +16,7 @@ class ObservationNormalizer : public torch::nn::Module {
 
   // Takes a window's observations into account: those that were acted on.
   void add(const Samples& samples);
-  // To be called after the buffers were written to, here or elsewhere.
+  // To be called after the buffers were written to, by add() or from elsewhere.
   void refresh();
 
   Observations operator()(const Observations& observation) const;
@@ -25,7 +25,7 @@ class ObservationNormalizer : public torch::nn::Module {
   struct Field {
     std::string name;
     at::Tensor count, mean, variance;  // double: [], [...], [...]
-    at::Tensor shift, scale;           // float: what is subtracted and what it is multiplied with
+    at::Tensor shift, scale;           // double, float: what is subtracted, and multiplied with
   };
   std::vector<Field> fields_;
 };

@@ -44,6 +44,7 @@ TEST(ObservationNormalizerTest, WindowByWindowIsAllAtOnce) {
   for (const double offset : {0.0, 5.0, -20.0}) {
     last = random_window(offset);
     normalizer.add(last);
+    normalizer.refresh();
     body.push_back(last.observation.at("body").narrow(0, 0, kSteps).flatten(0, 1));
   }
   const auto all = at::cat(body).to(at::kDouble);
@@ -66,6 +67,7 @@ TEST(ObservationNormalizerTest, BlanksStayBlankAndImagesAreLeftAlone) {
   ObservationNormalizer normalizer(kFields);
   const auto s = random_window(7);
   normalizer.add(s);
+  normalizer.refresh();
   const auto out = normalizer(of(s));
   const auto history = out.at("history").dense();
   EXPECT_EQ(history[0][0].count_nonzero().item<int>(), 0);
@@ -79,6 +81,7 @@ TEST(ObservationNormalizerTest, WhatIsFarAwayIsCut) {
   ObservationNormalizer normalizer(kFields);
   auto s = random_window(0);
   normalizer.add(s);
+  normalizer.refresh();
   s.observation.at("body").fill_(1e6);
   EXPECT_EQ(normalizer(of(s)).at("body").data.max().item<float>(), 10);
 }

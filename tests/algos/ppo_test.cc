@@ -104,6 +104,16 @@ TEST(PpoTest, TellsTheAgentThatItsParametersChanged) {
   EXPECT_GE(spy.changes, 1);
 }
 
+// Until the last update actions have the probability they were chosen with.
+TEST(PpoTest, TheAgentObservesAWindowThatWasLearnedFrom) {
+  auto spy = make_spy(kWidth, kChoices);
+  const auto ppo = make_ppo(spy, {.epochs = 1, .minibatches = 2});
+  spy.order.clear();
+  ppo->update(numbered_window(), kStart);
+  EXPECT_EQ(spy.order,
+            (std::vector<std::string>{"evaluate", "evaluate", "observe", "parameters_changed"}));
+}
+
 TEST(PpoTest, TheLearningRateFallsToZeroOverTheSchedule) {
   for (const bool anneal : {false, true}) {
     auto spy = make_spy(kWidth, kChoices);
@@ -275,7 +285,9 @@ TEST(PpoTest, ImpossibleOptionsAreErrors) {
                                                  {.epochs = -1},
                                                  {.minibatches = 0},
                                                  {.clip = 0},
-                                                 {.clip = -0.1}})
+                                                 {.clip = -0.1},
+                                                 {.optimizer_epsilon = 0},
+                                                 {.max_grad_norm = -1}})
     EXPECT_THROW(make_ppo(spy, bad), Error);
   EXPECT_NO_THROW(make_ppo(spy, {.discount = 1, .gae_lambda = 0}));
 }

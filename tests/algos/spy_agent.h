@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,19 +20,25 @@ class SpyAgent : public ActorCritic {
   NamedTensors parameters() override { return agent_->parameters(); }
   void parameters_changed() override {
     ++changes;
+    order.emplace_back("parameters_changed");
     agent_->parameters_changed();
   }
   void to(at::Device device) override { agent_->to(device); }
   at::Device device() const override { return agent_->device(); }
   std::vector<at::Tensor> learnable() override { return agent_->learnable(); }
-  void observe(const Samples& samples) override { agent_->observe(samples); }
+  void observe(const Samples& samples) override {
+    order.emplace_back("observe");
+    agent_->observe(samples);
+  }
   Evaluation evaluate(const EvaluateIn& in) override {
     asked.push_back(in);
+    order.emplace_back("evaluate");
     return agent_->evaluate(in);
   }
 
-  std::vector<EvaluateIn> asked;  // one a minibatch
-  int changes = 0;                // how often it was told that its parameters changed
+  std::vector<EvaluateIn> asked;   // one a minibatch
+  int changes = 0;                 // how often it was told that its parameters changed
+  std::vector<std::string> order;  // of all these calls
 
  private:
   std::unique_ptr<ActorCritic> agent_;

@@ -121,6 +121,27 @@ TEST(Session, InfosOfEpisodesAreColumns) {
   EXPECT_NE(lines.at(1).find(",1.5,20"), std::string::npos) << lines[1];
 }
 
+TEST(Session, CountsTheStepsThatWereTaken) {
+  const TemporaryFolder folder;
+  Parts p(folder / "run");
+  p.session.begin(p.agent, p.algo);
+  Window window;
+  window.samples.steps = 7;  // of 10: some environments waited
+  p.once(window);
+  EXPECT_EQ(p.session.steps(), 7);
+  EXPECT_EQ(p.session.advance(window.batch()).steps, 7);
+}
+
+TEST(Session, WindowsMustHaveTheSameInfos) {
+  const TemporaryFolder folder;
+  Parts p(folder / "run");
+  p.session.begin(p.agent, p.algo);
+  p.once(Window());
+  Window other;
+  other.infos = {"gold"};
+  EXPECT_THROW(p.once(other), Error);
+}
+
 TEST(Session, StopsAtTheReturnOfAHundredEpisodes) {
   const TemporaryFolder folder;
   Parts p(folder / "run");

@@ -21,9 +21,12 @@ using testing::ToyAgent;
 
 void expect_same_batches(const Batch& one, const Batch& other) {
   expect_equal(one.samples, other.samples);
+  EXPECT_EQ(one.infos, other.infos);
   ASSERT_EQ(one.episodes.size(), other.episodes.size());
   for (std::size_t e = 0; e < one.episodes.size(); ++e) {
     EXPECT_EQ(one.episodes[e].env, other.episodes[e].env);
+    EXPECT_EQ(one.episodes[e].number, other.episodes[e].number);
+    EXPECT_EQ(one.episodes[e].reward, other.episodes[e].reward);
     EXPECT_EQ(one.episodes[e].length, other.episodes[e].length);
     EXPECT_EQ(one.episodes[e].score, other.episodes[e].score);
     EXPECT_EQ(one.episodes[e].info, other.episodes[e].info);
@@ -33,7 +36,7 @@ void expect_same_batches(const Batch& one, const Batch& other) {
 using AgentFactory = std::function<std::unique_ptr<Agent>()>;
 using Learn = std::function<void(Batch, Agent&)>;
 
-// The sampler's kind, its workers, 0 for the serial one, and groups.
+// The sampler's kind, its workers, and groups.
 class EqualityTest : public ::testing::TestWithParam<std::tuple<SamplerKind, int, int>> {
  protected:
   static void expect_same(
@@ -48,7 +51,7 @@ class EqualityTest : public ::testing::TestWithParam<std::tuple<SamplerKind, int
       auto o = plain;
       o.groups = groups;
       o.workers = workers;
-      if (workers > 0) o.kind = kind;
+      o.kind = kind;
       const auto agent = make_agent(), other = make_agent();
       const auto a = make_sampler(make_env, *agent, plain), b = make_sampler(make_env, *other, o);
       for (int i = 0; i < windows && !HasFailure(); ++i) {
@@ -92,15 +95,21 @@ TEST_P(EqualityTest, EveryKindOfActionAtOnce) {
   expect_same(make_gestures(), network(make_gestures()), 9, 5, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(WorkersAndGroups, EqualityTest,
+std::string name_of(const ::testing::TestParamInfo<EqualityTest::ParamType>& test) {
+  const auto [kind, workers, groups] = test.param;
+  const auto* name = kind == SamplerKind::kSerial        ? "Serial"
+                     : kind == SamplerKind::kParallelCpu ? "Cpu"
+                                                         : "Gpu";
+  return fmt::format("{}{}Workers{}Groups", name, workers, groups);
+}
+
+INSTANTIATE_TEST_SUITE_P(Halves, EqualityTest,
+                         ::testing::Values(std::tuple(SamplerKind::kSerial, 0, 2)), name_of);
+INSTANTIATE_TEST_SUITE_P(Workers, EqualityTest,
                          ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
                                                               SamplerKind::kParallelGpu),
-                                            ::testing::Range(0, 5), ::testing::Values(1, 2)),
-                         [](const auto& test) {
-                           const bool cpu = std::get<0>(test.param) == SamplerKind::kParallelCpu;
-                           return fmt::format("{}{}Workers{}Groups", cpu ? "Cpu" : "Gpu",
-                                              std::get<1>(test.param), std::get<2>(test.param));
-                         });
+                                            ::testing::Range(1, 5), ::testing::Values(1, 2)),
+                         name_of);
 
 }  // namespace
 }  // namespace shoal

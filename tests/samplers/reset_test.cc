@@ -120,7 +120,16 @@ class Counted : public Counter {
   bool fails_;
 };
 
-class CountedResets : public ::testing::TestWithParam<SamplerKind> {
+class Resets : public ::testing::Test {
+ protected:
+  ToyAgent agent_{2};
+  Arena::Plan plan_;
+  Arena::Field memory_ = plan_.add_bytes(sizeof(std::atomic<int>));
+  Arena arena_{plan_};
+  std::atomic<int>& resets_ = *new (arena_.data(memory_)) std::atomic<int>(0);
+};
+
+class CountedResets : public Resets, public ::testing::WithParamInterface<SamplerKind> {
  protected:
   std::unique_ptr<Sampler> make(bool fails) {
     auto o = waiting(5, 4);
@@ -132,24 +141,21 @@ class CountedResets : public ::testing::TestWithParam<SamplerKind> {
         },
         agent_, o);
   }
-
-  ToyAgent agent_{2};
-  Arena::Plan plan_;
-  Arena::Field memory_ = plan_.add_bytes(sizeof(std::atomic<int>));
-  Arena arena_{plan_};
-  std::atomic<int>& resets_ = *new (arena_.data(memory_)) std::atomic<int>(0);
 };
 
 // Nobody asks for the next window.
 TEST_P(CountedResets, HappenWhileTheCallerLearns) {
   const auto sampler = make(/*fails=*/false);
   const auto batch = sampler->collect();
-  const auto seen = batch.samples.observation[0].clone();
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   while (resets_ < 4 && std::chrono::steady_clock::now() < deadline) {
   }
   EXPECT_EQ(resets_, 4);
-  expect_equal(batch.samples.observation[0], seen, "the window that is learned from");
+  for (std::int64_t b = 0; b < 4; ++b) {  // and not in the window that is learned from
+    const auto first = 1000.0F * static_cast<float>(b);
+    EXPECT_EQ(column(batch.samples.observation[0].select(1, b).select(1, 0)),
+              (std::vector<float>{first, first + 1, first + 2, 0, 0, 0}));
+  }
 }
 
 TEST_P(CountedResets, AFailureIsToldByTheNextWindow) {
@@ -169,6 +175,56 @@ INSTANTIATE_TEST_SUITE_P(Samplers, CountedResets,
                          [](const auto& test) {
                            return test.param == SamplerKind::kParallelCpu ? "Cpu" : "Gpu";
                          });
+
+TEST_F(Resets, SeriallyWaitForTheNextWindow) {
+  const auto o = waiting(5, 4);
+  const auto make = [this](bool fails) {
+    return
+        [this, fails](const EnvContext& c) { return std::make_unique<Counted>(c, resets_, fails); };
+  };
+  const auto sampler = make_sampler(make(false), agent_, o);
+  sampler->collect();
+  EXPECT_EQ(resets_, 0);
+  sampler->collect();
+  EXPECT_EQ(resets_, 4);
+  const auto failing = make_sampler(make(true), agent_, o);
+  EXPECT_NO_THROW(failing->collect());
+  EXPECT_THROW(failing->collect(), std::runtime_error);
+}
+
+TEST(WaitTest, ATruncatedEpisodeHasTheValueOfItsEnd) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(make_counter({.length = 3, .truncates = true}), agent, waiting(5, 2));
+  const auto& s = sampler->collect().samples;
+  // The sum of what was seen in the episode, and of its last observation.
+  EXPECT_EQ(s.final_value[2][1].item<float>(), 1000 + 1001 + 1002 + 1003);
+  EXPECT_EQ(s.final_value.count_nonzero().item<int>(), 2);
+}
+
+// The zoo with a life lost in every step.
+class Wild : public testing::Zoo {
+ public:
+  StepResult step(ArraysIn action, StepOut out) override {
+    auto result = Zoo::step(action, out);
+    if (!result.truncated && !result.terminated) result.terminated = result.life_lost = true;
+    return result;
+  }
+};
+
+TEST(WaitTest, ALifeGoesOnWithTheObservationThatFollowedTheLastOne) {
+  ToyAgent agent(3), other(3);
+  const EnvFactory make = [](const EnvContext&) { return std::make_unique<Wild>(); };
+  // In windows of one step nobody waits for long: what is seen is as if there were no lives.
+  auto waits = make_sampler(make, agent, waiting(1, 3));
+  auto goes_on = make_sampler(make_zoo(), other, waiting(1, 3));
+  for (int window = 0; window < 20; ++window) {
+    const auto &a = waits->collect().samples, &b = goes_on->collect().samples;
+    expect_equal(a.action, b.action, "action");
+    expect_equal(a.mask[0][0], b.mask[0][0], "mask");
+    for (const auto& [name, t] : a.observation) expect_equal(t[0], b.observation.at(name)[0], name);
+    EXPECT_TRUE(a.first[0].all().item<bool>());
+  }
+}
 
 TEST(DecorrelationTest, EnvironmentsBeginAfterRandomSteps) {
   ToyAgent agent(2);

@@ -26,7 +26,8 @@ struct NoiseKey {
 };
 
 // N environments that need an action (or a value). All tensors are on the agent's device, noise
-// keys excepted.
+// keys excepted. Environments that wait for the end of a window are among them, with zeros for
+// observations; what is chosen for those is discarded.
 struct ActIn {
   Observations observation;  // N observations
   NamedTensors mask;         // [N, n] bool, if the environment has action masks; not for value()

@@ -10,7 +10,4 @@ enum class OptimizerKind : std::uint8_t {
   kRmsProp,  // Tieleman and Hinton, 2012; decay 0.99, as A3C had it
 };
 
-// What the advantages of a window are brought to mean 0 and deviation 1 over.
-enum class NormalizeAdvantage : std::uint8_t { kNone, kWindow, kMinibatch };
-
 }  // namespace shoal

@@ -9,6 +9,9 @@
 
 namespace shoal {
 
+// What advantages are brought to mean 0 and deviation 1 over.
+enum class NormalizeAdvantage : std::uint8_t { kNone, kWindow, kMinibatch };
+
 // Proximal policy optimization with a clipped surrogate (Schulman et al., arXiv 1707.06347) and
 // generalized advantage estimation (Schulman et al., arXiv 1506.02438).
 struct PpoOptions {

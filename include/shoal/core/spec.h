@@ -39,9 +39,9 @@ class Named {
   using Item = std::pair<std::string, T>;
 
   Named() = default;
-  Named(T single) {
-    items_.emplace_back("", std::move(single));
-  }  // NOLINT: a single array is the common case
+  // A single array is the common case.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Named(T single) { items_.emplace_back("", std::move(single)); }
   Named(std::initializer_list<Item> items) : items_(items) {}
 
   std::size_t size() const { return items_.size(); }

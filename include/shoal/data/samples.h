@@ -80,7 +80,7 @@ struct Samples {
   at::Tensor final_value;  // [T, B] float32: Finals::value, dense; 0 where nothing was truncated
   Finals finals;
 
-  std::int64_t first_tick = 0;      // steps each environment had taken before row 0
+  std::int64_t first_tick = 0;      // rows before row 0, in all windows before this one
   std::int64_t policy_version = 0;  // windows collected before this one
 
   Samples to(at::Device device) const;

@@ -24,8 +24,8 @@ enum class SamplerKind : std::uint8_t {
 enum class ResetMode : std::uint8_t {
   kAtOnce,  // it is reset in the same step: the next row is the first of its next episode
   // It waits for the end of the window, so that no window holds two episodes of one environment,
-  // and is reset while the caller learns, out of its way. A lost life waits, too. Until then its
-  // steps are invalid: see Samples::valid.
+  // and is reset while the caller learns, out of its way (serial: when the next window begins). A
+  // lost life waits, too. Until then its steps are invalid: see Samples::valid.
   kWait,
 };
 
