@@ -33,7 +33,7 @@ format-check: ## fail if a source file is not formatted
 	@$(sources) | xargs clang-format --dry-run --Werror
 
 tidy: setup ## run clang-tidy on every source file (slow: an hour of one core)
-	@scripts/tidy.sh
+	@scripts/tidy.sh '$(CURDIR)/($(folders))/'
 
 docs: ## the reference of the public headers, by Doxygen: build/docs/html
 	@mkdir -p build && doxygen docs/Doxyfile

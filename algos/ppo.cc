@@ -134,11 +134,7 @@ class Ppo : public OnPolicyAlgo {
     const auto now = agent_.evaluate({.observation = select(samples.observed, rows),
                                       .action = select(flat.action, rows),
                                       .mask = select(flat.mask, rows),
-                                      .agent_info = then,
-                                      .previous_action = {},
-                                      .previous_reward = {},
-                                      .first = {},
-                                      .state = {}});
+                                      .agent_info = then});
     auto advantage = flat.advantage.index_select(0, rows);
     if (options.normalize_advantage == NormalizeAdvantage::kMinibatch)
       advantage = normalized(advantage, advantage);

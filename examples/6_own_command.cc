@@ -42,14 +42,8 @@ class Reinforce : public shoal::OnPolicyAlgo {
     const auto n = s.T * s.B;  // all steps of the window, time-major
     const auto [advantage, target] =
         shoal::generalized_advantages(s, s.agent_info.at("value"), kDiscount, /*lambda=*/1);
-    const auto now = agent_.evaluate({.observation = s.observed[0].narrow(0, n),
-                                      .action = s.action[0].flatten(0, 1),
-                                      .mask = {},
-                                      .agent_info = {},
-                                      .previous_action = {},
-                                      .previous_reward = {},
-                                      .first = {},
-                                      .state = {}});
+    const auto now = agent_.evaluate(
+        {.observation = s.observed[0].narrow(0, n), .action = s.action[0].flatten(0, 1)});
     const auto policy_loss = -(now.log_prob * advantage.flatten()).mean();
     const auto value_loss = (now.value - target.flatten()).square().mean();
     optimizer_.zero_grad();

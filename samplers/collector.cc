@@ -10,23 +10,6 @@ namespace shoal {
 
 namespace {
 
-double number(const std::byte* at, DType dtype) {
-  switch (dtype) {
-    case DType::kUInt8:
-    case DType::kBool:
-      return std::to_integer<int>(*at);
-    case DType::kInt32:
-      return *reinterpret_cast<const std::int32_t*>(at);
-    case DType::kInt64:
-      return static_cast<double>(*reinterpret_cast<const std::int64_t*>(at));
-    case DType::kFloat32:
-      return *reinterpret_cast<const float*>(at);
-    case DType::kFloat64:
-      return *reinterpret_cast<const double*>(at);
-  }
-  return 0;
-}
-
 void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), value, to.size()); }
 
 }  // namespace
@@ -78,8 +61,7 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
     const auto result =
         slot.env->step(random.choose(reinterpret_cast<const std::byte*>(to.mask)), to);
     count(slot, result, to.info);
-    if ((result.terminated && !result.life_lost) || result.truncated)
-      reset(slot, shared_.history, b);
+    if (result.episode_over()) reset(slot, shared_.history, b);
   }
 }
 
@@ -115,7 +97,7 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   rows.scalar<bool>(rows.first, row + 1, b) = ended;
   rows.scalar<bool>(rows.valid, row + 1, b) = true;
   count(slot, result, to.info);
-  slot.over = (result.terminated && !result.life_lost) || result.truncated;
+  slot.over = result.episode_over();
   if (slot.over) record_episode(slot, t, b);
   if (ended && shared_.resets_wait)
     wait(slot, row + 1, b);
@@ -157,7 +139,7 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
   score += score_ ? *infos.as<float>(*score_) : result.reward;
   for (std::size_t i = 0; i < slot.infos.size(); ++i) {
     const auto& info = shared_.infos[i];
-    const auto x = number(infos.as<std::byte>(info.place), info.dtype);
+    const auto x = number_at(infos.as<std::byte>(info.place), info.dtype);
     auto& y = slot.infos[i];
     y = info.reduce == PerEpisode::kSum   ? y + x
         : info.reduce == PerEpisode::kMax ? std::max(y, x)

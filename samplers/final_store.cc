@@ -111,7 +111,6 @@ Finals FinalStore::finish(Agent& agent) const {
   for (std::size_t i = 0; i < action_.size(); ++i)
     action.add(action_.name(i), action_[i].narrow(0, 0, n).to(device).index_select(0, rows));
   ActIn in{.observation = select(finals.observation, rows),
-           .mask = {},  // nothing is chosen any more
            .state = select(finals.state, rows),
            .previous_action = std::move(action),
            .previous_reward = reward_.narrow(0, 0, n).to(device).index_select(0, rows),

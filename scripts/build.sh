@@ -30,14 +30,8 @@ if [ ! -f "$dir/build.ninja" ] || [ CMakePresets.json -nt "$stamp" ] || [ "${set
   echo "${settings[*]}" >"$stamp"
 fi
 
-# CMake lists the tests of a binary by running it; the sanitizers of GCC 12 need a fixed address space for that.
-prefix=()
-case $preset in
-  asan | tsan) if setarch -R true 2>/dev/null; then prefix=(setarch -R); fi ;;
-esac
-
 jobs=$(build_jobs)
 echo "$preset: building with $jobs jobs"
-NINJA_STATUS="[%f/%t %es] " ${prefix[@]+"${prefix[@]}"} ninja -C "$dir" -j "$jobs" "$@" ||
+NINJA_STATUS="[%f/%t %es] " ninja -C "$dir" -j "$jobs" "$@" ||
   fail 1 "building $preset failed after $(duration $((SECONDS - start))); the first error is above"
 echo "$preset: built in $(duration $((SECONDS - start)))"

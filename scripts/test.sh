@@ -33,7 +33,7 @@ done
 
 # LibTorch is not instrumented, and keeps what it allocates at load until the end.
 export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-prefix=()
+prefix=()  # of the sanitizers of GCC 12, which need a fixed address space
 if setarch -R true 2>/dev/null; then prefix=(setarch -R); fi
 echo "building took $(duration $((built - start))); running the tests"
-${prefix[@]+"${prefix[@]}"} ctest --test-dir "$all" -LE '^(slow|gpu)$' --output-on-failure --no-tests=error
+${prefix[@]+"${prefix[@]}"} ctest --test-dir "$all" -j "$(nproc)" -LE '^(slow|gpu)$' --output-on-failure --no-tests=error

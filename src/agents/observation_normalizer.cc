@@ -28,7 +28,13 @@ ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
     // Names of buffers may not hold points.
     auto prefix = name.empty() ? std::string("observation") : name;
     std::ranges::replace(prefix, '.', '_');
-    Field field{.name = name, .count = {}, .mean = {}, .variance = {}, .shift = {}, .scale = {}};
+    Field field{.name = name,
+                .type = torch_dtype(spec.dtype),
+                .count = {},
+                .mean = {},
+                .variance = {},
+                .shift = {},
+                .scale = {}};
     field.count = register_buffer(prefix + "/count", at::zeros({}, at::kDouble));
     field.mean = register_buffer(prefix + "/mean", at::zeros(spec.shape, at::kDouble));
     field.variance = register_buffer(prefix + "/variance", at::ones(spec.shape, at::kDouble));
@@ -43,9 +49,8 @@ void ObservationNormalizer::add(const Samples& samples) {
   torch::NoGradGuard no_grad;
   const auto valid = samples.valid.flatten();
   for (auto& field : fields_) {
-    auto seen = samples.observation.at(field.name).narrow(0, 0, samples.T).flatten(0, 1);
-    if (samples.steps < samples.T * samples.B) seen = seen.index({valid});
-    seen = seen.to(at::kDouble);
+    const auto all_seen = samples.observation.at(field.name).narrow(0, 0, samples.T).flatten(0, 1);
+    const auto seen = all_seen.index({valid}).to(at::kDouble);
     const auto n = static_cast<double>(seen.size(0));
     const auto [variance, mean] = at::var_mean(seen, at::IntArrayRef{0}, /*correction=*/0);
     const auto all = field.count + n;
@@ -60,7 +65,7 @@ void ObservationNormalizer::add(const Samples& samples) {
 
 void ObservationNormalizer::refresh() {
   for (auto& field : fields_) {
-    field.shift = field.mean.clone();
+    field.shift = field.mean.to(field.type, /*non_blocking=*/false, /*copy=*/true);
     field.scale = (field.variance + kLeastVariance).rsqrt().to(at::kFloat);
   }
 }
@@ -75,7 +80,7 @@ Observations ObservationNormalizer::operator()(const Observations& observation) 
     }
     const auto [data, index] = only_used(observed);
     // Large numbers that vary little: their mean is subtracted in the precision they came in.
-    auto x = (data - field->shift.to(data.scalar_type())).to(at::kFloat);
+    auto x = (data - field->shift).to(at::kFloat);
     out.add(name, {x.mul_(field->scale).clamp_(-kMostDeviations, kMostDeviations), index});
   }
   return out;

@@ -24,8 +24,9 @@ class ObservationNormalizer : public torch::nn::Module {
  private:
   struct Field {
     std::string name;
+    at::ScalarType type;               // of the observation
     at::Tensor count, mean, variance;  // double: [], [...], [...]
-    at::Tensor shift, scale;           // double, float: what is subtracted, and multiplied with
+    at::Tensor shift, scale;           // type, float: what is subtracted, and multiplied with
   };
   std::vector<Field> fields_;
 };

@@ -30,10 +30,7 @@ double rate(double seconds, Work work) {
   }
 }
 
-std::int64_t collect(Sampler& sampler) {
-  const auto batch = sampler.collect();
-  return batch.samples.steps;
-}
+std::int64_t collect(Sampler& sampler) { return sampler.collect().samples.steps; }
 
 double middle(std::vector<double> numbers) {
   std::sort(numbers.begin(), numbers.end());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -45,6 +46,27 @@ std::int64_t ArraySpec::count() const {
 }
 
 std::size_t ArraySpec::bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
+
+double number_at(const std::byte* element, DType dtype) {
+  auto read = [element]<class T>(T value) {
+    std::memcpy(&value, element, sizeof value);
+    return static_cast<double>(value);
+  };
+  switch (dtype) {
+    case DType::kUInt8:
+    case DType::kBool:
+      return read(std::uint8_t{});
+    case DType::kInt32:
+      return read(std::int32_t{});
+    case DType::kInt64:
+      return read(std::int64_t{});
+    case DType::kFloat32:
+      return read(float{});
+    case DType::kFloat64:
+      return read(double{});
+  }
+  __builtin_unreachable();
+}
 
 bool ActionSpec::bounded() const { return std::isfinite(low) && std::isfinite(high); }
 

@@ -79,27 +79,6 @@ Findings check_spec(const EnvSpec& spec) {
 
 // ---- One trial ----
 
-double element(const ArraySpec& spec, const std::byte* from) {
-  auto read = [from]<class T>(T value) {
-    std::memcpy(&value, from, sizeof value);
-    return static_cast<double>(value);
-  };
-  switch (spec.dtype) {
-    case DType::kUInt8:
-    case DType::kBool:
-      return read(std::uint8_t{});
-    case DType::kInt32:
-      return read(std::int32_t{});
-    case DType::kInt64:
-      return read(std::int64_t{});
-    case DType::kFloat32:
-      return read(float{});
-    case DType::kFloat64:
-      return read(double{});
-  }
-  __builtin_unreachable();
-}
-
 std::string after(const Rehearsal& r, std::int64_t row) {
   return r.result(row).is_reset ? fmt::format("after a reset (row {})", row)
                                 : fmt::format("after a step (row {})", row);
@@ -139,7 +118,7 @@ std::string bad_value(const Rehearsal& r, std::int64_t row, std::size_t i) {
   const double high = narrow ? static_cast<float>(spec.high) : spec.high;
   for (std::int64_t n = 0; n < spec.count(); ++n) {
     const double x =
-        element(spec, bytes.data() + static_cast<std::size_t>(n) * size_of(spec.dtype));
+        number_at(bytes.data() + static_cast<std::size_t>(n) * size_of(spec.dtype), spec.dtype);
     if (std::isnan(x)) return fmt::format("element {} is NaN", n);
     if (spec.dtype == DType::kBool && x > 1)
       return fmt::format("element {} is {}, which is no bool", n, x);

@@ -75,7 +75,7 @@ class Rehearsal::Actor {
     const auto before = allocations ? allocations() : 0;
     last_ = env_->step(action, out());
     const auto made = allocations ? allocations() - before : 0;
-    over_ = (last_.terminated && !last_.life_lost) || last_.truncated;
+    over_ = last_.episode_over();
     return finished(false, made);
   }
   RowResult finished(bool is_reset, std::int64_t allocations) const {

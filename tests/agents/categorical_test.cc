@@ -116,8 +116,7 @@ TEST(CategoricalTest, WritesIntoViews) {
   auto actions = at::zeros({3, 4}, at::kLong);
   auto log_probs = at::zeros({3, 4}), values = at::zeros({3, 4});
   ActOut out{.action = actions[1],
-             .agent_info = {{"log_prob", log_probs[1]}, {"value", values[1]}},
-             .state = {}};
+             .agent_info = {{"log_prob", log_probs[1]}, {"value", values[1]}}};
   made.agent->act(acting_on(x), out);
   const auto expected = act(*made.agent, acting_on(x));
   EXPECT_TRUE(at::equal(actions[1], expected.action));

@@ -68,32 +68,18 @@ struct Acted {
 inline Acted act(Agent& agent, const ActIn& in) {
   const auto n = in.observation[0].size();
   ActOut out{.action = at::full({n}, -9, at::kLong),
-             .agent_info = {{"log_prob", at::full({n}, 9.0F)}, {"value", at::full({n}, 1e9F)}},
-             .state = {}};
+             .agent_info = {{"log_prob", at::full({n}, 9.0F)}, {"value", at::full({n}, 1e9F)}}};
   agent.act(in, out);
   return {out.action[0], out.agent_info.at("log_prob"), out.agent_info.at("value")};
 }
 
 inline ActIn acting_on(const at::Tensor& observation, const NoiseKey& noise = {}) {
-  return {.observation = Observed{observation, {}},
-          .mask = {},
-          .state = {},
-          .previous_action = {},
-          .previous_reward = {},
-          .first = {},
-          .noise = noise};
+  return {.observation = Observed{observation, {}}, .noise = noise};
 }
 
 inline Evaluation evaluate(ActorCritic& agent, const at::Tensor& observation,
                            const at::Tensor& action, const NamedTensors& mask = {}) {
-  return agent.evaluate({.observation = Observed{observation, {}},
-                         .action = action,
-                         .mask = mask,
-                         .agent_info = {},
-                         .previous_action = {},
-                         .previous_reward = {},
-                         .first = {},
-                         .state = {}});
+  return agent.evaluate({.observation = Observed{observation, {}}, .action = action, .mask = mask});
 }
 
 }  // namespace shoal

@@ -70,12 +70,7 @@ ActOut act_on(const EnvSpec& env, Agent& agent, const at::Tensor& policy,
 Evaluation evaluate_taken(ActorCritic& agent, const at::Tensor& policy, const ActOut& taken) {
   return agent.evaluate({.observation = Observed{policy, {}},
                          .action = taken.action,
-                         .mask = {},
-                         .agent_info = taken.agent_info,
-                         .previous_action = {},
-                         .previous_reward = {},
-                         .first = {},
-                         .state = {}});
+                         .agent_info = taken.agent_info});
 }
 
 class HeadsTest : public ::testing::TestWithParam<Kind> {

@@ -4,7 +4,7 @@
 #include "shoal/core/rng.h"
 #include "tests/agents/echo_model.h"
 
-namespace shoal {
+namespace shoal::masked_test {
 namespace {
 
 constexpr std::int64_t kChoices = 6;
@@ -113,4 +113,4 @@ TEST_P(MaskedTest, RoundingFallsToALegalAction) {
 }
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::masked_test

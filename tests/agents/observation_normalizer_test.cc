@@ -16,16 +16,20 @@ const NamedSpecs kFields = {{"body", {.shape = {2}}},
                             {"history", {.shape = {3}, .stack = 2}},
                             {"camera", {.dtype = DType::kUInt8, .shape = {4, 4}}}};
 
-Samples random_window(double offset) {
+Samples window_of(NamedTensors observation) {
   Samples s;
   s.T = kSteps;
   s.B = kEnvs;
   s.steps = kSteps * kEnvs;
   s.valid = at::ones({kSteps, kEnvs}, at::kBool);
-  s.observation = {{"body", at::randn({kSteps + 1, kEnvs, 2}) * 3 + offset},
-                   {"history", at::randn({kSteps + 1, kEnvs, 3}) - offset},
-                   {"camera", at::randint(0, 256, {kSteps + 1, kEnvs, 4, 4}, at::kByte)}};
+  s.observation = std::move(observation);
   return s;
+}
+
+Samples random_window(double offset) {
+  return window_of({{"body", at::randn({kSteps + 1, kEnvs, 2}) * 3 + offset},
+                    {"history", at::randn({kSteps + 1, kEnvs, 3}) - offset},
+                    {"camera", at::randint(0, 256, {kSteps + 1, kEnvs, 4, 4}, at::kByte)}});
 }
 
 Observations of(const Samples& s) {
@@ -104,25 +108,8 @@ const EnvSpec kEnv{
 
 at::Tensor values(Agent& agent, const at::Tensor& x) {
   auto value = at::empty({x.size(0)});
-  agent.value({.observation = Observed{x, {}},
-               .mask = {},
-               .state = {},
-               .previous_action = {},
-               .previous_reward = {},
-               .first = {},
-               .noise = {.first_env = -1}},
-              value);
+  agent.value({.observation = Observed{x, {}}, .noise = {.first_env = -1}}, value);
   return value;
-}
-
-Samples window_of(const at::Tensor& x) {
-  Samples s;
-  s.T = kSteps;
-  s.B = kEnvs;
-  s.steps = kSteps * kEnvs;
-  s.valid = at::ones({kSteps, kEnvs}, at::kBool);
-  s.observation = x;
-  return s;
 }
 
 TEST(NormalizingAgentTest, ItsStatisticsAreParametersToSaveButNotToLearn) {
@@ -153,14 +140,8 @@ TEST(NormalizingAgentTest, LearningSeesWhatActingSaw) {
   agent->observe(window_of(x));
   agent->parameters_changed();
   const auto seen = x[1];
-  const auto now = agent->evaluate({.observation = Observed{seen, {}},
-                                    .action = at::zeros({kEnvs}, at::kLong),
-                                    .mask = {},
-                                    .agent_info = {},
-                                    .previous_action = {},
-                                    .previous_reward = {},
-                                    .first = {},
-                                    .state = {}});
+  const auto now =
+      agent->evaluate({.observation = Observed{seen, {}}, .action = at::zeros({kEnvs}, at::kLong)});
   EXPECT_TRUE(at::allclose(now.value, values(*agent, seen), 1e-5, 1e-6));
 }
 

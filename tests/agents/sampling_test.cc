@@ -5,7 +5,7 @@
 
 // How actions are drawn from given logits, by the loop over rows on the CPU and by the tensor
 // operations of a device.
-namespace shoal {
+namespace shoal::sampling_test {
 namespace {
 
 constexpr std::int64_t kEnvs = 100, kTicks = 200;
@@ -106,4 +106,4 @@ TEST(SamplingAgreementTest, LoopAndTensorsChooseTheSame) {
 }
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::sampling_test

@@ -15,13 +15,7 @@ constexpr std::int64_t kSteps = 5, kEnvs = 8, kWidth = 3, kChoices = 4;
 
 EvaluateIn all_of(const Samples& s) {
   return {.observation = Observed{s.observation[0].narrow(0, 0, kSteps).flatten(0, 1), {}},
-          .action = s.action[0].flatten(),
-          .mask = {},
-          .agent_info = {},
-          .previous_action = {},
-          .previous_reward = {},
-          .first = {},
-          .state = {}};
+          .action = s.action[0].flatten()};
 }
 
 // A window that the agent itself might have made.

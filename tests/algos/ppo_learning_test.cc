@@ -23,17 +23,11 @@ Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& 
   Recorded r{observation, action, at::zeros({T, B}), at::zeros({T, B}), {}};
   for (std::int64_t t = 0; t < T; ++t) {
     ActOut out{.action = r.action[t],
-               .agent_info = {{"log_prob", r.log_prob[t]}, {"value", r.value[t]}},
-               .state = {}};
+               .agent_info = {{"log_prob", r.log_prob[t]}, {"value", r.value[t]}}};
     if (real) out.agent_info.add("raw", raw[t]);
-    agent.act({.observation = Observed{observation[t], {}},
-               .mask = {},
-               .state = {},
-               .previous_action = {},
-               .previous_reward = {},
-               .first = {},
-               .noise = {.seed = 1, .tick = first_tick + t}},
-              out);
+    agent.act(
+        {.observation = Observed{observation[t], {}}, .noise = {.seed = 1, .tick = first_tick + t}},
+        out);
   }
   r.reward = reward_of(observation.narrow(0, 0, T), r.action);
   auto s = make_window(r);
@@ -49,13 +43,7 @@ at::Tensor probabilities(ActorCritic& agent, const at::Tensor& observation, std:
   for (std::int64_t a = 0; a < choices; ++a)
     columns.push_back(agent
                           .evaluate({.observation = Observed{observation, {}},
-                                     .action = at::full({observation.size(0)}, a, at::kLong),
-                                     .mask = {},
-                                     .agent_info = {},
-                                     .previous_action = {},
-                                     .previous_reward = {},
-                                     .first = {},
-                                     .state = {}})
+                                     .action = at::full({observation.size(0)}, a, at::kLong)})
                           .log_prob.exp());
   return at::stack(columns, 1);
 }

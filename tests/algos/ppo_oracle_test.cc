@@ -10,7 +10,7 @@
 #include "tests/algos/windows.h"
 
 // One update beside that of tests/oracles/ppo.py, which says what the numbers are.
-namespace shoal {
+namespace shoal::ppo_oracle_test {
 namespace {
 
 constexpr std::int64_t kSteps = 8, kEnvs = 4, kWidth = 3, kChoices = 4;
@@ -120,4 +120,4 @@ TEST(PpoOracleTest, SharedTrunkWithoutNormalisationAndGradientClipping) {
 }
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::ppo_oracle_test

@@ -9,7 +9,7 @@
 
 // PPO through the Nature CNN beside the textbook form of the same update: dense images, plain
 // operations, `backward`, torch::optim::Adam.
-namespace shoal {
+namespace shoal::ppo_pictures_test {
 namespace {
 
 constexpr std::int64_t kSteps = 4, kEnvs = 4, kSize = 36, kStack = 4, kChoices = 3;
@@ -99,4 +99,4 @@ TEST(PpoPicturesTest, UpdateEqualsTheTextbookOne) {
 }
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::ppo_pictures_test

@@ -11,7 +11,7 @@
 #include "tests/algos/spy_agent.h"
 #include "tests/algos/windows.h"
 
-namespace shoal {
+namespace shoal::ppo_test {
 namespace {
 
 constexpr std::int64_t kSteps = 6, kEnvs = 4, kWidth = 3, kChoices = 4;
@@ -299,4 +299,4 @@ TEST(PpoTest, MoreMinibatchesThanSamplesIsAnError) {
 }
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::ppo_test

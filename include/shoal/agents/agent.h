@@ -30,21 +30,21 @@ struct NoiseKey {
 // observations; what is chosen for those is discarded.
 struct ActIn {
   Observations observation;  // N observations
-  NamedTensors mask;         // [N, n] bool, if the environment has action masks; not for value()
-  NamedTensors state;        // [N, ...]
-  NamedTensors previous_action;  // [N, ...]; meaningless where first
-  at::Tensor previous_reward;    // [N]; likewise
-  at::Tensor first;              // [N] bool: an episode starts here; the agent forgets its state
-  NoiseKey noise;
+  NamedTensors mask = {};    // [N, n] bool, if the environment has action masks; not for value()
+  NamedTensors state = {};   // [N, ...]
+  NamedTensors previous_action = {};  // [N, ...]; meaningless where first
+  at::Tensor previous_reward = {};    // [N]; likewise
+  at::Tensor first = {};  // [N] bool: an episode starts here; the agent forgets its state
+  NoiseKey noise = {};
   bool greedy = false;  // choose the most likely action; for evaluation
 };
 
 // Where the results go: tensors that already exist, often views into shared rows, to be filled in
 // place.
 struct ActOut {
-  NamedTensors action;      // [N, ...]
-  NamedTensors agent_info;  // [N, ...]
-  NamedTensors state;       // [N, ...], may not alias ActIn::state
+  NamedTensors action;           // [N, ...]
+  NamedTensors agent_info = {};  // [N, ...]
+  NamedTensors state = {};       // [N, ...], may not alias ActIn::state
 };
 
 // Chooses actions for many environments at once. Lives in one process and is called by one thread.
@@ -74,11 +74,12 @@ class Agent {
 // time-major.
 struct EvaluateIn {
   Observations observation;
-  NamedTensors action, mask;
-  NamedTensors agent_info;  // what act() recorded with the actions
-  NamedTensors previous_action;
-  at::Tensor previous_reward, first;
-  NamedTensors state;  // [sequences, ...], before the first step; empty for feed-forward policies
+  NamedTensors action, mask = {};
+  NamedTensors agent_info = {};  // what act() recorded with the actions
+  NamedTensors previous_action = {};
+  at::Tensor previous_reward = {}, first = {};
+  NamedTensors state =
+      {};  // [sequences, ...], before the first step; empty for feed-forward policies
   std::int64_t time = 1;  // steps of each sequence
 };
 

@@ -15,6 +15,7 @@ enum class DType : std::uint8_t { kUInt8, kBool, kInt32, kInt64, kFloat32, kFloa
 
 std::size_t size_of(DType dtype);  // bytes of one element
 const char* name_of(DType dtype);  // "uint8", "float32", ...
+double number_at(const std::byte* element, DType dtype);
 
 // Shape and element type of one array of one environment, without the leading [T, B].
 struct ArraySpec {

@@ -51,6 +51,8 @@ struct StepResult {
   bool truncated = false;  // the episode was cut, e.g. by a time limit: its value goes on
   bool life_lost = false;  // with terminated: an end for the agent, but the game goes on and is not
                            // reset, unless it is truncated, too; without: ignored
+
+  bool episode_over() const { return (terminated && !life_lost) || truncated; }  // reset() is next
 };
 
 struct Image {
