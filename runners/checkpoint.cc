@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <fcntl.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <boost/crc.hpp>
@@ -143,19 +142,6 @@ std::string read_file(const std::filesystem::path& file) {
   content << in.rdbuf();
   require(in.good() || in.eof(), "cannot read {}: {}", file.string(), std::strerror(errno));
   return std::move(content).str();
-}
-
-void Checkpoint::restore(const std::string& prefix, NamedTensors targets) const {
-  const at::NoGradGuard no_grad;
-  for (auto& [name, target] : targets) {
-    require(tensors.contains(prefix + name), "the checkpoint holds no '{}{}'", prefix, name);
-    const auto& stored = tensors.at(prefix + name);
-    require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
-            "'{}{}' is {} {} in the checkpoint, expected {} {}", prefix, name,
-            c10::toString(stored.scalar_type()), fmt::join(stored.sizes(), "x"),
-            c10::toString(target.scalar_type()), fmt::join(target.sizes(), "x"));
-    target.copy_(stored);
-  }
 }
 
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "shoal/core/error.h"
 #include "shoal/envs/random_actions.h"
 
 namespace shoal {
@@ -16,7 +17,7 @@ void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), val
 
 Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
                      WorkerStatus* status)
-    : shared_(shared), options_(options), status_(status) {
+    : shared_(shared), options_(options), status_(status), tick_(options.tick) {
   const auto& rows = shared.rows;
   observation_.resize(rows.observation.size());
   info_.resize(rows.env_info.size());
@@ -42,13 +43,67 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   slot.env = make_env({.seed = seed, .index = b, .stream = options_.stream});
   require_same(rows.spec(), slot.env->spec(), b);
   slot.infos.resize(shared_.infos.size());
+  if (!options_.saved.empty()) {
+    go_on(slot, b);
+  } else {
+    begin(slot, b, seed);
+    if (options_.decorrelation > 0) take_random_steps(slot, seed, b);
+  }
+  return slot;
+}
+
+// In the first row of the window.
+void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
+  const auto& rows = shared_.rows;
   begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
   slot.env->reset(seed, out(shared_.history, -1, b));
-  if (options_.decorrelation > 0) take_random_steps(slot, seed, b);
   rows.scalar<bool>(rows.first, shared_.history, b) = true;
   rows.scalar<bool>(rows.valid, shared_.history, b) = true;
-  return slot;
+}
+
+// Not that of the environment itself: the same episode would begin after every save().
+std::uint64_t Collector::seed_of_now(std::int64_t b) const {
+  return Rng(env_seed(options_.seed, options_.stream, b), static_cast<std::uint64_t>(tick_))();
+}
+
+std::vector<std::byte> Collector::save() {
+  std::vector<std::byte> all, state;
+  auto append = [&all](const void* from, std::size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(from);
+    all.insert(all.end(), begin, begin + bytes);
+  };
+  for (auto b = options_.first; b < options_.last; ++b) {
+    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    enter(WorkerStatus::kSaving, b);
+    state.clear();
+    const bool offered = slot.env->save(state);
+    const auto infos = slot.infos.size() * sizeof(double);
+    const std::size_t bytes = offered ? sizeof slot.so_far + infos + state.size() : 0;
+    append(&bytes, sizeof bytes);
+    if (offered) {
+      append(&slot.so_far, sizeof slot.so_far);
+      append(slot.infos.data(), infos);
+      append(state.data(), state.size());
+    } else {
+      begin(slot, b, seed_of_now(b));
+    }
+  }
+  if (status_) status_->leave();
+  return all;
+}
+
+// From what save() has made of it.
+void Collector::go_on(Slot& slot, std::int64_t b) {
+  const auto bytes = options_.saved[static_cast<std::size_t>(b)];
+  if (bytes.empty()) return begin(slot, b, seed_of_now(b));
+  const auto infos = slot.infos.size() * sizeof(double), head = sizeof slot.so_far + infos;
+  require(bytes.size() >= head, "environment {} was saved in {} bytes, at least {} are needed", b,
+          bytes.size(), head);
+  std::memcpy(&slot.so_far, bytes.data(), sizeof slot.so_far);
+  std::memcpy(slot.infos.data(), bytes.data() + sizeof slot.so_far, infos);
+  require(slot.env->load(bytes.subspan(head)), "environment {} ({}) was saved, but cannot load", b,
+          slot.env->spec().id);
 }
 
 // Row 0 is written again and again; the frames of a stack before it stay blank.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "samplers/shared_rows.h"
@@ -21,6 +22,10 @@ class Collector {
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
     std::int64_t decorrelation = 0;
+    std::int64_t tick = 0;  // steps taken before, by the run this one goes on from
+    // What save() gave there, of every environment of the sampler; empty: a new run. Read by the
+    // constructor only.
+    std::span<const std::span<const std::byte>> saved = {};
   };
 
   // Makes the environments, takes their first, random steps, and writes the observations that
@@ -32,6 +37,12 @@ class Collector {
   // resets wait. Then there is a step T after the last one, which resets what waits.
   void step(std::int64_t t);
 
+  // Everything its environments need to go on elsewhere, and the episodes under way: for each of
+  // them the number of bytes (size_t), then these. An environment that offers no save() has 0
+  // bytes: it is reset with a seed of this tick, here and there, and writes to the first row of the
+  // window, where the last observations of the others must be already.
+  std::vector<std::byte> save();
+
  private:
   struct Slot {
     std::unique_ptr<Env> env;
@@ -42,6 +53,9 @@ class Collector {
   };
 
   Slot make_slot(const EnvFactory& make_env, std::int64_t b);
+  void go_on(Slot& slot, std::int64_t b);
+  void begin(Slot& slot, std::int64_t b, std::uint64_t seed);
+  std::uint64_t seed_of_now(std::int64_t b) const;
   void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
   void step(Slot& slot, std::int64_t t, std::int64_t b);
   void reset_waiting();

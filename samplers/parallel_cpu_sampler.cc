@@ -5,8 +5,10 @@
 #include <cstring>
 #include <vector>
 
+#include "samplers/mailbox.h"
 #include "samplers/partition.h"
 #include "samplers/samplers.h"
+#include "samplers/saved_state.h"
 #include "samplers/window.h"
 #include "shoal/core/parameter_board.h"
 #include "shoal/core/step_barrier.h"
@@ -45,26 +47,31 @@ void unflatten(const std::vector<std::byte>& flat, NamedTensors parameters) {
 // agent process values what has come of it.
 class ParallelCpuSampler : public Sampler {
  public:
-  ParallelCpuSampler(const EnvFactory& make_env, const EnvSpec& spec, Agent& agent,
-                     const SamplerOptions& o)
+  ParallelCpuSampler(const Making& making, Agent& agent)
       : agent_(agent),
+        options_(making.options),
         flat_(bytes_of(agent.parameters())),
-        shared_(plan_, spec, agent.spec(),
-                {.horizon = o.horizon,
-                 .envs = o.envs,
-                 .collectors = o.groups * o.workers,
+        shared_(plan_, making.spec, agent.spec(),
+                {.horizon = options_.horizon,
+                 .envs = options_.envs,
+                 .collectors = options_.groups * options_.workers,
                  .ends_wait = true,
-                 .resets_wait = o.reset == ResetMode::kWait}),
-        barrier_memory_(plan_.add_bytes(StepBarrier::bytes(o.workers))),
+                 .resets_wait = options_.reset == ResetMode::kWait}),
+        barrier_memory_(plan_.add_bytes(StepBarrier::bytes(options_.workers))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
         arena_(plan_),
-        barrier_(arena_.data(barrier_memory_), o.workers, default_spin(o.workers + 1)),
-        board_(arena_.data(board_memory_), flat_.size()) {
+        barrier_(arena_.data(barrier_memory_), options_.workers,
+                 default_spin(options_.workers + 1)),
+        board_(arena_.data(board_memory_), flat_.size()),
+        mailbox_(options_.groups * options_.workers) {
     shared_.attach(arena_);
-    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, make_env, o); };
-    group_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(o));
+    if (!making.saved.empty()) restore_rows(shared_, making.saved);
+    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
+    group_ = std::make_unique<WorkerGroup>(options_.workers, body, worker_options(options_));
     await();
-    window_ = std::make_unique<Window>(shared_, agent, o, std::vector<Range>{{0, o.envs}});
+    window_ =
+        std::make_unique<Window>(shared_, agent, options_, std::vector<Range>{{0, options_.envs}});
+    if (!making.saved.empty()) window_->restore(making.saved);
     for (const auto& [name, field] : shared_.final_state)
       final_state_.add(name, view(arena_, field));
   }
@@ -77,34 +84,65 @@ class ParallelCpuSampler : public Sampler {
     window_->begin();
     flatten(agent_.parameters(), flat_);
     board_.publish(flat_);
-    barrier_.release();
+    release(0);
     await();
     before = count_time(times_.waiting, before);
     window_->finish_others(final_state_);
     count_time(times_.acting, before);
-    if (shared_.resets_wait) barrier_.release();
+    if (shared_.resets_wait) release(options_.horizon);
     return window_->batch();
   }
 
   const SamplerTimes& times() const override { return times_; }
 
+  NamedTensors save() override {
+    NamedTensors saved;
+    await();
+    window_->advance();
+    release(SharedRows::kSave);
+    await();
+    take_env_states(mailbox_, options_, saved);
+    window_->save(saved);
+    return saved;
+  }
+
  private:
+  // Has the workers fill a window from step 0 on, reset what waits, or save.
+  void release(std::int64_t order) {
+    shared_.order(0) = order;
+    barrier_.release();
+  }
+
   // In the child; never returns. `agent_` is the copy that the fork has made.
-  void work(int worker, WorkerStatus status, const EnvFactory& make_env, const SamplerOptions& o) {
+  void work(int worker, WorkerStatus status, const Making& making) {
     at::set_num_threads(1);
     at::NoGradGuard no_grad;
+    const auto& o = options_;
     std::vector<Range> parts;
     std::vector<std::unique_ptr<Collector>> collectors;
+    std::vector<int> slots;  // of the mailbox
     for (int g = 0; g < o.groups; ++g) {
-      auto collector = make_collector(shared_, make_env, o, g, o.workers, worker, &status);
+      auto collector = make_collector(shared_, making, g, o.workers, worker, &status);
       if (!collector) continue;
       collectors.push_back(std::move(collector));
       parts.push_back(worker_range(o.envs, o.groups, g, o.workers, worker));
+      slots.push_back(g * o.workers + worker);
     }
     RowActor actor(shared_, agent_, o, parts);
     std::uint64_t version = 0;
-    for (std::int64_t tick = 0;; tick += o.horizon) {
+    auto tick = making.first_tick;
+    for (;;) {
       next_release(worker);
+      const auto order = shared_.order(0);
+      if (order == SharedRows::kSave) {
+        for (std::size_t part = 0; part < parts.size(); ++part)
+          mailbox_.put(slots[part], collectors[part]->save());
+        continue;
+      }
+      if (order == o.horizon) {
+        for (const auto& collector : collectors) collector->step(order);
+        continue;
+      }
       if (board_.read(flat_, version)) {
         unflatten(flat_, agent_.parameters());
         agent_.parameters_changed();
@@ -117,9 +155,7 @@ class ParallelCpuSampler : public Sampler {
           keep_final_states(t, parts[part]);
         }
       }
-      if (!shared_.resets_wait) continue;
-      next_release(worker);
-      for (const auto& collector : collectors) collector->step(o.horizon);
+      tick += o.horizon;
     }
   }
 
@@ -147,6 +183,7 @@ class ParallelCpuSampler : public Sampler {
   }
 
   Agent& agent_;
+  SamplerOptions options_;
   std::vector<std::byte> flat_;  // parameters on their way; every process has its own
   Arena::Plan plan_;
   SharedRows shared_;
@@ -154,6 +191,7 @@ class ParallelCpuSampler : public Sampler {
   Arena arena_;
   StepBarrier barrier_;
   ParameterBoard board_;
+  Mailbox mailbox_;
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Window> window_;
   NamedTensors final_state_;  // [T, B, ...]
@@ -162,9 +200,8 @@ class ParallelCpuSampler : public Sampler {
 
 }  // namespace
 
-std::unique_ptr<Sampler> make_parallel_cpu_sampler(const EnvFactory& make_env, const EnvSpec& spec,
-                                                   Agent& agent, const SamplerOptions& options) {
-  return std::make_unique<ParallelCpuSampler>(make_env, spec, agent, options);
+std::unique_ptr<Sampler> make_parallel_cpu_sampler(const Making& making, Agent& agent) {
+  return std::make_unique<ParallelCpuSampler>(making, agent);
 }
 
 }  // namespace shoal

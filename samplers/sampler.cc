@@ -2,6 +2,7 @@
 
 #include "samplers/partition.h"
 #include "samplers/samplers.h"
+#include "samplers/saved_state.h"
 #include "shoal/core/error.h"
 
 namespace shoal {
@@ -14,18 +15,20 @@ WorkerGroupOptions worker_options(const SamplerOptions& o) {
   return options;
 }
 
-std::unique_ptr<Collector> make_collector(const SharedRows& shared, const EnvFactory& make_env,
-                                          const SamplerOptions& o, int group, int workers,
-                                          int worker, WorkerStatus* status) {
+std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making& making, int group,
+                                          int workers, int worker, WorkerStatus* status) {
+  const auto& o = making.options;
   const auto envs = worker_range(o.envs, o.groups, group, workers, worker);
   if (envs.empty()) return nullptr;
-  return std::make_unique<Collector>(shared, make_env,
+  return std::make_unique<Collector>(shared, making.make_env,
                                      Collector::Options{.first = envs.first,
                                                         .last = envs.last,
                                                         .ends = group * workers + worker,
                                                         .seed = o.seed,
                                                         .stream = o.stream,
-                                                        .decorrelation = o.decorrelation},
+                                                        .decorrelation = o.decorrelation,
+                                                        .tick = making.first_tick,
+                                                        .saved = making.env_states},
                                      status);
 }
 
@@ -53,15 +56,21 @@ void check(const SamplerOptions& o) {
 }  // namespace
 
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
-                                      const SamplerOptions& options) {
+                                      const SamplerOptions& options, const NamedTensors& saved) {
   check(options);
-  const auto spec =
-      make_env(
-          {.seed = env_seed(options.seed, options.stream, 0), .index = 0, .stream = options.stream})
-          ->spec();
-  return options.kind == SamplerKind::kParallelCpu
-             ? make_parallel_cpu_sampler(make_env, spec, agent, options)
-             : make_lockstep_sampler(make_env, spec, agent, options);
+  const EnvContext first{.seed = env_seed(options.seed, options.stream, 0),
+                         .stream = options.stream};
+  Making making{.make_env = make_env,
+                .spec = make_env(first)->spec(),
+                .options = options,
+                .saved = saved,
+                .env_states = {}};
+  if (!saved.empty()) {
+    making.env_states = env_states(saved, options.envs);
+    making.first_tick = first_tick(saved);
+  }
+  return options.kind == SamplerKind::kParallelCpu ? make_parallel_cpu_sampler(making, agent)
+                                                   : make_lockstep_sampler(making, agent);
 }
 
 }  // namespace shoal

@@ -2,19 +2,28 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "samplers/collector.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/samplers/sampler.h"
 
-// What the samplers share, and their makers: options have been checked, `spec` is that of every
-// environment.
+// What the samplers share, and their makers.
 namespace shoal {
 
-std::unique_ptr<Sampler> make_lockstep_sampler(const EnvFactory& make_env, const EnvSpec& spec,
-                                               Agent& agent, const SamplerOptions& options);
-std::unique_ptr<Sampler> make_parallel_cpu_sampler(const EnvFactory& make_env, const EnvSpec& spec,
-                                                   Agent& agent, const SamplerOptions& options);
+// What a sampler is made from, apart from its agent. Options have been checked.
+struct Making {
+  const EnvFactory& make_env;
+  EnvSpec spec;  // of every environment
+  const SamplerOptions& options;
+  const NamedTensors& saved;                           // empty: a new run
+  std::vector<std::span<const std::byte>> env_states;  // of it
+  std::int64_t first_tick = 0;
+};
+
+std::unique_ptr<Sampler> make_lockstep_sampler(const Making& making, Agent& agent);
+std::unique_ptr<Sampler> make_parallel_cpu_sampler(const Making& making, Agent& agent);
 
 // How often a waiting process looks for deaths.
 inline constexpr std::chrono::milliseconds kPatience{100};
@@ -22,9 +31,8 @@ inline constexpr std::chrono::milliseconds kPatience{100};
 WorkerGroupOptions worker_options(const SamplerOptions& options);
 
 // The collector of a worker for a group; null if it has no environment there.
-std::unique_ptr<Collector> make_collector(const SharedRows& shared, const EnvFactory& make_env,
-                                          const SamplerOptions& options, int group, int workers,
-                                          int worker, WorkerStatus* status);
+std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making& making, int group,
+                                          int workers, int worker, WorkerStatus* status);
 
 // Adds the time since `since` to `seconds`; now.
 inline std::chrono::steady_clock::time_point count_time(

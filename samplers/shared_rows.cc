@@ -30,6 +30,7 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
       reduced_infos(
           plan.add({last.count(), n.envs},
                    {.dtype = DType::kFloat64, .shape = {static_cast<std::int64_t>(infos.size())}})),
+      orders(plan.add_bytes(static_cast<std::size_t>(n.groups) * 64)),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
   for (const auto& [name, array] : agent.state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
@@ -43,6 +44,7 @@ void SharedRows::attach(const Arena& a) {
   last.attach(a);
   auto zero_all = [&](const Arena::Field& field) { std::memset(a.data(field), 0, field.bytes()); };
   zero_all(episode_ends);
+  zero_all(orders);
   zero_all(ended);
   for (const auto* fields : {&state[0], &state[1], &final_state})
     for (const auto& [name, field] : *fields) zero_all(field);

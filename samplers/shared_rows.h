@@ -28,6 +28,7 @@ struct SharedRows {
   struct Sizes {
     std::int64_t horizon, envs;
     int collectors;
+    int groups = 1;
     // Whether ends of episodes are read when the window is full, not before the next step.
     bool ends_wait = false;
     bool resets_wait = false;
@@ -44,6 +45,7 @@ struct SharedRows {
   Rows last;
   Arena::Field episode_ends;   // [E, B] EpisodeEnd
   Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
+  Arena::Field orders;         // [groups], a cache line each
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   Named<Arena::Field> state[2];     // [B, ...], the agent's before and after a step, by turns
   Named<Arena::Field> final_state;  // [T, B, ...], if ends wait: after a step that ended an episode
@@ -63,6 +65,12 @@ struct SharedRows {
   bool waits(std::int64_t row, std::int64_t b) const {
     return resets_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
+  // What the next release asks of a group's workers: the step to take. If resets wait, step T
+  // resets what does. kSave: to save the environments.
+  std::int64_t& order(int group) const {
+    return *reinterpret_cast<std::int64_t*>(arena->data(orders) + group * 64);
+  }
+  static constexpr std::int64_t kSave = -1;
   std::int64_t end_row(std::int64_t t) const { return t % last.count(); }
   std::int64_t& ended_in(int collector) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(ended) + collector * 64);

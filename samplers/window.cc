@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "samplers/saved_state.h"
+#include "shoal/data/saved.h"
+
 namespace shoal {
 
 Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
@@ -63,29 +66,51 @@ void Window::make_samples() {
   samples_ = std::move(s);
 }
 
+void Window::advance() {
+  if (advanced_) return;
+  advanced_ = true;
+  shared_.rows.copy(T_, 0, H_ + 1);
+  if (shared_.resets_wait) begin_anew();
+  samples_.first_tick += T_;
+  ++samples_.policy_version;
+  const auto& state = actor_.tensors().state;
+  for (std::size_t i = 0; i < state[0].size() && T_ % 2 == 1; ++i) {
+    state[0][i].device.copy_(state[1][i].device);
+    state[0][i].host.copy_(state[1][i].host);  // where workers act
+  }
+}
+
 void Window::begin() {
   if (actor_.follow_agent()) make_samples();
-  const auto& x = actor_.tensors();
+  advance();
+  advanced_ = false;
   finals_.clear();
   episodes_.clear();
-  if (started_) {
-    shared_.rows.copy(T_, 0, H_ + 1);
-    if (shared_.resets_wait) begin_anew();
-    for (const auto* fields : {&x.observation, &x.action, &x.mask, &x.agent_info, &x.env_info})
-      for (const auto& [name, m] : *fields) m.copy_rows(0, H_ + 1);
-    for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid})
-      m->copy_rows(0, H_ + 1);
-    samples_.first_tick += T_;
-    ++samples_.policy_version;
-    for (std::size_t i = 0; i < x.state[0].size() && T_ % 2 == 1; ++i) {
-      x.state[0][i].device.copy_(x.state[1][i].device);
-      x.state[0][i].host.copy_(x.state[1][i].host);  // where workers act
-    }
-  }
-  started_ = true;
+  const auto& x = actor_.tensors();
+  for (const auto* fields : {&x.observation, &x.action, &x.mask, &x.agent_info, &x.env_info})
+    for (const auto& [name, m] : *fields) m.copy_rows(0, H_ + 1);
+  for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid})
+    m->copy_rows(0, H_ + 1);
   actor_.set_first_tick(samples_.first_tick);
   for (std::size_t i = 0; i < x.state[0].size(); ++i)
     samples_.initial_state[i].copy_(x.state[0][i].device);
+}
+
+void Window::save(NamedTensors& to) const {
+  save_rows(shared_, to);
+  for (const auto& [name, m] : actor_.tensors().state[0])
+    to.add("state/" + name, m.device.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  to.add("episode_numbers", at::tensor(episode_number_));
+  to.add("clock", at::tensor({samples_.first_tick, samples_.policy_version}));
+}
+
+void Window::restore(const NamedTensors& saved) {
+  auto numbers = at::empty({B_}, at::kLong), clock = at::empty({2}, at::kLong);
+  shoal::restore(saved, {{"episode_numbers", numbers}, {"clock", clock}});
+  const auto* first = numbers.const_data_ptr<std::int64_t>();
+  episode_number_.assign(first, first + B_);
+  samples_.first_tick = clock[0].item<std::int64_t>();
+  samples_.policy_version = clock[1].item<std::int64_t>();
 }
 
 // What waited in the last window begins this one with what the spare row holds.

@@ -20,7 +20,14 @@ class Window {
   Window(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
          std::vector<Range> parts);
 
-  // Makes the last rows of the previous window the first of this one.
+  // Goes on from what another process saved; its rows are in place.
+  void restore(const NamedTensors& saved);
+  // Makes the last rows of the previous window the first of the next one, if they are not yet.
+  void advance();
+  // After advance(): what is not in the environments, to go on from here.
+  void save(NamedTensors& to) const;
+
+  // Begins the next window.
   void begin();
   void act(std::int64_t t, std::size_t part) { actor_.act(t, part); }
   // Records the part's episodes that ended in step t; call once its environments have taken it, if
@@ -46,7 +53,7 @@ class Window {
   const SharedRows& shared_;
   Agent& agent_;
   std::int64_t T_, B_, H_;  // H: rows before the window
-  bool started_ = false;
+  bool advanced_ = true;    // the first rows are those of the next window
   RowActor actor_;
   std::vector<std::int64_t> episode_number_;
   FinalStore finals_;

@@ -18,7 +18,8 @@ void WorkerGroup::Slot::finish(Outcome how, std::string_view text) {
 }
 
 std::string WorkerGroup::Slot::doing() const {
-  static constexpr const char* kVerbs[] = {"waiting", "constructing", "resetting", "stepping"};
+  static constexpr const char* kVerbs[] = {"waiting", "constructing", "resetting", "stepping",
+                                           "saving"};
   const auto verb = kVerbs[phase.load(std::memory_order_relaxed)];
   const auto in = env.load(std::memory_order_relaxed), at = step.load(std::memory_order_relaxed);
   if (in < 0) return verb;

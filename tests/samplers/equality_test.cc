@@ -19,25 +19,10 @@ using testing::make_gestures;
 using testing::make_zoo;
 using testing::ToyAgent;
 
-void expect_same_batches(const Batch& one, const Batch& other) {
-  expect_equal(one.samples, other.samples);
-  EXPECT_EQ(one.infos, other.infos);
-  ASSERT_EQ(one.episodes.size(), other.episodes.size());
-  for (std::size_t e = 0; e < one.episodes.size(); ++e) {
-    EXPECT_EQ(one.episodes[e].env, other.episodes[e].env);
-    EXPECT_EQ(one.episodes[e].number, other.episodes[e].number);
-    EXPECT_EQ(one.episodes[e].reward, other.episodes[e].reward);
-    EXPECT_EQ(one.episodes[e].length, other.episodes[e].length);
-    EXPECT_EQ(one.episodes[e].score, other.episodes[e].score);
-    EXPECT_EQ(one.episodes[e].info, other.episodes[e].info);
-  }
-}
-
 using AgentFactory = std::function<std::unique_ptr<Agent>()>;
 using Learn = std::function<void(Batch, Agent&)>;
 
-// The sampler's kind, its workers, and groups.
-class EqualityTest : public ::testing::TestWithParam<std::tuple<SamplerKind, int, int>> {
+class EqualityTest : public ::testing::TestWithParam<Workforce> {
  protected:
   static void expect_same(
       const EnvFactory& make_env, const AgentFactory& make_agent, std::int64_t horizon,
@@ -95,21 +80,13 @@ TEST_P(EqualityTest, EveryKindOfActionAtOnce) {
   expect_same(make_gestures(), network(make_gestures()), 9, 5, 4);
 }
 
-std::string name_of(const ::testing::TestParamInfo<EqualityTest::ParamType>& test) {
-  const auto [kind, workers, groups] = test.param;
-  const auto* name = kind == SamplerKind::kSerial        ? "Serial"
-                     : kind == SamplerKind::kParallelCpu ? "Cpu"
-                                                         : "Gpu";
-  return fmt::format("{}{}Workers{}Groups", name, workers, groups);
-}
-
 INSTANTIATE_TEST_SUITE_P(Halves, EqualityTest,
-                         ::testing::Values(std::tuple(SamplerKind::kSerial, 0, 2)), name_of);
+                         ::testing::Values(Workforce(SamplerKind::kSerial, 0, 2)), workforce_name);
 INSTANTIATE_TEST_SUITE_P(Workers, EqualityTest,
                          ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
                                                               SamplerKind::kParallelGpu),
                                             ::testing::Range(1, 5), ::testing::Values(1, 2)),
-                         name_of);
+                         workforce_name);
 
 }  // namespace
 }  // namespace shoal

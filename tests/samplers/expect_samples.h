@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "shoal/samplers/sampler.h"
 
@@ -50,6 +51,31 @@ inline void expect_equal(const Samples& a, const Samples& b) {
   expect_equal(a.finals.value, b.finals.value, "finals.value");
   EXPECT_EQ(a.first_tick, b.first_tick);
   EXPECT_EQ(a.steps, b.steps);
+}
+
+inline void expect_same_batches(const Batch& one, const Batch& other) {
+  expect_equal(one.samples, other.samples);
+  EXPECT_EQ(one.infos, other.infos);
+  ASSERT_EQ(one.episodes.size(), other.episodes.size());
+  for (std::size_t e = 0; e < one.episodes.size(); ++e) {
+    EXPECT_EQ(one.episodes[e].env, other.episodes[e].env);
+    EXPECT_EQ(one.episodes[e].number, other.episodes[e].number);
+    EXPECT_EQ(one.episodes[e].reward, other.episodes[e].reward);
+    EXPECT_EQ(one.episodes[e].length, other.episodes[e].length);
+    EXPECT_EQ(one.episodes[e].score, other.episodes[e].score);
+    EXPECT_EQ(one.episodes[e].info, other.episodes[e].info);
+  }
+}
+
+// What a test is repeated for: a sampler's kind, its workers, and groups.
+using Workforce = std::tuple<SamplerKind, int, int>;
+
+inline std::string workforce_name(const ::testing::TestParamInfo<Workforce>& test) {
+  const auto [kind, workers, groups] = test.param;
+  const auto* name = kind == SamplerKind::kSerial        ? "Serial"
+                     : kind == SamplerKind::kParallelCpu ? "Cpu"
+                                                         : "Gpu";
+  return fmt::format("{}{}Workers{}Groups", name, workers, groups);
 }
 
 inline SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t seed = 1) {

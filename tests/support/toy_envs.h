@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 
@@ -62,7 +64,7 @@ inline EnvFactory make_counter(const CounterOptions& options = {}) {
 
 // Everything at once: a dictionary of a stacked image and a vector, an action mask, an info with
 // the raw score, random episode lengths that end either way, all drawn from the seed and the
-// actions.
+// actions. It can be saved.
 class Zoo : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -81,6 +83,22 @@ class Zoo : public Env {
     const bool over = ++step_ >= length_;
     const bool cut = over && rng_.uniform() < 0.5;
     return {.reward = score > 0 ? 1.0F : -1.0F, .terminated = over && !cut, .truncated = cut};
+  }
+  bool save(std::vector<std::byte>& bytes) const override {
+    const std::array<std::int64_t, 5> all{static_cast<std::int64_t>(rng_.key()),
+                                          static_cast<std::int64_t>(rng_.counter()), length_, step_,
+                                          forbidden_};
+    bytes.resize(sizeof all);
+    std::memcpy(bytes.data(), &all, sizeof all);
+    return true;
+  }
+  bool load(std::span<const std::byte> bytes) override {
+    std::array<std::int64_t, 5> all{};
+    require(bytes.size() == sizeof all, "{} bytes", bytes.size());
+    std::memcpy(&all, bytes.data(), sizeof all);
+    rng_ = Rng(static_cast<std::uint64_t>(all[0]), static_cast<std::uint64_t>(all[1]));
+    length_ = all[2], step_ = all[3], forbidden_ = all[4];
+    return true;
   }
 
  private:
@@ -109,7 +127,8 @@ inline EnvFactory make_zoo() {
   return [](const EnvContext&) { return std::make_unique<Zoo>(); };
 }
 
-// An action of every kind, as one. The rewards say what was done, and two infos what came of it.
+// An action of every kind, as one. The rewards say what was done, and two infos what came of it. It
+// cannot be saved.
 class Gestures : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }

@@ -24,7 +24,7 @@ struct WorkerGroupOptions {
 // only, with relaxed stores: an update costs a few nanoseconds and no system call.
 class WorkerStatus {
  public:
-  enum Phase : std::uint32_t { kWaiting, kConstructing, kResetting, kStepping };
+  enum Phase : std::uint32_t { kWaiting, kConstructing, kResetting, kStepping, kSaving };
   void enter(Phase phase, std::int64_t env, std::int64_t step);  // env -1: none
   void leave() { enter(kWaiting, -1, -1); }
 

@@ -20,11 +20,7 @@ std::string read_file(const std::filesystem::path& file);
 // (names, types, shapes), the elements in the machine's byte order, and a CRC-32 of all that.
 struct Checkpoint {
   Named<std::int64_t> counters;
-  NamedTensors tensors;  // on the CPU after reading
-
-  // The tensors whose name starts with `prefix`, without it, copied into `targets`, which must all
-  // be there with the same type and shape. Throws Error otherwise.
-  void restore(const std::string& prefix, NamedTensors targets) const;
+  NamedTensors tensors;  // on the CPU after reading; see shoal/data/saved.h
 };
 
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint);

@@ -75,13 +75,24 @@ class Sampler {
   // that.
   virtual Batch collect() = 0;
   virtual const SamplerTimes& times() const = 0;
+
+  // Everything that the next windows depend on, apart from the agent's parameters, by name, on the
+  // CPU: environments, agent's state, the rows that the next window looks back at, counters. Call
+  // it between two calls of collect(); the last batch ends with it. Costs what the environments'
+  // own save() does. Environments that do not offer it are reset, here as in the sampler that goes
+  // on, and the episode they were in is given up: "env/<b>" is empty. Throws as collect().
+  virtual NamedTensors save() = 0;
 };
 
 // Forks the workers, so call it from the main thread, before starting threads and before touching
 // CUDA. The agent must outlive the sampler; it may be moved to its device afterwards. Throws Error
-// for impossible options, before any fork, and
-// WorkerError if a worker fails while it makes its environments.
+// for impossible options, before any fork, and WorkerError if a worker fails while it makes its
+// environments.
+//
+// saved: what Sampler::save() gave; the new sampler goes on from there, exactly, if environments,
+// agent and seed are the same. Kind, workers, groups and horizon may differ.
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
-                                      const SamplerOptions& options);
+                                      const SamplerOptions& options,
+                                      const NamedTensors& saved = {});
 
 }  // namespace shoal

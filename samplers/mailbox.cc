@@ -1,0 +1,60 @@
+#include "samplers/mailbox.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+Mailbox::Mailbox(int slots) {
+  for (int i = 0; i < slots; ++i) {
+    const int file = ::memfd_create("shoal mailbox", MFD_CLOEXEC);
+    const int error = errno;
+    if (file < 0) {
+      for (const int made : files_) ::close(made);
+      throw Error("an anonymous file for a worker's messages cannot be made: {}",
+                  std::strerror(error));
+    }
+    files_.push_back(file);
+  }
+}
+
+Mailbox::~Mailbox() {
+  for (const int file : files_) ::close(file);
+}
+
+void Mailbox::put(int slot, std::span<const std::byte> bytes) const {
+  const int file = files_[static_cast<std::size_t>(slot)];
+  require(::ftruncate(file, 0) == 0, "a worker's message cannot be replaced: {}",
+          std::strerror(errno));
+  for (std::size_t done = 0; done < bytes.size();) {
+    const auto n =
+        ::pwrite(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    require(n > 0 || errno == EINTR, "a worker's message of {} bytes cannot be stored: {}",
+            bytes.size(), std::strerror(errno));
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+}
+
+std::vector<std::byte> Mailbox::take(int slot) const {
+  const int file = files_[static_cast<std::size_t>(slot)];
+  struct stat status {};
+  require(::fstat(file, &status) == 0, "a worker's message cannot be read: {}",
+          std::strerror(errno));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
+  for (std::size_t done = 0; done < bytes.size();) {
+    const auto n =
+        ::pread(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    require(n > 0 || errno == EINTR, "a worker's message cannot be read: {}", std::strerror(errno));
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  ::ftruncate(file, 0);  // gives the memory back
+  return bytes;
+}
+
+}  // namespace shoal

@@ -1,0 +1,78 @@
+#include "samplers/saved_state.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "shoal/data/saved.h"
+
+namespace shoal {
+
+namespace {
+
+// What the next window looks back at, by the names under which it is saved. The other fields of
+// these rows are not read again.
+NamedTensors rows_to_keep(const SharedRows& shared) {
+  const auto& rows = shared.rows;
+  NamedTensors all;
+  auto add = [&](const std::string& name, const Arena::Field& field) {
+    all.add("rows/" + name, view(*shared.arena, field).narrow(0, 0, shared.history + 1));
+  };
+  for (const auto& [name, field] : rows.observation) add("observation/" + name, field);
+  for (const auto& [name, field] : rows.mask) add("mask/" + name, field);
+  for (const auto& [name, field] : rows.action) add("action/" + name, field);
+  add("reward", rows.reward);
+  add("first", rows.first);
+  add("valid", rows.valid);
+  return all;
+}
+
+}  // namespace
+
+void save_rows(const SharedRows& shared, NamedTensors& to) {
+  for (const auto& [name, tensor] : rows_to_keep(shared)) to.add(name, tensor.clone());
+}
+
+void restore_rows(const SharedRows& shared, const NamedTensors& from) {
+  auto targets = rows_to_keep(shared);
+  for (const auto& [name, field] : shared.state[0])
+    targets.add("state/" + name, view(*shared.arena, field));
+  restore(from, targets);
+}
+
+void add_env_states(const std::vector<std::byte>& message, const Range& envs, NamedTensors& to) {
+  const auto* from = message.data();
+  for (auto b = envs.first; b < envs.last; ++b) {
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, from, sizeof bytes);
+    from += sizeof bytes;
+    auto state = at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+    if (bytes > 0) std::memcpy(state.data_ptr(), from, bytes);
+    from += bytes;
+    to.add("env/" + std::to_string(b), state);
+  }
+}
+
+void take_env_states(const Mailbox& mailbox, const SamplerOptions& o, NamedTensors& to) {
+  for (int g = 0; g < o.groups; ++g) {
+    for (int w = 0; w < o.workers; ++w) {
+      const auto envs = worker_range(o.envs, o.groups, g, o.workers, w);
+      if (!envs.empty()) add_env_states(mailbox.take(g * o.workers + w), envs, to);
+    }
+  }
+}
+
+std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std::int64_t envs) {
+  std::vector<std::span<const std::byte>> states;
+  for (std::int64_t b = 0; b < envs; ++b) {
+    const auto& state = saved(from, "env/" + std::to_string(b));
+    states.emplace_back(static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes());
+  }
+  return states;
+}
+
+std::int64_t first_tick(const NamedTensors& from) {
+  return saved(from, "clock").flatten()[0].item<std::int64_t>();
+}
+
+}  // namespace shoal

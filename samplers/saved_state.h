@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "samplers/mailbox.h"
+#include "samplers/partition.h"
+#include "samplers/shared_rows.h"
+#include "shoal/data/samples.h"
+#include "shoal/samplers/sampler.h"
+
+// The names and shapes of what Sampler::save() gives:
+//   rows/<kind>/<name>  [history + 1, B, ...]  what the next window begins with
+//   state/<name>        [B, ...]               of the agent
+//   env/<b>             [bytes]                see Collector::save()
+//   episode_numbers     [B]
+//   clock               [2]                    first tick and number of the next window
+namespace shoal {
+
+// The rows 0..history of the window and the agent's state, as they lie in the arena. restore()
+// throws Error if a tensor is missing or of another type or shape.
+void save_rows(const SharedRows& shared, NamedTensors& to);
+void restore_rows(const SharedRows& shared, const NamedTensors& from);
+
+// What Collector::save() gives for some environments, as tensors, and back.
+void add_env_states(const std::vector<std::byte>& message, const Range& envs, NamedTensors& to);
+// Of all workers of a parallel sampler; slot group * workers + worker of the mailbox is its own.
+void take_env_states(const Mailbox& mailbox, const SamplerOptions& options, NamedTensors& to);
+std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std::int64_t envs);
+
+std::int64_t first_tick(const NamedTensors& from);
+
+}  // namespace shoal

@@ -1,0 +1,39 @@
+#include "shoal/data/saved.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+const at::Tensor& saved(const NamedTensors& from, const std::string& name) {
+  require(from.contains(name), "what was saved holds no '{}'", name);
+  return from.at(name);
+}
+
+void restore(const NamedTensors& from, NamedTensors targets) {
+  const at::NoGradGuard no_grad;
+  for (auto& [name, target] : targets) {
+    const auto& stored = saved(from, name);
+    require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
+            "'{}' was saved as {} [{}], expected {} [{}]", name,
+            c10::toString(stored.scalar_type()), fmt::join(stored.sizes(), ", "),
+            c10::toString(target.scalar_type()), fmt::join(target.sizes(), ", "));
+    target.copy_(stored);
+  }
+}
+
+void add_with_prefix(const std::string& prefix, const NamedTensors& from, NamedTensors& to) {
+  for (const auto& [name, tensor] : from) to.add(prefix + name, tensor);
+}
+
+NamedTensors with_prefix(const std::string& prefix, const NamedTensors& from) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : from)
+    if (name.starts_with(prefix)) out.add(name.substr(prefix.size()), tensor);
+  return out;
+}
+
+}  // namespace shoal
