@@ -7,6 +7,7 @@
 #include "algos/ppo_loss.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
+#include "shoal/core/rng.h"
 
 namespace shoal {
 
@@ -67,7 +68,8 @@ class Ppo : public OnPolicyAlgo {
       : agent_(agent),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
-        generator_(at::detail::createCPUGenerator(options.seed)) {}
+        updates_(at::zeros({}, at::kLong)),
+        generator_(at::detail::createCPUGenerator()) {}
 
   Metrics update(const Samples& samples, const Progress& progress) override {
     const auto n = samples.T * samples.B;
@@ -79,6 +81,8 @@ class Ppo : public OnPolicyAlgo {
     const auto minibatches = std::min<std::int64_t>(options_.minibatches, steps);
     const auto options = annealed(progress.remaining());
 
+    generator_.set_current_seed(updates_seed());
+    updates_ += 1;
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
@@ -98,9 +102,19 @@ class Ppo : public OnPolicyAlgo {
     return metrics;
   }
 
-  NamedTensors state() override { return optimizer_.state(); }
+  NamedTensors state() override {
+    auto all = optimizer_.state();
+    all.add("updates", updates_);
+    return all;
+  }
 
  private:
+  // Of the order of the samples in this update: from its number, so that the number is all there is
+  // to save.
+  std::uint64_t updates_seed() const {
+    return Rng(options_.seed, static_cast<std::uint64_t>(updates_.item<std::int64_t>()))();
+  }
+
   PpoOptions annealed(double remaining) const {
     auto o = options_;
     if (o.anneal_learning_rate) o.learning_rate *= remaining;
@@ -164,6 +178,7 @@ class Ppo : public OnPolicyAlgo {
   ActorCritic& agent_;
   PpoOptions options_;
   Optimizer optimizer_;
+  at::Tensor updates_;  // [] int64, on the CPU
   at::Generator generator_;
 
   static constexpr int kKl = 3;  // of PpoLoss::parts

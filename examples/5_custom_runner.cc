@@ -1,11 +1,13 @@
 // A runner of your own: the loop is yours; the session brings the run folder, the progress file,
-// checkpoints, and a clean end on Ctrl-C. `shoal eval FOLDER` reads what it leaves.
+// checkpoints, and a clean end on Ctrl-C. Started again with the same folder it goes on where it
+// stopped. `shoal eval FOLDER` reads what it leaves.
 //
 //   build/release/bin/examples/5_custom_runner [steps] [folder]
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "shoal/runners/session.h"
 
@@ -13,20 +15,23 @@ int main(int argc, char** argv) {
   // [session]
   shoal::Config config = shoal::preset("cartpole-ppo");
   if (argc > 1) config.steps = std::atoll(argv[1]);
-  const auto folder = argc > 2 ? argv[2] : shoal::default_run_folder("custom", config.seed);
-  shoal::Session session(config, folder);  // claims the folder, catches Ctrl-C
+  const std::filesystem::path folder =
+      argc > 2 ? argv[2] : shoal::default_run_folder("custom", config.seed);
+  const bool resume = std::filesystem::exists(folder / shoal::kCheckpointFile);
+  shoal::Session session(config, folder, {.resume = resume});  // claims it, catches Ctrl-C
   // [session]
 
   // [parts]
   at::set_num_threads(1);
   const auto agent = shoal::make_agent(config);
-  const auto sampler = shoal::make_sampler(shoal::make_env_factory(config.env_id, config.env),
-                                           *agent, shoal::training_sampler(config));
+  const auto make_env = shoal::make_env_factory(config.env_id, config.env);
+  const auto sampler = shoal::make_sampler(make_env, *agent, shoal::training_sampler(config),
+                                           session.sampler_state());
   const auto algo = shoal::make_algo(config, *agent);
   // [parts]
 
   // [loop]
-  session.begin(*agent, *algo);
+  session.begin(*agent, *algo, sampler.get());
   while (session.running()) {
     const shoal::Batch batch = sampler->collect();
     shoal::Metrics metrics = algo->update(batch.samples, session.advance(batch));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <system_error>
 
 #include "runners/setting_values.h"
 #include "runners/settings.h"
@@ -126,6 +127,14 @@ Config read_config(const std::filesystem::path& file) {
     throw Error("{}: {}", file.string(), e.what());
   }
   return config;
+}
+
+Config read_run_config(const std::filesystem::path& run) {
+  const auto file = run / kConfigFile;
+  std::error_code error;  // what is there but cannot be read is read_config()'s to tell
+  require(std::filesystem::exists(file, error) || error,
+          "there is no file {}; expected a run folder, made by `shoal train --out`", file.string());
+  return read_config(file);
 }
 
 std::string write_config(const Config& config) {

@@ -1,7 +1,12 @@
 #include "shoal/runners/episode_window.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <limits>
+
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 
 namespace shoal {
 namespace {
@@ -25,6 +30,39 @@ void EpisodeWindow::add(const std::vector<Episode>& episodes) {
     if (recent_.size() > size_) recent_.pop_front();
     ++total_;
   }
+}
+
+NamedTensors EpisodeWindow::save() const {
+  const auto n = static_cast<std::int64_t>(recent_.size());
+  const auto infos = recent_.empty() ? 0 : static_cast<std::int64_t>(recent_.front().info.size());
+  auto whole = at::empty({n, 3}, at::kLong), real = at::empty({n, 2 + infos}, at::kDouble);
+  auto* w = whole.data_ptr<std::int64_t>();
+  auto* r = real.data_ptr<double>();
+  for (const auto& e : recent_) {
+    for (const auto number : {e.env, e.number, e.length}) *w++ = number;
+    for (const auto number : {e.reward, e.score}) *r++ = number;
+    r = std::ranges::copy(e.info, r).out;
+  }
+  return {{"whole", whole}, {"real", real}, {"total", at::full({}, total_, at::kLong)}};
+}
+
+void EpisodeWindow::restore(const NamedTensors& from) {
+  const auto &whole = saved(from, "whole"), &real = saved(from, "real");
+  require(whole.dim() == 2 && whole.size(1) == 3 && whole.scalar_type() == at::kLong &&
+              real.dim() == 2 && real.size(1) >= 2 && real.scalar_type() == at::kDouble &&
+              real.size(0) == whole.size(0),
+          "these are no episodes");
+  const auto* w = whole.const_data_ptr<std::int64_t>();
+  const auto* r = real.const_data_ptr<double>();
+  recent_.clear();
+  for (std::int64_t i = 0; i < whole.size(0); ++i, w += 3, r += real.size(1))
+    recent_.push_back({.env = w[0],
+                       .number = w[1],
+                       .length = w[2],
+                       .reward = r[0],
+                       .score = r[1],
+                       .info = {r + 2, r + real.size(1)}});
+  total_ = saved(from, "total").item<std::int64_t>();
 }
 
 double EpisodeWindow::mean_score() const {

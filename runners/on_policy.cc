@@ -2,11 +2,15 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "shoal/core/error.h"
+#include "shoal/core/rng.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/device.h"
+#include "shoal/runners/evaluation.h"
 
 namespace shoal {
 namespace {
@@ -21,26 +25,43 @@ void while_training(Action action) {
   }
 }
 
+// In this process, on seeds of this moment: the same ones in a run that was resumed.
+Metrics evaluate_now(const Config& config, Agent& agent, std::int64_t steps) {
+  auto whole_games = config.env;
+  whole_games.atari.episodic_life = false;
+  const auto result = evaluate(make_env_factory(config.env_id, whole_games), agent,
+                               {.episodes = config.eval_episodes,
+                                .seed = env_seed(config.seed, Stream::kEval, steps),
+                                .kind = SamplerKind::kSerial});
+  return {{"eval_return", result.mean_return}, {"eval_std", result.std_return}};
+}
+
 }  // namespace
 
-void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo) {
+void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
+                   const Evaluate& evaluate) {
   while_training([&] {
     while (session.running()) {
       const Batch batch = sampler.collect();
       const Progress progress = session.advance(batch);
-      session.report(algo.update(batch.samples, progress), sampler.times());
+      auto metrics = algo.update(batch.samples, progress);
+      if (evaluate && session.evaluation_is_due())
+        std::ranges::move(evaluate(), std::back_inserter(metrics));
+      session.report(metrics, sampler.times());
     }
   });
 }
 
-TrainingEnd train(const Config& config, const std::filesystem::path& folder, bool quiet) {
-  Session session(config, folder, quiet);
+TrainingEnd train(const Config& config, const std::filesystem::path& folder,
+                  const SessionOptions& options) {
+  Session session(config, folder, options);
   const auto make_env = make_env_factory(config.env_id, config.env);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto spec = make_env({})->spec();
   const auto agent = make_agent(config, spec);
   require_minibatch_fits(config, spec);
-  const auto sampler = make_sampler(make_env, *agent, training_sampler(config));
+  const auto sampler =
+      make_sampler(make_env, *agent, training_sampler(config), session.sampler_state());
 
   const auto device = parse_device(config.device);
   open_device(device);
@@ -49,8 +70,9 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder, boo
                                          : static_cast<int>(allowed_cores().size()));
   const auto algo = make_algo(config, *agent);
 
-  session.begin(*agent, *algo);
-  run_on_policy(session, *sampler, *algo);
+  session.begin(*agent, *algo, sampler.get());
+  run_on_policy(session, *sampler, *algo,
+                [&] { return evaluate_now(config, *agent, session.steps()); });
   while_training([&] { session.finish(); });
   return {
       .signal = session.stop_signal(), .solved = session.solved(), .episodes = session.episodes()};

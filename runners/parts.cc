@@ -159,6 +159,10 @@ void validate(const Config& config) {
   require(config.threads <= 4096, "threads: found {}, expected at most 4096", config.threads);
   require(config.checkpoint_seconds > 0, "checkpoint_seconds: found {}, expected a number above 0",
           config.checkpoint_seconds);
+  at_least<std::int64_t>("checkpoint_steps", config.checkpoint_steps, 0);
+  at_least<std::int64_t>("keep_checkpoints", config.keep_checkpoints, 1);
+  at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
+  at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
   require(
       config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "

@@ -1,11 +1,17 @@
 #include "shoal/runners/run_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <ctime>
 #include <system_error>
+#include <thread>
 
 #include "shoal/core/error.h"
 
@@ -20,7 +26,40 @@ void require_made(const fs::path& folder, const std::error_code& error) {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+RunFolder::RunFolder(fs::path path, Kind kind) : path_(std::move(path)) {
+  if (kind == Kind::kNew) make();
+  lock();
+}
+
+RunFolder::~RunFolder() {
+  undo();
+  ::close(lock_);
+}
+
+// The lock goes with the process, and with its workers, which outlive a killed one by an instant.
+void RunFolder::lock() {
+  constexpr int kTries = 200;
+  constexpr std::chrono::milliseconds kPause{10};
+  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) {
+    const int error = errno;
+    undo();
+    throw Error("the run folder {} cannot be read: {}", path_.string(), std::strerror(error));
+  }
+  for (int i = 0; ::flock(lock_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (i < kTries) {
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    ::close(lock_);
+    throw Error(
+        "the run folder {} is in use by another run; wait for it to end, or give another "
+        "one with --out",
+        path_.string());
+  }
+}
+
+void RunFolder::make() {
   std::error_code error;
   fs::path missing = fs::absolute(path_, error).lexically_normal();
   require_made(path_, error);
@@ -48,8 +87,6 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   throw Error("another run has just made the run folder {}; start again, or give one with --out",
               path_.string());
 }
-
-RunFolder::~RunFolder() { undo(); }
 
 void RunFolder::undo() {
   std::error_code ignored;  // a folder that is in use by now stays

@@ -1,16 +1,18 @@
 #include "shoal/runners/session.h"
 
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/version.h"
+
+namespace fs = std::filesystem;
 
 namespace shoal {
 
@@ -19,26 +21,68 @@ struct Session::Shares {
   double acting, waiting, learning;
 };
 
-Session::Session(const Config& config, const std::filesystem::path& folder, bool quiet)
-    : config_(config), folder_(folder), console_(quiet) {
-  validate(config);
+Session::Session(const Config& config, const std::filesystem::path& folder,
+                 const SessionOptions& options)
+    : config_(config),
+      folder_(folder, options.resume ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew),
+      console_(options.quiet),
+      resumes_(options.resume),
+      checkpoints_(folder, config.keep_checkpoints) {
+  // A run that goes on with more steps keeps its schedules.
+  if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
+  validate(config_);
+  if (!resumes_) return;
+  resumed_ = read_checkpoint(folder / kCheckpointFile);
+  require(resumed_.counters.contains("steps"), "{} is no checkpoint of a run",
+          (folder / kCheckpointFile).string());
+  const auto taken = resumed_.counters.at("steps");
+  require(taken < config_.steps,
+          "the run in {} has taken {} of its {} steps; give it more with --steps", folder.string(),
+          taken, config_.steps);
 }
 
 Session::~Session() = default;
 
-void Session::begin(Agent& agent, OnPolicyAlgo& algo) {
+NamedTensors Session::sampler_state() const { return with_prefix("sampler/", resumed_.tensors); }
+
+void Session::begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler) {
   agent_ = &agent;
   algo_ = &algo;
+  sampler_ = sampler;
+  if (resumes_) {
+    restore();
+  } else if (!config_.init_from.empty()) {
+    const auto weights = read_checkpoint(fs::path(config_.init_from) / kCheckpointFile);
+    shoal::restore(weights.tensors, "agent/", agent.parameters());
+    agent.parameters_changed();
+  }
   write_file(folder() / kConfigFile, write_config(config_));
   folder_.keep();
-  progress_.open(folder() / kProgressFile);
-  require_progress();
+  if (resumes_) {
+    for (const auto& [column, text] : progress_.resume(folder() / kProgressFile, steps_))
+      if (column == "seconds") seconds_before_ = row_seconds_ = saved_seconds_ = std::stod(text);
+  } else {
+    progress_.open(folder() / kProgressFile);
+  }
   start_ = learning_since_ = Clock::now();
-  checkpoint_at_ = config_.checkpoint_seconds;
+}
+
+void Session::restore() {
+  const auto& tensors = resumed_.tensors;
+  shoal::restore(tensors, "agent/", agent_->parameters());
+  agent_->parameters_changed();
+  shoal::restore(tensors, "algo/", algo_->state());
+  episodes_.restore(with_prefix("episodes/", tensors));
+  auto best = at::empty({}, at::kDouble);
+  shoal::restore(tensors, "", {{"best_return", best}});
+  best_return_ = best.item<double>();
+  steps_ = row_steps_ = saved_steps_ = resumed_.counters.at("steps");
+  updates_ = resumed_.counters.at("updates");
+  resumed_ = {};
 }
 
 double Session::seconds() const {
-  return std::chrono::duration<double>(Clock::now() - start_).count();
+  return seconds_before_ + std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
 bool Session::solved() const {
@@ -48,16 +92,14 @@ bool Session::solved() const {
 bool Session::running() const { return steps_ < config_.steps && !solved() && stop_signal() == 0; }
 
 Progress Session::advance(const Batch& batch) {
-  const Progress progress{
-      .steps = steps_,
-      .schedule_steps = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps};
+  const Progress progress{.steps = steps_, .schedule_steps = config_.schedule_steps};
   steps_ += batch.samples.steps;
   episodes_.add(batch.episodes);
-  if (updates_ == 0) infos_ = batch.infos;
-  require(infos_ == batch.infos,
+  if (!infos_) infos_ = batch.infos;
+  require(*infos_ == batch.infos,
           "this window has infos [{}], the first one had [{}]; the columns of {} are those of the "
           "first; report windows of one kind",
-          fmt::join(batch.infos, ", "), fmt::join(infos_, ", "), kProgressFile);
+          fmt::join(batch.infos, ", "), fmt::join(*infos_, ", "), kProgressFile);
   learning_since_ = Clock::now();
   return progress;
 }
@@ -81,44 +123,58 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times) {
                  .sps = sps,
                  .mean_return = episodes_.mean_score()},
                 !running());
-  if (now >= checkpoint_at_) {
-    save_checkpoint();
-    checkpoint_at_ = seconds() + config_.checkpoint_seconds;
-  }
+  if (checkpoint_is_due()) save_checkpoint();
+}
+
+bool Session::evaluation_is_due() const {
+  return config_.eval_steps > 0 && steps_ / config_.eval_steps > row_steps_ / config_.eval_steps;
+}
+
+bool Session::checkpoint_is_due() const {
+  if (seconds() - saved_seconds_ >= config_.checkpoint_seconds) return true;
+  const auto every = config_.checkpoint_steps;
+  return every > 0 && steps_ / every > saved_steps_ / every;
 }
 
 void Session::write_row(const Metrics& metrics, const Shares& shares, double sps) {
-  if (updates_ == 1) {
-    progress_ << "steps,seconds,sps,updates,episodes,return_mean,return_min,return_max,length_mean,"
-                 "share_acting,share_waiting,share_learning";
-    for (const auto& name : infos_) progress_ << ",info_" << name << "_mean";
-    for (const auto& [name, value] : metrics) progress_ << ',' << name;
-    progress_ << '\n';
-  }
-  progress_ << fmt::format(
-      "{},{:.3f},{:.0f},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f},{:.4f},{:.4f}", steps_, seconds(),
-      sps, updates_, episodes_.total(), episodes_.mean_score(), episodes_.min_score(),
-      episodes_.max_score(), episodes_.mean_length(), shares.acting, shares.waiting,
-      shares.learning);
-  for (std::size_t i = 0; i < infos_.size(); ++i)
-    progress_ << fmt::format(",{:.6g}", episodes_.mean_info(i));
-  for (const auto& [name, value] : metrics) progress_ << fmt::format(",{:.6g}", value);
-  progress_ << std::endl;  // flushed: whoever watches the file sees whole rows
-  require_progress();
-}
-
-void Session::require_progress() const {
-  require(progress_.good(), "cannot write {}: {}", (folder() / kProgressFile).string(),
-          std::strerror(errno));
+  auto number = [](double x) { return fmt::format("{:.6g}", x); };
+  auto share = [](double x) { return fmt::format("{:.4f}", x); };
+  ProgressFile::Row row = {{"steps", std::to_string(steps_)},
+                           {"seconds", fmt::format("{:.3f}", seconds())},
+                           {"sps", fmt::format("{:.0f}", sps)},
+                           {"updates", std::to_string(updates_)},
+                           {"episodes", std::to_string(episodes_.total())},
+                           {"return_mean", number(episodes_.mean_score())},
+                           {"return_min", number(episodes_.min_score())},
+                           {"return_max", number(episodes_.max_score())},
+                           {"length_mean", number(episodes_.mean_length())},
+                           {"share_acting", share(shares.acting)},
+                           {"share_waiting", share(shares.waiting)},
+                           {"share_learning", share(shares.learning)}};
+  for (std::size_t i = 0; i < infos_->size(); ++i)
+    row.emplace_back(fmt::format("info_{}_mean", infos_->at(i)), number(episodes_.mean_info(i)));
+  for (const auto& [name, value] : metrics) row.emplace_back(name, number(value));
+  progress_.write(row);
 }
 
 void Session::save_checkpoint() {
   Checkpoint checkpoint;
   checkpoint.counters = {{"steps", steps_}, {"updates", updates_}, {"episodes", episodes_.total()}};
-  for (const auto& [name, tensor] : agent_->parameters())
-    checkpoint.tensors.add("agent/" + name, tensor);
-  for (const auto& [name, tensor] : algo_->state()) checkpoint.tensors.add("algo/" + name, tensor);
-  write_checkpoint(folder() / kCheckpointFile, checkpoint);
+  const bool best = episodes_.full() && episodes_.mean_score() > best_return_;
+  if (best) best_return_ = episodes_.mean_score();
+  auto& all = checkpoint.tensors;
+  add_with_prefix("agent/", agent_->parameters(), all);
+  add_with_prefix("algo/", algo_->state(), all);
+  add_with_prefix("episodes/", episodes_.save(), all);
+  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(), all);
+  all.add("best_return", at::full({}, best_return_, at::kDouble));
+  try {
+    checkpoints_.write(checkpoint, steps_, best);
+  } catch (const Error& e) {
+    throw Error("{}; the checkpoint before it stays", e.what());
+  }
+  saved_seconds_ = seconds();
+  saved_steps_ = steps_;
 }
 
 void Session::save_summary() const {

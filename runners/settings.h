@@ -16,7 +16,13 @@ void visit_run(C& c, Visit&& visit) {
         "steps over which schedules run; 0: as many as `steps`");
   visit("stop_return", c.stop_return,
         "stop once the mean score of the last 100 episodes reaches this; inf: never");
+  visit("init_from", c.init_from, "a run folder whose weights this one begins with");
   visit("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints");
+  visit("checkpoint_steps", c.checkpoint_steps, "also steps between checkpoints; 0: time only");
+  visit("keep_checkpoints", c.keep_checkpoints, "how many of the last checkpoints stay");
+  visit("eval_steps", c.eval_steps,
+        "steps between evaluations, which the training waits for; 0: none");
+  visit("eval_episodes", c.eval_episodes, "complete episodes in each of them, greedy");
   visit("seed", c.seed, "of environments, actions, initial weights and minibatches");
   visit("device", c.device, "where the agent acts and learns: cpu, cuda or cuda:N");
   visit("threads", c.threads, "threads of tensor arithmetic; 0: one per allowed core");

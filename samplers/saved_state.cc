@@ -37,7 +37,7 @@ void restore_rows(const SharedRows& shared, const NamedTensors& from) {
   auto targets = rows_to_keep(shared);
   for (const auto& [name, field] : shared.state[0])
     targets.add("state/" + name, view(*shared.arena, field));
-  restore(from, targets);
+  restore(from, "", targets);
 }
 
 void add_env_states(const std::vector<std::byte>& message, const Range& envs, NamedTensors& to) {

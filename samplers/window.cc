@@ -106,7 +106,7 @@ void Window::save(NamedTensors& to) const {
 
 void Window::restore(const NamedTensors& saved) {
   auto numbers = at::empty({B_}, at::kLong), clock = at::empty({2}, at::kLong);
-  shoal::restore(saved, {{"episode_numbers", numbers}, {"clock", clock}});
+  shoal::restore(saved, "", {{"episode_numbers", numbers}, {"clock", clock}});
   const auto* first = numbers.const_data_ptr<std::int64_t>();
   episode_number_.assign(first, first + B_);
   samples_.first_tick = clock[0].item<std::int64_t>();

@@ -6,10 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
@@ -24,22 +24,15 @@ namespace {
 struct EvalFlags {
   std::filesystem::path run;
   EvaluationOptions options;
-  std::string device;
+  std::string device, checkpoint = kCheckpointFile;
   std::int64_t seed = 1;
   bool json = false, sample = false;
 };
 
-Config load_config(const std::filesystem::path& run) {
-  const auto file = run / kConfigFile;
-  std::error_code error;  // what is there but cannot be read is read_config()'s to tell
-  require(std::filesystem::exists(file, error) || error,
-          "there is no file {}; expected a run folder, made by `shoal train --out`", file.string());
-  return read_config(file);
-}
-
-std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run) {
+std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run,
+                                        const std::string& file) {
   auto agent = make_agent(config);
-  read_checkpoint(run / kCheckpointFile).restore("agent/", agent->parameters());
+  restore(read_checkpoint(run / file).tensors, "agent/", agent->parameters());
   agent->parameters_changed();
   return agent;
 }
@@ -59,7 +52,7 @@ void print_result(const EvaluationResult& result, bool json) {
 int eval_command(EvalFlags flags, char** argv) {
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
   flags.options.seed = static_cast<std::uint64_t>(flags.seed);
-  Config config = load_config(flags.run);
+  Config config = read_run_config(flags.run);
   if (!flags.device.empty()) set(config, "device", flags.device);
   config.env.atari.episodic_life = false;  // whole games
   validate(config);
@@ -72,7 +65,7 @@ int eval_command(EvalFlags flags, char** argv) {
   launch(argv, config.threads);
   const SignalGuard signals;
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
-  const auto agent = load_agent(config, flags.run);
+  const auto agent = load_agent(config, flags.run, flags.checkpoint);
   Evaluator evaluator(make_env_factory(config.env_id, config.env), *agent, flags.options);
   const auto device = parse_device(config.device);
   open_device(device);
@@ -99,6 +92,8 @@ void add_eval(CLI::App& app, Command& chosen) {
   command->add_option("--envs", flags->options.envs, "Environments that share the episodes")
       ->capture_default_str();
   command->add_option("--workers", flags->options.workers, "Processes that step them")
+      ->capture_default_str();
+  command->add_option("--checkpoint", flags->checkpoint, "Which of the run's checkpoints")
       ->capture_default_str();
   command->add_option("--device", flags->device, "cpu, cuda or cuda:N; default: as trained");
   command->add_flag("--json", flags->json, "One line of JSON");

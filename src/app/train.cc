@@ -35,14 +35,48 @@ constexpr std::array<Shorthand, 7> kShorthands = {{
 }};
 
 struct TrainFlags {
-  std::string source, out;
+  std::string source, out, resume, init_from;
   std::array<std::string, kShorthands.size()> values;
   std::vector<std::string> settings;
   bool quiet = false;
 };
 
+// What the command line may change about a run that goes on.
+constexpr std::array<const char*, 16> kMayChange = {"steps",
+                                                    "schedule_steps",
+                                                    "stop_return",
+                                                    "checkpoint_seconds",
+                                                    "checkpoint_steps",
+                                                    "keep_checkpoints",
+                                                    "eval_steps",
+                                                    "eval_episodes",
+                                                    "device",
+                                                    "threads",
+                                                    "sampler.kind",
+                                                    "sampler.workers",
+                                                    "sampler.groups",
+                                                    "sampler.pin",
+                                                    "sampler.step_limit",
+                                                    "sampler.reset_limit"};
+
+void change(Config& config, const TrainFlags& flags, const std::string& key,
+            const std::string& value) {
+  require(flags.resume.empty() || std::ranges::count(kMayChange, key) == 1,
+          "{} cannot change while a run goes on; begin another one from its weights with "
+          "--init-from {}",
+          key, flags.resume);
+  set(config, key, value);
+}
+
 Config configure(const TrainFlags& flags) {
-  Config config = preset_or_file(flags.source);
+  require(flags.resume.empty() != flags.source.empty(),
+          "give a preset or a file to begin a run, or --resume RUN to go on with one");
+  require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
+          "--resume goes on in the run's own folder, with its own weights: without --out and "
+          "--init-from");
+  Config config =
+      flags.resume.empty() ? preset_or_file(flags.source) : read_run_config(flags.resume);
+  if (!flags.init_from.empty()) config.init_from = flags.init_from;
   for (const auto& text : flags.settings) {
     const auto equals = text.find('=');
     require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
@@ -50,10 +84,10 @@ Config configure(const TrainFlags& flags) {
     const std::string key = text.substr(0, equals);
     require(key != "preset",
             "--set: 'preset' cannot be set; name the preset instead: shoal train PRESET");
-    set(config, key, text.substr(equals + 1));
+    change(config, flags, key, text.substr(equals + 1));
   }
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
-    if (!flags.values[i].empty()) set(config, kShorthands[i].key, flags.values[i]);
+    if (!flags.values[i].empty()) change(config, flags, kShorthands[i].key, flags.values[i]);
   return config;
 }
 
@@ -74,12 +108,14 @@ std::string shortfall(const Config& config, const TrainingEnd& end) {
 int train_command(const TrainFlags& flags, char** argv) {
   const Config config = configure(flags);
   launch(argv, config.threads);
-  const auto folder = flags.out.empty() ? default_run_folder(run_name(flags, config), config.seed)
-                                        : std::filesystem::path(flags.out);
-  const auto end = train(config, folder, flags.quiet);
+  std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
+  if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
+  const auto end = train(config, folder, {.quiet = flags.quiet, .resume = !flags.resume.empty()});
   if (!flags.quiet)
     fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
                end.signal == 0 ? "done" : "stopped", folder.string(), folder.string());
+  if (!flags.quiet && end.signal != 0)
+    fmt::print("go on: shoal train --resume {}\n", folder.string());
   return end.signal == 0 ? kSuccess : 128 + end.signal;
 }
 
@@ -90,8 +126,13 @@ void add_train(CLI::App& app, Command& chosen) {
   auto* command = app.add_subcommand("train", "Train an agent");
   command
       ->add_option("PRESET_OR_FILE", flags->source, "A preset (shoal list presets) or a TOML file")
-      ->type_name("")
-      ->required();
+      ->type_name("");
+  command->add_option("--resume", flags->resume, "Go on with the run in this folder")
+      ->type_name("RUN");
+  command
+      ->add_option("--init-from", flags->init_from,
+                   "Begin with the weights of the run in this folder")
+      ->type_name("RUN");
   command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);

@@ -13,9 +13,10 @@ const at::Tensor& saved(const NamedTensors& from, const std::string& name) {
   return from.at(name);
 }
 
-void restore(const NamedTensors& from, NamedTensors targets) {
+void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets) {
   const at::NoGradGuard no_grad;
-  for (auto& [name, target] : targets) {
+  for (auto& [unprefixed, target] : targets) {
+    const auto name = prefix + unprefixed;
     const auto& stored = saved(from, name);
     require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
             "'{}' was saved as {} [{}], expected {} [{}]", name,

@@ -23,7 +23,11 @@ LONG = "x" * 300  # no file may have such a name
 MISTAKES = [
     ([], "subcommand"),
     (["trian"], "trian"),
-    (["train"], "PRESET_OR_FILE"),
+    (["train"], "give a preset or a file to begin a run, or --resume RUN"),
+    (["train", "--resume", "{dir}/none"], "config.toml; expected a run folder"),
+    (["train", "--resume", "{dir}/cut", "--steps", "2048", "--set", "schedule_steps=2048"], "model.ckpt"),
+    (["train", "cartpole-ppo", "--init-from", "{dir}/none", "--out", "{dir}/new"], "none"),
+    (["train", "cartpole-ppo", "--init-from", "{dir}/other", "--out", "{dir}/new", "--set", "model.hidden=[8, 8]"], "agent/"),
     (["train", "cartpole-pp"], "cartpole-ppo"),
     (["train", "cartpole-ppo", "--stepz", "3"], "--stepz"),
     (["train", "cartpole-ppo", "--steps", "0"], "steps"),

@@ -1,11 +1,18 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/config.h"
+#include "shoal/runners/episode_window.h"
+#include "shoal/runners/progress_file.h"
 #include "shoal/runners/run_folder.h"
 #include "tests/runners/temporary_folder.h"
 
@@ -38,11 +45,11 @@ TEST(Checkpoint, RestoresTensorsInPlace) {
   write_checkpoint(folder / "c", example());
   const auto back = read_checkpoint(folder / "c");
   auto weight = at::zeros({4, 3}).requires_grad_();
-  back.restore("agent/", {{"w", weight}});
+  restore(back.tensors, "agent/", {{"w", weight}});
   EXPECT_TRUE(at::equal(weight, example().tensors.at("agent/w")));
-  EXPECT_THROW(back.restore("agent/", {{"other", weight}}), Error);
-  EXPECT_THROW(back.restore("agent/", {{"w", at::zeros({3, 4})}}), Error);
-  EXPECT_THROW(back.restore("agent/", {{"w", at::zeros({4, 3}, at::kDouble)}}), Error);
+  EXPECT_THROW(restore(back.tensors, "agent/", {{"other", weight}}), Error);
+  EXPECT_THROW(restore(back.tensors, "agent/", {{"w", at::zeros({3, 4})}}), Error);
+  EXPECT_THROW(restore(back.tensors, "agent/", {{"w", at::zeros({4, 3}, at::kDouble)}}), Error);
 }
 
 TEST(Checkpoint, TruncatedAtAnyByteOrDamagedIsAnError) {
@@ -52,13 +59,86 @@ TEST(Checkpoint, TruncatedAtAnyByteOrDamagedIsAnError) {
   for (std::size_t n = 0; n < whole.size(); ++n) {
     std::ofstream(folder / "cut", std::ios::binary) << whole.substr(0, n);
     EXPECT_THROW(read_checkpoint(folder / "cut"), Error) << n;
-    std::string damaged = whole;
-    damaged[n] = static_cast<char>(damaged[n] ^ 0x10);
-    std::ofstream(folder / "bad", std::ios::binary) << damaged;
-    EXPECT_THROW(read_checkpoint(folder / "bad"), Error) << n;
+    for (const int flipped : {0x01, 0x10, 0x80}) {
+      std::string damaged = whole;
+      damaged[n] = static_cast<char>(damaged[n] ^ flipped);
+      std::ofstream(folder / "bad", std::ios::binary) << damaged;
+      EXPECT_THROW(read_checkpoint(folder / "bad"), Error) << n;
+    }
   }
+  EXPECT_GT(4 * whole.size(), 1000U) << "cases";
   EXPECT_THROW(read_checkpoint(folder / "missing"), Error);
   EXPECT_THROW(read_checkpoint(folder / ""), Error);
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+Checkpoint at_step(std::int64_t steps) { return {.counters = {{"steps", steps}}, .tensors = {}}; }
+
+TEST(CheckpointFiles, TheLastOnesAndTheBestStay) {
+  const TemporaryFolder folder;
+  const CheckpointFiles files(folder / "", 2);
+  files.write(at_step(5), 5, false);
+  files.write(at_step(10), 10, true);
+  files.write(at_step(1000), 1000, false);
+  EXPECT_EQ(names_in(folder / ""),
+            (std::vector<std::string>{"best.ckpt", "checkpoint-000000000010.ckpt",
+                                      "checkpoint-000000001000.ckpt", "model.ckpt"}));
+  EXPECT_EQ(read_checkpoint(folder / "model.ckpt").counters.at("steps"), 1000);
+  EXPECT_EQ(read_checkpoint(folder / "best.ckpt").counters.at("steps"), 10);
+  EXPECT_EQ(read_checkpoint(folder / "checkpoint-000000000010.ckpt").counters.at("steps"), 10);
+}
+
+TEST(CheckpointFiles, OneIsKeptAsOneFile) {
+  const TemporaryFolder folder;
+  const CheckpointFiles files(folder / "", 1);
+  files.write(at_step(5), 5, false);
+  files.write(at_step(10), 10, false);
+  EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"model.ckpt"});
+}
+
+TEST(ProgressFile, AColumnThatComesLaterIsEmptyBefore) {
+  const TemporaryFolder folder;
+  ProgressFile file;
+  file.open(folder / "p.csv");
+  file.write({{"steps", "1"}, {"loss", "0.5"}});
+  file.write({{"steps", "2"}, {"kl", "7"}, {"loss", "0.25"}});
+  file.write({{"kl", "8"}, {"steps", "3"}});
+  EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n1,0.5,\n2,0.25,7\n3,,8\n");
+}
+
+TEST(ProgressFile, GoesOnAfterTheRowsThatCount) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "p.csv") << "steps,loss\n512,1\n1024,2\n1536,3\n20";
+  ProgressFile file;
+  EXPECT_EQ(file.resume(folder / "p.csv", 1024),
+            (ProgressFile::Row{{"steps", "1024"}, {"loss", "2"}}));
+  file.write({{"steps", "2048"}, {"loss", "4"}, {"kl", "5"}});
+  EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n512,1,\n1024,2,\n2048,4,5\n");
+  EXPECT_THROW(ProgressFile().resume(folder / "none.csv", 1), Error);
+}
+
+TEST(EpisodeWindow, ComesBackFromACheckpoint) {
+  EpisodeWindow one(3), other(3);
+  one.add({{.env = 1, .number = 2, .length = 3, .reward = 0.1, .score = -4, .info = {7}},
+           {.score = 5, .info = {8}},
+           {.score = 6, .info = {9}},
+           {.env = 9, .score = 1e300, .info = {-10}}});
+  other.restore(one.save());
+  for (auto* window : {&one, &other}) window->add({{.length = 6, .info = {11}}});
+  EXPECT_EQ(other.total(), 5);
+  EXPECT_EQ(other.mean_score(), one.mean_score());
+  EXPECT_EQ(other.mean_length(), 2);
+  EXPECT_EQ(other.mean_info(0), one.mean_info(0));
+  EpisodeWindow empty(3);
+  empty.restore(EpisodeWindow(3).save());
+  EXPECT_EQ(empty.total(), 0);
+  EXPECT_THROW(other.restore({{"whole", at::zeros({1})}, {"real", at::zeros({1})}}), Error);
 }
 
 TEST(WriteFile, LeavesNothingBehindWhenItFails) {
@@ -102,6 +182,18 @@ TEST(RunFolder, IsUndoneUnlessKept) {
   EXPECT_TRUE(fs::is_directory(folder / "a/b"));
   { const RunFolder run(folder / "a/b"); }
   EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+}
+
+TEST(RunFolder, IsForOneRunAtATime) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "run");  // empty, so that anybody may have it
+  {
+    const RunFolder run(folder / "run");
+    const auto taken = message_of<Error>([&] { const RunFolder other(folder / "run"); });
+    EXPECT_NE(taken.find("in use by another run"), std::string::npos) << taken;
+    EXPECT_THROW(RunFolder(folder / "run", RunFolder::Kind::kExisting), Error);
+  }
+  const RunFolder again(folder / "run", RunFolder::Kind::kExisting);
 }
 
 TEST(RunFolder, RefusesWhatIsTaken) {

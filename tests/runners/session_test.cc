@@ -36,7 +36,9 @@ struct Window {
 };
 
 struct Parts {
-  explicit Parts(const fs::path& folder, bool quiet = true) : session(config(), folder, quiet) {}
+  explicit Parts(const fs::path& folder, const SessionOptions& options = {.quiet = true},
+                 const Config& c = config())
+      : session(c, folder, options) {}
 
   static Config config() {
     Config config = preset("cartpole-ppo");
@@ -180,7 +182,7 @@ TEST(Session, ShowsTheSpeedOfTheLastWindow) {
   const TemporaryFolder folder;
   testing::internal::CaptureStdout();
   {
-    Parts p(folder / "run", false);
+    Parts p(folder / "run", {});
     p.session.begin(p.agent, p.algo);
     while (p.session.running()) p.once(Window());
   }
@@ -214,7 +216,7 @@ TEST(Session, WithoutABeginningThereIsNoFolder) {
   EXPECT_FALSE(fs::exists(folder / "some"));
   Config wrong = Parts::config();
   wrong.sampler.envs = 0;
-  EXPECT_THROW(Session(wrong, folder / "run", true), Error);
+  EXPECT_THROW(Session(wrong, folder / "run", {.quiet = true}), Error);
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 
@@ -223,8 +225,109 @@ TEST(Session, RefusesTheFolderOfAnotherRun) {
   Parts p(folder / "run");
   p.session.begin(p.agent, p.algo);
   p.session.finish();
-  EXPECT_THROW(Session(Parts::config(), folder / "run", true), Error);
+  EXPECT_THROW(Session(Parts::config(), folder / "run", {.quiet = true}), Error);
   EXPECT_TRUE(fs::exists(folder / "run/summary.json"));
+}
+
+// Of a row, what does not tell of time: not seconds, sps, share_*.
+std::vector<std::string> without_times(const std::string& row) {
+  std::istringstream text(row);
+  std::vector<std::string> cells;
+  int column = 0;
+  for (std::string cell; std::getline(text, cell, ','); ++column)
+    if (column != 1 && column != 2 && (column < 9 || column > 11)) cells.push_back(cell);
+  return cells;
+}
+
+// Session, agent, algorithm and table of one that stops after `first` windows and goes on.
+std::vector<std::string> rows_of_a_run(const fs::path& folder, int first) {
+  int window = 0;
+  {
+    Parts p(folder);
+    p.session.begin(p.agent, p.algo);
+    for (; window < first; ++window) p.once(Window(window, 60));
+    p.session.finish();
+    p.once(Window(-1, 1));  // its row comes after the checkpoint and must not stay
+  }
+  Parts p(folder, {.quiet = true, .resume = true});
+  p.agent.weight.zero_();
+  p.session.begin(p.agent, p.algo);
+  EXPECT_EQ(p.agent.weight[1][2].item<float>(), 5);
+  EXPECT_EQ(p.algo.step.item<std::int64_t>(), first);
+  for (; p.session.running(); ++window) p.once(Window(window, 60));
+  p.session.finish();
+  return lines_of(folder / "progress.csv");
+}
+
+TEST(Session, AResumedRunIsTheOneThatNeverStopped) {
+  const TemporaryFolder folder;
+  const auto one = rows_of_a_run(folder / "one", 3), other = rows_of_a_run(folder / "other", 7);
+  ASSERT_EQ(one.size(), 11U);
+  ASSERT_EQ(other.size(), 11U);
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_EQ(without_times(one[i]), without_times(other[i]));
+}
+
+TEST(Session, ResumesOnlyWhatCanGoOn) {
+  const TemporaryFolder folder;
+  const SessionOptions resume{.quiet = true, .resume = true};
+  EXPECT_THROW(Parts(folder / "none", resume), Error);
+  {
+    Parts p(folder / "run");
+    p.session.begin(p.agent, p.algo);
+    EXPECT_THROW(Parts(folder / "run", resume), Error) << "it is in use, and has no checkpoint";
+    while (p.session.running()) p.once(Window());
+    p.session.finish();
+  }
+  const auto message = message_of<Error>([&] { Parts(folder / "run", resume); });
+  EXPECT_NE(message.find("has taken 100 of its 100 steps; give it more with --steps"),
+            std::string::npos)
+      << message;
+  Config more = Parts::config();
+  more.steps = 200;
+  Parts p(folder / "run", resume, more);
+  p.session.begin(p.agent, p.algo);
+  EXPECT_TRUE(p.session.running());
+}
+
+TEST(Session, BeginsWithTheWeightsOfAnother) {
+  const TemporaryFolder folder;
+  {
+    Parts p(folder / "run");
+    p.session.begin(p.agent, p.algo);
+    p.once(Window());
+    p.session.finish();
+  }
+  Config config = Parts::config();
+  config.init_from = folder / "run";
+  Parts p(folder / "other", {.quiet = true}, config);
+  p.agent.weight.zero_();
+  p.session.begin(p.agent, p.algo);
+  EXPECT_EQ(p.agent.weight[1][2].item<float>(), 5);
+  EXPECT_EQ(p.algo.step.item<std::int64_t>(), 0) << "the weights only";
+  EXPECT_EQ(p.session.steps(), 0);
+}
+
+TEST(Session, CheckpointsAndEvaluationsComeEverySoManySteps) {
+  const TemporaryFolder folder;
+  Config config = Parts::config();
+  config.checkpoint_steps = 30;
+  config.eval_steps = 40;
+  config.keep_checkpoints = 100;
+  Parts p(folder / "run", {.quiet = true}, config);
+  p.session.begin(p.agent, p.algo);
+  std::vector<std::int64_t> evaluated;
+  const Window window;
+  while (p.session.running()) {
+    const auto progress = p.session.advance(window.batch());
+    if (p.session.evaluation_is_due()) evaluated.push_back(p.session.steps());
+    p.session.report(p.algo.update(window.samples, progress), {});
+  }
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{40, 80}));
+  int checkpoints = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "run"))
+    checkpoints += entry.path().filename().string().starts_with("checkpoint-");
+  EXPECT_EQ(checkpoints, 3);
 }
 
 TEST(SignalGuard, TheSameRequestTwiceIsOne) {

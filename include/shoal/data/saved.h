@@ -11,9 +11,9 @@ namespace shoal {
 // The tensor of this name. Throws Error if there is none.
 const at::Tensor& saved(const NamedTensors& from, const std::string& name);
 
-// Copies the tensor of each target's name into the target. Throws Error if one is missing or of
+// Copies the tensor named prefix + name into each target. Throws Error if one is missing or of
 // another type or shape.
-void restore(const NamedTensors& from, NamedTensors targets);
+void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
 // Adds all of them, with `prefix` before their names; and those whose names begin with it, without.
 void add_with_prefix(const std::string& prefix, const NamedTensors& from, NamedTensors& to);

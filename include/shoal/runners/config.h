@@ -24,7 +24,12 @@ struct Config {
   std::int64_t steps = 1'000'000;   // agent steps of all environments together
   std::int64_t schedule_steps = 0;  // steps over which schedules run; 0: as many as `steps`
   double stop_return = std::numeric_limits<double>::infinity();  // mean score of 100 episodes
+  std::string init_from;  // a run folder whose newest checkpoint gives the initial parameters
   double checkpoint_seconds = 60;
+  std::int64_t checkpoint_steps = 0;  // likewise steps; 0: time alone decides
+  std::int64_t keep_checkpoints = 1;  // the last ones
+  std::int64_t eval_steps = 0;        // steps between evaluations; 0: none
+  std::int64_t eval_episodes = 10;    // of each
   std::uint64_t seed = 1;      // of everything: environments, actions, initial weights, minibatches
   std::string device = "cpu";  // cpu | cuda | cuda:N
   int threads = 0;             // of tensor arithmetic; 0: one per allowed core
@@ -52,6 +57,9 @@ void set(Config& config, const std::string& key, const std::string& value);
 // A file may name a preset to start from (`preset = "..."`); every other key overrides it. Throws
 // Error if it cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
 Config read_config(const std::filesystem::path& file);
+// That of a run, from its folder. Throws Error if there is none, and likewise.
+inline constexpr const char* kConfigFile = "config.toml";  // complete and re-runnable
+Config read_run_config(const std::filesystem::path& run);
 // Every setting, so that the text read back gives the same Config.
 std::string write_config(const Config& config);
 

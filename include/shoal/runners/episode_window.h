@@ -14,6 +14,10 @@ class EpisodeWindow {
   explicit EpisodeWindow(std::size_t size = 100) : size_(size) {}
   void add(const std::vector<Episode>& episodes);
 
+  // For a checkpoint, and back. Throws Error for what is none of its own.
+  NamedTensors save() const;
+  void restore(const NamedTensors& saved);
+
   bool full() const { return recent_.size() == size_; }
   std::int64_t total() const { return total_; }  // episodes ever added
   double mean_score() const;

@@ -1,16 +1,23 @@
 #pragma once
 
+#include <filesystem>
+#include <functional>
+
 #include "shoal/algos/algo.h"
 #include "shoal/runners/session.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
 
-// Collects a window, learns from it, reports; until the session says stop. session.begin() must
-// have been called, and session.finish() is left to the caller. Throws WorkerError if a worker
-// fails, and std::runtime_error, never Error, for whatever else does: once training has begun it is
-// no mistake in what the user asked for.
-void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo);
+// After the window that evaluation_is_due() after: more numbers for its row.
+using Evaluate = std::function<Metrics()>;
+
+// Collects a window, learns from it, evaluates if that is due, reports; until the session says
+// stop. session.begin() must have been called, and session.finish() is left to the caller. Throws
+// WorkerError if a worker fails, and std::runtime_error, never Error, for whatever else does: once
+// training has begun it is no mistake in what the user asked for.
+void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
+                   const Evaluate& evaluate = {});
 
 // How a training run ended.
 struct TrainingEnd {
@@ -19,8 +26,10 @@ struct TrainingEnd {
   EpisodeWindow episodes{};  // the last ones
 };
 
-// A whole training run as the configuration describes it, in the order that forks demand. Throws
-// Error for a mistake that shows before training begins; after that as run_on_policy() does.
-TrainingEnd train(const Config& config, const std::filesystem::path& folder, bool quiet = false);
+// A whole training run as the configuration describes it, in the order that forks demand, or the
+// rest of one. Throws Error for a mistake that shows before training begins; after that as
+// run_on_policy() does.
+TrainingEnd train(const Config& config, const std::filesystem::path& folder,
+                  const SessionOptions& options = {});
 
 }  // namespace shoal

@@ -1,18 +1,21 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace shoal {
 
-// A new folder for the files of one run. Until keep() is called the destructor removes what was
-// made.
+// The folder of one run, locked against other runs as long as this lives. Until keep() is called
+// the destructor removes what was made.
 class RunFolder {
  public:
-  // Makes the folder and its missing parents. An empty one may exist already. Throws Error if it
-  // holds something, is no folder, or cannot be written to.
-  explicit RunFolder(std::filesystem::path path);
+  enum class Kind : std::uint8_t { kNew, kExisting };
+  // kNew: makes the folder and its missing parents; an empty one may exist already. Throws Error if
+  // it holds something, is no folder, cannot be written to, or is in use by another run; an
+  // existing one also if it is not there.
+  explicit RunFolder(std::filesystem::path path, Kind kind = Kind::kNew);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -21,9 +24,12 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  void make();
+  void lock();
   void undo();
   std::filesystem::path path_;
   std::vector<std::filesystem::path> made_;  // outermost first
+  int lock_ = -1;                            // the folder, open
 };
 
 // runs/<name>-<seed>-<date and time>, with a number behind it if that exists.

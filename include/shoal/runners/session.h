@@ -3,30 +3,36 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/console.h"
 #include "shoal/runners/episode_window.h"
+#include "shoal/runners/progress_file.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
 
 namespace shoal {
 
 // The files of a run folder.
-inline constexpr const char* kConfigFile = "config.toml";     // complete and re-runnable
 inline constexpr const char* kProgressFile = "progress.csv";  // a row for every update
-inline constexpr const char* kCheckpointFile = "model.ckpt";  // parameters, optimizer, counters
 inline constexpr const char* kSummaryFile = "summary.json";   // written at the end
+
+struct SessionOptions {
+  bool quiet = false;   // nothing on the console
+  bool resume = false;  // go on with the run in the folder from its newest checkpoint
+};
 
 // What a run is besides its loop: folder, signals, progress, checkpoints. A runner is
 //
 //   Session session(config, folder);  // first of all: claims the folder, catches Ctrl-C
-//   ... make agent, sampler, algo ...
-//   session.begin(*agent, *algo);     // from here on there are files
+//   ... make agent, sampler (from session.sampler_state()), algo ...
+//   session.begin(*agent, *algo, sampler.get());  // from here on there are files
 //   while (session.running()) {
 //     Batch batch = sampler->collect();
 //     Progress progress = session.advance(batch);
@@ -36,54 +42,72 @@ inline constexpr const char* kSummaryFile = "summary.json";   // written at the 
 //
 // Used by one thread, one at a time in a process. If begin() is never reached, no trace of the
 // folder is left.
+//
+// A resumed run is the one that never stopped: on the CPU, with as many threads, progress.csv is
+// the same but for the columns that tell of time (seconds, sps, share_*).
 class Session {
  public:
-  // Throws Error if the folder holds something already, or cannot be made and written to.
-  Session(const Config& config, const std::filesystem::path& folder, bool quiet = false);
+  // Throws Error if the folder holds something already, or cannot be made and written to; of a run
+  // to resume, if it is in use, has no checkpoint that can be used, or has taken all its steps.
+  Session(const Config& config, const std::filesystem::path& folder,
+          const SessionOptions& options = {});
   ~Session();
 
-  // Writes config.toml and starts the clock. Agent and algo must outlive the last call of report()
-  // and finish().
-  void begin(Agent& agent, OnPolicyAlgo& algo);
+  // For make_sampler(): what the checkpoint says of a run to resume; of a new run, nothing.
+  NamedTensors sampler_state() const;
+
+  // Writes config.toml and starts the clock; gives agent and algo what the checkpoint, or that of
+  // Config::init_from, has of them. All three must outlive the last call of report() and finish().
+  // sampler null: checkpoints know nothing of environments, and a resumed run begins new episodes.
+  void begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler = nullptr);
 
   // False once the steps are taken, the return aimed at is reached, or a signal asked to stop.
   bool running() const;
   // Counts a window, before learning from it.
   Progress advance(const Batch& batch);
-  // After learning: a row of progress, the console, and now and then a checkpoint. Throws Error if
-  // they cannot be written.
+  // After learning: a row of progress, the console, and now and then a checkpoint, which ends the
+  // batch. Throws Error if they cannot be written; the last checkpoint stays then.
   void report(const Metrics& metrics, const SamplerTimes& times);
+  // Whether the window just learned from has reached the next multiple of Config::eval_steps.
+  bool evaluation_is_due() const;
   // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
   void finish();
 
   int stop_signal() const { return signals_.caught(); }  // 0 if none
   bool solved() const;                                   // the return aimed at is reached
   std::int64_t steps() const { return steps_; }
-  double seconds() const;  // since begin()
+  double seconds() const;  // of training, since begin() and before
   const EpisodeWindow& episodes() const { return episodes_; }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
  private:
   struct Shares;
   void write_row(const Metrics& metrics, const Shares& shares, double sps);
+  void restore();
+  bool checkpoint_is_due() const;
   void save_checkpoint();
   void save_summary() const;
-  void require_progress() const;
 
   Config config_;
   SignalGuard signals_;
   RunFolder folder_;
   Console console_;
   EpisodeWindow episodes_;
-  std::vector<std::string> infos_;  // Batch::infos
+  std::optional<std::vector<std::string>> infos_;  // Batch::infos of the first window
   Agent* agent_ = nullptr;
   OnPolicyAlgo* algo_ = nullptr;
-  std::ofstream progress_;
+  Sampler* sampler_ = nullptr;
+  Checkpoint resumed_;  // until begin(); empty: a new run
+  bool resumes_;
+  CheckpointFiles checkpoints_;
+  ProgressFile progress_;
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_since_;
-  std::int64_t steps_ = 0, updates_ = 0, row_steps_ = 0;
-  double row_seconds_ = 0, checkpoint_at_ = 0;
+  std::int64_t steps_ = 0, updates_ = 0, row_steps_ = 0, saved_steps_ = 0;
+  double seconds_before_ = 0;  // of a resumed run
+  double row_seconds_ = 0, saved_seconds_ = 0;
+  double best_return_ = -std::numeric_limits<double>::infinity();
   SamplerTimes row_times_;
 };
 

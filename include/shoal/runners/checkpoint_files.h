@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "shoal/runners/checkpoint.h"
+
+namespace shoal {
+
+inline constexpr const char* kCheckpointFile = "model.ckpt";  // the newest
+inline constexpr const char* kBestFile = "best.ckpt";         // the one with the best return
+
+// The checkpoints of a run, in its folder: the newest is model.ckpt, and the last `keep`, if more
+// than one, are checkpoint-<steps>.ckpt, too (the same file under two names, where the file system
+// has links). Whatever happens while one is written, the others stay as they are.
+class CheckpointFiles {
+ public:
+  CheckpointFiles(std::filesystem::path folder, std::int64_t keep)
+      : folder_(std::move(folder)), keep_(keep) {}
+
+  // best: it is also the best one. Throws Error if it cannot be written.
+  void write(const Checkpoint& checkpoint, std::int64_t steps, bool best) const;
+
+ private:
+  void drop_oldest() const;
+  std::filesystem::path folder_;
+  std::int64_t keep_;
+};
+
+}  // namespace shoal

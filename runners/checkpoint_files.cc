@@ -1,0 +1,51 @@
+#include "shoal/runners/checkpoint_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "shoal/core/error.h"
+
+namespace fs = std::filesystem;
+
+namespace shoal {
+namespace {
+
+constexpr const char* kNumbered = "checkpoint-";
+
+void give_second_name(const fs::path& file, const fs::path& name) {
+  const fs::path temporary = name.string() + ".new";
+  std::error_code error;
+  fs::remove(temporary, error);
+  fs::create_hard_link(file, temporary, error);
+  if (error) fs::copy_file(file, temporary, error);
+  if (!error) fs::rename(temporary, name, error);
+  require(!error, "cannot write {}: {}", name.string(), error.message());
+}
+
+}  // namespace
+
+void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps, bool best) const {
+  const auto newest = folder_ / kCheckpointFile;
+  write_checkpoint(newest, checkpoint);
+  if (best) give_second_name(newest, folder_ / kBestFile);
+  if (keep_ <= 1) return;
+  give_second_name(newest, folder_ / fmt::format("{}{:012}.ckpt", kNumbered, steps));
+  drop_oldest();
+}
+
+void CheckpointFiles::drop_oldest() const {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    if (entry.path().extension() == ".ckpt" &&
+        entry.path().filename().string().starts_with(kNumbered))
+      files.push_back(entry.path());
+  std::ranges::sort(files);  // their numbers have one width
+  const auto more = static_cast<std::int64_t>(files.size()) - keep_;
+  for (std::int64_t i = 0; i < more; ++i) fs::remove(files[static_cast<std::size_t>(i)]);
+}
+
+}  // namespace shoal

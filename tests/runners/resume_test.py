@@ -1,0 +1,142 @@
+"""Stopping and going on with the `shoal` program: exactly, and after being killed at any moment.
+
+Usage: resume_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times a training is killed (default 5)."""
+
+import csv
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
+
+ENDLESS = ["--quiet", "--set", "stop_return=inf"]
+CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.horizon=16"]  # windows of 512
+PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--set", "sampler.horizon=64"]  # of 256
+OF_TIME = {"seconds", "sps", "share_acting", "share_waiting", "share_learning"}
+
+# What is trained, where it is stopped, never at the end of a window, and where it ends.
+RUNS = {
+    "ppo, serial": (["cartpole-ppo", *CARTPOLE, "--sampler", "serial"], 3001, 6000),
+    "ppo, parallel-gpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 3001, 6000),
+    "ppo, parallel-cpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-cpu"], 5555, 6000),
+    "a2c, serial": (["cartpole-a2c", *CARTPOLE, "--sampler", "serial"], 4567, 6000),
+    "a2c, parallel-gpu": (["cartpole-a2c", *CARTPOLE, "--sampler", "parallel-gpu"], 4567, 6000),
+    "resets wait, everything normalized, evaluations": (
+        ["pendulum-ppo", *CARTPOLE, "--set", "agent.normalize_observation=true", "--set", "sampler.reset=wait",
+         "--set", "env.normalize_reward=true", "--set", "eval_steps=2500", "--set", "eval_episodes=2",
+         "--set", "sampler.decorrelation=30"], 5001, 6000),
+    "Pong, ppo, parallel-gpu": (["pong-ppo", *PONG, "--sampler", "parallel-gpu"], 700, 1536),
+    "Pong, ppo, serial": (["pong-ppo", *PONG, "--sampler", "serial"], 700, 1536),
+    "Pong, a2c, parallel-cpu": (["pong-ppo", *PONG, "--sampler", "parallel-cpu", "--set", "algo=a2c"], 700, 1536),
+}
+
+
+def shoal(*arguments, **options):
+    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def table(run):
+    with open(run / "progress.csv") as file:
+        return [{k: v for k, v in row.items() if k not in OF_TIME} for row in csv.DictReader(file)]
+
+
+class ResumeTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.dir = pathlib.Path(self.temporary.name)
+
+    def test_a_resumed_run_is_the_one_that_never_stopped(self):
+        for name, (arguments, stop, steps) in RUNS.items():
+            with self.subTest(name):
+                whole, part, other = (self.dir / name / run for run in ("whole", "part", "other"))
+                shoal("train", *arguments, *ENDLESS, "--out", whole, "--steps", steps)
+                shoal("train", *arguments, *ENDLESS, "--out", part, "--steps", stop)
+                shoal("train", "--resume", part, "--steps", steps, "--quiet")
+                self.assertEqual(table(part), table(whole))
+                self.assertEqual((part / "model.ckpt").read_bytes(), (whole / "model.ckpt").read_bytes())
+                if "serial" in name and "ppo" in name:
+                    shoal("train", *arguments, *ENDLESS, "--out", other, "--steps", steps, "--seed", 2)
+                    self.assertNotEqual(table(other), table(whole))
+
+    def test_a_run_killed_at_any_moment_goes_on(self):
+        run = self.dir / "run"
+        begin = ["train", "cartpole-ppo", *ENDLESS, *CARTPOLE, "--set", "schedule_steps=1000000000", "--steps", "1000000000",
+                 "--set", "checkpoint_steps=512", "--set", "keep_checkpoints=3", "--out", run]
+        random.seed(1)
+        before = 0
+        for kill in range(KILLS):
+            training = subprocess.Popen([SHOAL, *map(str, begin)])
+            deadline = time.monotonic() + 60
+            while not (run / "model.ckpt").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(random.uniform(0, 1.5))  # the moment is what is drawn; nothing waits for it
+            training.send_signal(signal.SIGKILL)
+            training.wait()
+            shoal("eval", run, "--episodes", "1")  # the newest checkpoint is whole
+            steps = [int(row["steps"]) for row in table(run)]
+            self.assertGreaterEqual(len(steps), before, f"kill {kill}: at most the rows of one window are lost")
+            before = len(steps) - 1
+            begin = ["train", "--resume", run, "--quiet"]
+        self.assertGreater(before, KILLS, "it went on after the kills")
+        self.assertEqual(steps, list(range(512, 512 * len(steps) + 1, 512)), "no row is missing, none is there twice")
+
+    def test_a_full_disk_keeps_the_last_checkpoint(self):
+        run = self.dir / "run"
+        shoal("train", "cartpole-ppo", *ENDLESS, *CARTPOLE, "--out", run, "--steps", 1024)
+        before = (run / "model.ckpt").read_bytes()
+
+        def fill_disk():  # room for the table, not for a checkpoint; Python ignores the signal that comes with it
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+
+        done = subprocess.run([SHOAL, "train", "--resume", str(run), "--steps", "2048"], preexec_fn=fill_disk, restore_signals=False,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("model.ckpt", done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertIn("the checkpoint before it stays", done.stderr)
+        self.assertEqual((run / "model.ckpt").read_bytes(), before)
+        shoal("train", "--resume", run, "--steps", 2048)
+        self.assertEqual([row["steps"] for row in table(run)], ["512", "1024", "1536", "2048"])
+
+    def test_a_run_has_one_training_at_a_time(self):
+        run = self.dir / "run"
+        shoal("train", "cartpole-ppo", *ENDLESS, *CARTPOLE, "--out", run, "--steps", 512)
+        training = subprocess.Popen([SHOAL, "train", "--resume", str(run), "--steps", "1000000000", "--quiet",
+                                     "--set", "schedule_steps=1000000000"])
+        while len(table(run)) < 2:
+            self.assertIsNone(training.poll())
+            time.sleep(0.01)
+        done = subprocess.run([SHOAL, "train", "--resume", str(run), "--steps", "20000"], capture_output=True, text=True)
+        training.send_signal(signal.SIGINT)
+        training.wait(60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("in use by another run", done.stderr)
+
+    def test_what_a_resumed_run_may_change(self):
+        run = self.dir / "run"
+        shoal("train", "cartpole-ppo", *ENDLESS, *CARTPOLE, "--out", run, "--steps", 512)
+        for arguments, word in ((["--seed", "2"], "seed cannot change"), (["cartpole-ppo"], "--resume RUN"),
+                                (["--out", "x"], "--out"), ([], "has taken 512 of its 512 steps"),
+                                (["--set", "ppo.clip=0.1", "--steps", "1024"], "--init-from")):
+            with self.subTest(word):
+                done = subprocess.run([SHOAL, "train", "--resume", str(run), *arguments], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(word, done.stderr)
+        shoal("train", "--resume", run, "--steps", 1024, "--sampler", "parallel-gpu", "--workers", 1)
+        shoal("train", "cartpole-ppo", "--init-from", run, "--out", self.dir / "new", *ENDLESS, "--steps", 512)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
