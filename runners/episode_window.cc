@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
@@ -20,7 +22,22 @@ double mean(const std::deque<Episode>& episodes, Key key) {
   return episodes.empty() ? kNone : sum / static_cast<double>(episodes.size());
 }
 
-bool by_score(const Episode& a, const Episode& b) { return a.score < b.score; }
+template <class Key>
+Spread spread(const std::deque<Episode>& episodes, Key key) {
+  if (episodes.empty()) return {kNone, kNone, kNone, kNone, kNone};
+  std::vector<double> sorted;
+  for (const auto& episode : episodes) sorted.push_back(static_cast<double>(key(episode)));
+  std::ranges::sort(sorted);
+  const auto n = sorted.size();
+  Spread s{.mean = mean(episodes, key),
+           .std = 0,
+           .min = sorted.front(),
+           .median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2,
+           .max = sorted.back()};
+  for (const double x : sorted) s.std += (x - s.mean) * (x - s.mean) / static_cast<double>(n);
+  s.std = std::sqrt(s.std);
+  return s;
+}
 
 }  // namespace
 
@@ -35,12 +52,12 @@ void EpisodeWindow::add(const std::vector<Episode>& episodes) {
 NamedTensors EpisodeWindow::save() const {
   const auto n = static_cast<std::int64_t>(recent_.size());
   const auto infos = recent_.empty() ? 0 : static_cast<std::int64_t>(recent_.front().info.size());
-  auto whole = at::empty({n, 3}, at::kLong), real = at::empty({n, 2 + infos}, at::kDouble);
+  auto whole = at::empty({n, 4}, at::kLong), real = at::empty({n, 3 + infos}, at::kDouble);
   auto* w = whole.data_ptr<std::int64_t>();
   auto* r = real.data_ptr<double>();
   for (const auto& e : recent_) {
-    for (const auto number : {e.env, e.number, e.length}) *w++ = number;
-    for (const auto number : {e.reward, e.score}) *r++ = number;
+    for (const auto number : {e.env, e.number, e.length, e.nonzero_rewards}) *w++ = number;
+    for (const auto number : {e.reward, e.discounted_reward, e.score}) *r++ = number;
     r = std::ranges::copy(e.info, r).out;
   }
   return {{"whole", whole}, {"real", real}, {"total", at::full({}, total_, at::kLong)}};
@@ -48,20 +65,22 @@ NamedTensors EpisodeWindow::save() const {
 
 void EpisodeWindow::restore(const NamedTensors& from) {
   const auto &whole = saved(from, "whole"), &real = saved(from, "real");
-  require(whole.dim() == 2 && whole.size(1) == 3 && whole.scalar_type() == at::kLong &&
-              real.dim() == 2 && real.size(1) >= 2 && real.scalar_type() == at::kDouble &&
+  require(whole.dim() == 2 && whole.size(1) == 4 && whole.scalar_type() == at::kLong &&
+              real.dim() == 2 && real.size(1) >= 3 && real.scalar_type() == at::kDouble &&
               real.size(0) == whole.size(0),
           "these are no episodes");
   const auto* w = whole.const_data_ptr<std::int64_t>();
   const auto* r = real.const_data_ptr<double>();
   recent_.clear();
-  for (std::int64_t i = 0; i < whole.size(0); ++i, w += 3, r += real.size(1))
+  for (std::int64_t i = 0; i < whole.size(0); ++i, w += 4, r += real.size(1))
     recent_.push_back({.env = w[0],
                        .number = w[1],
                        .length = w[2],
+                       .nonzero_rewards = w[3],
                        .reward = r[0],
-                       .score = r[1],
-                       .info = {r + 2, r + real.size(1)}});
+                       .discounted_reward = r[1],
+                       .score = r[2],
+                       .info = {r + 3, r + real.size(1)}});
   total_ = saved(from, "total").item<std::int64_t>();
 }
 
@@ -69,22 +88,24 @@ double EpisodeWindow::mean_score() const {
   return mean(recent_, [](const Episode& e) { return e.score; });
 }
 
-double EpisodeWindow::mean_length() const {
-  return mean(recent_, [](const Episode& e) { return e.length; });
+Spread EpisodeWindow::scores() const {
+  return spread(recent_, [](const Episode& e) { return e.score; });
+}
+
+Spread EpisodeWindow::lengths() const {
+  return spread(recent_, [](const Episode& e) { return e.length; });
+}
+
+Spread EpisodeWindow::discounted_rewards() const {
+  return spread(recent_, [](const Episode& e) { return e.discounted_reward; });
+}
+
+double EpisodeWindow::mean_nonzero_rewards() const {
+  return mean(recent_, [](const Episode& e) { return e.nonzero_rewards; });
 }
 
 double EpisodeWindow::mean_info(std::size_t i) const {
   return mean(recent_, [i](const Episode& e) { return e.info.at(i); });
-}
-
-double EpisodeWindow::min_score() const {
-  return recent_.empty() ? kNone
-                         : std::min_element(recent_.begin(), recent_.end(), by_score)->score;
-}
-
-double EpisodeWindow::max_score() const {
-  return recent_.empty() ? kNone
-                         : std::max_element(recent_.begin(), recent_.end(), by_score)->score;
 }
 
 }  // namespace shoal

@@ -161,6 +161,7 @@ void validate(const Config& config) {
           config.checkpoint_seconds);
   at_least<std::int64_t>("checkpoint_steps", config.checkpoint_steps, 0);
   at_least<std::int64_t>("keep_checkpoints", config.keep_checkpoints, 1);
+  at_least("table_seconds", config.table_seconds, 0.0);
   at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
   at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
   require(
@@ -187,6 +188,7 @@ SamplerOptions training_sampler(const Config& config) {
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;
+  options.discount = config.algo == "a2c" ? config.a2c.discount : config.ppo.discount;
   return options;
 }
 

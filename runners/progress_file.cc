@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 
@@ -30,6 +31,11 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+std::string text_of(double number) {
+  const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
+  return whole ? fmt::format("{:.0f}", number) : fmt::format("{:.6g}", number);
+}
+
 std::int64_t steps_of(const std::string& line) {
   std::int64_t steps = 0;
   std::from_chars(line.data(), line.data() + line.size(), steps);
@@ -45,7 +51,8 @@ void ProgressFile::open(const std::filesystem::path& file) {
   require(out_.good(), "cannot write {}: {}", file.string(), std::strerror(errno));
 }
 
-ProgressFile::Row ProgressFile::resume(const std::filesystem::path& file, std::int64_t steps) {
+std::vector<std::pair<std::string, std::string>> ProgressFile::resume(
+    const std::filesystem::path& file, std::int64_t steps) {
   file_ = file;
   const auto lines = lines_of(read_file(file));
   std::string kept, last;
@@ -58,26 +65,28 @@ ProgressFile::Row ProgressFile::resume(const std::filesystem::path& file, std::i
   columns_ = lines.empty() ? std::vector<std::string>{} : split(lines[0]);
   out_.open(file, std::ios::app);
   require(out_.good(), "cannot write {}: {}", file.string(), std::strerror(errno));
-  Row row;
+  std::vector<std::pair<std::string, std::string>> row;
   const auto cells = split(last);
   for (std::size_t i = 0; i < std::min(cells.size(), columns_.size()); ++i)
     row.emplace_back(columns_[i], cells[i]);
   return row;
 }
 
-void ProgressFile::write(const Row& row) {
-  add_columns(row);
-  std::vector<std::string> cells;
-  for (const auto& column : columns_) {
-    const auto cell = std::ranges::find(row, column, &Row::value_type::first);
-    cells.push_back(cell == row.end() ? "" : cell->second);
+void ProgressFile::write(const LogRow& row) {
+  add_columns(row.numbers);
+  std::string line = std::to_string(row.steps);
+  for (auto column = columns_.begin() + 1; column != columns_.end(); ++column) {
+    const auto number = std::ranges::find(row.numbers, *column, &Metrics::value_type::first);
+    line += ',';
+    if (number != row.numbers.end()) line += text_of(number->second);
   }
-  append(fmt::format("{}", fmt::join(cells, ",")));
+  append(line);
 }
 
-void ProgressFile::add_columns(const Row& row) {
+void ProgressFile::add_columns(const Metrics& numbers) {
   const auto before = columns_.size();
-  for (const auto& [name, text] : row)
+  if (columns_.empty()) columns_.emplace_back("steps");
+  for (const auto& [name, number] : numbers)
     if (std::ranges::count(columns_, name) == 0) columns_.push_back(name);
   if (columns_.size() == before) return;
   const std::string header = fmt::format("{}", fmt::join(columns_, ","));

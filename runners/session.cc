@@ -10,6 +10,8 @@
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/console_table.h"
+#include "shoal/runners/tensorboard.h"
 #include "shoal/runners/version.h"
 
 namespace fs = std::filesystem;
@@ -18,7 +20,8 @@ namespace shoal {
 
 // Where the time since the last row went, as fractions of it.
 struct Session::Shares {
-  double acting, waiting, learning;
+  double stepping, acting, waiting, learning, logging;
+  double other() const { return 1 - stepping - acting - waiting - learning - logging; }
 };
 
 Session::Session(const Config& config, const std::filesystem::path& folder,
@@ -26,6 +29,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
     : config_(config),
       folder_(folder, options.resume ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew),
       console_(options.quiet),
+      quiet_(options.quiet),
       resumes_(options.resume),
       checkpoints_(folder, config.keep_checkpoints) {
   // A run that goes on with more steps keeps its schedules.
@@ -64,6 +68,8 @@ void Session::begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler) {
   } else {
     progress_.open(folder() / kProgressFile);
   }
+  if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
+  if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_));
   start_ = learning_since_ = Clock::now();
 }
 
@@ -109,10 +115,15 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times) {
   const double now = seconds(), elapsed = std::max(now - row_seconds_, 1e-9);
   const double sps = static_cast<double>(steps_ - row_steps_) / elapsed;
   ++updates_;
-  write_row(metrics,
-            {(times.acting - row_times_.acting) / elapsed,
-             (times.waiting - row_times_.waiting) / elapsed, learning / elapsed},
-            sps);
+  const auto row = row_of(metrics,
+                          {.stepping = (times.stepping - row_times_.stepping) / elapsed,
+                           .acting = (times.acting - row_times_.acting) / elapsed,
+                           .waiting = (times.waiting - row_times_.waiting) / elapsed,
+                           .learning = learning / elapsed,
+                           .logging = logging_ / elapsed},
+                          sps);
+  progress_.write(row);
+  for (const auto& sink : sinks_) sink->write(row);
   row_steps_ = steps_;
   row_seconds_ = now;
   row_times_ = times;
@@ -124,6 +135,7 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times) {
                  .mean_return = episodes_.mean_score()},
                 !running());
   if (checkpoint_is_due()) save_checkpoint();
+  logging_ = seconds() - now;
 }
 
 bool Session::evaluation_is_due() const {
@@ -136,25 +148,35 @@ bool Session::checkpoint_is_due() const {
   return every > 0 && steps_ / every > saved_steps_ / every;
 }
 
-void Session::write_row(const Metrics& metrics, const Shares& shares, double sps) {
-  auto number = [](double x) { return fmt::format("{:.6g}", x); };
-  auto share = [](double x) { return fmt::format("{:.4f}", x); };
-  ProgressFile::Row row = {{"steps", std::to_string(steps_)},
-                           {"seconds", fmt::format("{:.3f}", seconds())},
-                           {"sps", fmt::format("{:.0f}", sps)},
-                           {"updates", std::to_string(updates_)},
-                           {"episodes", std::to_string(episodes_.total())},
-                           {"return_mean", number(episodes_.mean_score())},
-                           {"return_min", number(episodes_.min_score())},
-                           {"return_max", number(episodes_.max_score())},
-                           {"length_mean", number(episodes_.mean_length())},
-                           {"share_acting", share(shares.acting)},
-                           {"share_waiting", share(shares.waiting)},
-                           {"share_learning", share(shares.learning)}};
+LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps) const {
+  const auto score = episodes_.scores(), length = episodes_.lengths(),
+             discounted = episodes_.discounted_rewards();
+  LogRow row{.steps = steps_,
+             .numbers = {{"seconds", seconds()},
+                         {"sps", sps},
+                         {"updates", updates_},
+                         {"episodes", episodes_.total()},
+                         {"return_mean", score.mean},
+                         {"return_std", score.std},
+                         {"return_min", score.min},
+                         {"return_median", score.median},
+                         {"return_max", score.max},
+                         {"discounted_mean", discounted.mean},
+                         {"length_mean", length.mean},
+                         {"length_min", length.min},
+                         {"length_median", length.median},
+                         {"length_max", length.max},
+                         {"nonzero_rewards_mean", episodes_.mean_nonzero_rewards()},
+                         {"share_stepping", shares.stepping},
+                         {"share_acting", shares.acting},
+                         {"share_waiting", shares.waiting},
+                         {"share_learning", shares.learning},
+                         {"share_logging", shares.logging},
+                         {"share_other", shares.other()}}};
   for (std::size_t i = 0; i < infos_->size(); ++i)
-    row.emplace_back(fmt::format("info_{}_mean", infos_->at(i)), number(episodes_.mean_info(i)));
-  for (const auto& [name, value] : metrics) row.emplace_back(name, number(value));
-  progress_.write(row);
+    row.numbers.emplace_back(fmt::format("info_{}_mean", infos_->at(i)), episodes_.mean_info(i));
+  row.numbers.insert(row.numbers.end(), metrics.begin(), metrics.end());
+  return row;
 }
 
 void Session::save_checkpoint() {

@@ -20,6 +20,9 @@ void visit_run(C& c, Visit&& visit) {
   visit("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints");
   visit("checkpoint_steps", c.checkpoint_steps, "also steps between checkpoints; 0: time only");
   visit("keep_checkpoints", c.keep_checkpoints, "how many of the last checkpoints stay");
+  visit("table_seconds", c.table_seconds,
+        "seconds between tables of all numbers on the console; 0: none");
+  visit("tensorboard", c.tensorboard, "also write the rows of progress.csv for TensorBoard");
   visit("eval_steps", c.eval_steps,
         "steps between evaluations, which the training waits for; 0: none");
   visit("eval_episodes", c.eval_episodes, "complete episodes in each of them, greedy");

@@ -181,17 +181,20 @@ StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std:
 }
 
 void Collector::begin_episode(Slot& slot) const {
-  slot.so_far = {};
+  slot.so_far = {.discount = 1};
   for (std::size_t i = 0; i < slot.infos.size(); ++i)
     slot.infos[i] =
         shared_.infos[i].reduce == PerEpisode::kMax ? -std::numeric_limits<double>::infinity() : 0;
 }
 
 void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& infos) const {
-  auto& [length, reward, score] = slot.so_far;
-  ++length;
-  reward += result.reward;
-  score += score_ ? *infos.as<float>(*score_) : result.reward;
+  auto& e = slot.so_far;
+  ++e.length;
+  e.nonzero_rewards += result.reward != 0;
+  e.reward += result.reward;
+  e.discounted_reward += e.discount * result.reward;
+  e.discount *= options_.discount;
+  e.score += score_ ? *infos.as<float>(*score_) : result.reward;
   for (std::size_t i = 0; i < slot.infos.size(); ++i) {
     const auto& info = shared_.infos[i];
     const auto x = number_at(infos.as<std::byte>(info.place), info.dtype);

@@ -22,6 +22,7 @@ class Collector {
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
     std::int64_t decorrelation = 0;
+    double discount = 1;
     std::int64_t tick = 0;  // steps taken before, by the run this one goes on from
     // What save() gave there, of every environment of the sampler; empty: a new run. Read by the
     // constructor only.

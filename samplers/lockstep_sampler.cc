@@ -124,6 +124,8 @@ class LockstepSampler : public Sampler {
       : options_(making.options),
         groups_(options_.groups),
         processes_(options_.kind == SamplerKind::kSerial ? 1 : options_.workers),
+        while_stepping_(options_.kind == SamplerKind::kSerial ? &SamplerTimes::stepping
+                                                              : &SamplerTimes::waiting),
         shared_(plan_, making.spec, agent.spec(),
                 {.horizon = options_.horizon,
                  .envs = options_.envs,
@@ -153,7 +155,7 @@ class LockstepSampler : public Sampler {
     at::NoGradGuard no_grad;
     auto before = Clock::now();
     finish_resets();
-    before = count_time(times_.waiting, before);
+    before = count_time(times_.*while_stepping_, before);
     window_->begin();
     const auto horizon = options_.horizon;
     for (std::int64_t t = 0; t < horizon; ++t) {
@@ -169,7 +171,7 @@ class LockstepSampler : public Sampler {
     before = count_time(times_.acting, before);
     resetting_ = shared_.resets_wait;
     for (int g = 0; g < groups_ && resetting_; ++g) stepper_->start(horizon, g);
-    count_time(times_.waiting, before);
+    count_time(times_.*while_stepping_, before);
     return window_->batch();
   }
 
@@ -191,7 +193,7 @@ class LockstepSampler : public Sampler {
   }
   void finish_step(std::int64_t t, int group, Clock::time_point& before) {
     stepper_->finish(group);
-    before = count_time(times_.waiting, before);
+    before = count_time(times_.*while_stepping_, before);
     std::int64_t ended = 0;
     for (int w = 0; w < processes_; ++w) ended += shared_.ended_in(group * processes_ + w);
     if (ended > 0)
@@ -200,6 +202,7 @@ class LockstepSampler : public Sampler {
 
   SamplerOptions options_;
   int groups_, processes_;
+  double SamplerTimes::*while_stepping_;
   Arena::Plan plan_;
   SharedRows shared_;
   Arena::Field barriers_;

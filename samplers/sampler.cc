@@ -27,6 +27,7 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
                                                         .seed = o.seed,
                                                         .stream = o.stream,
                                                         .decorrelation = o.decorrelation,
+                                                        .discount = o.discount,
                                                         .tick = making.first_tick,
                                                         .saved = making.env_states},
                                      status);

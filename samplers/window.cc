@@ -142,7 +142,9 @@ void Window::record_ends(std::int64_t t, std::size_t part, const NamedTensors& s
     episodes_.push_back({.env = b,
                          .number = number++,
                          .length = end.length,
+                         .nonzero_rewards = end.nonzero_rewards,
                          .reward = end.reward,
+                         .discounted_reward = end.discounted_reward,
                          .score = end.score,
                          .info = {infos.begin(), infos.end()}});
     end.length = 0;

@@ -42,12 +42,14 @@ struct TrainFlags {
 };
 
 // What the command line may change about a run that goes on.
-constexpr std::array<const char*, 16> kMayChange = {"steps",
+constexpr std::array<const char*, 18> kMayChange = {"steps",
                                                     "schedule_steps",
                                                     "stop_return",
                                                     "checkpoint_seconds",
                                                     "checkpoint_steps",
                                                     "keep_checkpoints",
+                                                    "table_seconds",
+                                                    "tensorboard",
                                                     "eval_steps",
                                                     "eval_episodes",
                                                     "device",

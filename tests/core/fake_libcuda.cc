@@ -2,6 +2,7 @@
 // the second of which has a context or has none.
 
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the driver's names
 
 int fake_status = 0;  // CUDA_SUCCESS
 int fake_active = 0;
@@ -17,4 +18,5 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   return fake_status;
 }
 
+// NOLINTEND(readability-identifier-naming)
 }  // extern "C"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -106,10 +107,10 @@ TEST(ProgressFile, AColumnThatComesLaterIsEmptyBefore) {
   const TemporaryFolder folder;
   ProgressFile file;
   file.open(folder / "p.csv");
-  file.write({{"steps", "1"}, {"loss", "0.5"}});
-  file.write({{"steps", "2"}, {"kl", "7"}, {"loss", "0.25"}});
-  file.write({{"kl", "8"}, {"steps", "3"}});
-  EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n1,0.5,\n2,0.25,7\n3,,8\n");
+  file.write({1, {{"loss", 0.5}}});
+  file.write({2, {{"kl", 7}, {"loss", 1.0 / 3}}});
+  file.write({3, {{"kl", 123456789}}});
+  EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n1,0.5,\n2,0.333333,7\n3,,123456789\n");
 }
 
 TEST(ProgressFile, GoesOnAfterTheRowsThatCount) {
@@ -117,23 +118,46 @@ TEST(ProgressFile, GoesOnAfterTheRowsThatCount) {
   std::ofstream(folder / "p.csv") << "steps,loss\n512,1\n1024,2\n1536,3\n20";
   ProgressFile file;
   EXPECT_EQ(file.resume(folder / "p.csv", 1024),
-            (ProgressFile::Row{{"steps", "1024"}, {"loss", "2"}}));
-  file.write({{"steps", "2048"}, {"loss", "4"}, {"kl", "5"}});
+            (std::vector<std::pair<std::string, std::string>>{{"steps", "1024"}, {"loss", "2"}}));
+  file.write({2048, {{"loss", 4}, {"kl", 5}}});
   EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n512,1,\n1024,2,\n2048,4,5\n");
   EXPECT_THROW(ProgressFile().resume(folder / "none.csv", 1), Error);
 }
 
+TEST(EpisodeWindow, SpreadsAreThoseOfItsLastEpisodes) {
+  EpisodeWindow window(4);
+  EXPECT_TRUE(std::isnan(window.scores().median));
+  for (const double score : {100.0, 1.0, 8.0, 3.0, 4.0}) window.add({{.score = score}});
+  const auto s = window.scores();
+  EXPECT_EQ(s.mean, 4);
+  EXPECT_EQ(s.min, 1);
+  EXPECT_EQ(s.median, 3.5);
+  EXPECT_EQ(s.max, 8);
+  EXPECT_EQ(s.std, std::sqrt((9.0 + 16 + 1 + 0) / 4));
+  window.add({{.score = 9}, {.score = 9}});
+  EXPECT_EQ(window.scores().median, 6.5);
+}
+
 TEST(EpisodeWindow, ComesBackFromACheckpoint) {
   EpisodeWindow one(3), other(3);
-  one.add({{.env = 1, .number = 2, .length = 3, .reward = 0.1, .score = -4, .info = {7}},
-           {.score = 5, .info = {8}},
+  one.add({{.score = -4, .info = {7}},
+           {.env = 1,
+            .number = 2,
+            .length = 3,
+            .nonzero_rewards = 2,
+            .reward = 0.1,
+            .discounted_reward = 0.05,
+            .score = 5,
+            .info = {8}},
            {.score = 6, .info = {9}},
            {.env = 9, .score = 1e300, .info = {-10}}});
   other.restore(one.save());
   for (auto* window : {&one, &other}) window->add({{.length = 6, .info = {11}}});
   EXPECT_EQ(other.total(), 5);
   EXPECT_EQ(other.mean_score(), one.mean_score());
-  EXPECT_EQ(other.mean_length(), 2);
+  EXPECT_EQ(other.lengths().mean, 2);
+  EXPECT_EQ(other.discounted_rewards().max, one.discounted_rewards().max);
+  EXPECT_EQ(other.mean_nonzero_rewards(), one.mean_nonzero_rewards());
   EXPECT_EQ(other.mean_info(0), one.mean_info(0));
   EpisodeWindow empty(3);
   empty.restore(EpisodeWindow(3).save());

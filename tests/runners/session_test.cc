@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -11,6 +13,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/console_table.h"
 #include "shoal/runners/on_policy.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/runners/toy_parts.h"
@@ -90,8 +93,9 @@ TEST(Session, LeavesACompleteRunFolder) {
 
   const auto rows = lines_of(folder / "run/progress.csv");
   ASSERT_EQ(rows.size(), 11U);
-  EXPECT_TRUE(rows[0].starts_with("steps,seconds,sps,updates,episodes,return_mean")) << rows[0];
-  EXPECT_TRUE(rows[0].ends_with("share_learning,remaining")) << rows[0];
+  EXPECT_TRUE(rows[0].starts_with("steps,seconds,sps,updates,episodes,return_mean,return_std,"))
+      << rows[0];
+  EXPECT_TRUE(rows[0].ends_with("share_logging,share_other,remaining")) << rows[0];
   EXPECT_TRUE(rows[10].starts_with("100,")) << rows[10];
   EXPECT_TRUE(rows[10].ends_with(",0.55"))
       << "schedule_steps, not steps, sets the schedule, and 90 were taken before: " << rows[10];
@@ -118,9 +122,43 @@ TEST(Session, InfosOfEpisodesAreColumns) {
   window.episodes[1].info = {2, 30};
   p.once(window);
   const auto lines = lines_of(folder / "run" / kProgressFile);
-  EXPECT_NE(lines.at(0).find(",share_learning,info_depth_mean,info_gold_mean"), std::string::npos)
+  EXPECT_NE(lines.at(0).find(",share_other,info_depth_mean,info_gold_mean"), std::string::npos)
       << lines[0];
   EXPECT_NE(lines.at(1).find(",1.5,20"), std::string::npos) << lines[1];
+}
+
+class Collector : public LogSink {
+ public:
+  explicit Collector(std::vector<LogRow>& rows) : rows_(rows) {}
+  void write(const LogRow& row) override { rows_.push_back(row); }
+
+ private:
+  std::vector<LogRow>& rows_;
+};
+
+TEST(Session, RowsGoToSinksAndSharesOfTimeSumToOne) {
+  const TemporaryFolder folder;
+  Parts p(folder / "run");
+  p.session.begin(p.agent, p.algo);
+  std::vector<LogRow> rows;
+  p.session.add_sink(std::make_unique<Collector>(rows));
+  for (int i = 0; i < 3; ++i) p.once(Window(i, 2));
+  ASSERT_EQ(rows.size(), 3U);
+  for (const auto& row : rows) {
+    double shares = 0;
+    for (const auto& [name, number] : row.numbers) {
+      if (!name.starts_with("share_")) continue;
+      shares += number;
+      EXPECT_GE(number, 0) << name;
+    }
+    EXPECT_NEAR(shares, 1, 1e-12);
+  }
+  EXPECT_EQ(rows[2].steps, 30);
+  const auto mean = std::ranges::find(rows[2].numbers, "return_mean", &Metrics::value_type::first);
+  EXPECT_EQ(mean->second, 1);
+  EXPECT_LT(table_of(rows[2]).find("\n"), 80U);
+  EXPECT_NE(table_of(rows[2]).find("return_median                       1\n"), std::string::npos)
+      << table_of(rows[2]);
 }
 
 TEST(Session, CountsTheStepsThatWereTaken) {
@@ -229,13 +267,20 @@ TEST(Session, RefusesTheFolderOfAnotherRun) {
   EXPECT_TRUE(fs::exists(folder / "run/summary.json"));
 }
 
-// Of a row, what does not tell of time: not seconds, sps, share_*.
-std::vector<std::string> without_times(const std::string& row) {
+std::vector<std::string> cells_of(const std::string& row) {
   std::istringstream text(row);
   std::vector<std::string> cells;
-  int column = 0;
-  for (std::string cell; std::getline(text, cell, ','); ++column)
-    if (column != 1 && column != 2 && (column < 9 || column > 11)) cells.push_back(cell);
+  for (std::string cell; std::getline(text, cell, ',');) cells.push_back(cell);
+  return cells;
+}
+
+// What does not tell of time in a table's row: not seconds, sps, share_*.
+std::vector<std::string> without_times(const std::string& row, const std::string& header) {
+  const auto columns = cells_of(header), all = cells_of(row);
+  std::vector<std::string> cells;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (columns[i] != "seconds" && columns[i] != "sps" && !columns[i].starts_with("share_"))
+      cells.push_back(all.at(i));
   return cells;
 }
 
@@ -265,7 +310,7 @@ TEST(Session, AResumedRunIsTheOneThatNeverStopped) {
   ASSERT_EQ(one.size(), 11U);
   ASSERT_EQ(other.size(), 11U);
   for (std::size_t i = 0; i < one.size(); ++i)
-    EXPECT_EQ(without_times(one[i]), without_times(other[i]));
+    EXPECT_EQ(without_times(one[i], one[0]), without_times(other[i], one[0]));
 }
 
 TEST(Session, ResumesOnlyWhatCanGoOn) {

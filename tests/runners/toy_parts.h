@@ -17,10 +17,10 @@ class StaircaseEnv : public Env {
   explicit StaircaseEnv(std::int64_t index) : index_(index) {}
 
   const EnvSpec& spec() const override {
-    static const EnvSpec spec{.id = "Staircase",
-                              .observation = ArraySpec{.shape = {1}},
-                              .action = ActionSpec::discrete(2)};
-    return spec;
+    static const EnvSpec kSpec{.id = "Staircase",
+                               .observation = ArraySpec{.shape = {1}},
+                               .action = ActionSpec::discrete(2)};
+    return kSpec;
   }
   void reset(std::optional<std::uint64_t>, StepOut out) override {
     step_ = 0;

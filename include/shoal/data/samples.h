@@ -91,7 +91,9 @@ struct Episode {
   std::int64_t env = 0;     // b
   std::int64_t number = 0;  // 0 for the first episode of its environment
   std::int64_t length = 0;  // steps
-  double reward = 0;        // sum of the rewards as the agent saw them
+  std::int64_t nonzero_rewards = 0;
+  double reward = 0;             // sum of the rewards as the agent saw them
+  double discounted_reward = 0;  // likewise, discounted by SamplerOptions::discount
   double score = 0;  // sum of the raw rewards (the info "score" of the environment, if it has one)
   // The other infos that have a reduction (InfoSpec::reduce), reduced; named by Batch::infos.
   std::vector<double> info = {};

@@ -28,6 +28,8 @@ struct Config {
   double checkpoint_seconds = 60;
   std::int64_t checkpoint_steps = 0;  // likewise steps; 0: time alone decides
   std::int64_t keep_checkpoints = 1;  // the last ones
+  double table_seconds = 0;           // between tables of all numbers on the console; 0: none
+  bool tensorboard = false;           // also write event files for TensorBoard
   std::int64_t eval_steps = 0;        // steps between evaluations; 0: none
   std::int64_t eval_episodes = 10;    // of each
   std::uint64_t seed = 1;      // of everything: environments, actions, initial weights, minibatches

@@ -8,7 +8,13 @@
 
 namespace shoal {
 
-// Statistics of the last `size` finished episodes. Means are NaN before the first one.
+// How numbers are spread; all NaN if there are none. The deviation is that of these numbers
+// (divided by N).
+struct Spread {
+  double mean, std, min, median, max;
+};
+
+// Statistics of the last `size` finished episodes; NaN before the first one.
 class EpisodeWindow {
  public:
   explicit EpisodeWindow(std::size_t size = 100) : size_(size) {}
@@ -21,9 +27,10 @@ class EpisodeWindow {
   bool full() const { return recent_.size() == size_; }
   std::int64_t total() const { return total_; }  // episodes ever added
   double mean_score() const;
-  double min_score() const;
-  double max_score() const;
-  double mean_length() const;
+  Spread scores() const;
+  Spread lengths() const;
+  Spread discounted_rewards() const;
+  double mean_nonzero_rewards() const;
   double mean_info(std::size_t i) const;  // of Batch::infos
 
  private:

@@ -13,6 +13,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/console.h"
 #include "shoal/runners/episode_window.h"
+#include "shoal/runners/log.h"
 #include "shoal/runners/progress_file.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
@@ -60,6 +61,8 @@ class Session {
   // Config::init_from, has of them. All three must outlive the last call of report() and finish().
   // sampler null: checkpoints know nothing of environments, and a resumed run begins new episodes.
   void begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler = nullptr);
+  // Rows go there, too, from now on.
+  void add_sink(std::unique_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
 
   // False once the steps are taken, the return aimed at is reached, or a signal asked to stop.
   bool running() const;
@@ -82,7 +85,7 @@ class Session {
 
  private:
   struct Shares;
-  void write_row(const Metrics& metrics, const Shares& shares, double sps);
+  LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
   void restore();
   bool checkpoint_is_due() const;
   void save_checkpoint();
@@ -98,9 +101,10 @@ class Session {
   OnPolicyAlgo* algo_ = nullptr;
   Sampler* sampler_ = nullptr;
   Checkpoint resumed_;  // until begin(); empty: a new run
-  bool resumes_;
+  bool quiet_, resumes_;
   CheckpointFiles checkpoints_;
   ProgressFile progress_;
+  std::vector<std::unique_ptr<LogSink>> sinks_;  // further ones
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_since_;
@@ -109,6 +113,7 @@ class Session {
   double row_seconds_ = 0, saved_seconds_ = 0;
   double best_return_ = -std::numeric_limits<double>::infinity();
   SamplerTimes row_times_;
+  double logging_ = 0;  // seconds since the last row was written
 };
 
 }  // namespace shoal

@@ -42,6 +42,7 @@ struct SamplerOptions {
   // Every environment takes 0 to this many random steps before the first window, so that episodes
   // do not end in step. For the agent an episode begins after them; Episode counts them.
   std::int64_t decorrelation = 0;
+  double discount = 0.99;  // of Episode::discounted_reward; nothing else depends on it
   std::uint64_t seed = 1;  // environment b is seeded from (seed, stream, b), its action noise from
                            // (seed, stream, b, tick)
   Stream stream = Stream::kTrain;
@@ -61,9 +62,9 @@ struct Batch {
 
 // Where the agent process spent its time, in seconds since the sampler was made.
 struct SamplerTimes {
-  double acting = 0;   // choosing actions (parallel-cpu: valuing what the workers did)
-  double waiting = 0;  // for the environments (serial: stepping them; parallel-cpu: for all the
-                       // workers do)
+  double acting = 0;    // choosing actions (parallel-cpu: valuing what the workers did)
+  double stepping = 0;  // environments, in this process (serial)
+  double waiting = 0;   // for the environments (parallel-cpu: for all the workers do)
 };
 
 // Steps B environments T times per call and records what happened. Environments go on where the

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "shoal/runners/log.h"
+
+namespace shoal {
+
+// All numbers of a row in two columns, 80 characters wide.
+std::string table_of(const LogRow& row);
+
+// Prints such a table on standard output, at most once in so many seconds of training.
+std::unique_ptr<LogSink> make_console_table(double seconds);
+
+}  // namespace shoal

@@ -1,0 +1,54 @@
+#include "shoal/runners/console_table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+namespace shoal {
+namespace {
+
+std::string cell(const std::string& name, double number) {
+  const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
+  return fmt::format("{:<22} {:>14}", name,
+                     whole ? fmt::format("{:.0f}", number) : fmt::format("{:.5g}", number));
+}
+
+class ConsoleTable : public LogSink {
+ public:
+  explicit ConsoleTable(double interval) : interval_(interval) {}
+  void write(const LogRow& row) override {
+    double seconds = 0;
+    for (const auto& [name, number] : row.numbers)
+      if (name == "seconds") seconds = number;
+    if (seconds < next_) return;
+    next_ = seconds + interval_;
+    fmt::print("\n{}\n", table_of(row));
+    std::fflush(stdout);
+  }
+
+ private:
+  double interval_, next_ = 0;
+};
+
+}  // namespace
+
+std::string table_of(const LogRow& row) {
+  std::vector<std::string> cells{cell("steps", static_cast<double>(row.steps))};
+  for (const auto& [name, number] : row.numbers) cells.push_back(cell(name, number));
+  const auto height = (cells.size() + 1) / 2;
+  std::string text;
+  for (std::size_t i = 0; i < height; ++i) {
+    text += cells[i];
+    if (i + height < cells.size()) text += "    " + cells[i + height];
+    text += '\n';
+  }
+  return text;
+}
+
+std::unique_ptr<LogSink> make_console_table(double seconds) {
+  return std::make_unique<ConsoleTable>(seconds);
+}
+
+}  // namespace shoal

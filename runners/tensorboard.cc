@@ -1,0 +1,109 @@
+#include "shoal/runners/tensorboard.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/crc.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <protozero/pbf_writer.hpp>
+#include <string>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+// Fields of tensorflow.Event, Summary, Summary.Value and SessionLog, by their numbers in
+// TensorFlow's event.proto and summary.proto.
+enum EventField : protozero::pbf_tag_type {
+  kWallTime = 1,
+  kStep = 2,
+  kVersion = 3,
+  kSummary = 5,
+  kSessionLog = 7
+};
+constexpr protozero::pbf_tag_type kValue = 1, kTag = 1, kSimpleValue = 2, kStatus = 1;
+constexpr int kStart = 1;  // SessionLog: events of later steps are of a run that was given up
+
+// Checksums that are stored beside what they check are shuffled, so that a checksum of both makes
+// sense.
+std::uint32_t masked_crc(const char* bytes, std::size_t n) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes, n);
+  const auto sum = static_cast<std::uint32_t>(crc.checksum());
+  return ((sum >> 15) | (sum << 17)) + 0xA282EAD8U;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+class TensorBoard : public LogSink {
+ public:
+  TensorBoard(const std::filesystem::path& folder, std::int64_t from_steps) {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    // The names TensorBoard looks for; the process keeps two of one second apart.
+    file_ =
+        folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", now(), host.data(), ::getpid());
+    out_.open(file_, std::ios::binary);
+    write_event(0, [](auto& event) { event.add_string(kVersion, "brain.Event:2"); });
+    if (from_steps == 0) return;
+    std::string log;
+    protozero::pbf_writer(log).add_enum(kStatus, kStart);
+    write_event(from_steps + 1, [&](auto& event) { event.add_message(kSessionLog, log); });
+  }
+
+  void write(const LogRow& row) override {
+    std::string summary;
+    protozero::pbf_writer values(summary);
+    for (const auto& [name, number] : row.numbers) {
+      if (std::isnan(number)) continue;
+      std::string value;
+      protozero::pbf_writer writer(value);
+      writer.add_string(kTag, name);
+      writer.add_float(kSimpleValue, static_cast<float>(number));
+      values.add_message(kValue, value);
+    }
+    write_event(row.steps, [&](auto& event) { event.add_message(kSummary, summary); });
+  }
+
+ private:
+  template <class Fill>
+  void write_event(std::int64_t step, Fill fill) {
+    std::string event;
+    protozero::pbf_writer writer(event);
+    writer.add_double(kWallTime, now());
+    writer.add_int64(kStep, step);
+    fill(writer);
+    const std::uint64_t size = event.size();
+    std::array<char, sizeof size> length;
+    std::memcpy(length.data(), &size, sizeof size);
+    append(length.data(), length.size());
+    append(event.data(), event.size());
+    out_.flush();  // whoever watches sees whole records
+    require(out_.good(), "cannot write {}: {}", file_.string(), std::strerror(errno));
+  }
+  void append(const char* bytes, std::size_t n) {
+    const auto crc = masked_crc(bytes, n);
+    out_.write(bytes, static_cast<std::streamsize>(n));
+    out_.write(reinterpret_cast<const char*>(&crc), sizeof crc);
+  }
+
+  std::filesystem::path file_;
+  std::ofstream out_;
+};
+
+}  // namespace
+
+std::unique_ptr<LogSink> make_tensorboard(const std::filesystem::path& folder,
+                                          std::int64_t from_steps) {
+  return std::make_unique<TensorBoard>(folder, from_steps);
+}
+
+}  // namespace shoal
