@@ -181,7 +181,7 @@ StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std:
 }
 
 void Collector::begin_episode(Slot& slot) const {
-  slot.so_far = {.discount = 1};
+  slot.so_far = {};
   for (std::size_t i = 0; i < slot.infos.size(); ++i)
     slot.infos[i] =
         shared_.infos[i].reduce == PerEpisode::kMax ? -std::numeric_limits<double>::infinity() : 0;

@@ -13,9 +13,9 @@ namespace shoal {
 
 // How an episode ended; written by the worker that steps environment b.
 struct EpisodeEnd {
-  std::int64_t length, nonzero_rewards;
-  double reward, discounted_reward, score;
-  double discount;  // of the next reward
+  std::int64_t length = 0, nonzero_rewards = 0;
+  double reward = 0, discounted_reward = 0, score = 0;
+  double discount = 1;  // of the next reward
 };
 
 // What the agent process and its workers share: the rows of one window, a place per environment for
