@@ -32,8 +32,8 @@ format: ## format every source file in place
 format-check: ## fail if a source file is not formatted
 	@$(sources) | xargs clang-format --dry-run --Werror
 
-tidy: setup ## run clang-tidy on every source file (slow: an hour of one core)
-	@scripts/tidy.sh '$(CURDIR)/($(folders))/'
+tidy: setup ## run clang-tidy on every source file (slow: half an hour of one core)
+	@scripts/tidy.sh
 
 docs: ## the reference of the public headers, by Doxygen: build/docs/html
 	@mkdir -p build && doxygen docs/Doxyfile

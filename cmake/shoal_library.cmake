@@ -30,7 +30,6 @@ if(SHOAL_WITH_TORCH)
 endif()
 
 # Most of what a file that sees torch costs is code that every such file generates again: together they cost it once.
-# Off for clang-tidy, which looks at files one by one.
 option(SHOAL_UNITY "Compile the files of a library that sees torch as one" ON)
 function(shoal_compile_as_one target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${SHOAL_UNITY} UNITY_BUILD_BATCH_SIZE 0)

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
@@ -31,8 +32,8 @@ std::uint32_t crc_of(std::string_view bytes) {
 }
 
 template <class T>
-void append(std::string& to, T value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+std::string_view bytes_of(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
 template <class T>
@@ -71,6 +72,35 @@ class Descriptor {
  private:
   std::string path_;
   int fd_;
+};
+
+// A file that is written beside another one and then takes its place.
+class Replacement {
+ public:
+  explicit Replacement(const std::filesystem::path& file)
+      : file_(file),
+        temporary_(file.string() + ".new"),
+        out_(std::make_unique<Descriptor>(temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {}
+  ~Replacement() {
+    if (out_) ::unlink(temporary_.c_str());
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  void write(std::string_view bytes) { out_->write(bytes); }
+  void finish() {
+    out_->sync();
+    require(std::rename(temporary_.c_str(), file_.c_str()) == 0, "cannot write {}: {}",
+            file_.string(), std::strerror(errno));
+    out_.reset();
+    const auto folder = file_.parent_path();
+    Descriptor(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY).sync();
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::string temporary_;
+  std::unique_ptr<Descriptor> out_;  // none: it has taken its place
 };
 
 json header_of(const Checkpoint& checkpoint) {
@@ -115,19 +145,9 @@ Checkpoint parse(std::string_view bytes) {
 }  // namespace
 
 void write_file(const std::filesystem::path& file, std::string_view content) {
-  const std::string temporary = file.string() + ".new";
-  try {
-    Descriptor out(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    out.write(content);
-    out.sync();
-    require(std::rename(temporary.c_str(), file.c_str()) == 0, "cannot write {}: {}", file.string(),
-            std::strerror(errno));
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const auto folder = file.parent_path();
-  Descriptor(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY).sync();
+  Replacement replacement(file);
+  replacement.write(content);
+  replacement.finish();
 }
 
 std::string read_file(const std::filesystem::path& file) {
@@ -144,18 +164,25 @@ std::string read_file(const std::filesystem::path& file) {
   return std::move(content).str();
 }
 
+// Piece by piece: a large one is not held in memory twice.
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {
+  Replacement replacement(file);
+  boost::crc_32_type crc;
+  auto write = [&](std::string_view bytes) {
+    crc.process_bytes(bytes.data(), bytes.size());
+    replacement.write(bytes);
+  };
   const std::string header = header_of(checkpoint).dump();
-  std::string bytes(kMagic);
-  append<std::uint64_t>(bytes, header.size());
-  bytes += header;
+  write(kMagic);
+  write(bytes_of<std::uint64_t>(header.size()));
+  write(header);
   for (const auto& [name, tensor] : checkpoint.tensors) {
     const auto elements = tensor.detach().cpu().contiguous();
     if (elements.nbytes() > 0)
-      bytes.append(static_cast<const char*>(elements.data_ptr()), elements.nbytes());
+      write({static_cast<const char*>(elements.const_data_ptr()), elements.nbytes()});
   }
-  append(bytes, crc_of(bytes));
-  write_file(file, bytes);
+  replacement.write(bytes_of<std::uint32_t>(crc.checksum()));
+  replacement.finish();
 }
 
 Checkpoint read_checkpoint(const std::filesystem::path& file) {

@@ -21,7 +21,9 @@ namespace shoal {
 // Where the time since the last row went, as fractions of it.
 struct Session::Shares {
   double stepping, acting, waiting, learning, logging;
-  double other() const { return 1 - stepping - acting - waiting - learning - logging; }
+  double other() const {  // not below 0 by rounding
+    return std::max(0.0, 1 - stepping - acting - waiting - learning - logging);
+  }
 };
 
 Session::Session(const Config& config, const std::filesystem::path& folder,

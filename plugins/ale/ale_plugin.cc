@@ -121,7 +121,7 @@ std::size_t save(Console* console, std::uint8_t* bytes, std::size_t capacity) {
     const auto video = std::make_unique<TiaState>();
     save_tia(tia(console), *video);
     std::memcpy(bytes, video.get(), sizeof *video);
-    std::memcpy(bytes + sizeof *video, state.data(), state.size());
+    std::ranges::copy(state, bytes + sizeof *video);
   });
   return ok ? sizeof(TiaState) + state.size() : 0;
 }

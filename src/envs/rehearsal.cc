@@ -125,7 +125,7 @@ class Rehearsal::Actor {
 Rehearsal::Rehearsal(const EnvFactory& make_env, const EnvSpec& spec, const CheckEnvOptions& limits,
                      const Options& options)
     : layout_(spec),
-      rows_(std::clamp<std::int64_t>(kMostBytes / static_cast<std::int64_t>(layout_.bytes), 2,
+      rows_(std::clamp<std::int64_t>(kMostBytes / std::max<std::int64_t>(layout_.bytes, 1), 2,
                                      limits.steps + 1)),
       data_(plan_.add(
           {rows_}, {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(layout_.bytes)}})),

@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<std::int64_t, 3> kStrides{4, 2, 1};
 constexpr double kPixelScale = 1.0 / 255;  // of the first layer's weights: pixels stay 0..255
 
-class OneDnnActing : public ActingNetwork {
+class OneDnnActing final : public ActingNetwork {
  public:
   OneDnnActing(const NatureCnnLayers& layers, Precision precision)
       : layers_(layers), dtype_(precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat) {

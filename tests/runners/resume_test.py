@@ -21,7 +21,6 @@ KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else
 ENDLESS = ["--quiet", "--set", "stop_return=inf"]
 CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.horizon=16"]  # windows of 512
 PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--set", "sampler.horizon=64"]  # of 256
-OF_TIME = {"seconds", "sps", "share_acting", "share_waiting", "share_learning"}
 
 # What is trained, where it is stopped, never at the end of a window, and where it ends.
 RUNS = {
@@ -46,9 +45,13 @@ def shoal(*arguments, **options):
     return done
 
 
+def of_time(column):
+    return column in ("seconds", "sps") or column.startswith("share_")
+
+
 def table(run):
     with open(run / "progress.csv") as file:
-        return [{k: v for k, v in row.items() if k not in OF_TIME} for row in csv.DictReader(file)]
+        return [{k: v for k, v in row.items() if not of_time(k)} for row in csv.DictReader(file)]
 
 
 def written(file):
