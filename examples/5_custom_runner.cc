@@ -13,11 +13,10 @@
 
 int main(int argc, char** argv) {
   // [session]
-  shoal::Config config = shoal::preset("cartpole-ppo");
-  if (argc > 1) config.steps = std::atoll(argv[1]);
-  const std::filesystem::path folder =
-      argc > 2 ? argv[2] : shoal::default_run_folder("custom", config.seed);
+  const std::filesystem::path folder = argc > 2 ? argv[2] : shoal::default_run_folder("custom", 1);
   const bool resume = std::filesystem::exists(folder / shoal::kCheckpointFile);
+  shoal::Config config = resume ? shoal::read_run_config(folder) : shoal::preset("cartpole-ppo");
+  if (argc > 1) config.steps = std::atoll(argv[1]);
   shoal::Session session(config, folder, {.resume = resume});  // claims it, catches Ctrl-C
   // [session]
 

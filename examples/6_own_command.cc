@@ -36,7 +36,7 @@ class LinearModel : public shoal::ActorCriticModel {
 class Reinforce : public shoal::OnPolicyAlgo {
  public:
   Reinforce(shoal::ActorCritic& agent, double rate)
-      : agent_(agent), optimizer_(agent.learnable(), torch::optim::AdamOptions(rate)) {}
+      : agent_(agent), optimizer_(agent.learnable(), torch::optim::SGDOptions(rate)) {}
 
   shoal::Metrics update(const shoal::Samples& s, const shoal::Progress&) override {
     const auto n = s.T * s.B;  // all steps of the window, time-major
@@ -53,12 +53,12 @@ class Reinforce : public shoal::OnPolicyAlgo {
     agent_.parameters_changed();  // acting may use a copy of them
     return {{"policy_loss", policy_loss.item<double>()}, {"value_loss", value_loss.item<double>()}};
   }
-  shoal::NamedTensors state() override { return {}; }
+  shoal::NamedTensors state() override { return {}; }  // plain SGD remembers nothing
 
  private:
   static constexpr double kDiscount = 0.99;
   shoal::ActorCritic& agent_;
-  torch::optim::Adam optimizer_;
+  torch::optim::SGD optimizer_;
 };
 // [algo]
 

@@ -23,28 +23,35 @@ void give_second_name(const fs::path& file, const fs::path& name) {
   fs::create_hard_link(file, temporary, error);
   if (error) fs::copy_file(file, temporary, error);
   if (!error) fs::rename(temporary, name, error);
-  require(!error, "cannot write {}: {}", name.string(), error.message());
+  if (!error) return;
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  throw Error("cannot write {}: {}", name.string(), error.message());
 }
 
 }  // namespace
 
 void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps, bool best) const {
   const auto newest = folder_ / kCheckpointFile;
-  write_checkpoint(newest, checkpoint);
+  try {
+    write_checkpoint(newest, checkpoint);
+  } catch (const Error& e) {
+    throw Error("{}; the checkpoint before it stays", e.what());
+  }
   if (best) give_second_name(newest, folder_ / kBestFile);
-  if (keep_ <= 1) return;
-  give_second_name(newest, folder_ / fmt::format("{}{:012}.ckpt", kNumbered, steps));
+  if (keep_ > 1) give_second_name(newest, folder_ / fmt::format("{}{:012}.ckpt", kNumbered, steps));
   drop_oldest();
 }
 
 void CheckpointFiles::drop_oldest() const {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().extension() == ".ckpt" &&
-        entry.path().filename().string().starts_with(kNumbered))
-      files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (!entry.path().filename().string().starts_with(kNumbered)) continue;
+    if (entry.path().extension() == ".ckpt") files.push_back(entry.path());
+    if (entry.path().extension() == ".new") fs::remove(entry.path());  // a killed run's
+  }
   std::ranges::sort(files);  // their numbers have one width
-  const auto more = static_cast<std::int64_t>(files.size()) - keep_;
+  const auto more = static_cast<std::int64_t>(files.size()) - (keep_ > 1 ? keep_ : 0);
   for (std::int64_t i = 0; i < more; ++i) fs::remove(files[static_cast<std::size_t>(i)]);
 }
 

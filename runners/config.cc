@@ -106,8 +106,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     if (key != known) return;
     found = true;
     using Field = std::remove_cvref_t<decltype(field)>;
-    constexpr bool word = std::is_same_v<Field, std::string> || NamedEnum<Field>;
-    const auto table = parse_value(word && !value.starts_with('"') ? toml_text(value) : value);
+    constexpr bool kWord = std::is_same_v<Field, std::string> || NamedEnum<Field>;
+    const auto table = parse_value(kWord && !value.starts_with('"') ? toml_text(value) : value);
     read_value(key, *table.get("value"), field);
   });
   if (!found) refuse_unknown(key);

@@ -25,6 +25,7 @@ void open_device(const at::Device& device) {
   // Its static initialisers register the CUDA half of every operation; it stays loaded.
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
     throw Error("device {}: LibTorch's CUDA half cannot be loaded: {}", device.str(), dlerror());
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): numbers that never are below 0
   const int gpus = at::detail::getCUDAHooks().deviceCount();
   require(gpus > 0, "device {}: no GPU was found; use --device cpu", device.str());
   require(device.index() < gpus, "device {}: there are {} GPUs, numbered from 0", device.str(),

@@ -26,13 +26,15 @@ void while_training(Action action) {
 }
 
 // In this process, on seeds of this moment: the same ones in a run that was resumed.
-Metrics evaluate_now(const Config& config, Agent& agent, std::int64_t steps) {
+Metrics evaluate_now(const Config& config, Agent& agent, const Session& session) {
   auto whole_games = config.env;
   whole_games.atari.episodic_life = false;
-  const auto result = evaluate(make_env_factory(config.env_id, whole_games), agent,
-                               {.episodes = config.eval_episodes,
-                                .seed = env_seed(config.seed, Stream::kEval, steps),
-                                .kind = SamplerKind::kSerial});
+  const auto result = Evaluator(make_env_factory(config.env_id, whole_games), agent,
+                                {.episodes = config.eval_episodes,
+                                 .seed = env_seed(config.seed, Stream::kEval, session.steps()),
+                                 .kind = SamplerKind::kSerial})
+                          .run([&] { return session.stop_signal() != 0; });
+  if (result.episodes < config.eval_episodes) return {};
   return {{"eval_return", result.mean_return}, {"eval_std", result.std_return}};
 }
 
@@ -71,8 +73,7 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
   const auto algo = make_algo(config, *agent);
 
   session.begin(*agent, *algo, sampler.get());
-  run_on_policy(session, *sampler, *algo,
-                [&] { return evaluate_now(config, *agent, session.steps()); });
+  run_on_policy(session, *sampler, *algo, [&] { return evaluate_now(config, *agent, session); });
   while_training([&] { session.finish(); });
   return {
       .signal = session.stop_signal(), .solved = session.solved(), .episodes = session.episodes()};

@@ -155,13 +155,13 @@ std::vector<Entry> make_entries() {
   for (const auto& [name, game] : kAtariGames)
     all.push_back({fmt::format("{}-ppo", name),
                    fmt::format("Atari {} with PPO, 10 million agent steps", game),
-                   [game] { return atari_ppo(game); }});
+                   [id = game] { return atari_ppo(id); }});
   return all;
 }
 
 const std::vector<Entry>& entries() {
-  static const auto all = make_entries();
-  return all;
+  static const auto kAll = make_entries();
+  return kAll;
 }
 
 bool is_preset(const std::string& name) {

@@ -1,6 +1,8 @@
 #include "shoal/runners/progress_file.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -81,6 +83,14 @@ void ProgressFile::write(const LogRow& row) {
     if (number != row.numbers.end()) line += text_of(number->second);
   }
   append(line);
+}
+
+void ProgressFile::sync() const {
+  const int fd = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool done = fd >= 0 && (::fsync(fd) == 0 || errno == EINVAL);  // a pipe cannot
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  require(done, "cannot write {}: {}", file_.string(), std::strerror(error));
 }
 
 void ProgressFile::add_columns(const Metrics& numbers) {

@@ -28,7 +28,17 @@ void require_made(const fs::path& folder, const std::error_code& error) {
 
 RunFolder::RunFolder(fs::path path, Kind kind) : path_(std::move(path)) {
   if (kind == Kind::kNew) make();
-  lock();
+  try {
+    lock();
+    std::error_code error;
+    require(kind == Kind::kExisting || (fs::is_empty(path_, error) && !error),
+            "another run has just taken the run folder {}; give another one with --out",
+            path_.string());
+  } catch (...) {
+    if (lock_ >= 0) ::close(lock_);
+    undo();
+    throw;
+  }
 }
 
 RunFolder::~RunFolder() {
@@ -38,24 +48,18 @@ RunFolder::~RunFolder() {
 
 // The lock goes with the process, and with its workers, which outlive a killed one by an instant.
 void RunFolder::lock() {
-  constexpr int kTries = 200;
+  constexpr int kTries = 100;
   constexpr std::chrono::milliseconds kPause{10};
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) {
-    const int error = errno;
-    undo();
-    throw Error("the run folder {} cannot be read: {}", path_.string(), std::strerror(error));
-  }
+  require(lock_ >= 0, "the run folder {} cannot be read: {}", path_.string(), std::strerror(errno));
   for (int i = 0; ::flock(lock_, LOCK_EX | LOCK_NB) != 0; ++i) {
-    if (i < kTries) {
-      std::this_thread::sleep_for(kPause);
-      continue;
-    }
-    ::close(lock_);
-    throw Error(
-        "the run folder {} is in use by another run; wait for it to end, or give another "
-        "one with --out",
-        path_.string());
+    require(errno == EWOULDBLOCK || errno == EINTR, "the run folder {} cannot be locked: {}",
+            path_.string(), std::strerror(errno));
+    require(i < kTries,
+            "the run folder {} is in use by another run; wait for it to end, or give another one "
+            "with --out",
+            path_.string());
+    std::this_thread::sleep_for(kPause);
   }
 }
 

@@ -38,13 +38,20 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
   if (!resumes_) return;
+  std::error_code error;  // what is there but cannot be read is read_checkpoint()'s to tell
+  require(
+      fs::exists(folder / kCheckpointFile, error) || error,
+      "there is no {}: the run in {} was stopped before its first checkpoint; begin it again in "
+      "another folder",
+      kCheckpointFile, folder.string());
   resumed_ = read_checkpoint(folder / kCheckpointFile);
   require(resumed_.counters.contains("steps"), "{} is no checkpoint of a run",
           (folder / kCheckpointFile).string());
   const auto taken = resumed_.counters.at("steps");
   require(taken < config_.steps,
-          "the run in {} has taken {} of its {} steps; give it more with --steps", folder.string(),
-          taken, config_.steps);
+          "the run in {} has taken {} of its {} steps; give it more with --steps, and with "
+          "schedule_steps, if its rates have ended at 0",
+          folder.string(), taken, config_.steps);
 }
 
 Session::~Session() = default;
@@ -65,6 +72,7 @@ void Session::begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler) {
   write_file(folder() / kConfigFile, write_config(config_));
   folder_.keep();
   if (resumes_) {
+    fs::remove(folder() / kSummaryFile);  // of an end that is none
     for (const auto& [column, text] : progress_.resume(folder() / kProgressFile, steps_))
       if (column == "seconds") seconds_before_ = row_seconds_ = saved_seconds_ = std::stod(text);
   } else {
@@ -81,9 +89,8 @@ void Session::restore() {
   agent_->parameters_changed();
   shoal::restore(tensors, "algo/", algo_->state());
   episodes_.restore(with_prefix("episodes/", tensors));
-  auto best = at::empty({}, at::kDouble);
-  shoal::restore(tensors, "", {{"best_return", best}});
-  best_return_ = best.item<double>();
+  if (fs::exists(folder() / kBestFile))
+    best_return_ = saved(read_checkpoint(folder() / kBestFile).tensors, "return").item<double>();
   steps_ = row_steps_ = saved_steps_ = resumed_.counters.at("steps");
   updates_ = resumed_.counters.at("updates");
   resumed_ = {};
@@ -145,7 +152,10 @@ bool Session::evaluation_is_due() const {
 }
 
 bool Session::checkpoint_is_due() const {
-  if (seconds() - saved_seconds_ >= config_.checkpoint_seconds) return true;
+  return seconds() - saved_seconds_ >= config_.checkpoint_seconds || checkpoint_steps_are_over();
+}
+
+bool Session::checkpoint_steps_are_over() const {
   const auto every = config_.checkpoint_steps;
   return every > 0 && steps_ / every > saved_steps_ / every;
 }
@@ -182,6 +192,8 @@ LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps)
 }
 
 void Session::save_checkpoint() {
+  // Only these come at the same steps in every run, so that all of them may reset environments.
+  const bool by_steps = checkpoint_steps_are_over();
   Checkpoint checkpoint;
   checkpoint.counters = {{"steps", steps_}, {"updates", updates_}, {"episodes", episodes_.total()}};
   const bool best = episodes_.full() && episodes_.mean_score() > best_return_;
@@ -190,15 +202,25 @@ void Session::save_checkpoint() {
   add_with_prefix("agent/", agent_->parameters(), all);
   add_with_prefix("algo/", algo_->state(), all);
   add_with_prefix("episodes/", episodes_.save(), all);
-  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(), all);
-  all.add("best_return", at::full({}, best_return_, at::kDouble));
-  try {
-    checkpoints_.write(checkpoint, steps_, best);
-  } catch (const Error& e) {
-    throw Error("{}; the checkpoint before it stays", e.what());
-  }
+  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(by_steps), all);
+  all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
+  progress_.sync();
+  checkpoints_.write(checkpoint, steps_, best);
+  say_what_cannot_be_saved(all);
   saved_seconds_ = seconds();
   saved_steps_ = steps_;
+}
+
+void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
+  if (quiet_ || said_) return;
+  said_ = true;
+  std::int64_t lost = 0;
+  for (const auto& [name, tensor] : checkpoint)
+    lost += name.starts_with("sampler/env/") && tensor.numel() == 0;
+  if (lost == 0) return;
+  console_.finish_line();
+  fmt::print("{} cannot be saved: {} environments will begin new episodes if this run is resumed\n",
+             config_.env_id, lost);
 }
 
 void Session::save_summary() const {

@@ -67,7 +67,7 @@ std::uint64_t Collector::seed_of_now(std::int64_t b) const {
   return Rng(env_seed(options_.seed, options_.stream, b), static_cast<std::uint64_t>(tick_))();
 }
 
-std::vector<std::byte> Collector::save() {
+std::vector<std::byte> Collector::save(bool reset_others) {
   std::vector<std::byte> all, state;
   auto append = [&all](const void* from, std::size_t bytes) {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -85,7 +85,7 @@ std::vector<std::byte> Collector::save() {
       append(&slot.so_far, sizeof slot.so_far);
       append(slot.infos.data(), infos);
       append(state.data(), state.size());
-    } else {
+    } else if (reset_others) {
       begin(slot, b, seed_of_now(b));
     }
   }

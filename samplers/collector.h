@@ -40,9 +40,9 @@ class Collector {
 
   // Everything its environments need to go on elsewhere, and the episodes under way: for each of
   // them the number of bytes (size_t), then these. An environment that offers no save() has 0
-  // bytes: it is reset with a seed of this tick, here and there, and writes to the first row of the
-  // window, where the last observations of the others must be already.
-  std::vector<std::byte> save();
+  // bytes: it is reset with a seed of this tick, there and, if reset_others, here, and writes to
+  // the first row of the window, where the last observations of the others must be already.
+  std::vector<std::byte> save(bool reset_others);
 
  private:
   struct Slot {

@@ -22,7 +22,7 @@ class Stepper {
   virtual ~Stepper() = default;
   virtual void start(std::int64_t t, int group) = 0;
   virtual void finish(int group) = 0;
-  virtual void save(NamedTensors& to) = 0;
+  virtual void save(bool reset_others, NamedTensors& to) = 0;
 };
 
 class SerialStepper : public Stepper {
@@ -37,9 +37,9 @@ class SerialStepper : public Stepper {
     const auto g = static_cast<std::size_t>(group);
     collectors_[g]->step(steps_[g]);
   }
-  void save(NamedTensors& to) override {
+  void save(bool reset_others, NamedTensors& to) override {
     for (int g = 0; g < options_.groups; ++g)
-      add_env_states(collectors_[static_cast<std::size_t>(g)]->save(),
+      add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
                      group_range(options_.envs, options_.groups, g), to);
   }
 
@@ -76,8 +76,9 @@ class ParallelStepper : public Stepper {
     for (const int w : workers)
       while (!barrier.wait(w, kPatience)) workers_->check(w);
   }
-  void save(NamedTensors& to) override {
-    for (int g = 0; g < options_.groups; ++g) start(SharedRows::kSave, g);
+  void save(bool reset_others, NamedTensors& to) override {
+    for (int g = 0; g < options_.groups; ++g)
+      start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, g);
     for (int g = 0; g < options_.groups; ++g) finish(g);
     take_env_states(mailbox_, options_, to);
   }
@@ -102,8 +103,9 @@ class ParallelStepper : public Stepper {
       }
       const auto group = static_cast<int>(g);
       const auto t = shared_.order(group);
-      if (t == SharedRows::kSave)
-        mailbox_.put(group * options_.workers + worker, collectors[g]->save());
+      if (t < 0)
+        mailbox_.put(group * options_.workers + worker,
+                     collectors[g]->save(t == SharedRows::kSaveAndReset));
       else
         collectors[g]->step(t);
       groups_[g].barrier.arrive(worker);
@@ -177,11 +179,11 @@ class LockstepSampler : public Sampler {
 
   const SamplerTimes& times() const override { return times_; }
 
-  NamedTensors save() override {
+  NamedTensors save(bool reset_others) override {
     NamedTensors saved;
     finish_resets();
     window_->advance();
-    stepper_->save(saved);
+    stepper_->save(reset_others, saved);
     window_->save(saved);
     return saved;
   }

@@ -95,11 +95,11 @@ class ParallelCpuSampler : public Sampler {
 
   const SamplerTimes& times() const override { return times_; }
 
-  NamedTensors save() override {
+  NamedTensors save(bool reset_others) override {
     NamedTensors saved;
     await();
     window_->advance();
-    release(SharedRows::kSave);
+    release(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave);
     await();
     take_env_states(mailbox_, options_, saved);
     window_->save(saved);
@@ -134,9 +134,9 @@ class ParallelCpuSampler : public Sampler {
     for (;;) {
       next_release(worker);
       const auto order = shared_.order(0);
-      if (order == SharedRows::kSave) {
+      if (order < 0) {
         for (std::size_t part = 0; part < parts.size(); ++part)
-          mailbox_.put(slots[part], collectors[part]->save());
+          mailbox_.put(slots[part], collectors[part]->save(order == SharedRows::kSaveAndReset));
         continue;
       }
       if (order == o.horizon) {

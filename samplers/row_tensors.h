@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "samplers/partition.h"
@@ -28,8 +29,8 @@ struct RowTensors {
   at::Device device;
   Named<Mirror> observation, action, mask, env_info, agent_info;
   Mirror reward, terminated, truncated, first, valid;
-  Named<Mirror> frame_index;  // of stacked fields only: [T+1, B, stack]
-  Named<Mirror> state[2];     // [B, ...], the agent's before and after a step, by turns
+  Named<Mirror> frame_index;           // of stacked fields only: [T+1, B, stack]
+  std::array<Named<Mirror>, 2> state;  // [B, ...], the agent's before and after a step, by turns
 };
 
 }  // namespace shoal

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -48,7 +49,8 @@ struct SharedRows {
   Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
   Arena::Field orders;         // [groups], a cache line each
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
-  Named<Arena::Field> state[2];     // [B, ...], the agent's before and after a step, by turns
+  std::array<Named<Arena::Field>, 2>
+      state;                        // [B, ...], the agent's before and after a step, by turns
   Named<Arena::Field> final_state;  // [T, B, ...], if ends wait: after a step that ended an episode
   const Arena* arena = nullptr;
 
@@ -67,11 +69,12 @@ struct SharedRows {
     return resets_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
   // What the next release asks of a group's workers: the step to take. If resets wait, step T
-  // resets what does. kSave: to save the environments.
+  // resets what does. kSave, kSaveAndReset: to save the environments, and to reset those that
+  // cannot be saved.
   std::int64_t& order(int group) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(orders) + group * 64);
   }
-  static constexpr std::int64_t kSave = -1;
+  static constexpr std::int64_t kSave = -1, kSaveAndReset = -2;
   std::int64_t end_row(std::int64_t t) const { return t % last.count(); }
   std::int64_t& ended_in(int collector) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(ended) + collector * 64);

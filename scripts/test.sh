@@ -11,7 +11,8 @@ start=$SECONDS
 # A test reads event files with it. With a LibTorch of the user's own there is no such environment, and no such test.
 python=$torch_venv/bin/python
 if [ -x "$python" ] && ! "$python" -c 'import tensorboard' 2>/dev/null; then
-  "$python" -m pip install --quiet --disable-pip-version-check tensorboard==2.20.0
+  "$python" -m pip install --quiet --disable-pip-version-check tensorboard==2.20.0 ||
+    echo "tensorboard cannot be installed: the test that reads with it is skipped"
 fi
 
 declare -A folders=([tsan]="core envs" [asan]="core envs samplers")

@@ -63,11 +63,11 @@ constexpr std::array<const char*, 18> kMayChange = {"steps",
 
 void change(Config& config, const TrainFlags& flags, const std::string& key,
             const std::string& value) {
+  set(config, key, value);
   require(flags.resume.empty() || std::ranges::count(kMayChange, key) == 1,
           "{} cannot change while a run goes on; begin another one from its weights with "
           "--init-from {}",
           key, flags.resume);
-  set(config, key, value);
 }
 
 Config configure(const TrainFlags& flags) {

@@ -2,12 +2,10 @@
 
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 namespace shoal {
 
-RandomActions::RandomActions(const Named<ActionSpec>& spec, Rng rng)
-    : spec_(spec), rng_(std::move(rng)) {
+RandomActions::RandomActions(const Named<ActionSpec>& spec, Rng rng) : spec_(spec), rng_(rng) {
   for (const auto& [name, action] : spec) {
     actions_.emplace_back(action.array().bytes());
     fields_.push_back(actions_.back().data());

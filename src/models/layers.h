@@ -9,7 +9,7 @@ namespace shoal {
 // Fills a weight [out, ...] with rows (or columns) that are orthonormal times `gain` (Saxe et al.,
 // arXiv 1312.6120), from a generator of its own, so that making a model does not disturb any other
 // random numbers.
-inline void orthogonal_(at::Tensor weight, double gain, at::Generator generator) {
+inline void make_orthogonal(at::Tensor weight, double gain, at::Generator generator) {
   torch::NoGradGuard no_grad;
   const auto rows = weight.size(0), columns = weight.numel() / rows;
   auto random = at::randn({std::max(rows, columns), std::min(rows, columns)}, generator);
@@ -21,7 +21,7 @@ inline void orthogonal_(at::Tensor weight, double gain, at::Generator generator)
 
 template <class Layer>
 Layer initialised(Layer layer, double gain, const at::Generator& generator) {
-  orthogonal_(layer->weight, gain, generator);
+  make_orthogonal(layer->weight, gain, generator);
   torch::NoGradGuard no_grad;
   layer->bias.zero_();
   return layer;

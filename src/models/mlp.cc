@@ -37,8 +37,8 @@ class DenseLayer : public torch::autograd::Function<DenseLayer> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, bool tanh) {
-    const auto y = at::addmm(bias, x, weight.t());
-    if (tanh) tanh_(y);
+    auto y = at::addmm(bias, x, weight.t());
+    if (tanh) take_tanh(y);
     context->save_for_backward({x, weight, y});
     context->saved_data["tanh"] = tanh;
     return y;
@@ -56,7 +56,7 @@ class DenseLayer : public torch::autograd::Function<DenseLayer> {
   }
 
  private:
-  static void tanh_(const at::Tensor& y) {
+  static void take_tanh(const at::Tensor& y) {
     constexpr std::int64_t kWorthAThread = 32'768;
     auto* values = y.data_ptr<float>();
     at::parallel_for(0, y.numel(), kWorthAThread, [&](std::int64_t from, std::int64_t to) {
@@ -117,23 +117,23 @@ class Mlp : public ActorCriticModel {
     };
     const auto last = options.hidden.empty() ? flat_width(observation) : options.hidden.back();
     if (options.shared_trunk) {
-      trunk_ = make_trunk("trunk");
+      trunk = make_trunk("trunk");
     } else {
-      policy_ = make_trunk("policy");
-      value_ = make_trunk("value");
+      policy = make_trunk("policy");
+      value = make_trunk("value");
     }
-    policy_.push_back(make("policy_head", last, policy_size, 0.01));
-    value_.push_back(make("value_head", last, 1, 1.0));
+    policy.push_back(make("policy_head", last, policy_size, 0.01));
+    value.push_back(make("value_head", last, 1, 1.0));
   }
 
   ModelOut forward(const ModelIn& in) override {
-    const auto x = through(trunk_, flat(in.observation), true);
-    return {through(policy_, x, false), through(value_, x, false).squeeze(1), {}};
+    const auto x = through(trunk, flat(in.observation), true);
+    return {through(policy, x, false), through(value, x, false).squeeze(1), {}};
   }
 
   std::unique_ptr<ActingNetwork> make_acting_network(Precision) const override;
 
-  Layers trunk_, policy_, value_;
+  Layers trunk, policy, value;
 };
 
 // The same network on the row-wise kernel; it stays in float32, which is not what takes the time at
@@ -144,9 +144,9 @@ class MlpActing : public ActingNetwork {
 
   void refresh() override {
     for (auto* kernel : {&trunk_, &policy_, &value_}) kernel->clear();
-    add_layers(trunk_, model_.trunk_, true);
-    add_layers(policy_, model_.policy_, false);
-    add_layers(value_, model_.value_, false);
+    add_layers(trunk_, model_.trunk, true);
+    add_layers(policy_, model_.policy, false);
+    add_layers(value_, model_.value, false);
   }
 
   std::string description() const override {

@@ -20,7 +20,7 @@ KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf"]
 CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.horizon=16"]  # windows of 512
-PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--set", "sampler.horizon=64"]  # of 256
+PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--workers", "2", "--set", "sampler.horizon=64"]  # of 256
 
 # What is trained, where it is stopped, never at the end of a window, and where it ends.
 RUNS = {

@@ -52,7 +52,7 @@ TEST_P(ResumeTest, TheFutureIsTheSame) {
       const auto saving = make_sampler(make_zoo(), a, o), plain = make_sampler(make_zoo(), b, o);
       collect(*saving, 3);
       collect(*plain, 3);
-      const auto resumed = make_sampler(make_zoo(), c, o, saving->save());
+      const auto resumed = make_sampler(make_zoo(), c, o, saving->save(true));
       for (int i = 0; i < 4 && !HasFailure(); ++i) {
         const auto expected = plain->collect();
         expect_same_batches(expected, saving->collect());
@@ -66,7 +66,7 @@ TEST_P(ResumeTest, BeforeTheFirstWindow) {
   const auto o = options(6, ResetMode::kWait);
   ToyAgent a(3), b(3);
   const auto first = make_sampler(make_zoo(), a, o);
-  const auto second = make_sampler(make_zoo(), b, o, first->save());
+  const auto second = make_sampler(make_zoo(), b, o, first->save(true));
   expect_same_future(*first, *second);
 }
 
@@ -75,8 +75,8 @@ TEST_P(ResumeTest, TwiceWithoutAWindowBetween) {
   ToyAgent a(3), b(3), c(3);
   const auto first = make_sampler(make_zoo(), a, o);
   collect(*first, 2);
-  const auto second = make_sampler(make_zoo(), b, o, first->save());
-  const auto third = make_sampler(make_zoo(), c, o, second->save());
+  const auto second = make_sampler(make_zoo(), b, o, first->save(true));
+  const auto third = make_sampler(make_zoo(), c, o, second->save(true));
   expect_same_future(*first, *third);
 }
 
@@ -91,7 +91,7 @@ TEST_P(ResumeTest, WhatCannotBeSavedIsReset) {
     const auto one = make_agent(), other = make_agent();
     const auto first = make_sampler(make_gestures(), *one, o);
     collect(*first, 2);
-    const auto saved = first->save();
+    const auto saved = first->save(true);
     const auto second = make_sampler(make_gestures(), *other, o, saved);
     EXPECT_EQ(saved.at("env/0").numel(), 0);
     const auto start = first->collect().samples.observation[0][0].clone();
@@ -99,9 +99,23 @@ TEST_P(ResumeTest, WhatCannotBeSavedIsReset) {
     EXPECT_TRUE(first->collect().samples.policy_version == 3);
     second->collect();
     expect_same_future(*first, *second);
-    first->save();
+    first->save(true);
     EXPECT_FALSE(at::equal(first->collect().samples.observation[0][0], start));
   }
+}
+
+TEST_P(ResumeTest, WhatCannotBeSavedGoesOnUnlessAsked) {
+  const auto o = options(6, ResetMode::kWait);
+  const auto make_agent = [] {
+    return make_actor_critic(make_gestures()({})->spec(), ModelOptions{}, {}, 3);
+  };
+  const auto one = make_agent(), other = make_agent();
+  const auto first = make_sampler(make_gestures(), *one, o);
+  const auto second = make_sampler(make_gestures(), *other, o);
+  collect(*first, 2);
+  collect(*second, 2);
+  first->save(false);
+  expect_same_future(*first, *second);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
@@ -117,7 +131,7 @@ TEST(ResumeOtherwiseTest, KindWorkersGroupsAndHorizonMayChange) {
   ToyAgent a(3), b(3), c(3), d(3);
   const auto saving = make_sampler(make_zoo(), a, parallel(6, kEnvs, 3, 2));
   collect(*saving, 3);
-  const auto saved = saving->save();
+  const auto saved = saving->save(true);
   auto o = parallel(4, kEnvs, 1);
   o.kind = SamplerKind::kParallelCpu;
   const auto one = make_sampler(make_zoo(), b, o, saved);
@@ -127,7 +141,7 @@ TEST(ResumeOtherwiseTest, KindWorkersGroupsAndHorizonMayChange) {
 
 TEST(ResumeOtherwiseTest, WhatDoesNotFitIsNamed) {
   ToyAgent a(3), b(3);
-  const auto saved = make_sampler(make_zoo(), a, serial(6, kEnvs))->save();
+  const auto saved = make_sampler(make_zoo(), a, serial(6, kEnvs))->save(true);
   const auto message = [&](const EnvFactory& make_env, Agent& agent, std::int64_t envs) {
     try {
       make_sampler(make_env, agent, serial(6, envs), saved);

@@ -25,6 +25,8 @@ class ProgressFile : public LogSink {
                                                           std::int64_t steps);
   // Whoever watches the file sees whole rows.
   void write(const LogRow& row) override;
+  // Waits until all rows are on the disk: a checkpoint must not be ahead of them.
+  void sync() const;
 
  private:
   void add_columns(const Metrics& numbers);

@@ -45,11 +45,13 @@ struct SessionOptions {
 // folder is left.
 //
 // A resumed run is the one that never stopped: on the CPU, with as many threads, progress.csv is
-// the same but for the columns that tell of time (seconds, sps, share_*).
+// the same but for the columns that tell of time (seconds, sps, share_*). If environments cannot be
+// saved, that holds for runs that stop at Config::checkpoint_steps.
 class Session {
  public:
   // Throws Error if the folder holds something already, or cannot be made and written to; of a run
-  // to resume, if it is in use, has no checkpoint that can be used, or has taken all its steps.
+  // to resume, if it is in use, has no checkpoint that can be used, or has taken all its steps. Its
+  // config is read_run_config(folder); what was changed in it is taken as given.
   Session(const Config& config, const std::filesystem::path& folder,
           const SessionOptions& options = {});
   ~Session();
@@ -69,7 +71,8 @@ class Session {
   // Counts a window, before learning from it.
   Progress advance(const Batch& batch);
   // After learning: a row of progress, the console, and now and then a checkpoint, which ends the
-  // batch. Throws Error if they cannot be written; the last checkpoint stays then.
+  // batch. Environments that cannot be saved are reset by those that come at checkpoint_steps, and
+  // by no others. Throws Error if they cannot be written; the last checkpoint stays then.
   void report(const Metrics& metrics, const SamplerTimes& times);
   // Whether the window just learned from has reached the next multiple of Config::eval_steps.
   bool evaluation_is_due() const;
@@ -88,6 +91,8 @@ class Session {
   LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
   void restore();
   bool checkpoint_is_due() const;
+  bool checkpoint_steps_are_over() const;
+  void say_what_cannot_be_saved(const NamedTensors& checkpoint);
   void save_checkpoint();
   void save_summary() const;
 
@@ -101,7 +106,7 @@ class Session {
   OnPolicyAlgo* algo_ = nullptr;
   Sampler* sampler_ = nullptr;
   Checkpoint resumed_;  // until begin(); empty: a new run
-  bool quiet_, resumes_;
+  bool quiet_, resumes_, said_ = false;
   CheckpointFiles checkpoints_;
   ProgressFile progress_;
   std::vector<std::unique_ptr<LogSink>> sinks_;  // further ones

@@ -80,9 +80,12 @@ class Sampler {
   // Everything that the next windows depend on, apart from the agent's parameters, by name, on the
   // CPU: environments, agent's state, the rows that the next window looks back at, counters. Call
   // it between two calls of collect(); the last batch ends with it. Costs what the environments'
-  // own save() does. Environments that do not offer it are reset, here as in the sampler that goes
-  // on, and the episode they were in is given up: "env/<b>" is empty. Throws as collect().
-  virtual NamedTensors save() = 0;
+  // own save() does. Throws as collect().
+  //
+  // Of environments that do not offer it, "env/<b>" is empty: they begin new episodes in the
+  // sampler that goes on. reset_others: here, too, the same ones, and the episodes they were in are
+  // given up.
+  virtual NamedTensors save(bool reset_others) = 0;
 };
 
 // Forks the workers, so call it from the main thread, before starting threads and before touching
