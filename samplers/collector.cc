@@ -101,7 +101,8 @@ void Collector::go_on(Slot& slot, std::int64_t b) {
   require(bytes.size() >= head, "environment {} was saved in {} bytes, at least {} are needed", b,
           bytes.size(), head);
   std::memcpy(&slot.so_far, bytes.data(), sizeof slot.so_far);
-  std::memcpy(slot.infos.data(), bytes.data() + sizeof slot.so_far, infos);
+  std::ranges::copy(bytes.subspan(sizeof slot.so_far, infos),
+                    std::as_writable_bytes(std::span(slot.infos)).begin());
   require(slot.env->load(bytes.subspan(head)), "environment {} ({}) was saved, but cannot load", b,
           slot.env->spec().id);
 }
