@@ -5,8 +5,8 @@
 PRESET = cartpole-ppo
 ARGS =
 shoal = build/release/bin/shoal
-folders = src|plugins|samplers|algos|runners|tests|examples
-sources = find include $(subst |, ,$(folders)) -name '*.h' -o -name '*.cc' -o -name '*.cu'
+folders = src plugins samplers algos runners tests examples
+sources = find include $(folders) -name '*.h' -o -name '*.cc' -o -name '*.cu'
 
 export JOBS
 
@@ -32,7 +32,7 @@ format: ## format every source file in place
 format-check: ## fail if a source file is not formatted
 	@$(sources) | xargs clang-format --dry-run --Werror
 
-tidy: setup ## run clang-tidy on every source file (slow: half an hour of one core)
+tidy: setup ## run clang-tidy on every source file (slow)
 	@scripts/tidy.sh
 
 docs: ## the reference of the public headers, by Doxygen: build/docs/html

@@ -30,9 +30,8 @@ if(SHOAL_WITH_TORCH)
 endif()
 
 # Most of what a file that sees torch costs is code that every such file generates again: together they cost it once.
-option(SHOAL_UNITY "Compile the files of a library that sees torch as one" ON)
 function(shoal_compile_as_one target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SHOAL_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 endfunction()
 
 # shoal_library(<layer> HEADERS <public headers> SOURCES <files> LINKS <targets> [PCH] [UNITY])
