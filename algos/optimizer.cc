@@ -93,7 +93,7 @@ at::Tensor clip_gradients(std::vector<at::Tensor>& gradients, double limit) {
   for (const auto& g : gradients)
     plain &= g.is_cpu() && g.scalar_type() == at::kFloat && g.is_non_overlapping_and_dense();
   if (plain) return clip_in_loops(gradients, limit);
-  const auto norm = at::stack(at::_foreach_norm(gradients)).norm();
+  auto norm = at::stack(at::_foreach_norm(gradients)).norm();
   if (limit > 0) at::_foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp_max(1));
   return norm;
 }

@@ -67,7 +67,10 @@ class Descriptor {
       if (n > 0) rest.remove_prefix(static_cast<std::size_t>(n));
     }
   }
-  void sync() { require(::fsync(fd_) == 0, "cannot write {}: {}", path_, std::strerror(errno)); }
+  void sync() {
+    const bool done = ::fsync(fd_) == 0 || errno == EINVAL;  // a pipe cannot
+    require(done, "cannot write {}: {}", path_, std::strerror(errno));
+  }
 
  private:
   std::string path_;
@@ -163,6 +166,8 @@ std::string read_file(const std::filesystem::path& file) {
   require(in.good() || in.eof(), "cannot read {}: {}", file.string(), std::strerror(errno));
   return std::move(content).str();
 }
+
+void sync_file(const std::filesystem::path& file) { Descriptor(file.string(), O_RDONLY).sync(); }
 
 // Piece by piece: a large one is not held in memory twice.
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {

@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdio>
 #include <vector>
+
+#include "shoal/core/text.h"
 
 namespace shoal {
 namespace {
 
 std::string cell(const std::string& name, double number) {
-  const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
-  return fmt::format("{:<22} {:>14}", name,
-                     whole ? fmt::format("{:.0f}", number) : fmt::format("{:.5g}", number));
+  return fmt::format("{:<22} {:>14}", name, number_text(number, 5));
 }
 
 class ConsoleTable : public LogSink {

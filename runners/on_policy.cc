@@ -11,6 +11,7 @@
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
+#include "shoal/runners/live_evaluation.h"
 
 namespace shoal {
 namespace {
@@ -25,11 +26,15 @@ void while_training(Action action) {
   }
 }
 
+EnvFactory whole_games(const Config& config) {
+  auto env = config.env;
+  env.atari.episodic_life = false;
+  return make_env_factory(config.env_id, env);
+}
+
 // In this process, on seeds of this moment: the same ones in a run that was resumed.
 Metrics evaluate_now(const Config& config, Agent& agent, const Session& session) {
-  auto whole_games = config.env;
-  whole_games.atari.episodic_life = false;
-  const auto result = Evaluator(make_env_factory(config.env_id, whole_games), agent,
+  const auto result = Evaluator(whole_games(config), agent,
                                 {.episodes = config.eval_episodes,
                                  .seed = env_seed(config.seed, Stream::kEval, session.steps()),
                                  .kind = SamplerKind::kSerial})
@@ -64,6 +69,12 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
   require_minibatch_fits(config, spec);
   const auto sampler =
       make_sampler(make_env, *agent, training_sampler(config), session.sampler_state());
+
+  if (config.live_eval_seconds > 0)
+    session.add_sink(make_live_evaluation(whole_games(config), *agent, folder,
+                                          {.seconds = config.live_eval_seconds,
+                                           .episodes = config.eval_episodes,
+                                           .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
   const auto device = parse_device(config.device);
   open_device(device);

@@ -164,6 +164,7 @@ void validate(const Config& config) {
   at_least("table_seconds", config.table_seconds, 0.0);
   at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
   at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
+  at_least<double>("live_eval_seconds", config.live_eval_seconds, 0);
   require(
       config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "

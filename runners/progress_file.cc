@@ -1,17 +1,17 @@
 #include "shoal/runners/progress_file.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstring>
+#include <limits>
+#include <span>
 #include <sstream>
 
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/runners/checkpoint.h"
 
 namespace shoal {
@@ -33,11 +33,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::string text_of(double number) {
-  const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
-  return whole ? fmt::format("{:.0f}", number) : fmt::format("{:.6g}", number);
-}
-
 std::int64_t steps_of(const std::string& line) {
   std::int64_t steps = 0;
   std::from_chars(line.data(), line.data() + line.size(), steps);
@@ -49,6 +44,7 @@ std::int64_t steps_of(const std::string& line) {
 void ProgressFile::open(const std::filesystem::path& file) {
   file_ = file;
   columns_.clear();
+  waiting_.clear();
   out_.open(file);
   require(out_.good(), "cannot write {}: {}", file.string(), std::strerror(errno));
 }
@@ -77,30 +73,60 @@ std::vector<std::pair<std::string, std::string>> ProgressFile::resume(
 void ProgressFile::write(const LogRow& row) {
   add_columns(row.numbers);
   std::string line = std::to_string(row.steps);
+  auto next = row.numbers.begin();
   for (auto column = columns_.begin() + 1; column != columns_.end(); ++column) {
-    const auto number = std::ranges::find(row.numbers, *column, &Metrics::value_type::first);
+    // Nearly always they come in the same order.
+    if (next == row.numbers.end() || next->first != *column)
+      next = std::ranges::find(row.numbers, *column, &Metrics::value_type::first);
     line += ',';
-    if (number != row.numbers.end()) line += text_of(number->second);
+    if (next != row.numbers.end()) line += number_text(next++->second);
   }
-  append(line);
+  waiting_ += line + '\n';
+  constexpr std::chrono::milliseconds kPause{100};
+  if (Clock::now() - flushed_ >= kPause) flush();
 }
 
-void ProgressFile::sync() const {
-  const int fd = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool done = fd >= 0 && (::fsync(fd) == 0 || errno == EINVAL);  // a pipe cannot
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  require(done, "cannot write {}: {}", file_.string(), std::strerror(error));
+void ProgressFile::sync() {
+  flush();
+  sync_file(file_);
+}
+
+ProgressFile::~ProgressFile() {
+  out_ << waiting_;  // too late to complain
+}
+
+Named<std::vector<double>> read_progress(const std::filesystem::path& file) {
+  constexpr double kEmpty = std::numeric_limits<double>::quiet_NaN();
+  const auto lines = lines_of(read_file(file));
+  Named<std::vector<double>> table;
+  if (lines.empty()) return table;
+  for (const auto& name : split(lines[0])) table.add(name, {});
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const auto cells = split(lines[i]);
+    for (std::size_t column = 0; column < table.size(); ++column) {
+      const auto& cell = column < cells.size() ? cells[column] : "";
+      double number = kEmpty;
+      std::from_chars(cell.data(), cell.data() + cell.size(), number);
+      table[column].push_back(number);
+    }
+  }
+  return table;
 }
 
 void ProgressFile::add_columns(const Metrics& numbers) {
   const auto before = columns_.size();
   if (columns_.empty()) columns_.emplace_back("steps");
+  const auto known = std::span(columns_).subspan(1);
+  if (before > 0 && std::ranges::equal(numbers, known, {}, &Metrics::value_type::first)) return;
   for (const auto& [name, number] : numbers)
     if (std::ranges::count(columns_, name) == 0) columns_.push_back(name);
   if (columns_.size() == before) return;
   const std::string header = fmt::format("{}", fmt::join(columns_, ","));
-  if (before == 0) return append(header);
+  if (before == 0) {
+    waiting_ = header + '\n';
+    return;
+  }
+  flush();
   std::string all = header + '\n';
   const auto lines = lines_of(read_file(file_));
   for (std::size_t i = 1; i < lines.size(); ++i)
@@ -110,9 +136,11 @@ void ProgressFile::add_columns(const Metrics& numbers) {
   out_.open(file_, std::ios::app);
 }
 
-void ProgressFile::append(const std::string& line) {
-  out_ << line << std::endl;
+void ProgressFile::flush() {
+  out_ << waiting_ << std::flush;
   require(out_.good(), "cannot write {}: {}", file_.string(), std::strerror(errno));
+  waiting_.clear();
+  flushed_ = Clock::now();
 }
 
 }  // namespace shoal

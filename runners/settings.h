@@ -26,6 +26,9 @@ void visit_run(C& c, Visit&& visit) {
   visit("eval_steps", c.eval_steps,
         "steps between evaluations, which the training waits for; 0: none");
   visit("eval_episodes", c.eval_episodes, "complete episodes in each of them, greedy");
+  visit("live_eval_seconds", c.live_eval_seconds,
+        "seconds between evaluations by a process beside the training, which waits for none; 0: "
+        "none");
   visit("seed", c.seed, "of environments, actions, initial weights and minibatches");
   visit("device", c.device, "where the agent acts and learns: cpu, cuda or cuda:N");
   visit("threads", c.threads, "threads of tensor arithmetic; 0: one per allowed core");

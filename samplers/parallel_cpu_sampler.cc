@@ -2,7 +2,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
-#include <cstring>
 #include <vector>
 
 #include "samplers/mailbox.h"
@@ -12,36 +11,11 @@
 #include "samplers/window.h"
 #include "shoal/core/parameter_board.h"
 #include "shoal/core/step_barrier.h"
+#include "shoal/data/flat.h"
 
 namespace shoal {
 
 namespace {
-
-std::size_t bytes_of(const NamedTensors& parameters) {
-  std::size_t bytes = 0;
-  for (const auto& [name, tensor] : parameters) bytes += tensor.nbytes();
-  return bytes;
-}
-
-// One behind the other.
-void flatten(const NamedTensors& parameters, std::vector<std::byte>& flat) {
-  auto* to = flat.data();
-  for (const auto& [name, tensor] : parameters) {
-    const auto t = tensor.detach().cpu().contiguous();
-    std::memcpy(to, t.const_data_ptr(), t.nbytes());
-    to += t.nbytes();
-  }
-}
-
-void unflatten(const std::vector<std::byte>& flat, NamedTensors parameters) {
-  const auto* from = flat.data();
-  for (auto& [name, tensor] : parameters) {
-    auto t = at::empty_like(tensor, at::MemoryFormat::Contiguous);
-    std::memcpy(t.data_ptr(), from, t.nbytes());
-    from += t.nbytes();
-    tensor.copy_(t);
-  }
-}
 
 // Every worker acts for its own environments, with parameters of its own, for a whole window; the
 // agent process values what has come of it.

@@ -12,7 +12,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export PYTHON="${PYTHON:-python3}"
 
-required=(ca-certificates cmake g++ git libboost-dev libcli11-dev libgtest-dev
+required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgtest-dev
   libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev)
 python_packages=(python3 python3-pip python3-venv)
 optional=(ccache mold)  # a faster build; it works without

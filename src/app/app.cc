@@ -65,6 +65,8 @@ int run_command_line(int argc, char** argv) {
   app::Command chosen;
   app::add_train(cli, chosen);
   app::add_eval(cli, chosen);
+  app::add_play(cli, chosen);
+  app::add_plot(cli, chosen);
   app::add_bench(cli, chosen);
   app::add_list(cli, chosen);
   app::add_check_env(cli, chosen);

@@ -14,6 +14,8 @@ using Command = std::function<int(char** argv)>;
 // Each adds one subcommand, which puts itself into `chosen` when it is parsed.
 void add_train(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+void add_play(CLI::App& app, Command& chosen);
+void add_plot(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 void add_check_env(CLI::App& app, Command& chosen);

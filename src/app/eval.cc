@@ -9,14 +9,12 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
-#include "shoal/data/saved.h"
-#include "shoal/runners/checkpoint.h"
 #include "shoal/runners/config.h"
-#include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/session.h"
 #include "src/app/commands.h"
+#include "src/app/trained.h"
 
 namespace shoal::app {
 namespace {
@@ -29,33 +27,17 @@ struct EvalFlags {
   bool json = false, sample = false;
 };
 
-std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run,
-                                        const std::string& file) {
-  auto agent = make_agent(config);
-  restore(read_checkpoint(run / file).tensors, "agent/", agent->parameters());
-  agent->parameters_changed();
-  return agent;
-}
-
-void print_result(const EvaluationResult& result, bool json) {
-  if (json) {
-    const nlohmann::ordered_json line = {{"mean_return", result.mean_return},
-                                         {"std_return", result.std_return},
-                                         {"episodes", result.episodes}};
-    fmt::print("{}\n", line.dump());
-  } else {
-    fmt::print("return {:.2f} ± {:.2f} over {} episodes\n", result.mean_return, result.std_return,
-               result.episodes);
-  }
+void print_json(const EvaluationResult& result) {
+  const nlohmann::ordered_json line = {{"mean_return", result.mean_return},
+                                       {"std_return", result.std_return},
+                                       {"episodes", result.episodes}};
+  fmt::print("{}\n", line.dump());
 }
 
 int eval_command(EvalFlags flags, char** argv) {
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
   flags.options.seed = static_cast<std::uint64_t>(flags.seed);
-  Config config = read_run_config(flags.run);
-  if (!flags.device.empty()) set(config, "device", flags.device);
-  config.env.atari.episodic_life = false;  // whole games
-  validate(config);
+  const Config config = trained_config(flags.run, flags.device);
   flags.options.kind = config.sampler.kind;
   flags.options.step_limit = config.sampler.step_limit;
   flags.options.reset_limit = config.sampler.reset_limit;
@@ -67,15 +49,16 @@ int eval_command(EvalFlags flags, char** argv) {
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
   Evaluator evaluator(make_env_factory(config.env_id, config.env), *agent, flags.options);
-  const auto device = parse_device(config.device);
-  open_device(device);
-  agent->to(device);
+  move_to_device(config, *agent);
   at::set_num_threads(config.threads > 0 ? config.threads
                                          : static_cast<int>(allowed_cores().size()));
 
   const auto result = evaluator.run([&] { return signals.caught() != 0; });
   if (signals.caught() != 0) return 128 + signals.caught();
-  print_result(result, flags.json);
+  if (flags.json)
+    print_json(result);
+  else
+    print_result(result);
   return kSuccess;
 }
 

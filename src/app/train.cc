@@ -42,7 +42,7 @@ struct TrainFlags {
 };
 
 // What the command line may change about a run that goes on.
-constexpr std::array<const char*, 18> kMayChange = {"steps",
+constexpr std::array<const char*, 19> kMayChange = {"steps",
                                                     "schedule_steps",
                                                     "stop_return",
                                                     "checkpoint_seconds",
@@ -52,6 +52,7 @@ constexpr std::array<const char*, 18> kMayChange = {"steps",
                                                     "tensorboard",
                                                     "eval_steps",
                                                     "eval_episodes",
+                                                    "live_eval_seconds",
                                                     "device",
                                                     "threads",
                                                     "sampler.kind",

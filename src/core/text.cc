@@ -1,7 +1,10 @@
 #include "shoal/core/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -40,6 +43,11 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
     }
   }
   return best;
+}
+
+std::string number_text(double number, int digits) {
+  const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
+  return whole ? fmt::format("{:.0f}", number) : fmt::format("{:.{}g}", number, digits);
 }
 
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "shoal/envs/classic_control.h"
+#include "src/envs/drawing.h"
 
 namespace shoal {
 namespace {
@@ -69,7 +70,8 @@ EnvSpec Acrobot::spec() {
       .observation =
           ArraySpec{
               .dtype = DType::kFloat32, .shape = {6}, .low = -kMaxVelocity2, .high = kMaxVelocity2},
-      .action = ActionSpec::discrete(3)};
+      .action = ActionSpec::discrete(3),
+      .fps = 15};
 }
 
 Acrobot::State Acrobot::start(Rng& rng) {
@@ -94,6 +96,18 @@ void Acrobot::observe(const State& state, float* observation) {
   const double numbers[] = {std::cos(state[0]), std::sin(state[0]), std::cos(state[1]),
                             std::sin(state[1]), state[2],           state[3]};
   for (const double x : numbers) *observation++ = static_cast<float>(x);
+}
+
+void Acrobot::render(const State& state, Image& image) {
+  constexpr double kPixels = 500 / 4.4;
+  Drawing drawing(image, {.height = 500, .width = 500, .scale = kPixels, .origin = {250, 250}});
+  const Drawing::Point elbow = placed({0, -kLength}, state[0], {0, 0}),
+                       hand = placed({0, -kLength}, state[0] + state[1], elbow);
+  drawing.line({-3, 1}, {3, 1}, 1 / kPixels, Drawing::kBlack);  // the hand must come above it
+  drawing.line({0, 0}, elbow, 0.2, {0, 204, 204});
+  drawing.line(elbow, hand, 0.2, {0, 204, 204});
+  drawing.disc({0, 0}, 0.1, {204, 204, 0});
+  drawing.disc(elbow, 0.1, {204, 204, 0});
 }
 
 EnvFactory make_acrobot(int time_limit) { return make_classic_control<Acrobot>(time_limit); }

@@ -17,7 +17,8 @@ EnvSpec spec_of(const AtariEnv::Make& make, std::size_t actions) {
   return {.id = make.id,
           .observation = ArraySpec{DType::kUInt8, shape, 0, 255, o.stack},
           .action = ActionSpec::discrete(static_cast<std::int64_t>(actions)),
-          .info = {{"score", {DType::kFloat32, {}}, PerEpisode::kSum}}};
+          .info = {{"score", {DType::kFloat32, {}}, PerEpisode::kSum}},
+          .fps = 60.0 / o.frame_skip};
 }
 
 float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }

@@ -1,10 +1,10 @@
 #include "src/envs/cart_pole.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "shoal/envs/classic_control.h"
+#include "src/envs/drawing.h"
 
 namespace shoal {
 namespace {
@@ -16,29 +16,13 @@ constexpr double kHalfLength = 0.5, kPoleMassLength = kPoleMass * kHalfLength;
 constexpr double kForce = 10.0, kTau = 0.02;  // newtons; seconds a step
 constexpr double kMaxX = 2.4, kMaxAngle = 12 * 2 * std::numbers::pi / 360;
 
-// Draws the part of a convex shape with corners `p` (x, y in pixels, clockwise) that lies in the
-// picture.
-template <std::size_t N>
-void fill(Image& image, const std::array<std::array<double, 2>, N>& p,
-          std::array<std::uint8_t, 3> colour) {
-  for (int y = 0; y < image.height; ++y)
-    for (int x = 0; x < image.width; ++x) {
-      bool inside = true;
-      for (std::size_t i = 0; i < N && inside; ++i) {
-        const auto &a = p[i], &b = p[(i + 1) % N];
-        inside = (b[0] - a[0]) * (y - a[1]) - (b[1] - a[1]) * (x - a[0]) >= 0;
-      }
-      if (inside)
-        std::copy(colour.begin(), colour.end(),
-                  &image.rgb[3 * (static_cast<std::size_t>(y) * image.width + x)]);
-    }
-}
-
 }  // namespace
 
 EnvSpec CartPole::spec() {
-  return {
-      .id = kId, .observation = ArraySpec{DType::kFloat32, {4}}, .action = ActionSpec::discrete(2)};
+  return {.id = kId,
+          .observation = ArraySpec{DType::kFloat32, {4}},
+          .action = ActionSpec::discrete(2),
+          .fps = 50};
 }
 
 CartPole::State CartPole::start(Rng& rng) {
@@ -68,27 +52,13 @@ void CartPole::observe(const State& state, float* observation) {
 }
 
 void CartPole::render(const State& state, Image& image) {
-  constexpr int kHeight = 400, kWidth = 600, kTrack = 300;
-  constexpr double kScale = kWidth / (2 * kMaxX);
-  image.height = kHeight;
-  image.width = kWidth;
-  image.rgb.assign(3 * kHeight * kWidth, 255);
-  const double x = kWidth / 2.0 + state[0] * kScale, top = kTrack - 15;
-  const double sine = std::sin(state[2]), cosine = std::cos(state[2]);
-  const double length = 2 * kHalfLength * kScale,
-               half = 5;  // of the pole: its length and half its thickness
-  const double tip_x = x + length * sine, tip_y = top - length * cosine, dx = half * cosine,
-               dy = half * sine;
-  fill<4>(image, {{{0, kTrack}, {kWidth, kTrack}, {kWidth, kTrack + 1}, {0, kTrack + 1}}},
-          {0, 0, 0});
-  fill<4>(image, {{{x - 25, top}, {x + 25, top}, {x + 25, kTrack + 15}, {x - 25, kTrack + 15}}},
-          {0, 0, 0});
-  fill<4>(image,
-          {{{tip_x - dx, tip_y - dy},
-            {tip_x + dx, tip_y + dy},
-            {x + dx, top + dy},
-            {x - dx, top - dy}}},
-          {202, 152, 101});
+  constexpr double kWidth = 2 * kMaxX, kPixels = 600 / kWidth, kCartWidth = 0.4, kCartHeight = 0.24;
+  Drawing drawing(image, {.height = 400, .width = 600, .scale = kPixels, .origin = {300, 100}});
+  const double x = state[0], top = kCartHeight / 4;  // where the pole is held
+  drawing.line({-kWidth, 0}, {kWidth, 0}, 2 / kPixels, Drawing::kBlack);
+  drawing.line({x - kCartWidth / 2, 0}, {x + kCartWidth / 2, 0}, kCartHeight, Drawing::kBlack);
+  drawing.line({x, top}, placed({0, 2 * kHalfLength}, -state[2], {x, top}), 0.08, {202, 152, 101});
+  drawing.disc({x, top}, 0.04, {129, 132, 203});
 }
 
 EnvFactory make_cart_pole(int time_limit) { return make_classic_control<CartPole>(time_limit); }

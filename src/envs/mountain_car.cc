@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "shoal/envs/classic_control.h"
+#include "src/envs/drawing.h"
 
 namespace shoal {
 namespace {
@@ -31,6 +33,39 @@ void roll(MountainCar::State& state, double push) {
   if (position == kMinPosition && velocity < 0) velocity = 0;
 }
 
+// The ground, in the length of the valley: a picture's measure, not the physics', whose slope is
+// that of sin(3 x) without a height.
+double height(double position) { return 0.45 * std::sin(3 * position) + 0.55; }
+
+void draw(const MountainCar::State& state, double goal, Image& image) {
+  constexpr double kPixels = 600 / (kMaxPosition - kMinPosition), kPixel = 1 / kPixels;
+  constexpr double kLength = 40 * kPixel, kHigh = 20 * kPixel, kWheel = kHigh / 2.5;
+  constexpr Drawing::Colour kGray{128, 128, 128}, kFlag{204, 204, 0};
+  Drawing drawing(
+      image,
+      {.height = 400, .width = 600, .scale = kPixels, .origin = {-kMinPosition * kPixels, 0}});
+  std::vector<Drawing::Point> ground;
+  for (double x = kMinPosition; x <= kMaxPosition + kPixel; x += 6 * kPixel)
+    ground.push_back({x, height(x)});
+  drawing.path(ground, 2 * kPixel, Drawing::kBlack);
+
+  const double foot = height(goal), top = foot + 50 * kPixel;
+  drawing.line({goal, foot}, {goal, top}, kPixel, Drawing::kBlack);
+  drawing.polygon(
+      std::array<Drawing::Point, 3>{
+          {{goal, top}, {goal, top - 10 * kPixel}, {goal + 25 * kPixel, top - 5 * kPixel}}},
+      kFlag);
+
+  const double x = state[0], slope = std::atan(1.35 * std::cos(3 * x));
+  const auto part = [&](double along, double above) {
+    return placed({along, above}, slope, {x, height(x)});
+  };
+  drawing.line(part(-kLength / 2, kWheel + kHigh / 2), part(kLength / 2, kWheel + kHigh / 2), kHigh,
+               Drawing::kBlack);
+  for (const double wheel : {-kLength / 4, kLength / 4})
+    drawing.disc(part(wheel, kWheel), kWheel, kGray);
+}
+
 }  // namespace
 
 EnvSpec MountainCar::spec() { return make_spec(kId, ActionSpec::discrete(3)); }
@@ -46,6 +81,8 @@ void MountainCar::observe(const State& state, float* observation) {
   for (const double x : state) *observation++ = static_cast<float>(x);
 }
 
+void MountainCar::render(const State& state, Image& image) { draw(state, kGoal, image); }
+
 EnvSpec MountainCarContinuous::spec() {
   return make_spec(kContinuousId, ActionSpec::box(1, -1, 1));
 }
@@ -56,6 +93,10 @@ Outcome MountainCarContinuous::advance(State& state, ArraysIn action) {
   for (double& x : state) x = static_cast<float>(x);
   const bool there = state[0] >= kContinuousGoal && state[1] >= 0;
   return {.reward = (there ? 100 : 0) - 0.1 * force * force, .terminated = there};
+}
+
+void MountainCarContinuous::render(const State& state, Image& image) {
+  draw(state, kContinuousGoal, image);
 }
 
 EnvFactory make_mountain_car(int time_limit) {

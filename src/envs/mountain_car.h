@@ -14,12 +14,14 @@ struct MountainCar {
   static State start(Rng& rng);
   static Outcome advance(State& state, ArraysIn action);
   static void observe(const State& state, float* observation);
+  static void render(const State& state, Image& image);
 };
 
 // Its state is rounded to float32 after every step, as Gymnasium's is.
 struct MountainCarContinuous : MountainCar {
   static EnvSpec spec();
   static Outcome advance(State& state, ArraysIn action);
+  static void render(const State& state, Image& image);
 };
 
 }  // namespace shoal

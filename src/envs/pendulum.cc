@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "shoal/envs/classic_control.h"
+#include "src/envs/drawing.h"
 
 namespace shoal {
 namespace {
@@ -50,6 +51,16 @@ void Pendulum::observe(const State& state, float* observation) {
   observation[0] = static_cast<float>(std::cos(state[0]));
   observation[1] = static_cast<float>(std::sin(state[0]));
   observation[2] = static_cast<float>(state[1]);
+}
+
+void Pendulum::render(const State& state, Image& image) {
+  Drawing drawing(image, {.height = 500, .width = 500, .scale = 500 / 4.4, .origin = {250, 250}});
+  const Drawing::Point tip = placed({0, 1}, state[0], {0, 0});
+  constexpr Drawing::Colour kRod{204, 77, 77};
+  drawing.line({0, 0}, tip, 0.2, kRod);
+  drawing.disc({0, 0}, 0.1, kRod);
+  drawing.disc(tip, 0.1, kRod);
+  drawing.disc({0, 0}, 0.05, Drawing::kBlack);
 }
 
 EnvFactory make_pendulum(int time_limit) { return make_classic_control<Pendulum>(time_limit); }

@@ -13,6 +13,7 @@ struct Pendulum {
   static State start(Rng& rng);
   static Outcome advance(State& state, ArraysIn action);
   static void observe(const State& state, float* observation);
+  static void render(const State& state, Image& image);
 };
 
 }  // namespace shoal

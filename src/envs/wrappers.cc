@@ -61,6 +61,7 @@ class ActionRepeat : public Wrapper {
  public:
   ActionRepeat(std::unique_ptr<Env> env, int times) : Wrapper(std::move(env)), times_(times) {
     for (const auto& info : spec_.info) before_.emplace_back(info.array.bytes());
+    spec_.fps /= times;
   }
 
   StepResult step(ArraysIn action, StepOut out) override {

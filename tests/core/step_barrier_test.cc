@@ -39,7 +39,7 @@ TEST_P(StepBarrierTest, EveryWorkerSeesEveryStepInOrder) {
   long input = 0;
   std::vector<std::jthread> threads;
   for (int w = 0; w < workers; ++w) {
-    threads.emplace_back([&, w] {
+    threads.emplace_back([&, w, steps = steps] {
       auto& sum = sums[static_cast<std::size_t>(w)];
       sum = 0;  // the start-up
       barrier.arrive(w);

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <numbers>
 #include <sstream>
 #include <string>
 
@@ -19,10 +21,10 @@ namespace shoal {
 namespace {
 
 // A task under test.
-template <class P, EnvFactory (*Make)(int)>
+template <class P, EnvFactory (*kMake)(int)>
 struct Task {
   using Physics = P;
-  static EnvFactory make(int time_limit = 200) { return Make(time_limit); }
+  static EnvFactory make(int time_limit = 200) { return kMake(time_limit); }
   static ClassicControl<P>& env(EnvPlayer& player) {
     return dynamic_cast<ClassicControl<P>&>(*player.env);
   }
@@ -49,7 +51,7 @@ using Tasks = testing::Types<Task<CartPole, make_cart_pole>, Task<Acrobot, make_
                              Task<Pendulum, make_pendulum>>;
 struct Names {
   template <class T>
-  static std::string GetName(int) {
+  static std::string GetName(int) {  // NOLINT(readability-identifier-naming): GoogleTest's word
     return T::Physics::spec().id;
   }
 };
@@ -187,9 +189,54 @@ TEST(CartPoleTest, RendersThePole) {
   ASSERT_EQ(image.rgb.size(), 400U * 600 * 3);
   const auto red = [&](int y, int x) { return static_cast<int>(image.rgb[3 * (y * 600 + x)]); };
   EXPECT_EQ(red(10, 10), 255);    // sky
-  EXPECT_EQ(red(295, 300), 0);    // cart
+  EXPECT_EQ(red(310, 285), 0);    // cart
+  EXPECT_EQ(red(292, 300), 129);  // axle
   EXPECT_EQ(red(200, 300), 202);  // pole, upright
   EXPECT_EQ(red(300, 10), 0);     // track
+}
+
+// Most of a picture is white, and what moves is elsewhere in the next one.
+TYPED_TEST(ClassicControlTest, DrawsWhatMoves) {
+  EnvPlayer player(TypeParam::make());
+  player.reset(1);
+  Image before, after;
+  ASSERT_TRUE(player.env->render(before));
+  for (int t = 0; t < 5; ++t) this->act_somehow(player, t);
+  ASSERT_TRUE(player.env->render(after));
+  ASSERT_EQ(before.rgb.size(), 3U * before.height * before.width);
+  const auto painted = [](const Image& image) {
+    return std::ranges::count_if(image.rgb, [](auto byte) { return byte != 255; });
+  };
+  EXPECT_GT(painted(before), 1000);
+  EXPECT_LT(painted(before), std::ssize(before.rgb) / 10);
+  EXPECT_NE(before.rgb, after.rgb);
+}
+
+TEST(PendulumTest, StandsUprightInThePicture) {
+  EnvPlayer player(make_pendulum());
+  player.reset(1);
+  dynamic_cast<ClassicControl<Pendulum>&>(*player.env).set_state({0, 0});
+  Image image;
+  ASSERT_TRUE(player.env->render(image));
+  const auto red = [&](int y, int x) { return static_cast<int>(image.rgb[3 * (y * 500 + x)]); };
+  EXPECT_EQ(red(180, 250), 204) << "above the middle";
+  EXPECT_EQ(red(320, 250), 255) << "and not below";
+  dynamic_cast<ClassicControl<Pendulum>&>(*player.env).set_state({std::numbers::pi / 2, 0});
+  ASSERT_TRUE(player.env->render(image));
+  EXPECT_EQ(red(250, 180), 204) << "an angle grows counterclockwise";
+}
+
+TEST(AcrobotTest, ItsHandIsWhereTheAnglesSay) {
+  EnvPlayer player(make_acrobot());
+  player.reset(1);
+  dynamic_cast<ClassicControl<Acrobot>&>(*player.env).set_state({0, std::numbers::pi / 2, 0, 0});
+  Image image;
+  ASSERT_TRUE(player.env->render(image));
+  const auto red = [&](int y, int x) { return static_cast<int>(image.rgb[3 * (y * 500 + x)]); };
+  EXPECT_EQ(red(310, 250), 0) << "the first link hangs";
+  EXPECT_EQ(red(364, 320), 0) << "the second one points to the right";
+  EXPECT_EQ(red(364, 180), 255);
+  EXPECT_EQ(red(420, 250), 255);
 }
 
 // A force beyond the bounds acts like the bound; the mountain car pays for what it asked for.

@@ -110,6 +110,7 @@ TEST(ProgressFile, AColumnThatComesLaterIsEmptyBefore) {
   file.write({1, {{"loss", 0.5}}});
   file.write({2, {{"kl", 7}, {"loss", 1.0 / 3}}});
   file.write({3, {{"kl", 123456789}}});
+  file.sync();
   EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n1,0.5,\n2,0.333333,7\n3,,123456789\n");
 }
 
@@ -120,8 +121,30 @@ TEST(ProgressFile, GoesOnAfterTheRowsThatCount) {
   EXPECT_EQ(file.resume(folder / "p.csv", 1024),
             (std::vector<std::pair<std::string, std::string>>{{"steps", "1024"}, {"loss", "2"}}));
   file.write({2048, {{"loss", 4}, {"kl", 5}}});
+  file.sync();
   EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n512,1,\n1024,2,\n2048,4,5\n");
   EXPECT_THROW(ProgressFile().resume(folder / "none.csv", 1), Error);
+}
+
+TEST(ProgressFile, RowsThatWaitAreThereInTheEnd) {
+  const TemporaryFolder folder;
+  {
+    ProgressFile file;
+    file.open(folder / "p.csv");
+    for (int i = 1; i <= 3; ++i) file.write({i, {{"loss", i}}});
+  }
+  EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss\n1,1\n2,2\n3,3\n");
+}
+
+TEST(ProgressFile, IsReadByColumn) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "p.csv") << "steps,loss,kl\n512,nan,1\n1024,2.5\n1536,,3\n20";
+  const auto table = read_progress(folder / "p.csv");
+  EXPECT_EQ(table.at("steps"), (std::vector<double>{512, 1024, 1536})) << "without half a row";
+  EXPECT_TRUE(std::isnan(table.at("loss")[0]) && std::isnan(table.at("loss")[2]));
+  EXPECT_EQ(table.at("loss")[1], 2.5);
+  EXPECT_TRUE(std::isnan(table.at("kl")[1]));
+  EXPECT_EQ(table.at("kl")[2], 3);
 }
 
 TEST(EpisodeWindow, SpreadsAreThoseOfItsLastEpisodes) {

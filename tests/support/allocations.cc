@@ -9,9 +9,11 @@ std::atomic<long> count{0};
 
 // malloc itself is replaced, so that operator new and the emulator's library are counted too.
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the C library's own
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t n, std::size_t size);
 void* __libc_realloc(void* p, std::size_t size);
+// NOLINTEND(readability-identifier-naming)
 
 void* malloc(std::size_t size) {
   count.fetch_add(1, std::memory_order_relaxed);

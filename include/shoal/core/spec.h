@@ -112,6 +112,7 @@ struct EnvSpec {
   std::vector<InfoSpec> info =
       {};  // an entry named "score" with kSum is reported as the return of an episode
   bool action_mask = false;  // the environment says which discrete actions are legal
+  double fps = 30;           // steps a second at which people watch it
 };
 
 }  // namespace shoal

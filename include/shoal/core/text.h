@@ -10,4 +10,7 @@ namespace shoal {
 // "unknown X, did you mean Y".
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
+// Whole numbers as such, others with so many significant digits.
+std::string number_text(double number, int digits = 6);
+
 }  // namespace shoal

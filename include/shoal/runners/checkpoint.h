@@ -13,6 +13,8 @@ namespace shoal {
 // Replaces a file as a whole: whatever happens, its folder holds either the old content or the new
 // one, on disk. Throws Error if the folder cannot be written to.
 void write_file(const std::filesystem::path& file, std::string_view content);
+// Waits until all of it is on the disk. Throws Error if it cannot be opened or written.
+void sync_file(const std::filesystem::path& file);
 // Throws Error if it cannot be read.
 std::string read_file(const std::filesystem::path& file);
 

@@ -32,6 +32,7 @@ struct Config {
   bool tensorboard = false;           // also write event files for TensorBoard
   std::int64_t eval_steps = 0;        // steps between evaluations; 0: none
   std::int64_t eval_episodes = 10;    // of each
+  double live_eval_seconds = 0;       // between evaluations beside the training; 0: none
   std::uint64_t seed = 1;      // of everything: environments, actions, initial weights, minibatches
   std::string device = "cpu";  // cpu | cuda | cuda:N
   int threads = 0;             // of tensor arithmetic; 0: one per allowed core

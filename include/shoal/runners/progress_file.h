@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "shoal/core/spec.h"
 #include "shoal/runners/log.h"
 
 namespace shoal {
@@ -23,18 +25,27 @@ class ProgressFile : public LogSink {
   // Throws Error if the file cannot be read or written.
   std::vector<std::pair<std::string, std::string>> resume(const std::filesystem::path& file,
                                                           std::int64_t steps);
-  // Whoever watches the file sees whole rows.
+  // Whoever watches the file sees whole rows. Those that come faster than ten a second wait for
+  // each other: telling the system of one takes longer than making it.
   void write(const LogRow& row) override;
   // Waits until all rows are on the disk: a checkpoint must not be ahead of them.
-  void sync() const;
+  void sync();
+  ~ProgressFile() override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   void add_columns(const Metrics& numbers);
-  void append(const std::string& line);
+  void flush();
 
   std::filesystem::path file_;
   std::ofstream out_;
   std::vector<std::string> columns_;
+  std::string waiting_;  // whole rows
+  Clock::time_point flushed_;
 };
+
+// The columns of such a file, NaN where a cell is empty; a last line that is none yet is left out.
+// Throws Error if the file cannot be read.
+Named<std::vector<double>> read_progress(const std::filesystem::path& file);
 
 }  // namespace shoal

@@ -1,0 +1,164 @@
+#include "shoal/runners/live_evaluation.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "shoal/core/arena.h"
+#include "shoal/core/error.h"
+#include "shoal/core/parameter_board.h"
+#include "shoal/core/worker_group.h"
+#include "shoal/data/flat.h"
+#include "shoal/runners/evaluation.h"
+#include "shoal/runners/progress_file.h"
+
+namespace shoal {
+namespace {
+
+// When parameters were published. On the board before them, and in the result.
+struct Moment {
+  std::int64_t steps;
+  double seconds;
+};
+struct Result {
+  Moment of;
+  std::int64_t episodes;
+  double mean, std;
+};
+
+template <class T>
+std::span<std::byte> bytes_in(T& plain) {
+  return std::as_writable_bytes(std::span(&plain, 1));
+}
+
+// Only on cores that nobody else wants.
+void take_the_lowest_priority() {
+  const sched_param none{};
+  // Neither needs rights; a kernel without the first has the second.
+  if (::sched_setscheduler(0, SCHED_IDLE, &none) != 0) (void)!::nice(19);
+}
+
+double number_of(const LogRow& row, const char* name) {
+  const auto found = std::ranges::find(row.numbers, name, &Metrics::value_type::first);
+  return found == row.numbers.end() ? 0 : found->second;
+}
+
+// The boards carry parameters one way and results the other; neither side ever waits.
+class LiveEvaluation : public LogSink {
+ public:
+  LiveEvaluation(const EnvFactory& make_env, Agent& agent, std::filesystem::path folder,
+                 const LiveEvaluationOptions& options)
+      : agent_(agent),
+        file_(std::move(folder) / kEvaluationFile),
+        options_(options),
+        flat_(sizeof(Moment) + bytes_of(agent.parameters())),
+        parameters_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
+        results_memory_(plan_.add_bytes(ParameterBoard::bytes(sizeof(Result)))),
+        arena_(plan_),
+        parameters_(arena_.data(parameters_memory_), flat_.size()),
+        results_(arena_.data(results_memory_), sizeof(Result)),
+        group_(1, [&](int, WorkerStatus) { evaluate_for_ever(make_env); }) {}
+
+  void write(const LogRow& row) override {
+    if (!alive_) return;
+    try {
+      group_.check();
+    } catch (const WorkerError& e) {
+      alive_ = false;
+      fmt::print(stderr, "no more evaluation beside the training, which goes on: {}\n", e.what());
+      return;
+    }
+    Result result;
+    if (results_.read(bytes_in(result), result_version_)) {
+      busy_ = false;
+      record(result);
+    }
+    const double now = number_of(row, "seconds");
+    if (busy_ || now < next_) return;
+    publish({.steps = row.steps, .seconds = now});
+    busy_ = true;
+    next_ = now + options_.seconds;
+  }
+
+ private:
+  void publish(const Moment& moment) {
+    std::memcpy(flat_.data(), &moment, sizeof moment);
+    flatten(agent_.parameters(), std::span(flat_).subspan(sizeof moment));
+    parameters_.publish(flat_);
+  }
+
+  void record(const Result& result) {
+    if (!open_) {
+      // Of a run that was resumed, rows beyond the checkpoint are of another past.
+      if (std::filesystem::exists(file_))
+        table_.resume(file_, result.of.steps - 1);
+      else
+        table_.open(file_);
+    }
+    open_ = true;
+    table_.write({.steps = result.of.steps,
+                  .numbers = {{"seconds", result.of.seconds},
+                              {"episodes", static_cast<double>(result.episodes)},
+                              {"return_mean", result.mean},
+                              {"return_std", result.std}}});
+  }
+
+  [[noreturn]] void evaluate_for_ever(const EnvFactory& make_env) {
+    constexpr std::chrono::milliseconds kPause{20};
+    take_the_lowest_priority();
+    Evaluator evaluator(
+        make_env, agent_,
+        {.episodes = options_.episodes, .seed = options_.seed, .kind = SamplerKind::kSerial});
+    for (std::uint64_t version = 0;;) {
+      if (!parameters_.read(flat_, version)) {
+        std::this_thread::sleep_for(kPause);
+        continue;
+      }
+      Result result;
+      std::memcpy(&result.of, flat_.data(), sizeof result.of);
+      unflatten(std::span(flat_).subspan(sizeof result.of), agent_.parameters());
+      agent_.parameters_changed();
+      const auto played = evaluator.run();
+      result.episodes = played.episodes;
+      result.mean = played.mean_return;
+      result.std = played.std_return;
+      results_.publish(bytes_in(result));
+    }
+  }
+
+  Agent& agent_;  // in the process that evaluates: its own copy
+  std::filesystem::path file_;
+  LiveEvaluationOptions options_;
+  std::vector<std::byte> flat_;  // parameters on their way
+  Arena::Plan plan_;
+  Arena::Field parameters_memory_, results_memory_;
+  Arena arena_;
+  ParameterBoard parameters_, results_;
+  std::uint64_t result_version_ = 0;
+  bool alive_ = true, busy_ = false, open_ = false;
+  double next_ = -std::numeric_limits<double>::infinity();
+  ProgressFile table_;
+  WorkerGroup group_;  // last: it forks
+};
+
+}  // namespace
+
+std::unique_ptr<LogSink> make_live_evaluation(const EnvFactory& make_env, Agent& agent,
+                                              const std::filesystem::path& folder,
+                                              const LiveEvaluationOptions& options) {
+  require(options.seconds >= 0, "seconds between evaluations: found {}, expected 0 or more",
+          options.seconds);
+  return std::make_unique<LiveEvaluation>(make_env, agent, folder, options);
+}
+
+}  // namespace shoal

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "shoal/envs/env.h"
+
+namespace shoal::app {
+
+// Where the pictures of an episode go.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  // All pictures are of one size. Throws std::runtime_error if it cannot take them.
+  virtual void show(const Image& image) = 0;
+  // After the last one; likewise.
+  virtual void finish() {}
+};
+
+// A film, as `file` is called (.mp4, .gif, ...), made by ffmpeg; numbered PNG pictures in the
+// folder <stem>-frames beside it where there is no ffmpeg, which is said. Throws Error if that
+// cannot be written.
+std::unique_ptr<FrameSink> make_video(const std::filesystem::path& file, double fps);
+
+// Draws on standard output, in colour, as large as it has room.
+std::unique_ptr<FrameSink> make_terminal_view();
+
+// A picture as text of at most so many columns and rows: a character is two pixels, one above the
+// other. For terminals that know 24-bit colours.
+std::string terminal_text(const Image& image, int columns, int rows);
+
+}  // namespace shoal::app

@@ -1,0 +1,37 @@
+#include "shoal/data/flat.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+
+namespace shoal {
+
+std::size_t bytes_of(const NamedTensors& tensors) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
+void flatten(const NamedTensors& tensors, std::span<std::byte> flat) {
+  auto* to = flat.data();
+  for (const auto& [name, tensor] : tensors) {
+    const auto t = tensor.detach().cpu().contiguous();
+    std::memcpy(to, t.const_data_ptr(), t.nbytes());
+    to += t.nbytes();
+  }
+}
+
+void unflatten(std::span<const std::byte> flat, NamedTensors tensors) {
+  const at::NoGradGuard no_grad;
+  const auto* from = flat.data();
+  for (auto& [name, tensor] : tensors) {
+    auto t =
+        at::empty_like(tensor, tensor.options().device(at::kCPU), at::MemoryFormat::Contiguous);
+    std::memcpy(t.data_ptr(), from, t.nbytes());
+    from += t.nbytes();
+    tensor.copy_(t);
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,181 @@
+"""Looking at runs with the `shoal` program: play, plot, and evaluation beside training. Usage: watch_test.py SHOAL [unittest arguments]"""
+
+import csv
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import zlib
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+SHORT = ["--quiet", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
+# Writes its last argument, as ffmpeg does, and what it was given beside it.
+FFMPEG = """#!/bin/sh
+for last; do :; done
+echo "$@" > "$last.arguments"
+exec /bin/cat > "$last"
+"""
+
+
+def shoal(*arguments, status=0, **options):
+    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done
+
+
+def table(file):
+    with open(file) as lines:
+        return list(csv.DictReader(lines))
+
+
+def png_pixels(file):
+    """Width, height and the bytes of an 8-bit RGB picture whose rows are not filtered or by the left neighbour alone."""
+    data = file.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    at, compressed = 8, b""
+    while at < len(data):
+        size, kind = struct.unpack_from(">I4s", data, at)
+        if kind == b"IHDR":
+            width, height, depth, colours = struct.unpack_from(">IIBB", data, at + 8)
+        if kind == b"IDAT":
+            compressed += data[at + 8:at + 8 + size]
+        at += size + 12
+    assert (depth, colours) == (8, 2)
+    raw, rows, before = zlib.decompress(compressed), [], bytes(3 * width)
+    for y in range(height):
+        how, line = raw[y * (3 * width + 1)], bytearray(raw[y * (3 * width + 1) + 1:(y + 1) * (3 * width + 1)])
+        for i in range(3 * width):
+            left, up = line[i - 3] if i >= 3 else 0, before[i]
+            corner = before[i - 3] if i >= 3 else 0
+            nearest = min((left, up, corner), key=lambda n: abs(left + up - corner - n))
+            line[i] = (line[i] + (0, left, up, (left + up) // 2, nearest)[how]) % 256
+        rows.append(bytes(line))
+        before = line
+    return width, height, rows
+
+
+class WatchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.dir = pathlib.Path(cls.temporary.name)
+        for seed in (1, 2):
+            shoal("train", "cartpole-ppo", *SHORT, "--steps", 2048, "--seed", seed, "--out", cls.dir / f"run{seed}")
+        cls.run1 = cls.dir / "run1"
+
+    def ffmpeg(self, name, script):
+        folder = self.dir / name
+        folder.mkdir()
+        (folder / "ffmpeg").write_text(script)
+        (folder / "ffmpeg").chmod(0o755)
+        return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+    def test_play_prints_returns_and_repeats_itself(self):
+        lines = shoal("play", self.run1, "--episodes", 3, "--seed", 5).stdout.splitlines()
+        self.assertEqual(len(lines), 4)
+        for line in lines[:3]:  # a point a step
+            points, steps = re.fullmatch(r"episode \d: return (\d+)\.00 in (\d+) steps", line).groups()
+            self.assertEqual(points, steps)
+        self.assertRegex(lines[3], r"return [0-9.]+ ± [0-9.]+ over 3 episodes")
+        self.assertEqual(shoal("play", self.run1, "--episodes", 3, "--seed", 5).stdout.splitlines(), lines)
+        self.assertNotEqual(shoal("play", self.run1, "--episodes", 3, "--seed", 5, "--sample").stdout.splitlines(), lines)
+
+    def test_a_film_has_a_picture_of_every_state(self):
+        film = self.dir / "it's a film.mp4"
+        environment = self.ffmpeg("good", FFMPEG)
+        out = shoal("play", self.run1, "--episodes", 2, "--video", film, env=environment).stdout
+        steps = sum(int(n) for n in re.findall(r"in (\d+) steps", out))
+        self.assertEqual(film.stat().st_size, (steps + 2) * 400 * 600 * 3)
+        arguments = pathlib.Path(f"{film}.arguments").read_text()
+        self.assertIn("-s 600x400 -r 50 ", arguments)
+        shoal("play", self.run1, "--video", film, "--fps", 12.5, env=environment)
+        self.assertIn("-r 12.5 ", pathlib.Path(f"{film}.arguments").read_text())
+
+    def test_an_ffmpeg_that_fails_is_said(self):
+        done = shoal("play", self.run1, "--video", self.dir / "b.mp4", env=self.ffmpeg("bad", "#!/bin/sh\nexit 3\n"), status=1)
+        self.assertIn("ffmpeg cannot write", done.stderr)
+
+    def test_without_ffmpeg_there_are_single_pictures(self):
+        out = shoal("play", self.run1, "--video", self.dir / "alone.mp4", env={**os.environ, "PATH": "/none"}).stdout
+        pictures = sorted((self.dir / "alone-frames").iterdir())
+        self.assertEqual(len(pictures), int(re.search(r"in (\d+) steps", out)[1]) + 1)
+        width, height, rows = png_pixels(pictures[0])
+        self.assertEqual((width, height), (600, 400))
+        self.assertEqual(rows[10][:3], b"\xff\xff\xff")  # sky
+        self.assertEqual(rows[299][:3], b"\0\0\0")  # track
+        self.assertIn(bytes((202, 152, 101)), [rows[200][3 * x:3 * x + 3] for x in range(600)])  # the pole
+        self.assertNotEqual(png_pixels(pictures[-1])[2], rows)
+
+    def test_the_terminal_shows_it(self):
+        out = shoal("play", self.run1, "--live", "--fps", 100000).stdout
+        self.assertIn("▀", out)
+        self.assertIn("38;2;202;152;101", out)
+        self.assertGreater(out.index("\x1b[?25h"), out.rindex("▀"), "the cursor is back at the end")
+        self.assertGreater(out.index("episode 1"), out.index("\x1b[?25h"))
+
+    def test_plot(self):
+        files = [self.dir / "curves.png", self.dir / "curves.svg"]
+        shoal("plot", self.run1, self.dir / "run2", *[word for file in files for word in ("--out", file)])
+        self.assertTrue(files[0].read_bytes().startswith(b"\x89PNG"))
+        self.assertIn("</svg>", files[1].read_text())
+
+    def test_mistakes(self):
+        for arguments, word in (
+            (["play", self.dir / "none"], "config.toml"),
+            (["play", self.run1, "--episodes", "0"], "--episodes"),
+            (["play", self.run1, "--fps", "-1"], "--fps"),
+            (["play", self.run1, "--video", "film"], "what kind"),
+            (["play", self.run1, "--video", "/none/film.mp4"], "/none"),
+            (["play", self.run1, "--checkpoint", "best"], "best"),
+            (["plot", self.dir / "none"], "config.toml"),
+            (["plot", self.run1, "--y", "retrun"], "return_mean"),
+            (["plot", self.run1, "--out", "curve.jpg"], ".png or .svg"),
+            (["train", "cartpole-ppo", "--set", "live_eval_seconds=-1"], "live_eval_seconds"),
+        ):
+            with self.subTest(arguments):
+                self.assertIn(word, shoal(*arguments, status=2).stderr)
+
+    def test_evaluation_beside_training_changes_nothing(self):
+        arguments = ["train", "cartpole-ppo", *SHORT, "--steps", 40960]
+        alone, watched = self.dir / "alone", self.dir / "watched"
+        shoal(*arguments, "--out", alone)
+        shoal(*arguments, "--out", watched, "--set", "live_eval_seconds=0.05", "--set", "eval_episodes=2")
+        self.assertEqual((alone / "model.ckpt").read_bytes(), (watched / "model.ckpt").read_bytes())
+        rows, progress = table(watched / "evaluation.csv"), table(watched / "progress.csv")
+        self.assertGreater(len(rows), 1)
+        self.assertEqual([row["episodes"] for row in rows], ["2"] * len(rows))
+        self.assertLess(set(row["steps"] for row in rows), set(row["steps"] for row in progress))
+        self.assertEqual(len(set(row["steps"] for row in rows)), len(rows))
+
+    def test_training_survives_the_death_of_its_evaluation(self):
+        run = self.dir / "bereft"
+        training = subprocess.Popen([SHOAL, "train", "cartpole-ppo", *SHORT, "--steps", "1000000000", "--out", str(run),
+                                     "--set", "live_eval_seconds=0.01"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(training.kill)
+        children = pathlib.Path(f"/proc/{training.pid}/task/{training.pid}/children")
+        while not (run / "evaluation.csv").exists():
+            self.assertIsNone(training.poll())
+            time.sleep(0.01)
+        idle = [int(pid) for pid in children.read_text().split() if os.sched_getscheduler(int(pid)) == os.SCHED_IDLE]
+        self.assertEqual(len(idle), 1, "one process, at the lowest priority")
+        os.kill(idle[0], signal.SIGKILL)
+        line = training.stderr.readline()
+        self.assertIn("no more evaluation beside the training, which goes on", line)
+        steps = len(table(run / "progress.csv"))
+        while len(table(run / "progress.csv")) <= steps:
+            self.assertIsNone(training.poll())
+            time.sleep(0.01)
+        training.send_signal(signal.SIGINT)
+        self.assertEqual(training.wait(20), 128 + signal.SIGINT)
+        training.stderr.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
