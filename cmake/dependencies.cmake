@@ -24,23 +24,10 @@ file(CREATE_LINK ${SHOAL_TORCH_DIR}/include/fmt ${PROJECT_BINARY_DIR}/deps/fmt/f
 add_library(shoal_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)
 add_library(shoal::fmt ALIAS shoal_fmt)
 target_link_libraries(shoal_fmt PRIVATE shoal_options)
-target_include_directories(shoal_fmt SYSTEM PUBLIC ${PROJECT_BINARY_DIR}/deps/fmt)
+target_include_directories(shoal_fmt SYSTEM PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/deps/fmt>)
 
 if(SHOAL_WITH_TORCH)
-  # Only the CPU half is linked; libtorch_cuda.so is loaded at run time when a CUDA device is asked for.
-  add_library(shoal_torch INTERFACE)
-  add_library(shoal::torch ALIAS shoal_torch)
-  target_include_directories(shoal_torch SYSTEM INTERFACE
-    ${SHOAL_TORCH_DIR}/include ${SHOAL_TORCH_DIR}/include/torch/csrc/api/include)
-  # at::parallel_for is a template that shares its loop over threads only where OpenMP is on. A
-  # wheel brings its own runtime, and a process must have one only.
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
-  file(GLOB openmp ${SHOAL_TORCH_DIR}/lib/libgomp*.so*)
-  if(NOT openmp)
-    set(openmp ${OpenMP_CXX_LIBRARIES})
-  endif()
-  target_compile_options(shoal_torch INTERFACE ${OpenMP_CXX_FLAGS})
-  target_link_libraries(shoal_torch INTERFACE
-    ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so ${openmp})
+  include(torch)
   set(CMAKE_BUILD_RPATH ${SHOAL_TORCH_DIR}/lib)
+  set(CMAKE_INSTALL_RPATH ${SHOAL_TORCH_DIR}/lib)
 endif()

@@ -2,7 +2,10 @@
 add_library(shoal_options INTERFACE)
 target_compile_features(shoal_options INTERFACE cxx_std_20)
 # -fPIC everywhere: GCC takes a precompiled header only where code is generated as it was for the header.
-target_compile_options(shoal_options INTERFACE -Wall -Wextra -Wshadow -fPIC)
+if(PROJECT_IS_TOP_LEVEL)  # whoever builds it as a part of something else has warnings of their own
+  target_compile_options(shoal_options INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra;-Wshadow>)
+endif()
+target_compile_options(shoal_options INTERFACE $<BUILD_INTERFACE:-fPIC>)
 if(SHOAL_SANITIZE)
   target_compile_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
@@ -41,6 +44,7 @@ function(shoal_library name)
   add_library(shoal::${name} ALIAS shoal_${name})
   list(TRANSFORM ARG_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/shoal/${name}/)
   target_sources(shoal_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${ARG_HEADERS})
+  set_target_properties(shoal_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(shoal_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(shoal_${name} PUBLIC shoal_options ${ARG_LINKS})
   if(ARG_PCH)

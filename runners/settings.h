@@ -75,6 +75,7 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
   visit("sampler.pin", s.pin, "bind each worker to a core");
+  visit("sampler.cores", s.cores, "cores for that, by turns; empty: those this process may use");
 }
 
 template <class C, class Visit>

@@ -9,7 +9,8 @@ namespace shoal {
 
 WorkerGroupOptions worker_options(const SamplerOptions& o) {
   WorkerGroupOptions options{.step_limit = o.step_limit, .reset_limit = o.reset_limit};
-  const auto cores = allowed_cores();
+  std::vector<int> cores(o.cores.begin(), o.cores.end());
+  if (cores.empty()) cores = allowed_cores();
   for (int w = 0; o.pin && w < o.workers; ++w)
     options.cores.push_back(cores[static_cast<std::size_t>(w) % cores.size()]);
   return options;

@@ -12,10 +12,12 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/core/worker_group.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/on_policy.h"
 #include "shoal/runners/run_folder.h"
 #include "src/app/commands.h"
+#include "src/app/cores.h"
 
 namespace shoal::app {
 namespace {
@@ -35,14 +37,14 @@ constexpr std::array<Shorthand, 7> kShorthands = {{
 }};
 
 struct TrainFlags {
-  std::string source, out, resume, init_from;
+  std::string source, out, resume, init_from, cores, pin;
   std::array<std::string, kShorthands.size()> values;
   std::vector<std::string> settings;
   bool quiet = false;
 };
 
 // What the command line may change about a run that goes on.
-constexpr std::array<const char*, 19> kMayChange = {"steps",
+constexpr std::array<const char*, 20> kMayChange = {"steps",
                                                     "schedule_steps",
                                                     "stop_return",
                                                     "checkpoint_seconds",
@@ -59,6 +61,7 @@ constexpr std::array<const char*, 19> kMayChange = {"steps",
                                                     "sampler.workers",
                                                     "sampler.groups",
                                                     "sampler.pin",
+                                                    "sampler.cores",
                                                     "sampler.step_limit",
                                                     "sampler.reset_limit"};
 
@@ -71,12 +74,23 @@ void change(Config& config, const TrainFlags& flags, const std::string& key,
           key, flags.resume);
 }
 
+// "auto", "none" or a list of cores.
+void pin_workers(Config& config, const std::string& how) {
+  config.sampler.pin = how != "none";
+  config.sampler.cores.clear();
+  if (how == "auto" || how == "none") return;
+  require(how.find_first_of(",-") != std::string::npos,
+          "--pin: found '{}', expected auto, none or a list of cores such as 0-3,6", how);
+  for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
+}
+
 Config configure(const TrainFlags& flags) {
   require(flags.resume.empty() != flags.source.empty(),
           "give a preset or a file to begin a run, or --resume RUN to go on with one");
   require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
           "--resume goes on in the run's own folder, with its own weights: without --out and "
           "--init-from");
+  if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // presets count them
   Config config =
       flags.resume.empty() ? preset_or_file(flags.source) : read_run_config(flags.resume);
   if (!flags.init_from.empty()) config.init_from = flags.init_from;
@@ -91,7 +105,26 @@ Config configure(const TrainFlags& flags) {
   }
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     if (!flags.values[i].empty()) change(config, flags, kShorthands[i].key, flags.values[i]);
+  if (!flags.pin.empty()) pin_workers(config, flags.pin);
   return config;
+}
+
+// Who works where, in one line.
+std::string placement(const Config& config) {
+  const auto allowed = allowed_cores();
+  const auto& s = config.sampler;
+  std::string workers = "this process steps";
+  if (s.kind != SamplerKind::kSerial) {
+    workers = fmt::format("{} worker{}", s.workers, s.workers == 1 ? "" : "s");
+    if (s.pin) {
+      const std::vector<int> cores(s.cores.begin(), s.cores.end());
+      workers += fmt::format(" pinned to {}", cores_text(cores.empty() ? allowed : cores));
+    }
+    workers += s.workers == 1 ? " steps" : " step";
+  }
+  const int threads = config.threads > 0 ? config.threads : static_cast<int>(allowed.size());
+  return fmt::format("on cores {}: {} {} environments, {} thread{} of arithmetic\n",
+                     cores_text(allowed), workers, s.envs, threads, threads == 1 ? "" : "s");
 }
 
 std::string run_name(const TrainFlags& flags, const Config& config) {
@@ -113,6 +146,7 @@ int train_command(const TrainFlags& flags, char** argv) {
   launch(argv, config.threads);
   std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
+  if (!flags.quiet) fmt::print("{}", placement(config));
   const auto end = train(config, folder, {.quiet = flags.quiet, .resume = !flags.resume.empty()});
   if (!flags.quiet)
     fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
@@ -139,6 +173,9 @@ void add_train(CLI::App& app, Command& chosen) {
   command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);
+  command->add_option("--cores", flags->cores,
+                      "How many cores to use, or which (0-3,6); default: all this process may use");
+  command->add_option("--pin", flags->pin, "Bind workers to cores: auto, none or a list (0-3,6)");
   command
       ->add_option("--set", flags->settings,
                    "key=value, any setting (shoal list settings); may be repeated")

@@ -49,8 +49,9 @@ struct SamplerOptions {
   bool greedy = false;                           // the most likely actions instead of sampled ones
   std::chrono::milliseconds step_limit{60'000};  // a step that takes longer counts as a death
   std::chrono::milliseconds reset_limit{
-      300'000};      // likewise a reset or the construction of an environment
-  bool pin = false;  // bind worker w to the w-th allowed core
+      300'000};                          // likewise a reset or the construction of an environment
+  bool pin = false;                      // bind every worker to a core
+  std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
 };
 
 // One window and the episodes that ended in it. Views: valid until the next collect().

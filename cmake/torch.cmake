@@ -1,0 +1,16 @@
+# Defines shoal::torch, the LibTorch in SHOAL_TORCH_DIR. Part of the installed package, too.
+#
+# Only the CPU half is linked; libtorch_cuda.so is loaded at run time when a CUDA device is asked for.
+add_library(shoal::torch INTERFACE IMPORTED GLOBAL)
+target_include_directories(shoal::torch INTERFACE
+  ${SHOAL_TORCH_DIR}/include ${SHOAL_TORCH_DIR}/include/torch/csrc/api/include)
+# at::parallel_for is a template that shares its loop over threads only where OpenMP is on. A
+# wheel brings its own runtime, and a process must have one only.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+file(GLOB shoal_openmp ${SHOAL_TORCH_DIR}/lib/libgomp*.so*)
+if(NOT shoal_openmp)
+  set(shoal_openmp ${OpenMP_CXX_LIBRARIES})
+endif()
+target_compile_options(shoal::torch INTERFACE ${OpenMP_CXX_FLAGS})
+target_link_libraries(shoal::torch INTERFACE
+  ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so ${shoal_openmp})

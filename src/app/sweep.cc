@@ -1,0 +1,131 @@
+#include "src/app/sweep.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+#include "shoal/core/worker_group.h"
+#include "shoal/runners/checkpoint.h"
+#include "shoal/runners/config.h"
+
+namespace shoal::app {
+namespace {
+
+const std::vector<std::string> kKeys = {"base", "seeds", "cores", "gpus", "all", "variant"};
+
+toml::table parse(const std::filesystem::path& file) {
+  try {
+    return toml::parse(read_file(file), file.string());
+  } catch (const toml::parse_error& e) {
+    throw Error("{} is not valid TOML, line {}: {}", file.string(), e.source().begin.line,
+                std::string(e.description()));
+  }
+}
+
+// The settings of a table and of the tables in it, with dotted keys; words without quotes.
+void flatten(const std::string& prefix, const toml::table& table, SweepSettings& settings) {
+  for (const auto& [name, node] : table) {
+    const auto key = prefix + std::string(name.str());
+    if (const auto* inner = node.as_table()) {
+      flatten(key + ".", *inner, settings);
+    } else if (const auto* word = node.as_string()) {
+      settings.emplace_back(key, **word);
+    } else if (const auto* number = node.as_floating_point()) {
+      settings.emplace_back(key, fmt::format("{}", **number));
+    } else {
+      std::ostringstream text;
+      node.visit([&](const auto& value) { text << value; });
+      settings.emplace_back(key, text.str());
+    }
+  }
+}
+
+template <class T>
+T number(const toml::table& table, const std::string& key, T otherwise, T low) {
+  const auto* node = table.get(key);
+  if (node == nullptr) return otherwise;
+  const auto value = node->value_exact<std::int64_t>();
+  require(value && *value >= low, "{}: expected a whole number, {} or more", key, low);
+  return static_cast<T>(*value);
+}
+
+std::vector<std::int64_t> seeds_of(const toml::table& table) {
+  const auto* list = table["seeds"].as_array();
+  require(list != nullptr && !list->empty(), "seeds: expected a list, e.g. seeds = [1, 2, 3]");
+  std::vector<std::int64_t> seeds;
+  for (const auto& element : *list) {
+    const auto seed = element.value_exact<std::int64_t>();
+    require(seed && *seed >= 0, "seeds: expected whole numbers, 0 or more");
+    seeds.push_back(*seed);
+  }
+  require(std::set(seeds.begin(), seeds.end()).size() == seeds.size(),
+          "seeds: one is there twice; it would train the same run again");
+  return seeds;
+}
+
+std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table& table,
+                                                               const std::string& base) {
+  SweepSettings all;
+  if (const auto* shared = table["all"].as_table()) flatten("", *shared, all);
+  std::vector<std::pair<std::string, SweepSettings>> variants;
+  if (const auto* own = table["variant"].as_table())
+    for (const auto& [name, node] : *own) {
+      require(node.is_table(), "variant.{}: expected a table of settings", std::string(name.str()));
+      auto settings = all;
+      flatten("", *node.as_table(), settings);
+      variants.emplace_back(std::string(name.str()), std::move(settings));
+    }
+  if (variants.empty()) variants.emplace_back(std::filesystem::path(base).stem().string(), all);
+  return variants;
+}
+
+// Before anything is started.
+void require_possible(const std::string& base, const std::string& variant,
+                      const SweepSettings& settings) {
+  try {
+    Config config = preset_or_file(base);
+    for (const auto& [key, value] : settings) {
+      require(key != "seed", "the seed is what `seeds` says");
+      set(config, key, value);
+    }
+    validate(config);
+  } catch (const Error& e) {
+    throw Error("{}: {}", variant, e.what());
+  }
+}
+
+}  // namespace
+
+Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out) {
+  const auto table = parse(file);
+  for (const auto& [key, node] : table)
+    require(std::ranges::count(kKeys, key.str()) == 1,
+            "{} has an unknown key '{}'; the nearest is '{}'", file.string(),
+            std::string(key.str()), nearest(std::string(key.str()), kKeys));
+  const auto base = table["base"].value<std::string>();
+  require(base.has_value(), "{} has no base; expected base = \"<a preset or a file>\"",
+          file.string());
+  Sweep sweep{.base = *base,
+              .cores = number<int>(table, "cores", 1, 1),
+              .gpus = number<int>(table, "gpus", 0, 0),
+              .runs = {}};
+  const auto allowed = allowed_cores().size();
+  require(sweep.cores <= static_cast<int>(allowed),
+          "cores: a run is to have {}, but this process may use {} only", sweep.cores, allowed);
+  const auto variants = variants_of(table, *base);
+  for (const auto& [variant, settings] : variants) require_possible(*base, variant, settings);
+  for (const auto seed : seeds_of(table))
+    for (const auto& [variant, settings] : variants)
+      sweep.runs.push_back({.variant = variant,
+                            .seed = seed,
+                            .settings = settings,
+                            .folder = out / fmt::format("{}-{}", variant, seed)});
+  return sweep;
+}
+
+}  // namespace shoal::app

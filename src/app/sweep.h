@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shoal::app {
+
+using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // as --set takes them
+
+// What one process trains.
+struct SweepRun {
+  std::string variant;
+  std::int64_t seed = 0;
+  SweepSettings settings;
+  std::filesystem::path folder;  // <out>/<variant>-<seed>
+};
+
+// Variants of one training, each with every seed:
+//
+//   base = "cartpole-ppo"     # a preset, or the path of a file
+//   seeds = [1, 2, 3]
+//   cores = 1                 # of each run; runs at a time: as many as the allowed cores are
+//   enough for gpus = 0                  # of the machine; runs take turns on them. 0: the device
+//   that `base` says [all]                     # settings of every run steps = 200000
+//   [variant.wide]            # and of some; without any variant there is one, called as `base` is
+//   model.hidden = [256, 256]
+struct Sweep {
+  std::string base;
+  int cores = 1, gpus = 0;
+  std::vector<SweepRun> runs;  // variant by variant for the first seed, then for the next
+};
+
+// Throws Error for a file that cannot be read or makes no sense, for settings that a run of `base`
+// refuses, and for more cores than there are.
+Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out);
+
+}  // namespace shoal::app

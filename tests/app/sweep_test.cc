@@ -1,0 +1,79 @@
+#include "src/app/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/runners/checkpoint.h"
+#include "tests/runners/temporary_folder.h"
+
+namespace shoal::app {
+namespace {
+
+class SweepTest : public testing::Test {
+ protected:
+  Sweep read(const std::string& text) {
+    write_file(folder_ / "sweep.toml", text);
+    return read_sweep(folder_ / "sweep.toml", "out");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(SweepTest, EveryVariantHasEverySeed) {
+  const auto sweep = read(R"(
+    base = "cartpole-ppo"
+    seeds = [3, 1]
+    [all]
+    ppo.clip = 0.1
+    [variant.wide.model]
+    hidden = [128, 128]
+    [variant.serial]
+    sampler.kind = "serial"
+    ppo.epochs = 2
+  )");
+  EXPECT_EQ(sweep.base, "cartpole-ppo");
+  EXPECT_EQ(sweep.cores, 1);
+  std::vector<std::string> folders;
+  for (const auto& run : sweep.runs) folders.push_back(run.folder.string());
+  EXPECT_EQ(folders,
+            (std::vector<std::string>{"out/serial-3", "out/wide-3", "out/serial-1", "out/wide-1"}))
+      << "all of the first seed come first";
+  EXPECT_EQ(sweep.runs[0].settings,
+            (SweepSettings{{"ppo.clip", "0.1"}, {"ppo.epochs", "2"}, {"sampler.kind", "serial"}}));
+  EXPECT_EQ(sweep.runs[1].settings,
+            (SweepSettings{{"ppo.clip", "0.1"}, {"model.hidden", "[ 128, 128 ]"}}));
+}
+
+TEST_F(SweepTest, WithoutVariantsThereIsOne) {
+  const auto sweep = read("base = \"cartpole-ppo\"\nseeds = [7]\n");
+  ASSERT_EQ(sweep.runs.size(), 1U);
+  EXPECT_EQ(sweep.runs[0].variant, "cartpole-ppo");
+  EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
+}
+
+TEST_F(SweepTest, MistakesAreNamed) {
+  const std::string base = "base = \"cartpole-ppo\"\n", seeds = "seeds = [1]\n";
+  for (const auto& [text, word] : std::vector<std::pair<std::string, std::string>>{
+           {seeds, "no base"},
+           {base, "seeds: expected a list"},
+           {base + "seeds = []\n", "seeds: expected a list"},
+           {base + "seeds = [1, 1]\n", "twice"},
+           {base + "seeds = [-1]\n", "0 or more"},
+           {base + seeds + "core = 1\n", "the nearest is 'cores'"},
+           {base + seeds + "cores = 0\n", "cores: expected"},
+           {base + seeds + "cores = 100000\n", "may use"},
+           {"base = \"cartpole-pp\"\n" + seeds, "cartpole-ppo"},
+           {base + seeds + "[all]\nppo.clp = 1\n", "ppo.clip"},
+           {base + seeds + "[variant.a]\nppo.epochs = 0\n", "a: ppo.epochs"},
+           {base + seeds + "[variant.a]\nseed = 4\n", "what `seeds` says"},
+           {base + seeds + "[variant]\na = 4\n", "expected a table"},
+           {"base =\n", "line 1"}}) {
+    const auto what = message_of<Error>([&] { read(text); });
+    EXPECT_NE(what.find(word), std::string::npos) << text << what;
+  }
+}
+
+}  // namespace
+}  // namespace shoal::app

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# install_test.sh package|fetched SOURCE BUILD: whether other projects can use Shoal, installed or fetched.
+set -euo pipefail
+kind=$1 source=$2 build=$3
+tests=$source/tests/install
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+settings=(-DCMAKE_BUILD_TYPE=Release)
+grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$build/CMakeCache.txt" && settings+=(-G Ninja)
+
+# build FOLDER [SETTING...]: configures and builds one of the projects beside this script.
+build() {
+  cmake -S "$tests/$1" -B "$work/$1" "${settings[@]}" "${@:2}" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  cmake --build "$work/$1" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  ! grep -i 'warning' "$work/log"
+}
+
+package() {
+  local installed=$work/prefix
+  cmake --install "$build" --prefix "$installed" >/dev/null
+  diff -r "$source/include/shoal" "$installed/include/shoal"
+  if find "$installed" -name 'shoal_ale*' | grep .; then
+    echo "the GPL plugin was installed, and nobody asked for it"
+    exit 1
+  fi
+  "$installed/bin/shoal" train cartpole-ppo --steps 4096 --quiet --out "$work/run"
+
+  build outside -DCMAKE_PREFIX_PATH="$installed" -DEXAMPLES="$source/examples"
+  "$work/outside/own_runner" 6000 "$work/own-run"
+  "$work/outside/own_parts" train cartpole-ppo --set env.id=ShortPole-v0 --set model.name=linear --set algo=reinforce \
+    --steps 6000 --quiet --out "$work/own-parts"
+  "$work/outside/own_parts" eval "$work/own-parts" --episodes 3
+}
+
+fetched() {
+  build fetched -DSHOAL_SOURCE="$source" -DSHOAL_TORCH_DIR="$(sed -n 's/^SHOAL_TORCH_DIR:PATH=//p' "$build/CMakeCache.txt")"
+  "$work/fetched/fall"
+}
+
+"$kind"

@@ -1,0 +1,138 @@
+"""Many runs with `shoal launch`, and which cores a run uses. Usage: launch_test.py SHOAL [unittest arguments]"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+CORES = sorted(os.sched_getaffinity(0))
+SWEEP = """
+base = "cartpole-ppo"
+seeds = [1, 2]
+[all]
+stop_return = inf
+schedule_steps = 1000000000
+steps = {steps}
+checkpoint_steps = 512
+sampler.horizon = 16
+[variant.narrow]
+model.hidden = [16]
+[variant.a2c]
+algo = "a2c"
+"""
+
+
+def shoal(*arguments, status=0):
+    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def children(pid):
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+class LaunchTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.dir = pathlib.Path(self.temporary.name)
+        self.out = self.dir / "out"
+
+    def sweep(self, steps, more=""):
+        file = self.dir / "sweep.toml"
+        file.write_text(SWEEP.format(steps=steps) + more)
+        return file
+
+    def model(self, name):
+        return (self.out / name / "model.ckpt").read_bytes()
+
+    def test_every_run_is_the_one_that_train_makes_and_is_trained_once(self):
+        lines = shoal("launch", self.sweep(2048), "--out", self.out).stdout.splitlines()
+        self.assertIn("4 runs, 0 of them done", lines[0])
+        alone = self.dir / "alone"
+        shoal("train", "cartpole-ppo", "--quiet", "--out", alone, "--seed", 2, "--steps", 2048, "--set", "stop_return=inf",
+              "--set", "schedule_steps=1000000000", "--set", "sampler.horizon=16", "--set", "model.hidden=[16]")
+        self.assertEqual(self.model("narrow-2"), (alone / "model.ckpt").read_bytes())
+        self.assertNotEqual(self.model("narrow-2"), self.model("narrow-1"))
+        returns = [float(re.search(rf"narrow-{seed}: return (\S+) after 2048 steps", "\n".join(lines))[1]) for seed in (1, 2)]
+        row = next(line.split() for line in lines if line.startswith("narrow "))
+        self.assertEqual(row[1], "2")
+        self.assertAlmostEqual(float(row[2]), sum(returns) / 2, delta=0.011)
+        self.assertAlmostEqual(float(row[4]), abs(returns[0] - returns[1]) / 2, delta=0.011)
+
+        before = [(self.out / name / "summary.json").stat().st_mtime_ns for name in ("narrow-1", "a2c-2")]
+        again = shoal("launch", self.dir / "sweep.toml", "--out", self.out).stdout.splitlines()
+        self.assertIn("4 runs, 4 of them done", again[0])
+        self.assertEqual(before, [(self.out / name / "summary.json").stat().st_mtime_ns for name in ("narrow-1", "a2c-2")])
+        self.assertEqual(again[-2:], lines[-2:], "the same table")
+
+    def test_runs_at_a_time_have_cores_of_their_own_and_go_on_after_an_interrupt(self):
+        launcher = subprocess.Popen([SHOAL, "launch", str(self.sweep(10**9)), "--out", str(self.out)], stdout=subprocess.DEVNULL)
+        self.addCleanup(launcher.kill)
+        # Every slot has written a checkpoint.
+        while len(list(self.out.glob("*/model.ckpt"))) < min(len(CORES), 4):
+            self.assertIsNone(launcher.poll())
+            time.sleep(0.01)
+        runs = children(launcher.pid)
+        masks = [os.sched_getaffinity(run) for run in runs]
+        self.assertEqual(len(runs), min(len(CORES), 4))
+        self.assertEqual([len(mask) for mask in masks], [1] * len(runs))
+        self.assertEqual(len(set.union(*masks)), len(runs), "no core has two runs")
+        launcher.send_signal(signal.SIGINT)
+        self.assertEqual(launcher.wait(30), 128 + signal.SIGINT)
+        for run in runs:
+            self.assertFalse(pathlib.Path(f"/proc/{run}").exists())
+        begun = {file.parent.name: file.parent / "progress.csv" for file in self.out.glob("*/model.ckpt")}
+        taken = {name: int(file.read_text().splitlines()[-1].split(",")[0]) for name, file in begun.items()}
+        for config in self.out.glob("*/config.toml"):  # an end that can be reached
+            name = config.parent.name
+            config.write_text(re.sub(r"\nsteps = \d+", f"\nsteps = {taken[name] + 512}", config.read_text()))
+        text = shoal("launch", self.sweep(1024), "--out", self.out).stdout
+        for name, steps in taken.items():
+            self.assertIn(f"{name}: return", text)
+            rows = [int(line.split(",")[0]) for line in (self.out / name / "progress.csv").read_text().splitlines()[1:]]
+            self.assertEqual(rows, list(range(512, steps + 513, 512)), "it went on where it had stopped")
+
+    def test_a_run_that_fails_is_said_and_the_others_are_trained(self):
+        sweep = self.sweep(1024, '[variant.orphan]\ninit_from = "{}"\n'.format(self.dir / "none"))
+        done = shoal("launch", sweep, "--out", self.out, status=1)
+        self.assertIn(f"orphan-1: failed, see {self.out}/orphan-1.log", done.stdout)
+        self.assertIn("none", (self.out / "orphan-1.log").read_text())
+        self.assertIn("narrow-2: return", done.stdout)
+
+    def test_mistakes_are_found_before_anything_is_started(self):
+        sweep = self.sweep(1024, "[variant.bad]\nppo.clop = 1\n")
+        self.assertIn("ppo.clip", shoal("launch", sweep, "--out", self.out, status=2).stderr)
+        self.assertFalse(self.out.exists())
+        self.assertIn("none.toml", shoal("launch", self.dir / "none.toml", status=2).stderr)
+
+    def test_a_run_uses_the_cores_it_was_given(self):
+        core = CORES[-1]
+        run = self.dir / "run"
+        out = shoal("train", "cartpole-ppo", "--cores", f"{core}-{core}", "--workers", 2, "--pin", "auto", "--steps", 512,
+                    "--set", "sampler.horizon=16", "--set", "schedule_steps=0", "--out", run).stdout
+        self.assertIn(f"on cores {core}: 2 workers pinned to {core} step 32 environments, 1 thread of arithmetic", out)
+        self.assertIn("pin = true", (run / "config.toml").read_text())
+        outside = max(CORES) + 1
+        for arguments, word in (
+            (["--cores", f"{core},{outside}"], f"{outside} is none of those"),
+            (["--cores", str(len(CORES) + 1)], f"expected 1 to {len(CORES)}"),
+            (["--pin", f"{outside}-{outside}"], f"{outside} is none of those"),
+            (["--pin", "yes"], "auto, none or a list"),
+        ):
+            with self.subTest(arguments):
+                self.assertIn(word, shoal("train", "cartpole-ppo", *arguments, "--out", self.dir / "new", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
