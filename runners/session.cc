@@ -33,6 +33,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       console_(options.quiet),
       quiet_(options.quiet),
       resumes_(options.resume),
+      heading_(options.heading),
       checkpoints_(folder, config.keep_checkpoints) {
   // A run that goes on with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
@@ -78,6 +79,7 @@ void Session::begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler) {
   } else {
     progress_.open(folder() / kProgressFile);
   }
+  if (!quiet_ && !heading_.empty()) fmt::print("{}\n", heading_);
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
   if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_));
   start_ = learning_since_ = Clock::now();

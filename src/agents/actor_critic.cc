@@ -100,6 +100,14 @@ class HeadedActorCritic : public ActorCritic {
     return all;
   }
 
+  GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
+    const auto result = model_->forward({seen(observation), {}, {}});
+    GreedyOut out{.action = {}, .value = result.value};
+    for (const auto& part : parts_)
+      out.action.add(part.name, part.head->most_likely(outputs_of(part, result.policy), mask));
+    return out;
+  }
+
   void observe(const Samples& samples) override {
     if (normalizer_) normalizer_->add(samples);
   }

@@ -44,9 +44,9 @@ Chosen choose_from_logits(const float* logits, std::int64_t n, float u, bool gre
 
 class CategoricalHead : public Head {
  public:
-  CategoricalHead(std::vector<std::int64_t> choices, bool scalar)
+  CategoricalHead(std::vector<std::int64_t> choices, Stored stored)
       : choices_(std::move(choices)),
-        scalar_(scalar),
+        stored_(stored),
         size_(std::accumulate(choices_.begin(), choices_.end(), std::int64_t{0})) {}
 
   std::int64_t size() const override { return size_; }
@@ -55,11 +55,22 @@ class CategoricalHead : public Head {
   void act(const HeadIn& in, at::Tensor& action, at::Tensor&, at::Tensor& log_prob) override {
     if (!in.by_rows) {
       choose_with_tensors(in, action, log_prob);
-    } else if (action.scalar_type() == at::kBool) {
+    } else if (stored_ == Stored::kBits) {
       choose_by_rows<bool>(in, action, log_prob);
     } else {
       choose_by_rows<std::int64_t>(in, action, log_prob);
     }
+  }
+
+  at::Tensor most_likely(const at::Tensor& policy, const at::Tensor& mask) const override {
+    const auto logits = masked(policy, mask);
+    std::vector<at::Tensor> chosen;
+    for_each_part([&](std::size_t, std::int64_t from, std::int64_t n) {
+      chosen.push_back(logits.narrow(1, from, n).argmax(1));
+    });
+    if (stored_ == Stored::kNumber) return chosen[0];
+    const auto all = at::stack(chosen, 1);
+    return stored_ == Stored::kBits ? all.to(at::kBool) : all;
   }
 
   HeadEvaluation evaluate(const HeadEvaluateIn& in) override {
@@ -85,7 +96,7 @@ class CategoricalHead : public Head {
   }
 
   at::Tensor of_part(const at::Tensor& action, std::size_t part) const {
-    return scalar_ ? action : action.select(1, static_cast<std::int64_t>(part));
+    return stored_ == Stored::kNumber ? action : action.select(1, static_cast<std::int64_t>(part));
   }
 
   static at::Tensor masked(const at::Tensor& logits, const at::Tensor& mask) {
@@ -134,14 +145,14 @@ class CategoricalHead : public Head {
   }
 
   std::vector<std::int64_t> choices_;
-  bool scalar_;
+  Stored stored_;
   std::int64_t size_;
 };
 
 }  // namespace
 
-std::shared_ptr<Head> make_categorical_head(std::vector<std::int64_t> choices, bool scalar) {
-  return std::make_shared<CategoricalHead>(std::move(choices), scalar);
+std::shared_ptr<Head> make_categorical_head(std::vector<std::int64_t> choices, Stored stored) {
+  return std::make_shared<CategoricalHead>(std::move(choices), stored);
 }
 
 }  // namespace shoal

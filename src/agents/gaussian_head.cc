@@ -47,6 +47,10 @@ class GaussianHead : public Head {
     log_prob.add_(density(mean, log_std, drawn));
   }
 
+  at::Tensor most_likely(const at::Tensor& policy, const at::Tensor&) const override {
+    return within_bounds(distribution(policy).mean);
+  }
+
   HeadEvaluation evaluate(const HeadEvaluateIn& in) override {
     const auto [mean, log_std] = distribution(in.policy);
     auto entropy = (log_std + 0.5 + kHalfLogTwoPi).sum(1);

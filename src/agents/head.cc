@@ -30,12 +30,12 @@ at::Tensor Noise::normal(std::int64_t rows, std::int64_t first, std::int64_t n) 
 std::shared_ptr<Head> make_head(const ActionSpec& spec, const ActorCriticOptions& options) {
   switch (spec.kind) {
     case ActionSpec::Kind::kDiscrete:
-      return make_categorical_head(spec.choices, true);
+      return make_categorical_head(spec.choices, Stored::kNumber);
     case ActionSpec::Kind::kMultiDiscrete:
-      return make_categorical_head(spec.choices, false);
+      return make_categorical_head(spec.choices, Stored::kNumbers);
     case ActionSpec::Kind::kMultiBinary:
       return make_categorical_head(
-          std::vector<std::int64_t>(static_cast<std::size_t>(spec.dims), 2), false);
+          std::vector<std::int64_t>(static_cast<std::size_t>(spec.dims), 2), Stored::kBits);
     case ActionSpec::Kind::kBox:
       return make_gaussian_head(spec, options);
   }

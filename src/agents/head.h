@@ -62,11 +62,16 @@ class Head : public torch::nn::Module {
   // Writes the action [N, ...] and raw [N, raw_size()], and adds to log_prob [N].
   virtual void act(const HeadIn& in, at::Tensor& action, at::Tensor& raw, at::Tensor& log_prob) = 0;
   virtual HeadEvaluation evaluate(const HeadEvaluateIn& in) = 0;
+  // The most likely action [N, ...], by tensor operations alone, of `policy` [N, size()]. mask: as
+  // in HeadIn.
+  virtual at::Tensor most_likely(const at::Tensor& policy, const at::Tensor& mask) const = 0;
 };
 
-// Independent choices, of `choices[i]` each. action: [N] int64 for `scalar`, else [N, choices]
-// int64, or bool for bits.
-std::shared_ptr<Head> make_categorical_head(std::vector<std::int64_t> choices, bool scalar);
+// How choices are stored: one as [N] int64, several as [N, choices] int64, bits as [N, choices]
+// bool.
+enum class Stored : std::uint8_t { kNumber, kNumbers, kBits };
+// Independent choices, of `choices[i]` each.
+std::shared_ptr<Head> make_categorical_head(std::vector<std::int64_t> choices, Stored stored);
 std::shared_ptr<Head> make_gaussian_head(const ActionSpec& spec, const ActorCriticOptions& options);
 // The one for this kind of action.
 std::shared_ptr<Head> make_head(const ActionSpec& spec, const ActorCriticOptions& options);

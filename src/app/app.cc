@@ -67,6 +67,7 @@ int run_command_line(int argc, char** argv) {
   app::add_eval(cli, chosen);
   app::add_play(cli, chosen);
   app::add_plot(cli, chosen);
+  app::add_export(cli, chosen);
   app::add_launch(cli, chosen);
   app::add_bench(cli, chosen);
   app::add_list(cli, chosen);

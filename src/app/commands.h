@@ -16,6 +16,7 @@ void add_train(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_play(CLI::App& app, Command& chosen);
 void add_plot(CLI::App& app, Command& chosen);
+void add_export(CLI::App& app, Command& chosen);
 void add_launch(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "shoal/envs/env.h"
 
@@ -24,6 +25,9 @@ std::unique_ptr<FrameSink> make_video(const std::filesystem::path& file, double 
 
 // Draws on standard output, in colour, as large as it has room.
 std::unique_ptr<FrameSink> make_terminal_view();
+
+// A window on the desktop. Null: there is none here, or the command was built without SDL2.
+std::unique_ptr<FrameSink> make_window();
 
 // A picture as text of at most so many columns and rows: a character is two pixels, one above the
 // other. For terminals that know 24-bit colours.

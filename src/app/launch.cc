@@ -246,7 +246,7 @@ void add_launch(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<LaunchFlags>();
   auto* command = app.add_subcommand(
       "launch", "Train variants with several seeds, as many at a time as there are cores for");
-  command->add_option("FILE", flags->file, "What to train (docs/many_runs.md)")
+  command->add_option("FILE", flags->file, "What to train (docs/watching_runs.md)")
       ->type_name("")
       ->required();
   command->add_option("--out", flags->out,

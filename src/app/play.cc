@@ -82,7 +82,8 @@ Stage make_stage(const PlayFlags& flags, double fps) {
   Stage stage{.episodes = static_cast<std::size_t>(flags.episodes)};
   if (!flags.video.empty()) stage.sinks.push_back(make_video(flags.video, fps));
   if (flags.live) {
-    stage.sinks.push_back(make_terminal_view());
+    auto window = make_window();
+    stage.sinks.push_back(window ? std::move(window) : make_terminal_view());
     stage.pause = 1 / fps;
   }
   return stage;
@@ -114,8 +115,9 @@ int play_command(const PlayFlags& flags, char** argv) {
                        .horizon = 1});
   move_to_device(config, *agent);
   const auto result = evaluator.run([&] { return signals.caught() != 0; });
-  for (const auto& sink : stage.sinks) sink->finish();
-  stage.sinks.clear();  // gives the terminal back
+  for (const auto& sink : stage.sinks)
+    if (signals.caught() == 0) sink->finish();  // ffmpeg has heard Ctrl-C, too
+  stage.sinks.clear();                          // gives the terminal back
   for (std::size_t i = 0; i < result.returns.size(); ++i)
     fmt::print("episode {}: return {:.2f} in {} steps\n", i + 1, result.returns[i],
                stage.lengths[i]);
@@ -136,7 +138,8 @@ void add_play(CLI::App& app, Command& chosen) {
       ->add_option("--video", flags->video,
                    "The film to make: .mp4 or .gif by ffmpeg; without ffmpeg, single PNG pictures")
       ->type_name("FILE");
-  command->add_flag("--live", flags->live, "Show it in the terminal while it is played");
+  command->add_flag("--live", flags->live,
+                    "Show it while it is played, in a window, or else in the terminal");
   command->add_option("--fps", flags->fps, "Steps a second; default: the environment's own");
   command->add_option("--checkpoint", flags->checkpoint, "Which of the run's checkpoints")
       ->capture_default_str();

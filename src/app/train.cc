@@ -123,7 +123,7 @@ std::string placement(const Config& config) {
     workers += s.workers == 1 ? " steps" : " step";
   }
   const int threads = config.threads > 0 ? config.threads : static_cast<int>(allowed.size());
-  return fmt::format("on cores {}: {} {} environments, {} thread{} of arithmetic\n",
+  return fmt::format("on cores {}: {} {} environments, {} thread{} of arithmetic",
                      cores_text(allowed), workers, s.envs, threads, threads == 1 ? "" : "s");
 }
 
@@ -146,8 +146,9 @@ int train_command(const TrainFlags& flags, char** argv) {
   launch(argv, config.threads);
   std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
-  if (!flags.quiet) fmt::print("{}", placement(config));
-  const auto end = train(config, folder, {.quiet = flags.quiet, .resume = !flags.resume.empty()});
+  const auto end =
+      train(config, folder,
+            {.quiet = flags.quiet, .resume = !flags.resume.empty(), .heading = placement(config)});
   if (!flags.quiet)
     fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
                end.signal == 0 ? "done" : "stopped", folder.string(), folder.string());

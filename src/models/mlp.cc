@@ -1,4 +1,5 @@
 #include <ATen/Parallel.h>
+#include <ATen/TracerMode.h>
 #include <torch/torch.h>
 
 #include "shoal/core/error.h"
@@ -14,7 +15,10 @@ using torch::nn::Linear;
 
 // All fields of an observation, flattened and side by side: [N, width] float32.
 at::Tensor flat(const Observations& observation) {
-  auto field = [](const Observed& o) { return o.dense().reshape({o.size(), -1}).to(at::kFloat); };
+  auto field = [](const Observed& o) {
+    const auto x = o.dense().to(at::kFloat);
+    return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);
+  };
   if (observation.size() == 1) return field(observation[0]);
   std::vector<at::Tensor> parts;
   for (const auto& [name, o] : observation) parts.push_back(field(o));
@@ -79,7 +83,9 @@ at::Tensor through(const Layers& layers, at::Tensor x, bool tanh_last) {
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const auto &weight = layers[l]->weight, &bias = layers[l]->bias;
     const bool tanh = tanh_last || l + 1 < layers.size();
-    if (x.is_cpu() && weight.scalar_type() == at::kFloat) {
+    // While an export traces it, operations that TorchScript knows.
+    const bool traced = at::tracer::impl::is_dispatch_enabled();
+    if (x.is_cpu() && weight.scalar_type() == at::kFloat && !traced) {
       x = DenseLayer::apply(x, weight, bias, tanh);
     } else {
       x = at::linear(x, weight, bias);

@@ -112,7 +112,7 @@ TEST(Evaluation, WorkersArePinnedIfAskedTo) {
 }
 
 TEST(EvaluationDeathTest, SaysWhatToDoIfWorkersCannotBeForked) {
-  EXPECT_EXIT(fork_in_vain(), testing::ExitedWithCode(0), "could not be forked.*ulimit -u");
+  EXPECT_EXIT(fork_in_vain(), ::testing::ExitedWithCode(0), "could not be forked.*ulimit -u");
 }
 
 TEST(Evaluation, FewerEpisodesThanEnvironments) {

@@ -218,13 +218,13 @@ TEST(Session, ARowThatCannotBeWrittenIsAnError) {
 
 TEST(Session, ShowsTheSpeedOfTheLastWindow) {
   const TemporaryFolder folder;
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   {
     Parts p(folder / "run", {});
     p.session.begin(p.agent, p.algo);
     while (p.session.running()) p.once(Window());
   }
-  const std::string shown = testing::internal::GetCapturedStdout();
+  const std::string shown = ::testing::internal::GetCapturedStdout();
   std::istringstream row(lines_of(folder / "run/progress.csv").back());
   std::string steps, seconds, sps;
   for (auto* field : {&steps, &seconds, &sps}) std::getline(row, *field, ',');
@@ -391,7 +391,7 @@ TEST(SignalGuardDeathTest, ALaterSignalIsImmediate) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // more than the second
         std::raise(SIGINT);
       },
-      testing::ExitedWithCode(130), "");
+      ::testing::ExitedWithCode(130), "");
 }
 
 }  // namespace

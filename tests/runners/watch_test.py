@@ -114,11 +114,16 @@ class WatchTest(unittest.TestCase):
         self.assertNotEqual(png_pixels(pictures[-1])[2], rows)
 
     def test_the_terminal_shows_it(self):
-        out = shoal("play", self.run1, "--live", "--fps", 100000).stdout
+        no_display = {**os.environ, "SDL_VIDEODRIVER": "none"}  # where the command knows windows
+        out = shoal("play", self.run1, "--live", "--fps", 100000, env=no_display).stdout
         self.assertIn("▀", out)
         self.assertIn("38;2;202;152;101", out)
         self.assertGreater(out.index("\x1b[?25h"), out.rindex("▀"), "the cursor is back at the end")
         self.assertGreater(out.index("episode 1"), out.index("\x1b[?25h"))
+
+    def test_a_window_shows_it_where_the_command_knows_windows(self):
+        out = shoal("play", self.run1, "--live", "--fps", 100000, env={**os.environ, "SDL_VIDEODRIVER": "dummy"}).stdout
+        self.assertIn("episode 1", out)
 
     def test_plot(self):
         files = [self.dir / "curves.png", self.dir / "curves.svg"]

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "shoal/core/error.h"
 #include "shoal/core/spec.h"
 #include "shoal/data/samples.h"
 
@@ -87,6 +88,11 @@ struct Evaluation {
   at::Tensor log_prob, entropy, value;  // [N] float32, with gradients
 };
 
+struct GreedyOut {
+  NamedTensors action;  // [N, ...] of each part, as an environment takes it
+  at::Tensor value;     // [N] float32
+};
+
 // An agent with a stochastic policy and a value function.
 class ActorCritic : public Agent {
  public:
@@ -97,6 +103,12 @@ class ActorCritic : public Agent {
   // called after learning, so that until then actions have the probability they were chosen with,
   // and before parameters_changed().
   virtual void observe(const Samples&) {}
+  // The most likely actions of N observations, by tensor operations alone, none of which knows N:
+  // what an export traces. mask: as in ActIn. Throws Error if the agent does not offer it.
+  virtual GreedyOut greedy(const Observations& observation, const at::Tensor& mask) {
+    (void)observation, (void)mask;
+    throw Error("this agent cannot be exported: it does not offer greedy()");
+  }
 };
 
 }  // namespace shoal

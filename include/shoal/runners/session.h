@@ -25,8 +25,9 @@ inline constexpr const char* kProgressFile = "progress.csv";  // a row for every
 inline constexpr const char* kSummaryFile = "summary.json";   // written at the end
 
 struct SessionOptions {
-  bool quiet = false;   // nothing on the console
-  bool resume = false;  // go on with the run in the folder from its newest checkpoint
+  bool quiet = false;        // nothing on the console
+  bool resume = false;       // go on with the run in the folder from its newest checkpoint
+  std::string heading = {};  // the first line on the console, once the run begins
 };
 
 // What a run is besides its loop: folder, signals, progress, checkpoints. A runner is
@@ -107,6 +108,7 @@ class Session {
   Sampler* sampler_ = nullptr;
   Checkpoint resumed_;  // until begin(); empty: a new run
   bool quiet_, resumes_, said_ = false;
+  std::string heading_;
   CheckpointFiles checkpoints_;
   ProgressFile progress_;
   std::vector<std::unique_ptr<LogSink>> sinks_;  // further ones

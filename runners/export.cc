@@ -1,0 +1,158 @@
+#include "shoal/runners/export.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "shoal/core/error.h"
+#include "shoal/runners/version.h"
+
+namespace shoal {
+namespace {
+
+using torch::jit::Stack;
+
+// A word that may be an attribute in TorchScript.
+std::string identifier(std::string name) {
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+// n observations as a caller gives them, then the mask if there is one.
+Stack random_inputs(const EnvSpec& env, std::int64_t n) {
+  Stack inputs;
+  for (const auto& [name, spec] : env.observation) {
+    std::vector<std::int64_t> shape{n};
+    if (spec.stack > 1) shape.push_back(spec.stack);
+    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+    const auto type = torch_dtype(spec.dtype);
+    inputs.emplace_back(at::isFloatingType(type) ? at::randn(shape, type)
+                                                 : at::randint(0, 2, shape, at::kLong).to(type));
+  }
+  if (env.action_mask) inputs.emplace_back(at::ones({n, env.action[0].choices[0]}, at::kBool));
+  return inputs;
+}
+
+Stack outputs_of(ActorCritic& agent, const EnvSpec& env, const Stack& inputs) {
+  Observations observation;
+  for (std::size_t i = 0; i < env.observation.size(); ++i)
+    observation.add(env.observation.name(i), {inputs[i].toTensor(), {}});
+  const auto out =
+      agent.greedy(observation, env.action_mask ? inputs.back().toTensor() : at::Tensor());
+  std::vector<c10::IValue> values;
+  for (const auto& [name, action] : out.action) values.emplace_back(action);
+  values.emplace_back(out.value);
+  return {c10::ivalue::Tuple::create(std::move(values))};
+}
+
+torch::jit::Module trace(ActorCritic& agent, const EnvSpec& env) {
+  torch::jit::Module module("ShoalPolicy");
+  // The tracer knows them by identity; a fixed normalization is written into the code.
+  for (const auto& [name, tensor] : agent.parameters())
+    if (!name.starts_with("normalizer/")) module.register_buffer(identifier(name), tensor);
+  constexpr std::int64_t kTraced = 2;
+  const auto no_names = [](const torch::autograd::Variable&) { return std::string(); };
+  const auto traced = torch::jit::tracer::trace(
+      random_inputs(env, kTraced),
+      [&](const Stack& inputs) { return outputs_of(agent, env, inputs); }, no_names,
+      /*strict=*/true, /*force_outplace=*/false, &module);
+  const auto name = c10::QualifiedName(*module.type()->name(), "forward");
+  module.type()->addMethod(
+      module._ivalue()->compilation_unit()->create_function(name, traced.first->graph));
+  return module;
+}
+
+// Whether the trace gives what the agent gives, for another number of observations.
+bool is_equal(torch::jit::Module& module, ActorCritic& agent, const EnvSpec& env) {
+  constexpr std::int64_t kOther = 7;
+  const auto inputs = random_inputs(env, kOther);
+  const auto expected = outputs_of(agent, env, inputs)[0].toTuple();
+  c10::IValue found;
+  try {
+    found = module.forward(inputs);
+  } catch (const std::exception&) {  // an operation that cannot take so many
+    return false;
+  }
+  for (std::size_t i = 0; i < expected->elements().size(); ++i) {
+    const auto e = expected->elements()[i].toTensor().to(at::kDouble),
+               f = found.toTuple()->elements()[i].toTensor().to(at::kDouble);
+    if (e.sizes() != f.sizes() || !at::allclose(e, f, 1e-4, 1e-4)) return false;
+  }
+  return true;
+}
+
+nlohmann::ordered_json described(const std::string& name, const ArraySpec& spec) {
+  nlohmann::ordered_json shape = {"N"};
+  if (spec.stack > 1) shape.push_back(spec.stack);
+  for (const auto n : spec.shape) shape.push_back(n);
+  nlohmann::ordered_json all = {{"name", name}, {"dtype", name_of(spec.dtype)}, {"shape", shape}};
+  if (std::isfinite(spec.low)) all["low"] = spec.low;
+  if (std::isfinite(spec.high)) all["high"] = spec.high;
+  return all;
+}
+
+const std::string& or_else(const std::string& name, const std::string& otherwise) {
+  return name.empty() ? otherwise : name;
+}
+
+}  // namespace
+
+void export_policy(ActorCritic& agent, const EnvSpec& env, const std::filesystem::path& file) {
+  require(agent.device().is_cpu(), "the agent is on {}; move it to the CPU to export it",
+          agent.device().str());
+  const torch::NoGradGuard no_grad;
+  try {
+    auto module = trace(agent, env);
+    require(is_equal(module, agent, env),
+            "the model of {} cannot be exported: what was traced gives other results for another "
+            "number of observations; flatten with -1, and let no value decide what is done",
+            env.id);
+    // Whoever plays with it wants no gradients.
+    for (const auto& [name, tensor] : agent.parameters())
+      if (!name.starts_with("normalizer/"))
+        module.setattr(identifier(name), tensor.detach().clone());
+    module.save(file.string());
+  } catch (const c10::Error& e) {
+    torch::jit::tracer::abandon();
+    throw Error("the policy cannot be written to {}: {}", file.string(),
+                e.what_without_backtrace());
+  }
+}
+
+std::string describe_policy(const Config& config, const EnvSpec& env) {
+  auto inputs = nlohmann::ordered_json::array(), outputs = inputs;
+  for (const auto& [name, spec] : env.observation)
+    inputs.push_back(described(or_else(name, "observation"), spec));
+  if (env.action_mask)
+    inputs.push_back(
+        described("mask", {.dtype = DType::kBool, .shape = {env.action[0].choices[0]}}));
+  for (const auto& [name, action] : env.action) {
+    auto array = action.array();
+    if (action.kind == ActionSpec::Kind::kBox) {
+      array.low = action.low;
+      array.high = action.high;
+    }
+    outputs.push_back(described(or_else(name, "action"), array));
+    if (!action.choices.empty()) outputs.back()["choices"] = action.choices;
+  }
+  outputs.push_back(described("value", {}));
+  nlohmann::ordered_json settings;
+  const bool atari = config.env_id.starts_with("ALE/");
+  for (const auto& [key, value, doc] : setting_docs(config))
+    if (key.starts_with("env.") || (atari && key.starts_with("atari.")))
+      settings[key] = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);
+  return nlohmann::ordered_json{{"shoal", kVersion},
+                                {"env", env.id},
+                                {"inputs", inputs},
+                                {"outputs", outputs},
+                                {"settings", settings}}
+             .dump(2) +
+         "\n";
+}
+
+}  // namespace shoal

@@ -1,0 +1,87 @@
+"""Python loads an exported policy, and it does what the checkpoint's numbers say. Usage: export_test.py SHOAL [unittest arguments]"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+
+
+def shoal(*arguments, status=0):
+    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done
+
+
+def parameters(checkpoint):
+    """The agent's tensors, read without Shoal."""
+    data = checkpoint.read_bytes()
+    assert data.startswith(b"SHOALCK1")
+    (size,) = struct.unpack_from("<Q", data, 8)
+    at, tensors = 16 + size, {}
+    for entry in json.loads(data[16:at])["tensors"]:
+        kind = {"Float": torch.float32, "Double": torch.float64, "Long": torch.int64, "Int": torch.int32, "Byte": torch.uint8,
+                "Bool": torch.bool}[entry["type"]]
+        count = 1
+        for n in entry["shape"]:
+            count *= n
+        bytes_ = count * torch.empty(0, dtype=kind).element_size()
+        if count > 0:
+            tensors[entry["name"]] = torch.frombuffer(bytearray(data[at:at + bytes_]), dtype=kind).reshape(entry["shape"])
+        at += bytes_
+    return {name.removeprefix("agent/"): tensor for name, tensor in tensors.items() if name.startswith("agent/")}
+
+
+class ExportTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.dir = pathlib.Path(self.temporary.name)
+
+    def exported(self, preset, *settings):
+        run, policy = self.dir / "run", self.dir / "policy.pt"
+        shoal("train", preset, "--quiet", "--steps", 2048, "--set", "schedule_steps=0", "--out", run, *settings)
+        self.assertEqual(shoal("export", run, "--out", policy).stdout.split(), [str(policy), str(self.dir / "policy.json")])
+        return torch.jit.load(policy), json.loads((self.dir / "policy.json").read_text()), parameters(run / "model.ckpt")
+
+    def test_choices(self):
+        policy, about, p = self.exported("cartpole-ppo")
+        self.assertEqual(about["inputs"], [{"name": "observation", "dtype": "float32", "shape": ["N", 4]}])
+        for n in (1, 50):
+            x = torch.randn(n, 4)
+            action, value = policy(x)
+            h = g = x
+            for layer in range(2):
+                h = torch.tanh(torch.nn.functional.linear(h, p[f"policy{layer}.weight"], p[f"policy{layer}.bias"]))
+                g = torch.tanh(torch.nn.functional.linear(g, p[f"value{layer}.weight"], p[f"value{layer}.bias"]))
+            logits = torch.nn.functional.linear(h, p["policy_head.weight"], p["policy_head.bias"])
+            self.assertTrue(torch.equal(action, logits.argmax(1)))
+            expected = torch.nn.functional.linear(g, p["value_head.weight"], p["value_head.bias"]).squeeze(1)
+            torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-4)
+
+    def test_real_numbers_with_normalization(self):
+        policy, about, p = self.exported("pendulum-ppo", "--set", "agent.normalize_observation=true")
+        self.assertEqual((about["outputs"][0]["low"], about["outputs"][0]["high"]), (-2, 2))
+        x = torch.randn(9, 3) * 3
+        h = ((x - p["normalizer/observation/mean"].float()) * (p["normalizer/observation/variance"] + 1e-8).rsqrt().float()).clamp(-10, 10)
+        for layer in range(2):
+            h = torch.tanh(torch.nn.functional.linear(h, p[f"policy{layer}.weight"], p[f"policy{layer}.bias"]))
+        mean = torch.nn.functional.linear(h, p["policy_head.weight"], p["policy_head.bias"])
+        torch.testing.assert_close(policy(x)[0], mean.clamp(-1, 1) * 2, rtol=1e-4, atol=1e-4)
+
+    def test_mistakes(self):
+        self.assertIn("config.toml", shoal("export", self.dir / "none", status=2).stderr)
+        run = self.dir / "run"
+        shoal("train", "cartpole-ppo", "--quiet", "--steps", 512, "--set", "schedule_steps=0", "--out", run)
+        self.assertIn("/none/policy.pt", shoal("export", run, "--out", "/none/policy.pt", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
