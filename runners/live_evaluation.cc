@@ -53,13 +53,18 @@ double number_of(const LogRow& row, const char* name) {
   return found == row.numbers.end() ? 0 : found->second;
 }
 
+using Clock = std::chrono::steady_clock;
+
+// It rests after every few steps, for as long as they took: even a process of the lowest priority
+// slows others down, where it takes their caches and the other half of a core of two threads.
+//
 // The boards carry parameters one way and results the other; neither side ever waits.
 class LiveEvaluation : public LogSink {
  public:
-  LiveEvaluation(const EnvFactory& make_env, Agent& agent, std::filesystem::path folder,
+  LiveEvaluation(const EnvFactory& make_env, Agent& agent, const std::filesystem::path& folder,
                  const LiveEvaluationOptions& options)
       : agent_(agent),
-        file_(std::move(folder) / kEvaluationFile),
+        file_(folder / kEvaluationFile),
         options_(options),
         flat_(sizeof(Moment) + bytes_of(agent.parameters())),
         parameters_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
@@ -116,9 +121,11 @@ class LiveEvaluation : public LogSink {
   [[noreturn]] void evaluate_for_ever(const EnvFactory& make_env) {
     constexpr std::chrono::milliseconds kPause{20};
     take_the_lowest_priority();
-    Evaluator evaluator(
-        make_env, agent_,
-        {.episodes = options_.episodes, .seed = options_.seed, .kind = SamplerKind::kSerial});
+    Evaluator evaluator(make_env, agent_,
+                        {.episodes = options_.episodes,
+                         .seed = options_.seed,
+                         .kind = SamplerKind::kSerial,
+                         .horizon = 16});
     for (std::uint64_t version = 0;;) {
       if (!parameters_.read(flat_, version)) {
         std::this_thread::sleep_for(kPause);
@@ -128,7 +135,12 @@ class LiveEvaluation : public LogSink {
       std::memcpy(&result.of, flat_.data(), sizeof result.of);
       unflatten(std::span(flat_).subspan(sizeof result.of), agent_.parameters());
       agent_.parameters_changed();
-      const auto played = evaluator.run();
+      auto before = Clock::now();
+      const auto played = evaluator.run([&] {
+        std::this_thread::sleep_for(Clock::now() - before);
+        before = Clock::now();
+        return false;
+      });
       result.episodes = played.episodes;
       result.mean = played.mean_return;
       result.std = played.std_return;

@@ -44,7 +44,7 @@ std::vector<int> listed(const std::string& text) {
     cores.insert(cores.end(), range.begin(), range.end());
   }
   std::ranges::sort(cores);
-  cores.erase(std::ranges::unique(cores).begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
   return cores;
 }
 
@@ -57,7 +57,7 @@ std::vector<int> parse_cores(const std::string& text) {
           "cores: found {}, expected 1 to {}: this process may use {}", count, allowed.size(),
           cores_text(allowed));
   if (count > 0) return {allowed.begin(), allowed.begin() + count};
-  const auto cores = listed(text);
+  auto cores = listed(text);
   require(!cores.empty(), "cores: found nothing, expected how many, or a list such as 0-3,6");
   for (const int core : cores)
     require(std::ranges::binary_search(allowed, core),

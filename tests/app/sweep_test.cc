@@ -70,7 +70,7 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "[variant.a]\nseed = 4\n", "what `seeds` says"},
            {base + seeds + "[variant]\na = 4\n", "expected a table"},
            {"base =\n", "line 1"}}) {
-    const auto what = message_of<Error>([&] { read(text); });
+    const auto what = message_of<Error>([&, text = text] { read(text); });
     EXPECT_NE(what.find(word), std::string::npos) << text << what;
   }
 }
