@@ -50,6 +50,12 @@ Stack outputs_of(ActorCritic& agent, const EnvSpec& env, const Stack& inputs) {
   return {c10::ivalue::Tuple::create(std::move(values))};
 }
 
+bool normalizes(ActorCritic& agent) {
+  const auto all = agent.parameters();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& item) { return item.first.starts_with("normalizer/"); });
+}
+
 torch::jit::Module trace(ActorCritic& agent, const EnvSpec& env) {
   torch::jit::Module module("ShoalPolicy");
   // The tracer knows them by identity; a fixed normalization is written into the code.
@@ -105,6 +111,12 @@ const std::string& or_else(const std::string& name, const std::string& otherwise
 void export_policy(ActorCritic& agent, const EnvSpec& env, const std::filesystem::path& file) {
   require(agent.device().is_cpu(), "the agent is on {}; move it to the CPU to export it",
           agent.device().str());
+  // In a stack, blanks stay zeros; among numbers that a caller gives, they cannot be told.
+  for (const auto& [name, spec] : env.observation)
+    require(spec.stack == 1 || !at::isFloatingType(torch_dtype(spec.dtype)) || !normalizes(agent),
+            "observation '{}' of {} is a stack of numbers that the agent normalizes; such a policy "
+            "cannot be exported",
+            name, env.id);
   const torch::NoGradGuard no_grad;
   try {
     auto module = trace(agent, env);

@@ -115,7 +115,9 @@ class Plot {
     require(last_x_ > 0, "no number of '{}' is above 0: nothing can be drawn along it",
             options.x_label);
     // This axis ends at round numbers, the other one where the longest curve does.
-    rows_ = ticks(low, std::max(high, low + 1e-6));
+    const double size = std::max(1.0, std::abs(low));
+    if (high - low < 1e-6 * size) high = low + size / 10;  // they are all the same
+    rows_ = ticks(low, high);
     columns_ = ticks(0, last_x_);
     std::erase_if(columns_, [&](double x) { return x > last_x_; });
   }
@@ -184,9 +186,8 @@ std::vector<double> ticks(double low, double high, int about) {
   for (const double factor : {5, 2, 1})
     if (factor * power >= rough) step = factor * power;
   std::vector<double> numbers;
-  const auto last = static_cast<int>(std::ceil(high / step - 1e-9));
-  for (auto i = static_cast<int>(std::floor(low / step)); i <= last; ++i)
-    numbers.push_back(i * step);
+  const double last = std::ceil(high / step - 1e-9);
+  for (double i = std::floor(low / step); i <= last; ++i) numbers.push_back(i * step);
   return numbers;
 }
 

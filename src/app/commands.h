@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace CLI {
 class App;
@@ -21,6 +22,10 @@ void add_launch(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 void add_check_env(CLI::App& app, Command& chosen);
+
+// Whether a run that goes on may have another value of this setting: it says where and how long,
+// not what is trained.
+bool may_change(const std::string& key);
 
 // Exit statuses. A mistake is the user's and was found before the work began; a failure came while
 // it was done. A signal gives 128 + its number.

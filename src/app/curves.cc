@@ -11,6 +11,7 @@
 #include "shoal/core/error.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/progress_file.h"
+#include "src/app/commands.h"
 
 namespace fs = std::filesystem;
 
@@ -50,11 +51,12 @@ Points read_points(const fs::path& run, const Axes& axes) {
   return points;
 }
 
-// Everything that decides a run but its seed.
+// What decides how a run goes, but its seed.
 Settings settings_of(const fs::path& run) {
   Settings settings;
   for (const auto& [key, value, doc] : setting_docs(read_run_config(run)))
-    if (key != "seed") settings[key] = value;
+    if (key != "seed" && (!may_change(key) || key == "steps" || key == "schedule_steps"))
+      settings[key] = value;
   return settings;
 }
 
@@ -74,9 +76,13 @@ Curve average(const std::vector<Points>& runs) {
     first = std::max(first, run.x.front());
     last = std::min(last, run.x.back());
   }
+  require(
+      first <= last,
+      "these runs have not been at the same place yet: one ends at {:g}, another begins at {:g}",
+      last, first);
   const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
   Curve curve;
-  for (int i = 0; i <= kPoints && first <= last; ++i) {
+  for (int i = 0; i <= kPoints; ++i) {
     const double x = first + (last - first) * i / kPoints;
     double sum = 0, squares = 0;
     for (const auto& run : runs) sum += value_at(run, x);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "src/app/commands.h"
@@ -22,6 +23,9 @@ struct ExportFlags {
 };
 
 int export_command(const ExportFlags& flags) {
+  require(flags.out.extension() != ".json",
+          "--out: {} is where the description of the policy goes; call the policy .pt",
+          flags.out.string());
   const Config config = trained_config(flags.run, "cpu");
   at::set_num_threads(1);
   const auto agent = load_agent(config, flags.run, flags.checkpoint);

@@ -21,10 +21,11 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/config.h"
-#include "shoal/runners/console.h"
+#include "shoal/runners/run_folder.h"
 #include "shoal/runners/session.h"
 #include "src/app/commands.h"
 #include "src/app/cores.h"
@@ -39,7 +40,7 @@ struct LaunchFlags {
   fs::path file, out;
 };
 
-// What a run left when it ended; nothing if it has not.
+// How a run ended; nothing if it has not begun.
 struct Outcome {
   double final_return = std::nan("");
   std::int64_t steps = 0;
@@ -47,19 +48,50 @@ struct Outcome {
   bool solved = false;
 };
 
+// Killed after its last checkpoint, a run has no summary.
 std::optional<Outcome> outcome_of(const SweepRun& run) {
-  if (!fs::exists(run.folder / kSummaryFile)) return {};
-  const auto summary = nlohmann::json::parse(read_file(run.folder / kSummaryFile));
-  Outcome outcome{
-      .steps = summary.at("steps"), .sps = summary.at("sps"), .solved = summary.at("solved")};
-  if (summary.at("final_return").is_number()) outcome.final_return = summary.at("final_return");
+  Outcome outcome;
+  if (fs::exists(run.folder / kSummaryFile)) {
+    const auto summary = nlohmann::json::parse(read_file(run.folder / kSummaryFile));
+    outcome.steps = summary.at("steps");
+    outcome.sps = summary.at("sps");
+    outcome.solved = summary.at("solved");
+    if (summary.at("final_return").is_number()) outcome.final_return = summary.at("final_return");
+  } else if (fs::exists(run.folder / kCheckpointFile)) {
+    const auto checkpoint = read_checkpoint(run.folder / kCheckpointFile);
+    outcome.steps = checkpoint.counters.at("steps");
+    outcome.final_return = saved(checkpoint.tensors, "return").item<double>();
+  } else {
+    return {};
+  }
   return outcome;
 }
 
+Config config_of(const Sweep& sweep, const SweepRun& run) {
+  Config config = preset_or_file(sweep.base);
+  for (const auto& [key, value] : run.settings) set(config, key, value);
+  config.seed = static_cast<std::uint64_t>(run.seed);
+  return config;
+}
+
 // One that was stopped has a summary, too.
-bool is_done(const SweepRun& run) {
+bool is_done(const Sweep& sweep, const SweepRun& run) {
   const auto outcome = outcome_of(run);
-  return outcome && (outcome->solved || outcome->steps >= read_run_config(run.folder).steps);
+  return outcome && (outcome->solved || outcome->steps >= config_of(sweep, run).steps);
+}
+
+// What was trained must be what the file says now. Throws Error otherwise.
+void require_same(const Sweep& sweep, const SweepRun& run) {
+  if (!fs::exists(run.folder)) return;
+  require(fs::exists(run.folder / kConfigFile),
+          "{} is there already, and is no run; give another folder with --out",
+          run.folder.string());
+  const auto before = setting_docs(read_run_config(run.folder)),
+             now = setting_docs(config_of(sweep, run));
+  for (std::size_t i = 0; i < now.size(); ++i)
+    require(before[i].value == now[i].value || may_change(now[i].key),
+            "{} was trained with {} = {}, and is to have {} now; give another folder with --out",
+            run.folder.string(), now[i].key, before[i].value, now[i].value);
 }
 
 // Some cores, and a GPU, on which one run after the other is trained.
@@ -85,9 +117,13 @@ std::vector<Slot> make_slots(const Sweep& sweep) {
 std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, const Slot& slot) {
   std::vector<std::string> words = {"shoal", "train"};
   if (fs::exists(run.folder / kCheckpointFile)) {
-    words.insert(words.end(), {"--resume", run.folder.string()});
+    words.insert(words.end(), {"--resume", run.folder.string(), "--steps",
+                               fmt::format("{}", config_of(sweep, run).steps)});
   } else {
-    fs::remove_all(run.folder);  // what was killed before its first checkpoint
+    if (fs::exists(run.folder)) {  // killed before its first checkpoint
+      const RunFolder lock(run.folder, RunFolder::Kind::kExisting);
+      fs::remove_all(run.folder);
+    }
     words.insert(words.end(),
                  {sweep.base, "--out", run.folder.string(), "--seed", fmt::format("{}", run.seed)});
     for (const auto& [key, value] : run.settings)
@@ -100,22 +136,44 @@ std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, c
 
 fs::path log_of(const SweepRun& run) { return run.folder.string() + ".log"; }
 
-// A process of its own group: Ctrl-C reaches it through this program only.
+// What the new process does until it is another program. Returns if it cannot be.
+void become(std::vector<char*>& argv, const Slot& slot, const fs::path& log, pid_t launcher) {
+  ::setpgid(0, 0);  // Ctrl-C reaches it through the launcher only
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it then ends with a checkpoint
+  if (::getppid() != launcher) return;
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (out < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(out, STDERR_FILENO) < 0) return;
+  try {
+    use_cores(slot.cores);
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return;
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execv("/proc/self/exe", argv.data());
+}
+
 pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::path& log) {
   std::vector<char*> argv;
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  const pid_t pid = ::fork();
-  require(pid >= 0, "cannot start a process: {}", std::strerror(errno));
-  if (pid > 0) return pid;
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it then ends with a checkpoint
-  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(out, STDERR_FILENO);
-  use_cores(slot.cores);
-  ::execv("/proc/self/exe", argv.data());
-  ::_exit(127);
+  // A signal in between would be taken by the launcher's handler, in the new process.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t launcher = ::getpid(), pid = ::fork();
+  if (pid == 0) {
+    become(argv, slot, log, launcher);
+    ::_exit(127);
+  }
+  const int error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  require(pid > 0, "cannot start a process: {}", std::strerror(error));
+  return pid;
 }
 
 std::string text_of(const Outcome& outcome) {
@@ -129,7 +187,7 @@ class Launcher {
  public:
   explicit Launcher(Sweep sweep) : sweep_(std::move(sweep)), slots_(make_slots(sweep_)) {
     for (std::size_t i = 0; i < sweep_.runs.size(); ++i)
-      if (!is_done(sweep_.runs[i])) waiting_.push_back(i);
+      if (!is_done(sweep_, sweep_.runs[i])) waiting_.push_back(i);
   }
 
   // Returns how many runs have failed.
@@ -185,7 +243,12 @@ class Launcher {
     slot.run = waiting_.front();
     waiting_.pop_front();
     const auto& run = sweep_.runs[slot.run];
-    slot.pid = start(arguments_of(sweep_, run, slot), slot, log_of(run));
+    try {
+      slot.pid = start(arguments_of(sweep_, run, slot), slot, log_of(run));
+    } catch (const Error& e) {
+      ++failed_;
+      fmt::print("{}: failed: {}\n", name_of(run), e.what());
+    }
   }
 
   void finish(const SweepRun& run, int status) {
@@ -203,13 +266,17 @@ class Launcher {
     double sum = 0, squares = 0, steps = 0, sps = 0;
     int n = 0;
     for (const auto& run : sweep_.runs) {
-      if (run.variant != variant || !is_done(run)) continue;
+      if (run.variant != variant || !is_done(sweep_, run)) continue;
       const auto outcome = outcome_of(run).value();
       sum += outcome.final_return;
       squares += outcome.final_return * outcome.final_return;
       steps += static_cast<double>(outcome.steps);
       sps += outcome.sps;
       ++n;
+    }
+    if (n == 0) {
+      fmt::print("{:<{}}  {:>4}\n", variant, width, n);
+      return;
     }
     const double mean = sum / n;
     fmt::print("{:<{}}  {:>4}  {:>8.2f} ± {:<8.2f}  {:>8.0f}  {:>7.0f}\n", variant, width, n, mean,
@@ -230,6 +297,8 @@ int launch_command(const LaunchFlags& flags) {
   std::error_code error;
   fs::create_directories(out, error);
   require(!error, "the folder {} cannot be made: {}", out.string(), error.message());
+  const RunFolder lock(out, RunFolder::Kind::kExisting);  // one launcher at a time
+  for (const auto& run : sweep.runs) require_same(sweep, run);
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();

@@ -92,7 +92,7 @@ Stage make_stage(const PlayFlags& flags, double fps) {
 int play_command(const PlayFlags& flags, char** argv) {
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
   require(flags.episodes > 0, "--episodes: found {}, expected 1 or more", flags.episodes);
-  require(flags.fps >= 0, "--fps: found {}, expected more than 0", flags.fps);
+  require(flags.fps >= 0, "--fps: found {}, expected 0 (the environment's own) or more", flags.fps);
   const Config config = trained_config(flags.run, flags.device);
   launch(argv, 1);
   const SignalGuard signals;

@@ -50,7 +50,8 @@ T number(const toml::table& table, const std::string& key, T otherwise, T low) {
   const auto* node = table.get(key);
   if (node == nullptr) return otherwise;
   const auto value = node->value_exact<std::int64_t>();
-  require(value && *value >= low, "{}: expected a whole number, {} or more", key, low);
+  require(value && *value >= low && std::in_range<T>(*value),
+          "{}: expected a whole number, {} or more", key, low);
   return static_cast<T>(*value);
 }
 
@@ -70,6 +71,8 @@ std::vector<std::int64_t> seeds_of(const toml::table& table) {
 
 std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table& table,
                                                                const std::string& base) {
+  for (const auto* key : {"all", "variant"})
+    require(!table.contains(key) || table[key].is_table(), "{}: expected a table", key);
   SweepSettings all;
   if (const auto* shared = table["all"].as_table()) flatten("", *shared, all);
   std::vector<std::pair<std::string, SweepSettings>> variants;

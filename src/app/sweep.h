@@ -20,12 +20,13 @@ struct SweepRun {
 
 // Variants of one training, each with every seed:
 //
-//   base = "cartpole-ppo"     # a preset, or the path of a file
+//   base = "cartpole-ppo"   # a preset, or the path of a file
 //   seeds = [1, 2, 3]
-//   cores = 1                 # of each run; runs at a time: as many as the allowed cores are
-//   enough for gpus = 0                  # of the machine; runs take turns on them. 0: the device
-//   that `base` says [all]                     # settings of every run steps = 200000
-//   [variant.wide]            # and of some; without any variant there is one, called as `base` is
+//   cores = 1               # of each run
+//   gpus = 0                # that runs take turns on; 0: the device that `base` says
+//   [all]                   # settings of every run
+//   steps = 200000
+//   [variant.wide]          # and of some; without any there is one variant, called as `base` is
 //   model.hidden = [256, 256]
 struct Sweep {
   std::string base;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,32 +44,10 @@ struct TrainFlags {
   bool quiet = false;
 };
 
-// What the command line may change about a run that goes on.
-constexpr std::array<const char*, 20> kMayChange = {"steps",
-                                                    "schedule_steps",
-                                                    "stop_return",
-                                                    "checkpoint_seconds",
-                                                    "checkpoint_steps",
-                                                    "keep_checkpoints",
-                                                    "table_seconds",
-                                                    "tensorboard",
-                                                    "eval_steps",
-                                                    "eval_episodes",
-                                                    "live_eval_seconds",
-                                                    "device",
-                                                    "threads",
-                                                    "sampler.kind",
-                                                    "sampler.workers",
-                                                    "sampler.groups",
-                                                    "sampler.pin",
-                                                    "sampler.cores",
-                                                    "sampler.step_limit",
-                                                    "sampler.reset_limit"};
-
 void change(Config& config, const TrainFlags& flags, const std::string& key,
             const std::string& value) {
   set(config, key, value);
-  require(flags.resume.empty() || std::ranges::count(kMayChange, key) == 1,
+  require(flags.resume.empty() || may_change(key),
           "{} cannot change while a run goes on; begin another one from its weights with "
           "--init-from {}",
           key, flags.resume);
@@ -80,7 +59,7 @@ void pin_workers(Config& config, const std::string& how) {
   config.sampler.cores.clear();
   if (how == "auto" || how == "none") return;
   require(how.find_first_of(",-") != std::string::npos,
-          "--pin: found '{}', expected auto, none or a list of cores such as 0-3,6", how);
+          "--pin: found '{}', expected auto, none or a list of cores such as 0-3,6 (or 2-2)", how);
   for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
 }
 
@@ -158,6 +137,30 @@ int train_command(const TrainFlags& flags, char** argv) {
 }
 
 }  // namespace
+
+bool may_change(const std::string& key) {
+  static const std::set<std::string> kKeys = {"steps",
+                                              "schedule_steps",
+                                              "stop_return",
+                                              "checkpoint_seconds",
+                                              "checkpoint_steps",
+                                              "keep_checkpoints",
+                                              "table_seconds",
+                                              "tensorboard",
+                                              "eval_steps",
+                                              "eval_episodes",
+                                              "live_eval_seconds",
+                                              "device",
+                                              "threads",
+                                              "sampler.kind",
+                                              "sampler.workers",
+                                              "sampler.groups",
+                                              "sampler.pin",
+                                              "sampler.cores",
+                                              "sampler.step_limit",
+                                              "sampler.reset_limit"};
+  return kKeys.contains(key);
+}
 
 void add_train(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<TrainFlags>();

@@ -85,6 +85,8 @@ class Pictures : public FrameSink {
     std::error_code error;
     fs::create_directories(folder_, error);
     require(!error, "cannot make the folder {}: {}", folder_.string(), error.message());
+    for (const auto& old : fs::directory_iterator(folder_))  // those of a longer film
+      if (old.path().extension() == ".png") fs::remove(old, error);
   }
 
   void show(const Image& image) override {

@@ -15,7 +15,12 @@ namespace {
 // A window that can be resized; closing it is a Ctrl-C.
 class Window : public FrameSink {
  public:
-  ~Window() override { SDL_Quit(); }
+  ~Window() override {
+    texture_.reset();
+    renderer_.reset();
+    window_.reset();
+    SDL_Quit();
+  }
 
   void show(const Image& image) override {
     if (window_ == nullptr) open(image);

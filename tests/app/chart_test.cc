@@ -34,6 +34,16 @@ TEST(ChartTest, BothKindsOfFilesAreWritten) {
   EXPECT_NE(read_file(folder / "c.svg").find("<svg"), std::string::npos);
 }
 
+TEST(ChartTest, ACurveThatIsFlatIsDrawn) {
+  const TemporaryFolder folder;
+  for (const double height : {-500.0, 0.0, 1e12}) {
+    const Curve curve{
+        .label = "", .runs = 1, .x = {1, 2}, .mean = {height, height}, .low = {}, .high = {}};
+    draw_chart(folder / "c.svg", {curve}, {.title = "", .x_label = ""});
+    EXPECT_EQ(read_file(folder / "c.svg").find("nan"), std::string::npos) << height;
+  }
+}
+
 TEST(ChartTest, AnAxisNeedsNumbersAboveZero) {
   const Curve curve{.label = "", .runs = 1, .x = {-2, 0}, .mean = {1, 2}, .low = {}, .high = {}};
   const TemporaryFolder folder;

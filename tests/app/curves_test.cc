@@ -74,6 +74,20 @@ TEST_F(CurvesTest, ALabelTellsWhatIsDifferent) {
   EXPECT_EQ(curves[1].label, "cartpole-a2c") << "a preset's name stands for all it sets";
 }
 
+TEST_F(CurvesTest, RunsThatHaveNothingInCommonYetAreAnError) {
+  const auto a = run("a", "steps,return_mean\n1,1\n2,2\n"),
+             b = run("b", "steps,return_mean\n5,1\n6,2\n", {{"seed", "2"}});
+  EXPECT_THROW(read_curves({a, b}, {}), Error);
+}
+
+TEST_F(CurvesTest, WhereARunTookPlaceDoesNotSetItApart) {
+  const std::string progress = "steps,return_mean\n1,1\n2,2\n";
+  const auto curves = read_curves(
+      {run("a", progress), run("b", progress, {{"device", "cuda:1"}, {"tensorboard", "true"}})},
+      {});
+  EXPECT_EQ(curves.size(), 1U);
+}
+
 TEST_F(CurvesTest, NamesWhatIsMissing) {
   const auto folder = run("a", "steps,return_mean\n1,nan\n");
   EXPECT_THROW(read_curves({folder}, {}), Error) << "no numbers yet";

@@ -69,6 +69,8 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "[variant.a]\nppo.epochs = 0\n", "a: ppo.epochs"},
            {base + seeds + "[variant.a]\nseed = 4\n", "what `seeds` says"},
            {base + seeds + "[variant]\na = 4\n", "expected a table"},
+           {base + seeds + "variant = 4\n", "variant: expected a table"},
+           {base + seeds + "cores = 4294967297\n", "cores: expected"},
            {"base =\n", "line 1"}}) {
     const auto what = message_of<Error>([&, text = text] { read(text); });
     EXPECT_NE(what.find(word), std::string::npos) << text << what;

@@ -143,6 +143,15 @@ TEST(ExportTest, AModelThatCannotBeTracedIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder / "policy.pt"));
 }
 
+TEST(ExportTest, AStackThatIsNormalizedIsRefused) {
+  const EnvSpec spec{.id = "Stack",
+                     .observation = ArraySpec{.shape = {2}, .stack = 3},
+                     .action = ActionSpec::discrete(2)};
+  const auto agent = make_actor_critic(spec, {.hidden = {8}}, {.normalize_observation = true}, 1);
+  const TemporaryFolder folder;
+  EXPECT_THROW(export_policy(*agent, spec, folder / "policy.pt"), Error);
+}
+
 TEST(ExportTest, TellsWhatGoesInAndOut) {
   auto config = preset("cartpole-ppo");
   const auto zoo = nlohmann::json::parse(describe_policy(config, testing::make_zoo()({})->spec()));

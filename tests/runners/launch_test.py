@@ -94,14 +94,12 @@ class LaunchTest(unittest.TestCase):
             self.assertFalse(pathlib.Path(f"/proc/{run}").exists())
         begun = {file.parent.name: file.parent / "progress.csv" for file in self.out.glob("*/model.ckpt")}
         taken = {name: int(file.read_text().splitlines()[-1].split(",")[0]) for name, file in begun.items()}
-        for config in self.out.glob("*/config.toml"):  # an end that can be reached
-            name = config.parent.name
-            config.write_text(re.sub(r"\nsteps = \d+", f"\nsteps = {taken[name] + 512}", config.read_text()))
-        text = shoal("launch", self.sweep(1024), "--out", self.out).stdout
-        for name, steps in taken.items():
+        end = max(taken.values()) + 512  # one that can be reached
+        text = shoal("launch", self.sweep(end), "--out", self.out).stdout
+        for name in taken:
             self.assertIn(f"{name}: return", text)
             rows = [int(line.split(",")[0]) for line in (self.out / name / "progress.csv").read_text().splitlines()[1:]]
-            self.assertEqual(rows, list(range(512, steps + 513, 512)), "it went on where it had stopped")
+            self.assertEqual(rows, list(range(512, end + 1, 512)), "it went on where it had stopped")
 
     def test_a_run_that_fails_is_said_and_the_others_are_trained(self):
         sweep = self.sweep(1024, '[variant.orphan]\ninit_from = "{}"\n'.format(self.dir / "none"))
@@ -115,6 +113,24 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("ppo.clip", shoal("launch", sweep, "--out", self.out, status=2).stderr)
         self.assertFalse(self.out.exists())
         self.assertIn("none.toml", shoal("launch", self.dir / "none.toml", status=2).stderr)
+
+    def test_nothing_is_taken_for_what_it_is_not(self):
+        shoal("launch", self.sweep(512), "--out", self.out)
+        changed = self.sweep(512)
+        changed.write_text(changed.read_text().replace("[16]", "[32]"))
+        done = shoal("launch", changed, "--out", self.out, status=2)
+        self.assertIn("narrow-1 was trained with model.hidden = [16], and is to have [32] now", done.stderr)
+        precious = self.dir / "other" / "a2c-1" / "precious"
+        precious.mkdir(parents=True)
+        self.assertIn("is no run", shoal("launch", self.sweep(512), "--out", self.dir / "other", status=2).stderr)
+        self.assertTrue(precious.exists())
+
+    def test_a_run_that_was_killed_after_its_last_checkpoint_is_done(self):
+        lines = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
+        (self.out / "narrow-1" / "summary.json").unlink()
+        again = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
+        self.assertIn("4 runs, 4 of them done", again[0])
+        self.assertEqual(lines[-1].split()[:5], again[-1].split()[:5])
 
     def test_a_run_uses_the_cores_it_was_given(self):
         core = CORES[-1]
