@@ -19,9 +19,13 @@ shoal_add_ale()
 # optimization on, which costs build time and gains no speed.
 foreach(target IN ITEMS ale ale-lib)
   target_compile_options(${target} PRIVATE -O3 -g0 -w)
-  set_target_properties(${target} PROPERTIES
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16
     INTERPROCEDURAL_OPTIMIZATION OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endforeach()
+# Its hundred small files, one for each game, are compiled in a few lots: half a minute of work instead of three. One
+# header does not stand being included twice.
+set_source_files_properties(${SHOAL_ALE_DIR}/src/ale/emucore/NullDev.cxx TARGET_DIRECTORY ale
+  PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 add_library(shoal_ale_emulator INTERFACE)
 target_link_libraries(shoal_ale_emulator INTERFACE ale-lib)
