@@ -186,8 +186,9 @@ std::vector<double> ticks(double low, double high, int about) {
   for (const double factor : {5, 2, 1})
     if (factor * power >= rough) step = factor * power;
   std::vector<double> numbers;
-  const double last = std::ceil(high / step - 1e-9);
-  for (double i = std::floor(low / step); i <= last; ++i) numbers.push_back(i * step);
+  const auto last = std::llround(std::ceil(high / step - 1e-9));
+  for (auto i = std::llround(std::floor(low / step)); i <= last; ++i)
+    numbers.push_back(static_cast<double>(i) * step);
   return numbers;
 }
 
