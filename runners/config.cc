@@ -70,7 +70,9 @@ void set_table(Config& config, const std::string& prefix, const toml::table& tab
   }
 }
 
-toml::table parse(const std::string& text, const std::string& file) {
+}  // namespace
+
+toml::table parse_toml(const std::string& text, const std::string& file) {
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& e) {
@@ -79,6 +81,8 @@ toml::table parse(const std::string& text, const std::string& file) {
     throw Error("{} is not valid TOML, line {}: {}", file, e.source().begin.line, what);
   }
 }
+
+namespace {
 
 // `text` as a TOML value; text that is none is taken for a word.
 toml::table parse_value(const std::string& text) {
@@ -114,7 +118,7 @@ void set(Config& config, const std::string& key, const std::string& value) {
 }
 
 Config read_config(const std::filesystem::path& file) {
-  const auto table = parse(read_file(file), file.string());
+  const auto table = parse_toml(read_file(file), file.string());
   Config config;
   try {
     if (const auto* base = table.get("preset")) {

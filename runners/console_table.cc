@@ -18,11 +18,8 @@ class ConsoleTable : public LogSink {
  public:
   explicit ConsoleTable(double interval) : interval_(interval) {}
   void write(const LogRow& row) override {
-    double seconds = 0;
-    for (const auto& [name, number] : row.numbers)
-      if (name == "seconds") seconds = number;
-    if (seconds < next_) return;
-    next_ = seconds + interval_;
+    if (row.seconds() < next_) return;
+    next_ = row.seconds() + interval_;
     fmt::print("\n{}\n", table_of(row));
     std::fflush(stdout);
   }

@@ -32,4 +32,10 @@ void open_device(const at::Device& device) {
           gpus);
 }
 
+void move_to_device(Agent& agent, const std::string& device) {
+  const auto parsed = parse_device(device);
+  open_device(parsed);
+  agent.to(parsed);
+}
+
 }  // namespace shoal

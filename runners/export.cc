@@ -50,17 +50,23 @@ Stack outputs_of(ActorCritic& agent, const EnvSpec& env, const Stack& inputs) {
   return {c10::ivalue::Tuple::create(std::move(values))};
 }
 
+// By their names in TorchScript; without those of the normalization, which is written into the
+// code.
+NamedTensors attributes_of(ActorCritic& agent) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : agent.parameters())
+    if (!name.starts_with("normalizer/")) all.add(identifier(name), tensor);
+  return all;
+}
+
 bool normalizes(ActorCritic& agent) {
-  const auto all = agent.parameters();
-  return std::any_of(all.begin(), all.end(),
-                     [](const auto& item) { return item.first.starts_with("normalizer/"); });
+  return attributes_of(agent).size() < agent.parameters().size();
 }
 
 torch::jit::Module trace(ActorCritic& agent, const EnvSpec& env) {
   torch::jit::Module module("ShoalPolicy");
-  // The tracer knows them by identity; a fixed normalization is written into the code.
-  for (const auto& [name, tensor] : agent.parameters())
-    if (!name.starts_with("normalizer/")) module.register_buffer(identifier(name), tensor);
+  // The tracer knows them by identity.
+  for (const auto& [name, tensor] : attributes_of(agent)) module.register_buffer(name, tensor);
   constexpr std::int64_t kTraced = 2;
   const auto no_names = [](const torch::autograd::Variable&) { return std::string(); };
   const auto traced = torch::jit::tracer::trace(
@@ -125,9 +131,8 @@ void export_policy(ActorCritic& agent, const EnvSpec& env, const std::filesystem
             "number of observations; flatten with -1, and let no value decide what is done",
             env.id);
     // Whoever plays with it wants no gradients.
-    for (const auto& [name, tensor] : agent.parameters())
-      if (!name.starts_with("normalizer/"))
-        module.setattr(identifier(name), tensor.detach().clone());
+    for (const auto& [name, tensor] : attributes_of(agent))
+      module.setattr(name, tensor.detach().clone());
     module.save(file.string());
   } catch (const c10::Error& e) {
     torch::jit::tracer::abandon();

@@ -48,11 +48,6 @@ void take_the_lowest_priority() {
   if (::sched_setscheduler(0, SCHED_IDLE, &none) != 0) (void)!::nice(19);
 }
 
-double number_of(const LogRow& row, const char* name) {
-  const auto found = std::ranges::find(row.numbers, name, &Metrics::value_type::first);
-  return found == row.numbers.end() ? 0 : found->second;
-}
-
 using Clock = std::chrono::steady_clock;
 
 // It rests after every few steps, for as long as they took: even a process of the lowest priority
@@ -88,7 +83,7 @@ class LiveEvaluation : public LogSink {
       busy_ = false;
       record(result);
     }
-    const double now = number_of(row, "seconds");
+    const double now = row.seconds();
     if (busy_ || now < next_) return;
     publish({.steps = row.steps, .seconds = now});
     busy_ = true;

@@ -8,7 +8,6 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/live_evaluation.h"
@@ -26,15 +25,13 @@ void while_training(Action action) {
   }
 }
 
-EnvFactory whole_games(const Config& config) {
-  auto env = config.env;
-  env.atari.episodic_life = false;
-  return make_env_factory(config.env_id, env);
+EnvFactory make_evaluated(const Config& config) {
+  return make_env_factory(config.env_id, whole_games(config).env);
 }
 
 // In this process, on seeds of this moment: the same ones in a run that was resumed.
 Metrics evaluate_now(const Config& config, Agent& agent, const Session& session) {
-  const auto result = Evaluator(whole_games(config), agent,
+  const auto result = Evaluator(make_evaluated(config), agent,
                                 {.episodes = config.eval_episodes,
                                  .seed = env_seed(config.seed, Stream::kEval, session.steps()),
                                  .kind = SamplerKind::kSerial})
@@ -71,16 +68,13 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
       make_sampler(make_env, *agent, training_sampler(config), session.sampler_state());
 
   if (config.live_eval_seconds > 0)
-    session.add_sink(make_live_evaluation(whole_games(config), *agent, folder,
+    session.add_sink(make_live_evaluation(make_evaluated(config), *agent, folder,
                                           {.seconds = config.live_eval_seconds,
                                            .episodes = config.eval_episodes,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
-  const auto device = parse_device(config.device);
-  open_device(device);
-  agent->to(device);
-  at::set_num_threads(config.threads > 0 ? config.threads
-                                         : static_cast<int>(allowed_cores().size()));
+  move_to_device(*agent, config.device);
+  at::set_num_threads(tensor_threads(config));
   const auto algo = make_algo(config, *agent);
 
   session.begin(*agent, *algo, sampler.get());

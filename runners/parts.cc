@@ -8,6 +8,7 @@
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/core/worker_group.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
 #include "src/core/registered.h"
@@ -182,6 +183,15 @@ void validate(const Config& config) {
   validate_learning("ppo", config.ppo);
   validate_learning("a2c", config.a2c);
   validate_ppo(config);
+}
+
+int tensor_threads(const Config& config) {
+  return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
+}
+
+Config whole_games(Config config) {
+  config.env.atari.episodic_life = false;
+  return config;
 }
 
 SamplerOptions training_sampler(const Config& config) {

@@ -48,6 +48,9 @@ concept NamedEnum = requires(T value) {
   names_of(value);
 };
 
+// Throws Error, naming the file and the line, if it is no TOML.
+toml::table parse_toml(const std::string& text, const std::string& file);
+
 std::string describe(const toml::node& node);
 
 // Throws Error: "<key>: found <node>, expected <expected>".

@@ -11,6 +11,7 @@
 #include "shoal/core/error.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/progress_file.h"
+#include "shoal/runners/session.h"
 #include "src/app/commands.h"
 
 namespace fs = std::filesystem;
@@ -38,7 +39,7 @@ const std::vector<double>& column(const Named<std::vector<double>>& table, const
 }
 
 Points read_points(const fs::path& run, const Axes& axes) {
-  const auto file = run / "progress.csv";
+  const auto file = run / kProgressFile;
   const auto table = read_progress(file);
   const auto &x = column(table, axes.x, file), &y = column(table, axes.y, file);
   Points points;

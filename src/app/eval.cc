@@ -8,8 +8,8 @@
 #include <string>
 
 #include "shoal/core/error.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/runners/config.h"
+#include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/session.h"
@@ -49,9 +49,8 @@ int eval_command(EvalFlags flags, char** argv) {
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
   Evaluator evaluator(make_env_factory(config.env_id, config.env), *agent, flags.options);
-  move_to_device(config, *agent);
-  at::set_num_threads(config.threads > 0 ? config.threads
-                                         : static_cast<int>(allowed_cores().size()));
+  move_to_device(*agent, config.device);
+  at::set_num_threads(tensor_threads(config));
 
   const auto result = evaluator.run([&] { return signals.caught() != 0; });
   if (signals.caught() != 0) return 128 + signals.caught();

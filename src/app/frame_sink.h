@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -17,6 +18,9 @@ class FrameSink {
   // After the last one; likewise.
   virtual void finish() {}
 };
+
+// How many times its size a picture is shown: small ones are enlarged pixel by pixel.
+inline int enlargement(const Image& image) { return std::max(1, 400 / image.height); }
 
 // A film, as `file` is called (.mp4, .gif, ...), made by ffmpeg; numbered PNG pictures in the
 // folder <stem>-frames beside it where there is no ffmpeg, which is said. Throws Error if that

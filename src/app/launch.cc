@@ -67,27 +67,18 @@ std::optional<Outcome> outcome_of(const SweepRun& run) {
   return outcome;
 }
 
-Config config_of(const Sweep& sweep, const SweepRun& run) {
-  Config config = preset_or_file(sweep.base);
-  for (const auto& [key, value] : run.settings) set(config, key, value);
-  config.seed = static_cast<std::uint64_t>(run.seed);
-  return config;
-}
-
 // One that was stopped has a summary, too.
-bool is_done(const Sweep& sweep, const SweepRun& run) {
-  const auto outcome = outcome_of(run);
-  return outcome && (outcome->solved || outcome->steps >= config_of(sweep, run).steps);
+bool is_end(const Outcome& outcome, const SweepRun& run) {
+  return outcome.solved || outcome.steps >= run.config.steps;
 }
 
 // What was trained must be what the file says now. Throws Error otherwise.
-void require_same(const Sweep& sweep, const SweepRun& run) {
+void require_same(const SweepRun& run) {
   if (!fs::exists(run.folder)) return;
   require(fs::exists(run.folder / kConfigFile),
           "{} is there already, and is no run; give another folder with --out",
           run.folder.string());
-  const auto before = setting_docs(read_run_config(run.folder)),
-             now = setting_docs(config_of(sweep, run));
+  const auto before = setting_docs(read_run_config(run.folder)), now = setting_docs(run.config);
   for (std::size_t i = 0; i < now.size(); ++i)
     require(before[i].value == now[i].value || may_change(now[i].key),
             "{} was trained with {} = {}, and is to have {} now; give another folder with --out",
@@ -117,15 +108,15 @@ std::vector<Slot> make_slots(const Sweep& sweep) {
 std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, const Slot& slot) {
   std::vector<std::string> words = {"shoal", "train"};
   if (fs::exists(run.folder / kCheckpointFile)) {
-    words.insert(words.end(), {"--resume", run.folder.string(), "--steps",
-                               fmt::format("{}", config_of(sweep, run).steps)});
+    words.insert(words.end(),
+                 {"--resume", run.folder.string(), "--steps", fmt::format("{}", run.config.steps)});
   } else {
     if (fs::exists(run.folder)) {  // killed before its first checkpoint
       const RunFolder lock(run.folder, RunFolder::Kind::kExisting);
       fs::remove_all(run.folder);
     }
-    words.insert(words.end(),
-                 {sweep.base, "--out", run.folder.string(), "--seed", fmt::format("{}", run.seed)});
+    words.insert(words.end(), {sweep.base, "--out", run.folder.string(), "--seed",
+                               fmt::format("{}", run.config.seed)});
     for (const auto& [key, value] : run.settings)
       words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
   }
@@ -187,7 +178,9 @@ class Launcher {
  public:
   explicit Launcher(Sweep sweep) : sweep_(std::move(sweep)), slots_(make_slots(sweep_)) {
     for (std::size_t i = 0; i < sweep_.runs.size(); ++i)
-      if (!is_done(sweep_, sweep_.runs[i])) waiting_.push_back(i);
+      if (const auto outcome = outcome_of(sweep_.runs[i]);
+          !outcome || !is_end(*outcome, sweep_.runs[i]))
+        waiting_.push_back(i);
   }
 
   // Returns how many runs have failed.
@@ -266,12 +259,13 @@ class Launcher {
     double sum = 0, squares = 0, steps = 0, sps = 0;
     int n = 0;
     for (const auto& run : sweep_.runs) {
-      if (run.variant != variant || !is_done(sweep_, run)) continue;
-      const auto outcome = outcome_of(run).value();
-      sum += outcome.final_return;
-      squares += outcome.final_return * outcome.final_return;
-      steps += static_cast<double>(outcome.steps);
-      sps += outcome.sps;
+      if (run.variant != variant) continue;
+      const auto outcome = outcome_of(run);
+      if (!outcome || !is_end(*outcome, run)) continue;
+      sum += outcome->final_return;
+      squares += outcome->final_return * outcome->final_return;
+      steps += static_cast<double>(outcome->steps);
+      sps += outcome->sps;
       ++n;
     }
     if (n == 0) {
@@ -298,7 +292,7 @@ int launch_command(const LaunchFlags& flags) {
   fs::create_directories(out, error);
   require(!error, "the folder {} cannot be made: {}", out.string(), error.message());
   const RunFolder lock(out, RunFolder::Kind::kExisting);  // one launcher at a time
-  for (const auto& run : sweep.runs) require_same(sweep, run);
+  for (const auto& run : sweep.runs) require_same(run);
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();

@@ -14,6 +14,7 @@
 #include "shoal/core/error.h"
 #include "shoal/envs/wrapper.h"
 #include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/signals.h"
@@ -113,7 +114,7 @@ int play_command(const PlayFlags& flags, char** argv) {
                        .greedy = !flags.sample,
                        .kind = SamplerKind::kSerial,
                        .horizon = 1});
-  move_to_device(config, *agent);
+  move_to_device(*agent, config.device);
   const auto result = evaluator.run([&] { return signals.caught() != 0; });
   for (const auto& sink : stage.sinks)
     if (signals.caught() == 0) sink->finish();  // ffmpeg has heard Ctrl-C, too

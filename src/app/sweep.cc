@@ -1,12 +1,12 @@
 #include "src/app/sweep.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <set>
 #include <sstream>
 
+#include "runners/setting_values.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/core/worker_group.h"
@@ -17,15 +17,6 @@ namespace shoal::app {
 namespace {
 
 const std::vector<std::string> kKeys = {"base", "seeds", "cores", "gpus", "all", "variant"};
-
-toml::table parse(const std::filesystem::path& file) {
-  try {
-    return toml::parse(read_file(file), file.string());
-  } catch (const toml::parse_error& e) {
-    throw Error("{} is not valid TOML, line {}: {}", file.string(), e.source().begin.line,
-                std::string(e.description()));
-  }
-}
 
 // The settings of a table and of the tables in it, with dotted keys; words without quotes.
 void flatten(const std::string& prefix, const toml::table& table, SweepSettings& settings) {
@@ -87,9 +78,9 @@ std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table
   return variants;
 }
 
-// Before anything is started.
-void require_possible(const std::string& base, const std::string& variant,
-                      const SweepSettings& settings) {
+// What a variant trains, checked before anything is started.
+Config config_of(const std::string& base, const std::string& variant,
+                 const SweepSettings& settings) {
   try {
     Config config = preset_or_file(base);
     for (const auto& [key, value] : settings) {
@@ -97,6 +88,7 @@ void require_possible(const std::string& base, const std::string& variant,
       set(config, key, value);
     }
     validate(config);
+    return config;
   } catch (const Error& e) {
     throw Error("{}: {}", variant, e.what());
   }
@@ -105,7 +97,7 @@ void require_possible(const std::string& base, const std::string& variant,
 }  // namespace
 
 Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out) {
-  const auto table = parse(file);
+  const auto table = parse_toml(read_file(file), file.string());
   for (const auto& [key, node] : table)
     require(std::ranges::count(kKeys, key.str()) == 1,
             "{} has an unknown key '{}'; the nearest is '{}'", file.string(),
@@ -120,14 +112,18 @@ Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path&
   const auto allowed = allowed_cores().size();
   require(sweep.cores <= static_cast<int>(allowed),
           "cores: a run is to have {}, but this process may use {} only", sweep.cores, allowed);
-  const auto variants = variants_of(table, *base);
-  for (const auto& [variant, settings] : variants) require_possible(*base, variant, settings);
+  std::vector<SweepRun> variants;  // their seeds and folders are to come
+  for (const auto& [variant, settings] : variants_of(table, *base))
+    variants.push_back({.variant = variant,
+                        .settings = settings,
+                        .config = config_of(*base, variant, settings),
+                        .folder = {}});
   for (const auto seed : seeds_of(table))
-    for (const auto& [variant, settings] : variants)
-      sweep.runs.push_back({.variant = variant,
-                            .seed = seed,
-                            .settings = settings,
-                            .folder = out / fmt::format("{}-{}", variant, seed)});
+    for (auto run : variants) {
+      run.config.seed = static_cast<std::uint64_t>(seed);
+      run.folder = out / fmt::format("{}-{}", run.variant, seed);
+      sweep.runs.push_back(std::move(run));
+    }
   return sweep;
 }
 

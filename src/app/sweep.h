@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "shoal/runners/config.h"
+
 namespace shoal::app {
 
 using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // as --set takes them
@@ -13,8 +15,8 @@ using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // as -
 // What one process trains.
 struct SweepRun {
   std::string variant;
-  std::int64_t seed = 0;
-  SweepSettings settings;
+  SweepSettings settings;        // that the file says about it
+  Config config;                 // what they come to, with its seed
   std::filesystem::path folder;  // <out>/<variant>-<seed>
 };
 

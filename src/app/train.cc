@@ -101,7 +101,7 @@ std::string placement(const Config& config) {
     }
     workers += s.workers == 1 ? " steps" : " step";
   }
-  const int threads = config.threads > 0 ? config.threads : static_cast<int>(allowed.size());
+  const int threads = tensor_threads(config);
   return fmt::format("on cores {}: {} {} environments, {} thread{} of arithmetic",
                      cores_text(allowed), workers, s.envs, threads, threads == 1 ? "" : "s");
 }

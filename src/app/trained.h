@@ -21,7 +21,4 @@ std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesys
 // "return 20.10 ± 0.30 over 10 episodes"
 void print_result(const EvaluationResult& result);
 
-// Moves it to the device it shall act on. Call it after the samplers were made.
-void move_to_device(const Config& config, ActorCritic& agent);
-
 }  // namespace shoal::app

@@ -56,11 +56,9 @@ class Film : public FrameSink {
 
  private:
   void start(const Image& image) {
-    // Small pictures are enlarged pixel by pixel; most players want even sizes.
-    constexpr int kEnough = 400;
-    const int times = std::max(1, kEnough / image.height);
-    std::string filter =
-        fmt::format("scale=iw*{0}:ih*{0}:flags=neighbor,pad=ceil(iw/2)*2:ceil(ih/2)*2", times);
+    // Most players want even sizes.
+    std::string filter = fmt::format(
+        "scale=iw*{0}:ih*{0}:flags=neighbor,pad=ceil(iw/2)*2:ceil(ih/2)*2", enlargement(image));
     std::string format = "-pix_fmt yuv420p";
     if (file_.extension() == ".gif") {
       filter += ",split[a][b];[a]palettegen[p];[b][p]paletteuse";

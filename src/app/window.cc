@@ -1,7 +1,6 @@
 #define SDL_MAIN_HANDLED
 #include <SDL.h>
 
-#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <stdexcept>
@@ -47,8 +46,7 @@ class Window : public FrameSink {
   }
 
   void open(const Image& image) {
-    constexpr int kEnough = 400;
-    const int times = std::max(1, kEnough / image.height);  // small pictures are enlarged
+    const int times = enlargement(image);
     window_ =
         owned(SDL_CreateWindow("shoal", SDL_WINDOWPOS_CENTERED, SDL_WINDOWPOS_CENTERED,
                                times * image.width, times * image.height, SDL_WINDOW_RESIZABLE),

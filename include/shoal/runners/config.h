@@ -85,6 +85,8 @@ void register_algo(const std::string& name, AlgoFactory make);
 std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
 SamplerOptions training_sampler(const Config& config);
+int tensor_threads(const Config& config);  // `threads`, or one for each allowed core
+Config whole_games(Config config);         // the same, but a lost life ends no episode
 std::unique_ptr<ActorCritic> make_agent(const Config& config);  // on the CPU
 std::unique_ptr<ActorCritic> make_agent(const Config& config, const EnvSpec& env);
 // Throws Error if learning from one minibatch takes more memory than there is.

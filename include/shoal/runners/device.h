@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "shoal/agents/agent.h"
+
 namespace shoal {
 
 // "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for anything else. Touches no GPU.
@@ -13,5 +15,8 @@ at::Device parse_device(const std::string& text);
 // that it is there. Call it after the samplers were made: workers cannot be forked once CUDA is in
 // use. Throws Error if LibTorch's CUDA half is missing or there is no such GPU.
 void open_device(const at::Device& device);
+
+// All of it: parses, opens, and moves the agent there.
+void move_to_device(Agent& agent, const std::string& device);
 
 }  // namespace shoal

@@ -11,6 +11,12 @@ namespace shoal {
 struct LogRow {
   std::int64_t steps = 0;  // agent steps taken so far
   Metrics numbers;         // "seconds" among them
+
+  double seconds() const {  // 0 if they are not
+    for (const auto& [name, number] : numbers)
+      if (name == "seconds") return number;
+    return 0;
+  }
 };
 
 // Where rows go. To add one of your own: Session::add_sink().
