@@ -57,6 +57,9 @@ void visit_env(C& c, Visit&& visit) {
   visit("atari.stack", a.stack, "frames in one observation");
   visit("atari.screen", a.screen, "height and width of a frame, in pixels");
   visit("atari.rgb", a.rgb, "frames in colour instead of gray");
+  visit("gymnasium.kwargs", c.env.gymnasium.kwargs, "of gymnasium.make, as a JSON object");
+  visit("gymnasium.python", c.env.gymnasium.python,
+        "the interpreter; empty: $SHOAL_PYTHON, the active environment's, or the build's");
 }
 
 template <class C, class Visit>

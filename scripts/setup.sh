@@ -15,7 +15,7 @@ export PYTHON="${PYTHON:-python3}"
 required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgtest-dev
   libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev)
 python_packages=(python3 python3-pip python3-venv)
-optional=(ccache mold)  # a faster build; it works without
+optional=(ccache mold python3-dev)  # a faster build, environments written in Python; it works without
 
 # missing NAME...: those that are not installed.
 missing() {
@@ -52,23 +52,23 @@ setup_packages() {
     echo "packages: not a Debian system; these must be there under its own names: ${required[*]} ${python_packages[*]}"
     return
   fi
-  local needed faster
+  local needed helpful
   mapfile -t needed < <(missing "${required[@]}" "${python_packages[@]}")
-  mapfile -t faster < <(missing "${optional[@]}")
+  mapfile -t helpful < <(missing "${optional[@]}")
   # A python of the user's own (pyenv, conda) brings venv and pip without Debian's packages.
   if [[ " ${needed[*]} " == *" python3"* ]] && "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
     mapfile -t needed < <(missing "${required[@]}")
   fi
-  if [ $((${#needed[@]} + ${#faster[@]})) -eq 0 ]; then
+  if [ $((${#needed[@]} + ${#helpful[@]})) -eq 0 ]; then
     echo "packages: all present"
   elif [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; then
-    install_packages "${needed[@]}" "${faster[@]}"
+    install_packages "${needed[@]}" "${helpful[@]}"
   elif [ ${#needed[@]} -gt 0 ]; then
     fail 2 "missing packages: ${needed[*]}" \
       "Installing them needs root or sudo without a password, and this user has neither. As root, run:" \
-      "  apt-get update && apt-get install --no-install-recommends ${needed[*]} ${faster[*]}"
+      "  apt-get update && apt-get install --no-install-recommends ${needed[*]} ${helpful[*]}"
   else
-    echo "packages: all present (${faster[*]} would make building faster, but this user may not install them)"
+    echo "packages: all present (${helpful[*]} would help, but this user may not install them)"
   fi
 }
 

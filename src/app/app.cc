@@ -20,7 +20,8 @@ namespace {
 
 int complain(const std::string& what, int status) {
   std::fflush(stdout);
-  fmt::print(stderr, "shoal: {}\n", what.substr(0, what.find('\n')));
+  // Where in torch it was thrown is of no use to anybody here; a traceback of Python's is.
+  fmt::print(stderr, "shoal: {}\n", what.substr(0, what.find("\nException raised from ")));
   return status;
 }
 
@@ -28,8 +29,9 @@ int complain_of_torch(const c10::Error& e) {
   const std::string what = e.what_without_backtrace();
   const bool memory = dynamic_cast<const c10::OutOfMemoryError*>(&e) != nullptr ||
                       what.find("allocate memory") != std::string::npos;
-  return memory ? complain("more memory was asked for than there is: " + what, kMistake)
-                : complain(what, kFailure);
+  const auto line = what.substr(0, what.find('\n'));
+  return memory ? complain("more memory was asked for than there is: " + line, kMistake)
+                : complain(line, kFailure);
 }
 
 int run_command(const Command& command, char** argv) {

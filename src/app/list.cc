@@ -21,6 +21,7 @@ void print_lines(const std::vector<std::string>& lines) {
 int list_command(const std::string& what) {
   if (what == "envs") {
     print_lines(env_ids());
+    fmt::print("gymnasium:ID\n");
   } else if (what == "algos") {
     print_lines(algo_names());
   } else if (what == "models") {

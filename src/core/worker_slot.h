@@ -17,7 +17,7 @@ struct alignas(64) WorkerGroup::Slot {
   std::atomic<std::uint32_t> phase{WorkerStatus::kWaiting};
   std::atomic<std::uint32_t> outcome{kRunning};  // released after `message`
   std::atomic<std::int64_t> env{-1}, step{-1};
-  char message[1024] = {};
+  char message[4096] = {};  // a traceback takes some room
 
   void finish(Outcome how, std::string_view text);
   std::string doing() const;  // "stepping environment 5 at step 12"

@@ -1,7 +1,5 @@
 #include "src/envs/ale_library.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "shoal/core/error.h"
+#include "src/envs/plugin.h"
 
 namespace shoal {
 namespace {
@@ -18,43 +17,34 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kNoSinglePlayer = {"combat", "joust", "maze_craze",
                                                              "warlords"};
 
-fs::path plugin_path() {
-  if (const char* chosen = std::getenv("SHOAL_ALE_PLUGIN")) return chosen;
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  fs::path installed = program.parent_path().parent_path() / "lib" / "shoal_ale.so";
-  return fs::exists(installed, ignored) ? installed : fs::path(SHOAL_ALE_PLUGIN_PATH);
+const Plugin& plugin() {
+  static const Plugin ale{.what = "Atari",
+                          .file = "shoal_ale.so",
+                          .variable = "SHOAL_ALE_PLUGIN",
+                          .built = SHOAL_ALE_PLUGIN_PATH,
+                          .option = "SHOAL_WITH_ATARI",
+                          .symbol = SHOAL_ALE_GET_API};
+  return ale;
 }
 
-const shoal_ale_api& load(const fs::path& path) {
-  std::error_code ignored;
-  require(fs::exists(path, ignored),
-          "Atari is not available: there is no plugin '{}'. Build with -DSHOAL_WITH_ATARI=ON, or "
-          "set SHOAL_ALE_PLUGIN to "
-          "the path of shoal_ale.so",
-          path.string());
-  void* library =
-      dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays loaded: consoles may live until the end
-  require(library != nullptr, "cannot load the Atari plugin: {}", library ? "" : dlerror());
-  const auto get = reinterpret_cast<shoal_ale_get_api_function>(dlsym(library, SHOAL_ALE_GET_API));
-  require(get != nullptr, "{} is not Shoal's Atari plugin", path.string());
-  const shoal_ale_api* api = get();
+const shoal_ale_api& load() {
+  const shoal_ale_api* api = reinterpret_cast<shoal_ale_get_api_function>(plugin().load())();
   require(api->version == SHOAL_ALE_VERSION,
           "the Atari plugin {} has version {}, this program needs {}: build it again",
-          path.string(), api->version, static_cast<int>(SHOAL_ALE_VERSION));
+          plugin().path().string(), api->version, static_cast<int>(SHOAL_ALE_VERSION));
   return *api;
 }
 
 }  // namespace
 
 const shoal_ale_api& ale_library() {
-  static const shoal_ale_api& api = load(plugin_path());
+  static const shoal_ale_api& api = load();
   return api;
 }
 
 bool has_ale_library() {
   std::error_code ignored;
-  return fs::exists(plugin_path(), ignored);
+  return fs::exists(plugin().path(), ignored);
 }
 
 fs::path rom_folder() {

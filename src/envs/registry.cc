@@ -32,6 +32,7 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   for (const auto& task : kClassicControl)
     if (id == task.id) return task.make();
   if (const auto* own = registered().find(id)) return *own;
+  if (id.starts_with("gymnasium:")) return make_gymnasium(id, options.gymnasium);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   throw Error("unknown environment '{}'; did you mean '{}'?", id, nearest(id, env_ids()));
 }

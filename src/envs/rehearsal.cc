@@ -6,8 +6,8 @@
 #include <cstring>
 #include <memory>
 
-#include "shoal/core/step_barrier.h"
 #include "shoal/envs/random_actions.h"
+#include "src/envs/child.h"
 
 namespace shoal {
 namespace {
@@ -17,8 +17,6 @@ constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0x3C};
 // A trial records at most this much.
 constexpr std::int64_t kMostBytes = 256 << 20;
-// How often a waiting process looks for deaths.
-constexpr std::chrono::milliseconds kPatience{100};
 
 }  // namespace
 
@@ -131,19 +129,9 @@ Rehearsal::Rehearsal(const EnvFactory& make_env, const EnvSpec& spec, const Chec
           {rows_}, {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(layout_.bytes)}})),
       results_(plan_.add_bytes(static_cast<std::size_t>(rows_) * sizeof(RowResult))),
       complete_(plan_.add_bytes(sizeof(bool))),
-      barrier_(plan_.add_bytes(StepBarrier::bytes(1))),
       arena_(plan_) {
-  StepBarrier barrier(arena_.data(barrier_), 1, /*spin=*/0);
-  WorkerGroup child(1,
-                    [&](int, WorkerStatus status) {
-                      play(make_env, spec, limits, options, status);
-                      status.leave();
-                      barrier.arrive(0);
-                      while (!barrier.wait_release(0, kPatience)) {  // until the parent has read
-                      }
-                    },
-                    {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit});
-  while (!barrier.wait(0, kPatience)) child.check();
+  run_in_child([&](WorkerStatus status) { play(make_env, spec, limits, options, status); },
+               {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit});
 }
 
 std::span<const std::byte> Rehearsal::field(std::int64_t row, std::size_t i) const {

@@ -71,7 +71,7 @@ class Rehearsal {
   RowLayout layout_;
   std::int64_t rows_;
   Arena::Plan plan_;
-  Arena::Field data_, results_, complete_, barrier_;
+  Arena::Field data_, results_, complete_;
   Arena arena_;
 };
 

@@ -13,23 +13,52 @@ namespace {
 
 using torch::nn::Linear;
 
-// All fields of an observation, flattened and side by side: [N, width] float32.
-at::Tensor flat(const Observations& observation) {
-  auto field = [](const Observed& o) {
-    const auto x = o.dense().to(at::kFloat);
-    return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);
-  };
-  if (observation.size() == 1) return field(observation[0]);
-  std::vector<at::Tensor> parts;
-  for (const auto& [name, o] : observation) parts.push_back(field(o));
-  return at::cat(parts, 1);
-}
+// How an observation becomes the numbers that go into the first layer: all its fields, flattened
+// and side by side. A whole number that is one of a few (int64 with bounds) is no quantity: it
+// becomes as many inputs, of which its own is 1 and the others are 0.
+class FlatInput {
+ public:
+  explicit FlatInput(const NamedSpecs& observation) {
+    for (const auto& [name, spec] : observation) {
+      fields_.push_back({spec.low, choices(spec)});
+      width_ += spec.count() * spec.stack * std::max<std::int64_t>(fields_.back().choices, 1);
+    }
+  }
+  std::int64_t width() const { return width_; }
 
-std::int64_t flat_width(const NamedSpecs& observation) {
-  std::int64_t width = 0;
-  for (const auto& [name, spec] : observation) width += spec.count() * spec.stack;
-  return width;
-}
+  // [N, width] float32
+  at::Tensor operator()(const Observations& observation) const {
+    if (observation.size() == 1) return flat(observation[0], fields_[0]);
+    std::vector<at::Tensor> parts;
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      parts.push_back(flat(observation[i], fields_[i]));
+    return at::cat(parts, 1);
+  }
+
+ private:
+  struct Field {
+    double low;
+    std::int64_t choices;  // 0: it is a quantity
+  };
+  static constexpr double kMostChoices = 1024;
+
+  static std::int64_t choices(const ArraySpec& spec) {
+    const double n = spec.high - spec.low + 1;
+    return spec.dtype == DType::kInt64 && n <= kMostChoices ? static_cast<std::int64_t>(n) : 0;
+  }
+  static at::Tensor flat(const Observed& o, const Field& field) {
+    auto x = o.dense();
+    if (field.choices > 0) {
+      const auto first = static_cast<std::int64_t>(field.low);
+      x = x.unsqueeze(-1).eq(at::arange(first, first + field.choices, x.options()));
+    }
+    x = x.to(at::kFloat);
+    return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);
+  }
+
+  std::vector<Field> fields_;
+  std::int64_t width_ = 0;
+};
 
 using Layers = std::vector<Linear>;
 using torch::autograd::AutogradContext;
@@ -108,20 +137,21 @@ void add_layers(MlpKernel& kernel, const Layers& layers, bool tanh_last) {
 class Mlp : public ActorCriticModel {
  public:
   Mlp(const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options,
-      at::Generator generator) {
+      at::Generator generator)
+      : flat(observation) {
     auto make = [&](const std::string& name, std::int64_t in, std::int64_t out, double gain) {
       return register_module(name, initialised(Linear(in, out), gain, generator));
     };
     auto make_trunk = [&](const std::string& name) {
       Layers layers;
-      auto in = flat_width(observation);
+      auto in = flat.width();
       for (auto units : options.hidden) {
         layers.push_back(make(name + std::to_string(layers.size()), in, units, kReluGain));
         in = units;
       }
       return layers;
     };
-    const auto last = options.hidden.empty() ? flat_width(observation) : options.hidden.back();
+    const auto last = options.hidden.empty() ? flat.width() : options.hidden.back();
     if (options.shared_trunk) {
       trunk = make_trunk("trunk");
     } else {
@@ -139,6 +169,7 @@ class Mlp : public ActorCriticModel {
 
   std::unique_ptr<ActingNetwork> make_acting_network(Precision) const override;
 
+  FlatInput flat;
   Layers trunk, policy, value;
 };
 
@@ -165,7 +196,7 @@ class MlpActing : public ActingNetwork {
 
   void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
                std::int64_t) override {
-    const auto x = flat(observation).contiguous();
+    const auto x = model_.flat(observation).contiguous();
     const auto* input = x.const_data_ptr<float>();
     auto *policy_out = policy.data_ptr<float>(), *value_out = value.data_ptr<float>();
     const auto policy_size = policy.size(1), width = x.size(1);

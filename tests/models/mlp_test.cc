@@ -161,6 +161,27 @@ TEST(MlpTest, ReadsAllFieldsSideBySide) {
   expect_equal(heads_of(*plain, Observed{side_by_side, {}}), heads_of(*model, fields), 1e-5);
 }
 
+// The third of five choices is the third of five inputs; with one that is too large to be one of a
+// few, and with bounds that say nothing, it stays a number.
+TEST(MlpTest, AChoiceIsAnInputOfItsOwn) {
+  const NamedSpecs specs = {
+      {"choices", ArraySpec{.dtype = DType::kInt64, .shape = {2}, .low = -1, .high = 3}},
+      {"large", ArraySpec{.dtype = DType::kInt64, .shape = {}, .low = 0, .high = 1e9}},
+      {"free", ArraySpec{.dtype = DType::kInt64, .shape = {}}}};
+  const auto model = make_random_mlp(specs, 3, {8}, false);
+  const auto acting = model->make_acting_network(Precision::kFloat32);
+  Observations x;
+  x.add("choices", Observed{at::tensor({-1, 1, 3, 0}, at::kLong).view({2, 2}), {}});
+  x.add("large", Observed{at::tensor({5, 1000}, at::kLong), {}});
+  x.add("free", Observed{at::tensor({-7, 2}, at::kLong), {}});
+  const auto inputs = at::tensor({1., 0., 0., 0., 0., /**/ 0., 0., 1., 0., 0., /**/ 5.,    -7.,  //
+                                  0., 0., 0., 0., 1., /**/ 0., 1., 0., 0., 0., /**/ 1000., 2.})
+                          .view({2, 12});
+  const auto want = ByHand(*model).heads(inputs);
+  expect_equal(heads_of(*model, x), want, 1e-3);
+  expect_equal(heads_of(*acting, x, 3), want, 1e-3);
+}
+
 TEST(MlpTest, RefreshTakesTheNewParameters) {
   torch::manual_seed(4);
   for (const bool shared : {false, true}) {

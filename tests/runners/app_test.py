@@ -1,5 +1,6 @@
 """Tests of the `shoal` program from outside: exit statuses, messages, files. Usage: app_test.py SHOAL [unittest arguments]"""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -233,6 +234,16 @@ class AppTest(unittest.TestCase):
         errors = self.end_of(process, 1)
         self.assertEqual(len(errors.splitlines()), 1, errors)
         self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL")
+
+    @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
+    def test_an_exception_in_python_is_a_failure_with_its_traceback(self):
+        toys = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
+        done = shoal("train", "cartpole-ppo", *SHORT, "--set", "env.id=gymnasium:toy_gymnasium:Raises-v0", "--quiet",
+                     "--workers", "2", "--out", self.dir / "raises", cwd=toys)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"shoal: worker \d \(pid \d+\) threw while stepping environment \d+ at step \d+")
+        self.assertIn('toy_gymnasium.py", line', done.stderr)
+        self.assertTrue(done.stderr.endswith("ValueError: the third step is a bad one\n"), done.stderr)
 
     def test_a_full_disk_while_training_is_a_failure(self):
         for steps, file in ("1024", "model.ckpt"), ("200000", "progress.csv"):

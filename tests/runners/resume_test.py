@@ -3,6 +3,7 @@
 Usage: resume_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times a training is killed (default 5)."""
 
 import csv
+import importlib.util
 import os
 import pathlib
 import random
@@ -37,6 +38,9 @@ RUNS = {
     "Pong, ppo, serial": (["pong-ppo", *PONG, "--sampler", "serial"], 700, 1536),
     "Pong, a2c, parallel-cpu": (["pong-ppo", *PONG, "--sampler", "parallel-cpu", "--set", "algo=a2c"], 700, 1536),
 }
+if importlib.util.find_spec("gymnasium"):
+    RUNS["in Python, parallel-gpu"] = (
+        ["cartpole-ppo", *CARTPOLE, "--set", "env.id=gymnasium:CartPole-v1", "--sampler", "parallel-gpu"], 3001, 6000)
 
 
 def shoal(*arguments, **options):
@@ -72,7 +76,8 @@ class ResumeTest(unittest.TestCase):
                 shoal("train", *arguments, *ENDLESS, "--out", part, "--steps", stop)
                 shoal("train", "--resume", part, "--steps", steps, "--quiet")
                 self.assertEqual(table(part), table(whole))
-                self.assertEqual((part / "model.ckpt").read_bytes(), (whole / "model.ckpt").read_bytes())
+                if "in Python" not in name:  # equal objects need not be pickled to equal bytes
+                    self.assertEqual((part / "model.ckpt").read_bytes(), (whole / "model.ckpt").read_bytes())
                 if "serial" in name and "ppo" in name:
                     shoal("train", *arguments, *ENDLESS, "--out", other, "--steps", steps, "--seed", 2)
                     self.assertNotEqual(table(other), table(whole))

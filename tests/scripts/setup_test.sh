@@ -66,7 +66,7 @@ fresh_machine
 echo mold >"$work/absent"
 setup
 check "a package that only saves time is no reason to stop" [ "$status" = 0 ]
-check "but it is named" says "mold would make building faster"
+check "but it is named" says "mold would help"
 printf '%s\n' libboost-dev ninja-build >"$work/absent"
 setup
 check "missing packages without rights are a user's matter" [ "$status" = 2 ]

@@ -1,0 +1,79 @@
+#include "interpreter.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <pybind11/embed.h>
+
+#include <cstdlib>
+
+#include "shoal/core/error.h"
+
+namespace shoal::python {
+namespace {
+
+// Extension modules such as NumPy's expect the interpreter's symbols to be visible to everybody,
+// which those of a library loaded by a library are not.
+void show_symbols() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&Py_InitializeFromConfig), &info) != 0)
+    dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
+// What os.fork() does around fork(), for forks by C++. Those by Python hold the lock already.
+bool python_forks = false;
+PyGILState_STATE held;
+
+void before_fork() {
+  python_forks = PyGILState_Check() == 1;
+  if (python_forks) return;
+  held = PyGILState_Ensure();
+  PyOS_BeforeFork();
+}
+
+void after_fork_in_parent() {
+  if (python_forks) return;
+  PyOS_AfterFork_Parent();
+  PyGILState_Release(held);
+}
+
+void after_fork_in_child() {
+  if (python_forks) return;
+  PyOS_AfterFork_Child();
+  PyGILState_Release(held);
+}
+
+void initialize(const std::string& python) {
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  config.parse_argv = 0;
+  config.install_signal_handlers = 0;  // Ctrl-C is the program's
+  config.buffered_stdio = 0;           // a worker ends without Python's farewell
+  PyConfig_SetBytesString(&config, &config.program_name, python.c_str());
+  try {
+    pybind11::initialize_interpreter(&config, 0, nullptr, /*add_program_dir_to_path=*/false);
+  } catch (const std::exception& e) {
+    throw Error("cannot start Python {}.{} as {}: {}", PY_MAJOR_VERSION, PY_MINOR_VERSION, python,
+                e.what());
+  }
+  // As for `python -m`, but last: the modules of the folder one works in.
+  pybind11::module_::import("sys").attr("path").attr("append")("");
+}
+
+}  // namespace
+
+void start_interpreter(const std::string& python) {
+  static std::string running;
+  require(running.empty() || running == python,
+          "this process runs Python as {} already, it cannot run {}, too", running, python);
+  if (!running.empty()) return;
+  show_symbols();
+  // Each worker has one core: NumPy's threads would take those of its neighbours.
+  setenv("OPENBLAS_NUM_THREADS", "1", /*replace=*/0);
+  setenv("MKL_NUM_THREADS", "1", /*replace=*/0);
+  initialize(python);
+  running = python;
+  PyEval_SaveThread();
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+}  // namespace shoal::python

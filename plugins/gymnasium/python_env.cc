@@ -1,0 +1,142 @@
+#include "python_env.h"
+
+#include <cstring>
+#include <utility>
+
+#include "shoal/core/error.h"
+
+namespace shoal::python {
+namespace {
+
+constexpr const char* kMask = "action_mask";  // Gymnasium's name for it in an info
+
+py::module_ gymnasium() {
+  try {
+    return py::module_::import("gymnasium");
+  } catch (py::error_already_set& e) {
+    if (!e.matches(PyExc_ModuleNotFoundError)) throw;
+    const std::string python(py::str(py::module_::import("sys").attr("executable")));
+    throw Error(
+        "there is no Gymnasium among the packages of {0} (for Python {1}.{2}): run `{0} -m pip "
+        "install gymnasium`, or name another interpreter of this version",
+        python, PY_MAJOR_VERSION, PY_MINOR_VERSION);
+  }
+}
+
+py::object make(const std::string& id, const std::string& kwargs, bool render) {
+  py::dict arguments;
+  // Its checks are for writing an environment, and cost a fifth of a step.
+  arguments["disable_env_checker"] = true;
+  if (render) arguments["render_mode"] = "rgb_array";
+  if (!kwargs.empty()) {
+    const auto given = py::module_::import("json").attr("loads")(kwargs);
+    require(py::isinstance<py::dict>(given),
+            "the keyword arguments are {}, expected a JSON object like {{\"gravity\": 5.0}}",
+            kwargs);
+    arguments.attr("update")(given);
+  }
+  const auto library = gymnasium();
+  try {
+    return library.attr("make")(id, **arguments);
+  } catch (py::error_already_set& e) {
+    if (!e.matches(library.attr("error").attr("Error"))) throw;
+    throw Error("{}", std::string(py::str(e.value())));  // a wrong name, say, and which one is near
+  }
+}
+
+// Whether unpickling gives back the state: an EzPickle is made anew from its first arguments.
+bool pickles_its_state(py::object env) {
+  const auto ez = py::module_::import("gymnasium.utils").attr("EzPickle");
+  while (!py::isinstance(env, ez)) {
+    if (!py::hasattr(env, "env")) return true;
+    env = env.attr("env");
+  }
+  return false;
+}
+
+}  // namespace
+
+PythonEnv::PythonEnv(const std::string& id, const std::string& kwargs, bool render) {
+  bind(make(id, kwargs, render));
+  observation_.emplace(env_.attr("observation_space"));
+  action_.emplace(env_.attr("action_space"));
+  const py::dict metadata(env_.attr("metadata"));
+  const auto modes = py::list(metadata.attr("get")("render_modes", py::list()));
+  const auto fps = metadata.attr("get")("render_fps", py::none());
+  description_ = observation_->description() + action_->description();
+  description_ += modes.contains("rgb_array") ? "render 1\n" : "render 0\n";
+  if (!fps.is_none()) description_ += "fps " + std::string(py::str(fps)) + "\n";
+}
+
+PythonEnv::~PythonEnv() {
+  try {
+    env_.attr("close")();
+  } catch (const std::exception&) {  // it is over in any case
+  }
+}
+
+void PythonEnv::bind(py::object env) {
+  env_ = std::move(env);
+  step_ = env_.attr("step");
+  reset_ = env_.attr("reset");
+}
+
+bool PythonEnv::has_mask() {
+  const py::tuple result(reset_(py::arg("seed") = 0));
+  return action_->single_choice() > 0 && py::dict(result[1]).contains(kMask);
+}
+
+void PythonEnv::reset(std::optional<std::uint64_t> seed, shoal_gymnasium_out out) {
+  const py::tuple result(seed ? reset_(py::arg("seed") = *seed) : reset_());
+  write(result[0], result[1], out);
+}
+
+shoal_gymnasium_step PythonEnv::step(const std::uint8_t* const* action, shoal_gymnasium_out out) {
+  const py::tuple result(step_(action_->read(action)));
+  require(
+      result.size() == 5,
+      "step() returned {} values, expected observation, reward, terminated, truncated and info; "
+      "it is an environment of Gym, before Gymnasium",
+      result.size());
+  write(result[0], result[4], out);
+  return {.reward = py::float_(result[1]),
+          .terminated = PyObject_IsTrue(result[2].ptr()),
+          .truncated = PyObject_IsTrue(result[3].ptr())};
+}
+
+void PythonEnv::write(const py::object& observation, const py::object& info,
+                      shoal_gymnasium_out out) {
+  observation_->write(observation, out.observation);
+  if (out.mask == nullptr) return;
+  const auto mask = py::array_t<bool, py::array::c_style | py::array::forcecast>(info[kMask]);
+  require(mask.size() == action_->single_choice(),
+          "info[\"action_mask\"] has {} elements, the action space has {} actions", mask.size(),
+          action_->single_choice());
+  std::memcpy(out.mask, mask.data(), static_cast<std::size_t>(mask.size()));
+}
+
+const std::string& PythonEnv::save() {
+  saved_.clear();
+  if (!pickles_its_state(env_)) return saved_;
+  try {
+    saved_ = std::string(py::bytes(py::module_::import("pickle").attr("dumps")(env_)));
+  } catch (const py::error_already_set&) {  // a lock or a window, say
+  }
+  return saved_;
+}
+
+void PythonEnv::load(const std::string& bytes) {
+  bind(py::module_::import("pickle").attr("loads")(py::bytes(bytes)));
+}
+
+PythonEnv::Picture PythonEnv::picture() {
+  picture_ =
+      py::array_t<std::uint8_t, py::array::c_style | py::array::forcecast>(env_.attr("render")());
+  require(picture_.ndim() == 3 && picture_.shape(2) == 3,
+          "render() returned an array of {} dimensions, expected [height, width, 3]",
+          picture_.ndim());
+  return {static_cast<int>(picture_.shape(0)), static_cast<int>(picture_.shape(1)),
+          picture_.data()};
+}
+
+}  // namespace shoal::python

@@ -1,0 +1,276 @@
+#include "spaces.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "shoal/core/error.h"
+
+namespace shoal::python {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+py::object numpy(const char* name) { return py::module_::import("numpy").attr(name); }
+
+bool is_a(const py::object& space, const char* kind) {
+  return py::isinstance(space, py::module_::import("gymnasium").attr("spaces").attr(kind));
+}
+
+std::string quoted(const std::string& name) {
+  return name.empty() ? "" : fmt::format("'{}' ", name);
+}
+
+[[noreturn]] void refuse(const py::object& space, const std::string& name) {
+  throw Error(
+      "the space {}is a {}, which does not fit into arrays of a fixed size; a wrapper in Python "
+      "can "
+      "turn it into a Box",
+      quoted(name), std::string(py::str(space)));
+}
+
+// What makes arrays for a space: a call without arguments. Only for elements of these types.
+py::object maker_of(const py::object& space, const std::string& name,
+                    std::initializer_list<std::string_view> types) {
+  const auto type = std::string(py::str(space.attr("dtype")));
+  if (std::ranges::find(types, type) == types.end()) refuse(space, name);
+  return py::module_::import("functools")
+      .attr("partial")(numpy("empty"), space.attr("shape"), space.attr("dtype"));
+}
+
+std::size_t element_size(const py::object& space) {
+  return space.attr("dtype").attr("itemsize").cast<std::size_t>();
+}
+
+// A new array of `count` elements of type T, each the value at its place.
+template <class T, class Value>
+py::object filled(const py::object& empty, std::size_t count, Value value) {
+  auto array = py::reinterpret_borrow<py::array>(empty());
+  auto* to = static_cast<T*>(array.mutable_data());
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(value(i));
+  return array;
+}
+
+std::string part_name(const std::string& whole, const py::object& key) {
+  const auto part = std::string(py::str(key));
+  return whole.empty() ? part : fmt::format("{}/{}", whole, part);
+}
+
+// The keys of a Dict, the places of a Tuple; nothing for other spaces.
+std::vector<py::object> keys_of(const py::object& space) {
+  std::vector<py::object> keys;
+  if (is_a(space, "Dict"))
+    for (const auto& key : space.attr("spaces"))
+      keys.push_back(py::reinterpret_borrow<py::object>(key));
+  if (is_a(space, "Tuple"))
+    for (std::size_t i = 0; i < py::len(space); ++i) keys.push_back(py::int_(i));
+  return keys;
+}
+
+// The elements of an array of numbers.
+template <class T>
+std::vector<T> all(const py::object& array) {
+  const auto elements = py::array_t<T, py::array::c_style | py::array::forcecast>::ensure(array);
+  return {elements.data(), elements.data() + elements.size()};
+}
+
+std::vector<py::ssize_t> shape_of(const py::object& space) {
+  return space.attr("shape").cast<std::vector<py::ssize_t>>();
+}
+
+std::size_t product(const std::vector<py::ssize_t>& shape) {
+  std::size_t count = 1;
+  for (const auto size : shape) count *= static_cast<std::size_t>(size);
+  return count;
+}
+
+// The narrowest of the program's types that holds every value; "" if there is none.
+std::string stored_type(const std::string& type) {
+  if (type == "int8" || type == "int16" || type == "uint16") return "int32";
+  if (type == "uint32") return "int64";
+  if (type == "float16") return "float32";
+  constexpr const char* kSame[] = {"uint8", "bool", "int32", "int64", "float32", "float64"};
+  return std::ranges::find(kSame, type) == std::end(kSame) ? "" : type;
+}
+
+// Lowest and highest of all bounds; a space without numbers has none.
+std::pair<double, double> range_of(const std::vector<double>& low,
+                                   const std::vector<double>& high) {
+  if (low.empty()) return {-kInfinity, kInfinity};
+  return {std::ranges::min(low), std::ranges::max(high)};
+}
+
+}  // namespace
+
+ObservationSpace::ObservationSpace(const py::object& space) { add(space, "", {}); }
+
+void ObservationSpace::add(const py::object& space, const std::string& name,
+                           std::vector<py::object> keys) {
+  if (is_a(space, "Dict") || is_a(space, "Tuple")) {
+    for (const auto& key : keys_of(space)) {
+      auto path = keys;
+      path.push_back(key);
+      add(space[key], part_name(name, key), std::move(path));
+    }
+    return;
+  }
+  std::string type = "int64";
+  double low = 0, high = 1;
+  if (is_a(space, "Box")) {
+    type = stored_type(std::string(py::str(space.attr("dtype"))));
+    std::tie(low, high) = range_of(all<double>(space.attr("low")), all<double>(space.attr("high")));
+  } else if (is_a(space, "Discrete")) {
+    low = space.attr("start").cast<double>();
+    high = low + space.attr("n").cast<double>() - 1;
+  } else if (is_a(space, "MultiDiscrete")) {
+    const auto start = all<double>(space.attr("start"));
+    auto last = all<double>(space.attr("nvec"));
+    for (std::size_t i = 0; i < last.size(); ++i) last[i] += start[i] - 1;
+    std::tie(low, high) = range_of(start, last);
+  } else if (is_a(space, "MultiBinary")) {
+    type = "bool";
+  } else {
+    refuse(space, name);
+  }
+  if (type.empty()) refuse(space, name);
+  const auto shape = shape_of(space);  // of a Discrete: ()
+  const auto dtype = py::dtype(type);
+  description_ += fmt::format("observation {} {} {} {} {} {}\n", type, low, high, shape.size(),
+                              fmt::join(shape, " "), name);
+  arrays_.push_back({name, std::move(keys), is_a(space, "Discrete"), dtype, shape,
+                     static_cast<std::size_t>(dtype.itemsize()) * product(shape)});
+}
+
+void ObservationSpace::write(const py::object& observation, std::uint8_t* const* to) const {
+  for (const auto& array : arrays_) {
+    py::object part = observation;
+    for (const auto& key : array.keys) part = part[key];
+    array.copy(std::move(part), *to++);
+  }
+}
+
+void ObservationSpace::Array::copy(py::object value, std::uint8_t* to) const {
+  if (number) {
+    const auto n = py::int_(value).cast<std::int64_t>();
+    std::memcpy(to, &n, sizeof(n));
+    return;
+  }
+  auto array = py::reinterpret_borrow<py::array>(value);
+  const bool as_stored = py::isinstance<py::array>(value) && array.dtype().is(dtype) &&
+                         (array.flags() & py::array::c_style) != 0;
+  if (!as_stored) array = numpy("asarray")(value, py::arg("dtype") = dtype, py::arg("order") = "C");
+  if (!std::equal(shape.begin(), shape.end(), array.shape(), array.shape() + array.ndim()))
+    throw Error("the observation {}has the shape ({}), its space says ({})", quoted(name),
+                fmt::join(array.shape(), array.shape() + array.ndim(), ", "),
+                fmt::join(shape, ", "));
+  std::memcpy(to, array.data(), bytes);
+}
+
+ActionSpace::ActionSpace(const py::object& space) : int64_(numpy("int64")) {
+  add(space, "");
+  if (is_a(space, "Discrete")) single_choice_ = space.attr("n").cast<std::int64_t>();
+}
+
+void ActionSpace::add(const py::object& space, const std::string& name) {
+  Node node;
+  if (is_a(space, "Dict") || is_a(space, "Tuple")) {
+    node.kind = is_a(space, "Dict") ? Kind::kDict : Kind::kTuple;
+    node.keys = keys_of(space);
+    nodes_.push_back(node);
+    for (const auto& key : node.keys) add(space[key], part_name(name, key));
+    return;
+  }
+  if (is_a(space, "Discrete")) {
+    node.start = {space.attr("start").cast<std::int64_t>()};
+    description_ +=
+        fmt::format("action discrete {} {}\n", space.attr("n").cast<std::int64_t>(), name);
+  } else if (is_a(space, "MultiDiscrete")) {
+    add_integers(space, name, node);
+  } else if (is_a(space, "MultiBinary")) {
+    node.kind = Kind::kBits;
+    node.count = product(shape_of(space));
+    node.empty = maker_of(space, name, {"int8"});
+    description_ += fmt::format("action multi-binary {} {}\n", node.count, name);
+  } else if (is_a(space, "Box")) {
+    add_box(space, name, node);
+  } else {
+    refuse(space, name);
+  }
+  nodes_.push_back(std::move(node));
+}
+
+void ActionSpace::add_integers(const py::object& space, const std::string& name, Node& node) {
+  node.kind = Kind::kIntegers;
+  node.count = product(shape_of(space));
+  node.empty = maker_of(space, name, {"int64", "int32"});
+  node.wide = element_size(space) == sizeof(std::int64_t);
+  node.start = all<std::int64_t>(space.attr("start"));
+  description_ += fmt::format("action multi-discrete {} {} {}\n", node.count,
+                              fmt::join(all<std::int64_t>(space.attr("nvec")), " "), name);
+}
+
+void ActionSpace::add_box(const py::object& space, const std::string& name, Node& node) {
+  node.kind = Kind::kBox;
+  node.count = product(shape_of(space));
+  node.empty = maker_of(space, name, {"float32", "float64"});
+  node.wide = element_size(space) == sizeof(double);
+  node.low = all<double>(space.attr("low"));
+  node.high = all<double>(space.attr("high"));
+  auto [low, high] = range_of(node.low, node.high);
+  const auto equal = [](const std::vector<double>& bounds, double to) {
+    return std::ranges::all_of(bounds, [&](double x) { return x == to; });
+  };
+  if (!equal(node.low, low) || !equal(node.high, high)) {
+    node.rescaled = std::isfinite(low) && std::isfinite(high) &&
+                    std::isfinite(std::ranges::max(node.low)) &&
+                    std::isfinite(std::ranges::min(node.high));
+    low = node.rescaled ? -1 : -kInfinity;
+    high = -low;
+  }
+  description_ += fmt::format("action box {} {} {} {}\n", node.count, low, high, name);
+}
+
+py::object ActionSpace::read(const std::uint8_t* const* from) const {
+  std::size_t node = 0;
+  return read(node, from);
+}
+
+py::object ActionSpace::read(std::size_t& node, const std::uint8_t* const*& from) const {
+  const auto& n = nodes_[node++];
+  if (n.kind == Kind::kDict) {
+    py::dict parts;
+    for (const auto& key : n.keys) parts[key] = read(node, from);
+    return parts;
+  }
+  if (n.kind == Kind::kTuple) {
+    py::tuple parts(n.keys.size());
+    for (std::size_t i = 0; i < n.keys.size(); ++i) parts[i] = read(node, from);
+    return parts;
+  }
+  return value(n, *from++);
+}
+
+py::object ActionSpace::value(const Node& node, const std::uint8_t* from) const {
+  if (node.kind == Kind::kBits)
+    return filled<std::int8_t>(node.empty, node.count, [&](std::size_t i) { return from[i]; });
+  if (node.kind == Kind::kBox) {
+    const auto* numbers = reinterpret_cast<const float*>(from);
+    const auto number = [&](std::size_t i) {
+      const double x = numbers[i], low = node.low[i], high = node.high[i];
+      return std::clamp(node.rescaled ? low + (x + 1) / 2 * (high - low) : x, low, high);
+    };
+    return node.wide ? filled<double>(node.empty, node.count, number)
+                     : filled<float>(node.empty, node.count, number);
+  }
+  const auto* choices = reinterpret_cast<const std::int64_t*>(from);
+  const auto integer = [&](std::size_t i) { return node.start[i] + choices[i]; };
+  if (node.kind == Kind::kDiscrete) return int64_(integer(0));
+  return node.wide ? filled<std::int64_t>(node.empty, node.count, integer)
+                   : filled<std::int32_t>(node.empty, node.count, integer);
+}
+
+}  // namespace shoal::python

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shoal::python {
+
+namespace py = pybind11;
+
+// An observation space, nested as it may be, as a list of arrays: "a/b" is value["a"]["b"], and the
+// parts of a tuple are called by their numbers.
+class ObservationSpace {
+ public:
+  // Throws Error for a space whose size is not fixed.
+  explicit ObservationSpace(const py::object& space);
+
+  // The lines of the plugin's description.
+  const std::string& description() const { return description_; }
+  // Copies an observation; to: a pointer per array. Throws Error if it is not of this space's form.
+  void write(const py::object& observation, std::uint8_t* const* to) const;
+
+ private:
+  struct Array {
+    std::string name;
+    std::vector<py::object> keys;
+    bool number;  // a Python integer
+    py::dtype dtype;
+    std::vector<py::ssize_t> shape;
+    std::size_t bytes;
+
+    void copy(py::object value, std::uint8_t* to) const;
+  };
+  void add(const py::object& space, const std::string& name, std::vector<py::object> keys);
+
+  std::vector<Array> arrays_;
+  std::string description_;
+};
+
+// An action space, in the same way, and the way back: from arrays to what step() wants.
+class ActionSpace {
+ public:
+  explicit ActionSpace(const py::object& space);
+
+  const std::string& description() const { return description_; }
+  // The number of actions of a Discrete; 0 for other spaces.
+  std::int64_t single_choice() const { return single_choice_; }
+  // from: a pointer per action. A new object each time: the environment may keep it.
+  py::object read(const std::uint8_t* const* from) const;
+
+ private:
+  enum class Kind : std::uint8_t { kDiscrete, kIntegers, kBits, kBox, kDict, kTuple };
+  // In the order of a walk through the tree; the parts of a Dict or a Tuple follow it.
+  struct Node {
+    Kind kind = Kind::kDiscrete;
+    std::vector<py::object> keys;     // of a Dict or a Tuple
+    py::object empty;                 // makes a new array, of the space's type and shape
+    bool wide = false;                // its numbers have 8 bytes, not 4
+    std::size_t count = 1;            // of numbers
+    std::vector<std::int64_t> start;  // of integers: the lowest ones
+    std::vector<double> low, high;    // of a Box
+    bool rescaled = false;            // from [-1, 1], because its numbers have different bounds
+  };
+  void add(const py::object& space, const std::string& name);
+  void add_integers(const py::object& space, const std::string& name, Node& node);
+  void add_box(const py::object& space, const std::string& name, Node& node);
+  py::object read(std::size_t& node, const std::uint8_t* const*& from) const;
+  py::object value(const Node& node, const std::uint8_t* from) const;
+
+  std::vector<Node> nodes_;
+  std::int64_t single_choice_ = 0;
+  std::string description_;
+  py::object int64_;  // NumPy's: a Discrete's samples are of this type
+};
+
+}  // namespace shoal::python

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <functional>
+
+#include "shoal/core/worker_group.h"
+
+namespace shoal {
+
+// Runs `act` in a forked process and returns when that has done it. Throws WorkerError if it
+// throws, crashes or hangs.
+void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGroupOptions& limits);
+
+}  // namespace shoal

@@ -1,0 +1,132 @@
+"""Environments for gymnasium_test.cc, as `gymnasium:toy_gymnasium:Echo-v0`."""
+
+import os
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Echo(gymnasium.Env):
+    """Shows what it was given, in spaces of every kind; truncates after `length` steps."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
+    observation_space = spaces.Dict({
+        "seed": spaces.Box(-1, 2**31, (), np.int64),
+        "nested": spaces.Dict({
+            "half": spaces.Box(-10, 10, (2,), np.float16),
+            "bits": spaces.MultiBinary((2, 2)),
+            "many": spaces.MultiDiscrete([2, 5], start=[1, -1]),
+        }),
+        "pair": spaces.Tuple([spaces.Discrete(1000, start=-1), spaces.Box(-np.inf, np.inf, (2, 1), np.float64)]),
+        "image": spaces.Box(0, 255, (2, 1, 3), np.uint8),
+    })
+    action_space = spaces.Dict({
+        "one": spaces.Discrete(3, start=-1),
+        "pair": spaces.Tuple([spaces.Box(np.float32([-2, 0]), np.float32([2, 10])), spaces.MultiBinary((2, 2))]),
+        "many": spaces.MultiDiscrete([2, 5]),
+    })
+
+    def __init__(self, length=4, render_mode=None):
+        self.length, self.render_mode = length, render_mode
+
+    def reset(self, *, seed=None, options=None):
+        self.seed, self.steps = -1 if seed is None else seed, 0
+        self.action = {"one": -1, "pair": (np.zeros(2), np.zeros((2, 2))), "many": np.zeros(2, int)}
+        return self.observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.action, self.steps = action, self.steps + 1
+        return self.observe(), float(action["one"]), False, self.steps == self.length, {}
+
+    def observe(self):
+        box, bits = self.action["pair"]
+        return {  # not in the order of the space; lists, another dtype, and an array out of order in memory
+            "image": np.full((3, 1, 2), self.steps, np.uint8).T,
+            "pair": (self.steps - 1, box.reshape(2, 1)),
+            "nested": {"half": [0.5, float(self.steps)], "bits": bits, "many": self.action["many"] + [1, -1]},
+            "seed": self.seed,
+        }
+
+    def render(self):
+        return np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) if self.render_mode == "rgb_array" else None
+
+
+class Numbers(gymnasium.Env):
+    """Counts its steps; the parent of those that do something wrong."""
+
+    observation_space = spaces.Box(0, 100, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.float32([self.steps]), 1.0, False, False, {}
+
+
+class Raises(Numbers):
+    def step(self, action):
+        if self.steps == 2:
+            raise ValueError("the third step is a bad one")
+        return super().step(action)
+
+
+class CannotBeMade(Numbers):
+    def __init__(self):
+        raise FileNotFoundError("no map.png")
+
+
+class Crashes(Numbers):
+    def __init__(self):
+        os.abort()
+
+
+class WrongShape(Numbers):
+    def step(self, action):
+        return np.zeros((1, 2), np.float32), 1.0, False, False, {}
+
+
+class OldApi(Numbers):
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, {}
+
+
+class Words(Numbers):
+    observation_space = spaces.Dict({"word": spaces.Text(5)})
+
+
+class Shrinks(Numbers):
+    """Has another space each time, as told by a file."""
+
+    def __init__(self, file):
+        with open(file, "a+") as made:
+            made.write("x")
+            size = made.tell()
+        self.observation_space = spaces.Box(0, 1, (size,))
+
+
+class MadeAnew(Numbers, gymnasium.utils.EzPickle):
+    def __init__(self):
+        gymnasium.utils.EzPickle.__init__(self)
+
+
+class Masked(Numbers):
+    """Allows the action that is the parity of the number of steps."""
+
+    def info(self):
+        return {"action_mask": np.int8([self.steps % 2 == 0, self.steps % 2 == 1])}
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], self.info()
+
+    def step(self, action):
+        assert action == self.steps % 2
+        return (*super().step(action)[:4], self.info())
+
+
+for made in (Echo, Raises, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked):
+    gymnasium.register(f"{made.__name__}-v0", made)

@@ -1,0 +1,388 @@
+#include "shoal/envs/gymnasium.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
+#include "shoal/envs/check_env.h"
+#include "shoal/envs/registry.h"
+#include "tests/envs/env_player.h"
+
+namespace shoal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The exit status of SHOAL_PYTHON_PATH with these words, its output in `text`.
+int run_python(const std::string& words, std::string& text) {
+  FILE* pipe = popen((std::string(SHOAL_PYTHON_PATH " ") + words).c_str(), "r");
+  std::array<char, 4096> part{};
+  for (std::size_t n = 0; (n = fread(part.data(), 1, part.size(), pipe)) > 0;)
+    text.append(part.data(), n);
+  return pclose(pipe);
+}
+
+class GymnasiumTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("PYTHONPATH", SHOAL_TOY_GYMNASIUM, 1); }
+  void SetUp() override {
+    std::string ignored;
+    if (run_python("-c 'import gymnasium' 2>&1", ignored) != 0)
+      GTEST_SKIP() << "no Gymnasium beside LibTorch: pip install gymnasium";
+  }
+};
+
+EnvFactory toy(const std::string& name, const std::string& kwargs = "") {
+  return make_gymnasium("gymnasium:toy_gymnasium:" + name + "-v0", {.kwargs = kwargs});
+}
+
+template <class Act>
+std::string error_of(Act act) {
+  try {
+    act();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+// ---- Spaces ----
+
+// The memory of one environment with any number of fields.
+struct Row {
+  explicit Row(const EnvSpec& spec) {
+    for (const auto& [name, array] : spec.observation) observations.emplace_back(array.bytes());
+    for (const auto& [name, action] : spec.action) actions.emplace_back(action.array().bytes());
+    for (auto& bytes : observations) observation_pointers.push_back(bytes.data());
+    for (auto& bytes : actions) action_pointers.push_back(bytes.data());
+    if (spec.action_mask) mask.resize(static_cast<std::size_t>(spec.action[0].choices[0]));
+  }
+  StepOut out() {
+    return {.observation = ArraysOut(observation_pointers),
+            .info = {},
+            .mask = mask.empty() ? nullptr : reinterpret_cast<bool*>(mask.data())};
+  }
+  ArraysIn action() { return ArraysIn(action_pointers); }
+  template <class T>
+  std::vector<T> observed(std::size_t i) const {
+    const auto* from = reinterpret_cast<const T*>(observations[i].data());
+    return {from, from + observations[i].size() / sizeof(T)};
+  }
+  template <class T>
+  void act(std::size_t i, std::vector<T> values) {
+    ASSERT_EQ(actions[i].size(), values.size() * sizeof(T));
+    std::memcpy(actions[i].data(), values.data(), actions[i].size());
+  }
+
+  std::vector<std::vector<std::byte>> observations, actions;
+  std::vector<std::byte*> observation_pointers;
+  std::vector<const std::byte*> action_pointers;
+  std::vector<std::uint8_t> mask;
+};
+
+TEST_F(GymnasiumTest, ASpaceOfSpacesIsAListOfArrays) {
+  const auto spec = toy("Echo")({})->spec();
+  EXPECT_EQ(spec.id, "gymnasium:toy_gymnasium:Echo-v0");
+  EXPECT_EQ(spec.fps, 12);
+  EXPECT_FALSE(spec.action_mask);
+
+  struct Want {
+    const char* name;
+    DType dtype;
+    std::vector<std::int64_t> shape;
+    double low, high;
+  };
+  const std::vector<Want> wanted = {// Gymnasium sorts the keys of a Dict
+                                    {"image", DType::kUInt8, {2, 1, 3}, 0, 255},
+                                    {"nested/bits", DType::kBool, {2, 2}, 0, 1},
+                                    {"nested/half", DType::kFloat32, {2}, -10, 10},
+                                    {"nested/many", DType::kInt64, {2}, -1, 3},
+                                    {"pair/0", DType::kInt64, {}, -1, 998},
+                                    {"pair/1", DType::kFloat64, {2, 1}, -kInfinity, kInfinity},
+                                    {"seed", DType::kInt64, {}, -1, 2147483648.0}};
+  ASSERT_EQ(spec.observation.size(), wanted.size());
+  for (const auto& want : wanted) {
+    SCOPED_TRACE(want.name);
+    const auto& array = spec.observation.at(want.name);
+    EXPECT_EQ(array.dtype, want.dtype);
+    EXPECT_EQ(array.shape, want.shape);
+    EXPECT_EQ(array.low, want.low);
+    EXPECT_EQ(array.high, want.high);
+  }
+
+  using Kind = ActionSpec::Kind;
+  ASSERT_EQ(spec.action.size(), 4u);
+  EXPECT_EQ(spec.action.at("one").kind, Kind::kDiscrete);
+  EXPECT_EQ(spec.action.at("one").choices, std::vector<std::int64_t>{3});
+  EXPECT_EQ(spec.action.at("many").kind, Kind::kMultiDiscrete);
+  EXPECT_EQ(spec.action.at("many").choices, (std::vector<std::int64_t>{2, 5}));
+  EXPECT_EQ(spec.action.at("pair/0").kind, Kind::kBox);
+  EXPECT_EQ(spec.action.at("pair/0").dims, 2);
+  EXPECT_EQ(spec.action.at("pair/0").low, -1) << "its numbers have different bounds";
+  EXPECT_EQ(spec.action.at("pair/0").high, 1);
+  EXPECT_EQ(spec.action.at("pair/1").kind, Kind::kMultiBinary);
+  EXPECT_EQ(spec.action.at("pair/1").dims, 4);
+}
+
+TEST_F(GymnasiumTest, ActionsAndObservationsArriveAsTheyAre) {
+  const auto env = toy("Echo")({});
+  Row row(env->spec());
+  env->reset(std::uint64_t{5} << 31 | 7, row.out());
+  EXPECT_EQ(row.observed<std::int64_t>(6), std::vector<std::int64_t>{7}) << "cut to 31 bits";
+  EXPECT_EQ(row.observed<std::int64_t>(4), std::vector<std::int64_t>{-1});
+
+  // In the order many, one, pair/0, pair/1.
+  row.act<std::int64_t>(0, {1, 4});
+  row.act<std::int64_t>(1, {2});
+  row.act<float>(2, {-0.5F, 0.5F});
+  row.act<std::uint8_t>(3, {1, 0, 0, 1});
+  auto result = env->step(row.action(), row.out());
+  EXPECT_EQ(result.reward, 1) << "the third action, counted from -1";
+  EXPECT_EQ(row.observed<std::uint8_t>(0), (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(row.observed<std::uint8_t>(1), (std::vector<std::uint8_t>{1, 0, 0, 1}));
+  EXPECT_EQ(row.observed<float>(2), (std::vector<float>{0.5F, 1}));
+  EXPECT_EQ(row.observed<std::int64_t>(3), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(row.observed<std::int64_t>(4), std::vector<std::int64_t>{0});
+  EXPECT_EQ(row.observed<double>(5), (std::vector<double>{-1, 7.5}))
+      << "from [-1, 1] to [-2, 2] and [0, 10]";
+
+  for (int step = 2; step <= 4; ++step) {
+    EXPECT_FALSE(result.truncated);
+    result = env->step(row.action(), row.out());
+  }
+  EXPECT_TRUE(result.truncated);
+  EXPECT_FALSE(result.terminated);
+  EXPECT_EQ(row.observed<std::int64_t>(4), std::vector<std::int64_t>{3}) << "the final one";
+  env->reset({}, row.out());
+  EXPECT_EQ(row.observed<std::int64_t>(6), std::vector<std::int64_t>{-1}) << "without a seed";
+}
+
+TEST_F(GymnasiumTest, AMaskIsReadFromTheInfo) {
+  const auto env = toy("Masked")({});
+  ASSERT_TRUE(env->spec().action_mask);
+  Row row(env->spec());
+  env->reset(1, row.out());
+  EXPECT_EQ(row.mask, (std::vector<std::uint8_t>{1, 0}));
+  row.act<std::int64_t>(0, {0});
+  env->step(row.action(), row.out());
+  EXPECT_EQ(row.mask, (std::vector<std::uint8_t>{0, 1}));
+}
+
+TEST_F(GymnasiumTest, KeywordArgumentsAreGivenOn) {
+  const auto env = toy("Echo", R"({"length": 1})")({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  EXPECT_TRUE(env->step(row.action(), row.out()).truncated);
+  EXPECT_THAT(error_of([] { toy("Echo", "[1]"); }), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(error_of([] { toy("Echo", "{length: 1}"); }), HasSubstr("JSONDecodeError"));
+}
+
+TEST_F(GymnasiumTest, APictureIsWhatRenderGives) {
+  const auto env = toy("Echo")({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  Image image;
+  ASSERT_TRUE(env->render(image));
+  EXPECT_EQ(image.height, 2);
+  EXPECT_EQ(image.width, 3);
+  ASSERT_EQ(image.rgb.size(), 18u);
+  EXPECT_EQ(image.rgb[17], 17);
+  EXPECT_FALSE(toy("Masked")({})->render(image)) << "it has no such mode";
+}
+
+// ---- The same as in Python ----
+
+class PlayedInPythonTest : public GymnasiumTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(PlayedInPythonTest, TheSameSeedAndActionsLeadToTheSame) {
+  constexpr int kSteps = 700;
+  std::string text;
+  ASSERT_EQ(run_python(fmt::format("{}/play.py {} 123 {}", SHOAL_TOY_GYMNASIUM, GetParam(), kSteps),
+                       text),
+            0);
+  std::istringstream lines(text);
+  const auto env = make_env_factory(std::string("gymnasium:") + GetParam())({});
+  const auto& action = env->spec().action[0];
+  const auto& array = env->spec().observation[0];
+  Row row(env->spec());
+  OracleActions random;
+  StepResult result;
+  bool over = true;
+  for (int step = 0; step <= kSteps; ++step) {
+    SCOPED_TRACE(step);
+    if (over) {
+      env->reset(step == 0 ? std::optional<std::uint64_t>(123) : std::nullopt, row.out());
+      result = {};
+    } else {
+      if (action.kind == ActionSpec::Kind::kDiscrete)
+        row.act<std::int64_t>(0, {random.next(action.choices[0])});
+      else
+        row.act<float>(0, {static_cast<float>(static_cast<double>(random.next(5) - 2) / 2)});
+      result = env->step(row.action(), row.out());
+    }
+    over = result.episode_over();
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    std::istringstream words(line);
+    double reward = 0, number = 0;
+    bool terminated = false, truncated = false;
+    words >> reward >> terminated >> truncated;
+    ASSERT_EQ(result.reward, static_cast<float>(reward));
+    ASSERT_EQ(result.terminated, terminated);
+    ASSERT_EQ(result.truncated, truncated);
+    for (std::int64_t i = 0; i < array.count(); ++i) {
+      ASSERT_TRUE(words >> number);
+      const auto* at =
+          row.observations[0].data() + static_cast<std::size_t>(i) * size_of(array.dtype);
+      ASSERT_EQ(number_at(at, array.dtype), number);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Envs, PlayedInPythonTest,
+                         testing::Values("CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0",
+                                         "FrozenLake-v1", "Taxi-v4"),
+                         [](const auto& test) {
+                           const std::string id = test.param;
+                           return id.substr(0, id.find('-'));
+                         });
+
+// ---- State ----
+
+// Its trials: seeds, resets, several in one process, and a state that is saved and loaded.
+TEST_F(GymnasiumTest, NothingIsWrongWithTheBridge) {
+  for (const auto* id : {"gymnasium:CartPole-v1", "gymnasium:Taxi-v4"})
+    EXPECT_EQ(check_env(make_env_factory(id), {.steps = 300}), std::vector<std::string>{}) << id;
+}
+
+TEST_F(GymnasiumTest, AStateGoesOnInAnotherProcess) {
+  const auto env = make_env_factory("gymnasium:Pendulum-v1")({});
+  Row row(env->spec()), other_row(env->spec());
+  env->reset(3, row.out());
+  row.act<float>(0, {0.5F});
+  env->step(row.action(), row.out());
+  std::vector<std::byte> state;
+  ASSERT_TRUE(env->save(state));
+  env->step(row.action(), row.out());
+
+  const auto other = make_env_factory("gymnasium:Pendulum-v1")({});
+  ASSERT_TRUE(other->load(state));
+  other_row.act<float>(0, {0.5F});
+  other->step(other_row.action(), other_row.out());
+  EXPECT_EQ(other_row.observations, row.observations);
+}
+
+// Pickled, it would be made anew, and nobody would notice.
+TEST_F(GymnasiumTest, AnEzPickleOffersNoState) {
+  const auto env = toy("MadeAnew")({});
+  Row row(env->spec());
+  std::vector<std::byte> state;
+  EXPECT_FALSE(env->save(state)) << "not even made";
+  env->reset(1, row.out());
+  EXPECT_FALSE(env->save(state));
+}
+
+TEST_F(GymnasiumTest, AForkedProcessGoesOnWithItsEnvironmentsAndMakesNewOnes) {
+  const auto env = toy("Echo")({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      env->step(row.action(), row.out());
+      const bool went_on = row.observed<std::int64_t>(4)[0] == 0;
+      const auto fresh = toy("Echo")({});
+      fresh->reset(9, row.out());
+      _exit(went_on && row.observed<std::int64_t>(6)[0] == 9 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  env->step(row.action(), row.out());
+  EXPECT_EQ(row.observed<std::int64_t>(4)[0], 0);
+}
+
+// ---- What goes wrong ----
+
+TEST_F(GymnasiumTest, AnExceptionComesWithItsTraceback) {
+  const auto env = toy("Raises")({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  env->step(row.action(), row.out());
+  env->step(row.action(), row.out());
+  const auto text = error_of([&] { env->step(row.action(), row.out()); });
+  EXPECT_THAT(text, HasSubstr("gymnasium:toy_gymnasium:Raises-v0: Traceback (most recent call"));
+  EXPECT_THAT(text, HasSubstr("toy_gymnasium.py\", line "));
+  EXPECT_TRUE(text.ends_with("ValueError: the third step is a bad one")) << text;
+
+  const auto from_worker = error_of([&] {
+    Row one(env->spec());
+    WorkerGroup group(1, [&](int, WorkerStatus status) {
+      const auto own = toy("Raises")({});
+      own->reset(1, one.out());
+      status.enter(WorkerStatus::kStepping, 4, 2);
+      for (int i = 0; i < 3; ++i) own->step(one.action(), one.out());
+    });
+    for (;;) group.check();
+  });
+  EXPECT_THAT(from_worker, HasSubstr("stepping environment 4 at step 2"));
+  EXPECT_THAT(from_worker, HasSubstr("toy_gymnasium.py\", line "));
+  EXPECT_TRUE(from_worker.ends_with("ValueError: the third step is a bad one")) << from_worker;
+}
+
+TEST_F(GymnasiumTest, WhatCannotBeMadeIsTold) {
+  EXPECT_THAT(error_of([] { toy("CannotBeMade"); }), HasSubstr("FileNotFoundError: no map.png"));
+  EXPECT_THAT(error_of([] { toy("Crashes"); }), HasSubstr("was killed by SIGABRT"));
+  EXPECT_THAT(error_of([] { toy("Words"); }), HasSubstr("the space 'word' is a Text"));
+  const auto unknown = error_of([] { make_env_factory("gymnasium:CartPol-v1"); });
+  EXPECT_THAT(unknown, HasSubstr("Did you mean: `CartPole`"));
+  EXPECT_EQ(unknown.find("Traceback"), std::string::npos);
+  EXPECT_THAT(error_of([] { make_gymnasium("gymnasium:"); }), HasSubstr("expected gymnasium:ID"));
+  EXPECT_THAT(error_of([] { make_env_factory("gymnasium:no_such_module:X-v0"); }),
+              HasSubstr("ModuleNotFoundError: No module named 'no_such_module'"));
+}
+
+TEST_F(GymnasiumTest, AnObservationMustHaveTheFormOfItsSpace) {
+  for (const auto& [name, message] :
+       {std::pair{"WrongShape", "has the shape (1, 2), its space says (1)"},
+        std::pair{"OldApi", "step() returned 4 values"}}) {
+    const auto env = toy(name)({});
+    Row row(env->spec());
+    env->reset(1, row.out());
+    EXPECT_THAT(error_of([&] { env->step(row.action(), row.out()); }), HasSubstr(message));
+  }
+}
+
+// The rows were laid out for what was read first.
+TEST_F(GymnasiumTest, SpacesMustStayTheSame) {
+  const std::string file = testing::TempDir() + "shoal_shrinks_" + std::to_string(getpid());
+  const auto env = toy("Shrinks", R"({"file": ")" + file + "\"}")({});
+  Row row(env->spec());
+  EXPECT_THAT(error_of([&] { env->reset(1, row.out()); }),
+              HasSubstr("its spaces are others than when they were first read"));
+  std::remove(file.c_str());
+}
+
+// Or there is one already, when all tests run in one process.
+TEST_F(GymnasiumTest, AnInterpreterWithoutGymnasiumIsNamed) {
+  const auto text = error_of(
+      [] { make_gymnasium("gymnasium:CartPole-v1", {.python = "/nonexistent/bin/python"}); });
+  EXPECT_THAT(text, HasSubstr("/nonexistent/bin/python"));
+}
+
+}  // namespace
+}  // namespace shoal
