@@ -40,11 +40,11 @@ class ActorCriticModel : public torch::nn::Module {
 };
 
 struct ModelOptions {
-  std::string name = "mlp";                     // mlp | nature-cnn | a registered one
-  // mlp: units of each hidden layer. Its input is all fields side by side; an int64 within bounds of
-  // at most 1024 values is one of several choices and becomes as many inputs, 1 or 0.
+  std::string name = "mlp";  // mlp | nature-cnn | a registered one
+  // mlp: units of each hidden layer. Its input is all fields side by side; an int64 within bounds
+  // of at most 1024 values is one of several choices and becomes as many inputs, 1 or 0.
   std::vector<std::int64_t> hidden = {64, 64};
-  bool shared_trunk = false;                    // mlp: policy and value share the hidden layers
+  bool shared_trunk = false;  // mlp: policy and value share the hidden layers
 };
 
 // policy_size: numbers the policy head puts out for one observation. Parameters are initialised

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace shoal {
+
+// Numbers, not below zero, of which one can be drawn in proportion to its size, in a time that
+// grows with the logarithm of their count. Every inner node is the sum of its children, added up
+// anew whenever one of them changes, in a fixed order: nothing drifts, and what a tree holds
+// depends on the last values alone. Used by one thread at a time.
+class SumTree {
+ public:
+  // All are 0. Throws Error unless leaves is at least 1.
+  explicit SumTree(std::int64_t leaves);
+
+  std::int64_t size() const { return leaves_; }
+  double total() const { return sum(levels_.back()[0]); }
+  double operator[](std::int64_t leaf) const {
+    return levels_[0][static_cast<std::size_t>(leaf) / kFan]
+        .child[static_cast<std::size_t>(leaf) % kFan];
+  }
+
+  // Sets leaf[i] to value[i]; where a leaf occurs more than once, the last one counts.
+  void set(std::span<const std::int64_t> leaf, std::span<const double> value);
+  // Sets the leaves [first, first + value.size()).
+  void set_range(std::int64_t first, std::span<const double> value);
+
+  // Where each x in [0, total) falls if the leaves lie side by side: sum of [0, leaf) <= x < sum of
+  // [0, leaf], up to rounding. Never a leaf of 0; total() must be above 0.
+  void find(std::span<const double> x, std::span<std::int64_t> leaf) const;
+
+ private:
+  static constexpr std::size_t kFan = 8;  // children of a node: a cache line of them
+  struct alignas(64) Node {
+    std::array<double, kFan> child{};
+  };
+  static double sum(const Node& node) {
+    const auto& c = node.child;
+    return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+  }
+
+  std::int64_t leaves_;
+  std::vector<std::vector<Node>> levels_;  // from the leaves to the single node at the top
+  mutable std::vector<double> rest_;       // of each x, while it is followed down
+};
+
+}  // namespace shoal

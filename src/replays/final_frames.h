@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shoal/core/spec.h"
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// The last observations of truncated episodes, of a stack the newest frame. There are as many
+// places as were needed at once so far.
+class FinalFrames {
+ public:
+  explicit FinalFrames(const NamedSpecs& observation);
+
+  // Copies entry k of a window's finals; the place it has.
+  std::int32_t add(const Finals& finals, std::int64_t k);
+  void remove(std::int32_t place) { free_.push_back(place); }
+  const std::byte* frame(std::size_t field, std::int32_t place) const {
+    return fields_[field].bytes.data() + fields_[field].size * static_cast<std::size_t>(place);
+  }
+
+ private:
+  struct Field {
+    std::size_t size;  // of a frame
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Field> fields_;
+  std::vector<std::int32_t> free_;
+  std::int32_t places_ = 0;
+};
+
+}  // namespace shoal

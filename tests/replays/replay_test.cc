@@ -1,0 +1,380 @@
+#include "shoal/replays/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kEnvs = 3, kActions = 5;
+
+EnvSpec toy_spec(int stack) {
+  EnvSpec spec;
+  spec.id = "Toy";
+  spec.observation = {{"picture", {.dtype = DType::kInt32, .shape = {2}, .stack = stack}},
+                      {"pose", {.dtype = DType::kFloat32, .shape = {3}}}};
+  spec.action = ActionSpec::discrete(kActions);
+  spec.action_mask = true;
+  return spec;
+}
+
+// Everything that ever happened, one step after the other.
+struct Moment {
+  int frame = 0;  // what is seen, as one number; never 0
+  std::int64_t action = 0;
+  bool legal[kActions] = {};
+  float reward = 0;
+  bool terminated = false, truncated = false, first = false, valid = true;
+  int last_frame = 0;  // seen after a step that ended an episode
+};
+
+// Makes windows of an imagined sampler, and remembers them.
+class History {
+ public:
+  History(int stack, bool waits, std::uint64_t seed) : stack_(stack), waits_(waits), rng_(seed) {
+    for (auto& env : envs_) env.push_back(begin());
+  }
+
+  const Moment& at(std::int64_t tick, std::int64_t b) const {
+    return envs_[static_cast<std::size_t>(b)][static_cast<std::size_t>(tick)];
+  }
+  std::int64_t ticks() const { return ticks_; }
+
+  Samples window(std::int64_t T) {
+    Samples s;
+    s.T = T;
+    s.B = kEnvs;
+    s.observation = {{"picture", at::zeros({T + 1, kEnvs, 2}, at::kInt)},
+                     {"pose", at::zeros({T + 1, kEnvs, 3})}};
+    s.action = at::zeros({T, kEnvs}, at::kLong);
+    s.mask = at::zeros({T + 1, kEnvs, kActions}, at::kBool);
+    s.reward = at::zeros({T, kEnvs});
+    for (auto* flag : {&s.terminated, &s.truncated, &s.valid})
+      *flag = at::zeros({T, kEnvs}, at::kBool);
+    s.first = at::zeros({T + 1, kEnvs}, at::kBool);
+    std::vector<int> last;  // frames of the finals
+    for (std::int64_t t = 0; t <= T; ++t) {
+      for (std::int64_t b = 0; b < kEnvs; ++b) {
+        auto& env = envs_[static_cast<std::size_t>(b)];
+        if (t == 0 && waits_ && !env.back().valid) env.back() = begin();
+        const auto& now = t < T ? take_step(env) : env.back();
+        write(s, t, b, now);
+        if (t < T && now.last_frame != 0) {
+          s.finals.t.push_back(t);
+          s.finals.b.push_back(b);
+          last.push_back(now.last_frame);
+        }
+      }
+    }
+    ticks_ += T;
+    add_finals(s, last);
+    return s;
+  }
+
+  static at::Tensor picture(int frame) { return at::tensor({frame, 7 * frame}, at::kInt); }
+  static at::Tensor pose(int frame) {
+    return at::tensor({1.0F * static_cast<float>(frame), 0.5F, -1.0F * static_cast<float>(frame)});
+  }
+
+ private:
+  Moment begin() {
+    Moment m;
+    m.first = true;
+    show(m);
+    return m;
+  }
+  void show(Moment& m) {
+    m.frame = ++frames_;
+    for (auto& legal : m.legal) legal = rng_.integer(0, 2) == 0;
+  }
+  const Moment& take_step(std::deque<Moment>& env) {
+    auto& now = env.back();
+    Moment next;
+    if (now.valid) {
+      now.action = rng_.integer(0, kActions);
+      now.reward = static_cast<float>(rng_.integer(-5, 6));
+      const auto kind = rng_.integer(0, 12);
+      now.terminated = kind == 0 || kind == 1;
+      now.truncated = kind == 2 || (kind == 1 && rng_.integer(0, 2) == 0);
+      const bool life_lost = kind == 0 && rng_.integer(0, 2) == 0 && !waits_;
+      if ((now.terminated || now.truncated) && !life_lost) now.last_frame = ++frames_;
+      next.first = now.terminated || now.truncated;
+      if (next.first && waits_) {
+        next = {};
+        next.valid = false;
+      } else {
+        show(next);
+      }
+    } else {
+      next.valid = false;
+    }
+    env.push_back(next);
+    return env[env.size() - 2];
+  }
+  void write(Samples& s, std::int64_t t, std::int64_t b, const Moment& m) const {
+    if (m.valid) {
+      s.observation.at("picture")[t][b].copy_(picture(m.frame));
+      s.observation.at("pose")[t][b].copy_(pose(m.frame));
+      for (std::int64_t a = 0; a < kActions; ++a) s.mask[0][t][b][a] = m.legal[a];
+    }
+    s.first[t][b] = m.first;
+    if (t == s.T) return;
+    s.valid[t][b] = m.valid;
+    s.action[0][t][b] = m.action;
+    s.reward[t][b] = m.reward;
+    s.terminated[t][b] = m.terminated;
+    s.truncated[t][b] = m.truncated;
+  }
+  // Complete stacks, of which the newest is the last frame.
+  void add_finals(Samples& s, const std::vector<int>& last) const {
+    const auto K = static_cast<std::int64_t>(last.size());
+    auto pictures = at::full({K * stack_, 2}, -99, at::kInt), poses = at::zeros({K, 3});
+    for (std::int64_t k = 0; k < K; ++k) {
+      pictures[k * stack_ + stack_ - 1].copy_(picture(last[static_cast<std::size_t>(k)]));
+      poses[k].copy_(pose(last[static_cast<std::size_t>(k)]));
+    }
+    Observed stacked{pictures, {}};
+    if (stack_ > 1) stacked.index = at::arange(K * stack_, at::kLong).view({K, stack_});
+    s.finals.observation = {{"picture", stacked}, {"pose", {poses, {}}}};
+  }
+
+  int stack_;
+  bool waits_;
+  Rng rng_;
+  int frames_ = 0;
+  std::int64_t ticks_ = 0;
+  std::deque<Moment> envs_[kEnvs];
+};
+
+// ---- What a step must look like, looked up in the history ----
+
+// The stack that is seen with `newest`, the frames before it from `tick` on backwards.
+at::Tensor stack_of(const History& h, int newest, std::int64_t tick, std::int64_t b,
+                    bool episode_begins, int stack) {
+  std::vector<at::Tensor> frames{History::picture(newest)};
+  bool blank = episode_begins;
+  for (int s = 1; s < stack; ++s, --tick) {
+    frames.insert(frames.begin(),
+                  blank ? at::zeros({2}, at::kInt) : History::picture(h.at(tick, b).frame));
+    if (!blank) blank = h.at(tick, b).first;
+  }
+  return stack == 1 ? frames[0] : at::stack(frames);
+}
+
+struct Want {
+  at::Tensor picture, next_picture, pose, next_pose;
+  float reward = 0, discount = 0;
+  bool next_is_last = false;
+  std::int64_t next_tick = 0;
+};
+
+Want look_up(const History& h, std::int64_t tick, std::int64_t b, int n, double gamma, int stack) {
+  Want want;
+  const auto& start = h.at(tick, b);
+  want.picture = stack_of(h, start.frame, tick - 1, b, start.first, stack);
+  want.pose = History::pose(start.frame);
+  float power = 1;
+  for (int k = 0; k < n; ++k) {
+    const auto& now = h.at(tick + k, b);
+    want.reward += power * now.reward;
+    power *= static_cast<float>(gamma);
+    want.next_tick = tick + k + 1;
+    if (now.terminated) {
+      want.discount = 0;
+      return want;
+    }
+    want.discount = power;
+    if (now.truncated) {
+      want.next_is_last = true;
+      want.next_pose = History::pose(now.last_frame);
+      want.next_picture = stack_of(h, now.last_frame, tick + k, b, false, stack);
+      return want;
+    }
+  }
+  const auto& next = h.at(want.next_tick, b);
+  want.next_pose = History::pose(next.frame);
+  want.next_picture = stack_of(h, next.frame, want.next_tick - 1, b, next.first, stack);
+  return want;
+}
+
+void expect_step(const Transitions& batch, std::int64_t i, const History& h, int n, int stack) {
+  const auto name = batch.index[i].item<std::int64_t>();
+  const auto tick = name / kEnvs, b = name % kEnvs;
+  ASSERT_TRUE(h.at(tick, b).valid);
+  const auto want = look_up(h, tick, b, n, 0.9, stack);
+  ASSERT_TRUE(at::equal(batch.observation.at("picture").dense()[i], want.picture)) << tick;
+  ASSERT_TRUE(at::equal(batch.observation.at("pose").data[i], want.pose));
+  ASSERT_EQ(batch.action[0][i].item<std::int64_t>(), h.at(tick, b).action);
+  ASSERT_NEAR(batch.reward[i].item<float>(), want.reward, 1e-4);
+  ASSERT_FLOAT_EQ(batch.discount[i].item<float>(), want.discount);
+  for (std::int64_t a = 0; a < kActions; ++a)
+    ASSERT_EQ(batch.mask[0][i][a].item<bool>(), h.at(tick, b).legal[a]);
+  if (want.discount == 0) return;  // what follows has no value
+  ASSERT_TRUE(at::equal(batch.next_observation.at("picture").dense()[i], want.next_picture))
+      << tick;
+  ASSERT_TRUE(at::equal(batch.next_observation.at("pose").data[i], want.next_pose));
+  for (std::int64_t a = 0; a < kActions; ++a)
+    ASSERT_EQ(batch.next_mask[0][i][a].item<bool>(),
+              want.next_is_last || h.at(want.next_tick, b).legal[a]);
+}
+
+// Horizons that do not divide the ring, and several turns of it.
+TEST(ReplayTest, EqualsAFullStoreAcrossTheSeam) {
+  for (const int stack : {1, 4}) {
+    for (const int n : {1, 3, 6}) {
+      for (const bool waits : {false, true}) {
+        for (const bool prioritized : {false, true}) {
+          SCOPED_TRACE(fmt::format("stack {}, n {}, waits {}, prioritized {}", stack, n, waits,
+                                   prioritized));
+          History history(stack, waits, 5);
+          Replay replay(toy_spec(stack), kEnvs,
+                        {.size = 60, .n_step = n, .discount = 0.9, .prioritized = prioritized});
+          std::int64_t seen = 0;
+          for (int window = 0; window < 40; ++window) {
+            replay.append(history.window(1 + window % 7));
+            if (replay.size() == 0) continue;
+            const auto& batch = replay.sample(16);
+            for (std::int64_t i = 0; i < 16; ++i) {
+              expect_step(batch, i, history, n, stack);
+              if (HasFatalFailure()) return;
+            }
+            ++seen;
+          }
+          EXPECT_GT(seen, 30);
+        }
+      }
+    }
+  }
+}
+
+// The newest `size` steps that are complete, every one of them and none other, equally often.
+TEST(ReplayTest, DrawsAllStepsThereAreAlike) {
+  for (const bool waits : {false, true}) {
+    History history(4, waits, 6);
+    Replay replay(toy_spec(4), kEnvs, {.size = 31, .n_step = 2, .discount = 0.9});
+    for (int window = 0; window < 9; ++window) replay.append(history.window(5));
+    std::map<std::int64_t, int> drawn;
+    constexpr int kDraws = 60'000;
+    const auto& batch = replay.sample(kDraws);
+    for (std::int64_t i = 0; i < kDraws; ++i) ++drawn[batch.index[i].item<std::int64_t>()];
+    std::int64_t valid = 0;
+    constexpr std::int64_t kTicks = 11;  // 31 steps of 3 environments
+    for (auto tick = 45 - 2 - kTicks + 1; tick <= 45 - 2; ++tick)
+      for (std::int64_t b = 0; b < kEnvs; ++b) valid += history.at(tick, b).valid;
+    EXPECT_EQ(std::ssize(drawn), valid);
+    EXPECT_EQ(replay.size(), valid);
+    EXPECT_GE(drawn.begin()->first / kEnvs, 45 - 2 - kTicks + 1);
+    const double expected = static_cast<double>(kDraws) / static_cast<double>(valid);
+    for (const auto& [name, count] : drawn)
+      EXPECT_NEAR(count, expected, 5 * std::sqrt(expected)) << name;
+  }
+}
+
+TEST(ReplayTest, DrawsInProportionToThePowerOfPriorities) {
+  History history(1, false, 7);
+  Replay replay(toy_spec(1), kEnvs,
+                {.size = 30, .n_step = 1, .discount = 0.9, .prioritized = true, .alpha = 0.5});
+  for (int window = 0; window < 7; ++window) replay.append(history.window(3));
+  const auto first = (history.ticks() - 10) * kEnvs;
+  auto index = at::arange(first, first + 30, at::kLong), priority = at::arange(1, 31, at::kFloat);
+  replay.update_priorities(index, priority);
+  constexpr std::int64_t kDraws = 200'000;
+  const auto& batch = replay.sample(kDraws, 0.7);
+  const auto counts = at::bincount(batch.index - first, {}, 30).to(at::kDouble);
+  const auto probability = priority.sqrt().to(at::kDouble) / priority.sqrt().sum();
+  EXPECT_LT((counts / kDraws - probability).abs().max().item<double>(), 0.002);
+  const auto weight = (30 * probability).pow(-0.7);
+  const auto want = (weight / weight.max()).index_select(0, batch.index - first);
+  EXPECT_LT((batch.weight - want).abs().max().item<double>(), 1e-5);
+}
+
+TEST(ReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
+  History history(1, false, 8);
+  Replay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .alpha = 1});
+  replay.append(history.window(4));
+  replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e6F));
+  replay.append(history.window(1));
+  replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e-6F));
+  const auto& batch = replay.sample(100);
+  EXPECT_GE(batch.index.min().item<std::int64_t>(), 12);
+}
+
+// A step is named for good: its place in the ring belongs to another one by now.
+TEST(ReplayTest, ALatePriorityLandsNowhere) {
+  History history(1, false, 9);
+  Replay replay(toy_spec(1), kEnvs, {.size = 30, .prioritized = true, .alpha = 1});
+  replay.append(history.window(10));
+  const auto old = replay.sample(64).index.clone();
+  for (int window = 0; window < 3; ++window) replay.append(history.window(8));
+  replay.update_priorities(old, at::full({64}, 1e9F));
+  const auto counts = at::bincount(replay.sample(30'000).index);
+  EXPECT_LT(counts.max().item<std::int64_t>(), 1100) << "about 1000 each: all are equal still";
+}
+
+TEST(ReplayTest, OneSeedDrawsTheSame) {
+  std::vector<at::Tensor> drawn;
+  for (const std::uint64_t seed : {1, 1, 2}) {
+    History history(1, false, 10);
+    Replay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .seed = seed});
+    replay.append(history.window(20));
+    drawn.push_back(replay.sample(50).index.clone());
+  }
+  EXPECT_TRUE(at::equal(drawn[0], drawn[1]));
+  EXPECT_FALSE(at::equal(drawn[0], drawn[2]));
+}
+
+template <class Act>
+std::string error_of(Act act) {
+  try {
+    act();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(ReplayTest, RefusesWhatMakesNoSense) {
+  const auto spec = toy_spec(1);
+  const auto make = [&](const ReplayOptions& o) { return [&spec, o] { Replay(spec, kEnvs, o); }; };
+  EXPECT_THAT(error_of(make({.size = 2})), HasSubstr("a replay of 2 steps of 3 environments"));
+  EXPECT_THAT(error_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
+  EXPECT_THAT(error_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));
+  EXPECT_THAT(error_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
+  Replay replay(spec, kEnvs, {.size = 30});
+  EXPECT_THAT(error_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
+  History history(1, false, 11);
+  EXPECT_THAT(error_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
+  replay.append(history.window(3));
+  EXPECT_THAT(error_of([&] { replay.update_priorities(at::zeros({1}, at::kLong), at::ones({1})); }),
+              HasSubstr("draws all steps alike"));
+  Replay other(spec, kEnvs, {.size = 30, .prioritized = true});
+  other.append(History(1, false, 12).window(3));
+  EXPECT_THAT(error_of([&] { other.update_priorities(at::zeros({1}, at::kLong), at::zeros({1})); }),
+              HasSubstr("must be a number above 0"));
+}
+
+EnvSpec atari_spec() {
+  EnvSpec spec;
+  spec.observation = ArraySpec{.dtype = DType::kUInt8, .shape = {84, 84}, .stack = 4};
+  spec.action = ActionSpec::discrete(6);
+  return spec;
+}
+
+TEST(ReplayTest, AMillionPicturesTakeTheirBytesOnce) {
+  EXPECT_LT(Replay::bytes(atari_spec(), 16, {.size = 1'000'000, .prioritized = true}), 7.5e9);
+  EXPECT_THAT(error_of([] { Replay(atari_spec(), 16, {.size = 1'000'000'000}); }),
+              HasSubstr("is wanted and"));
+}
+
+}  // namespace
+}  // namespace shoal
