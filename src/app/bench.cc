@@ -10,6 +10,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/launch.h"
+#include "src/app/bench_replay.h"
 #include "src/app/bench_sample.h"
 #include "src/app/commands.h"
 
@@ -156,6 +157,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->add_flag("--json", flags->json, "One line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
+  add_bench_replay(*bench, chosen);
 }
 
 }  // namespace shoal::app

@@ -1,6 +1,10 @@
 #include "shoal/data/samples.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/TracerMode.h>
+
+#include <cstring>
 
 #include "shoal/core/error.h"
 
@@ -47,8 +51,40 @@ Observed Observed::to(at::Device device) const {
           stacked() ? index.to(device, /*non_blocking=*/!device.is_cpu()) : index};
 }
 
+namespace {
+
+// [N, stack, ...] from frames [M, ...] and references [N, stack], -1 for zeros; on the CPU.
+at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index) {
+  auto shape = frames.sizes().vec();
+  shape[0] = index.size(1);
+  shape.insert(shape.begin(), index.size(0));
+  auto out = at::empty(shape, frames.options());
+  const auto bytes = frames[0].nbytes();
+  const auto* from = static_cast<const std::byte*>(frames.const_data_ptr());
+  auto* to = static_cast<std::byte*>(out.data_ptr());
+  const auto* frame = index.const_data_ptr<std::int64_t>();
+  constexpr std::size_t kWorthAThread = 1 << 20;
+  const auto grain = static_cast<std::int64_t>(kWorthAThread / (bytes + 1) + 1);
+  at::parallel_for(0, index.numel(), grain, [&](std::int64_t first, std::int64_t end) {
+    for (auto i = first; i < end; ++i) {
+      auto* place = to + static_cast<std::size_t>(i) * bytes;
+      if (frame[i] < 0)
+        std::memset(place, 0, bytes);
+      else
+        std::memcpy(place, from + static_cast<std::size_t>(frame[i]) * bytes, bytes);
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
 at::Tensor Observed::dense() const {
   if (!stacked()) return data;
+  // While an export traces it, operations that TorchScript knows.
+  const bool traced = at::tracer::impl::is_dispatch_enabled();
+  if (data.is_cpu() && data.is_contiguous() && index.is_contiguous() && !traced)
+    return stacked_copies(data, index);
   const auto n = index.size(0), stack = index.size(1);
   auto frames = data.index_select(0, index.clamp_min(0).flatten());
   auto shape = frames.sizes().vec();

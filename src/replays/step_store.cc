@@ -1,7 +1,6 @@
 #include "src/replays/step_store.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cstring>
@@ -43,58 +42,61 @@ at::Tensor make(std::int64_t n, const ArraySpec& spec) {
   return at::empty(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
 }
 
-// Frames of one drawn step: those of its stack, and those that follow up to n steps later, as far
-// as both stacks need them.
-std::int64_t frames_of(const ArraySpec& spec, int n_step) {
-  return spec.stack + std::min(spec.stack, n_step);
+// Behind the ring there is room for the last observations that a batch may need, if it refers to
+// its frames.
+std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o) {
+  require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
+  return history_of(env) == 0 ? 0 : (o.largest_batch + envs - 1) / envs;
 }
 
-std::byte* element(const at::Tensor& of, std::int64_t i) {
-  return static_cast<std::byte*>(of.data_ptr()) +
-         i * of.stride(0) * static_cast<std::int64_t>(of.element_size());
+std::byte* row_of(const at::Tensor& tensor, std::int64_t t) {
+  return static_cast<std::byte*>(tensor.data_ptr()) +
+         t * tensor.stride(0) * static_cast<std::int64_t>(tensor.element_size());
 }
 
 }  // namespace
 
-// One step of a batch: where it goes, and where it comes from.
-struct StepStore::Drawn {
-  std::int64_t place;  // in the batch
-  std::int64_t tick, b;
-  Step step;
+// What follow() reads of a window.
+struct StepStore::Window {
+  const float* reward;
+  const bool *terminated, *truncated, *valid;
 };
 
 StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o)
     : n_step_(o.n_step),
       history_(history_of(env)),
-      rows_(plan_, row_spec(env), row_count(env, envs, o), envs),
-      steps_(plan_.add_bytes(static_cast<std::size_t>(rows_.count() * envs) * sizeof(Step))),
+      ring_(row_count(env, envs, o)),
+      rows_(plan_, row_spec(env), ring_ + spare_rows(env, envs, o), envs),
+      follows_field_(plan_.add_bytes(static_cast<std::size_t>(ring_ * envs) * sizeof(Follows))),
       arena_(plan_),
+      envs_(envs),
+      cells_(ring_ * envs),
+      follows_(new (arena_.data(follows_field_)) Follows[static_cast<std::size_t>(cells_)]),
       finals_(env.observation),
       open_(static_cast<std::size_t>(envs), 0) {
   rows_.attach(arena_);
-  auto* all = arena_.data(steps_);
-  for (std::int64_t i = 0; i < rows_.count() * envs; ++i) new (all + i * sizeof(Step)) Step;
   for (int i = 0; i <= n_step_; ++i)
     powers_.push_back(i == 0 ? 1.0F : powers_.back() * static_cast<float>(o.discount));
 }
 
 std::size_t StepStore::bytes(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o) {
   Arena::Plan plan;
-  const Rows rows(plan, row_spec(env), row_count(env, envs, o), envs);
-  return plan.bytes() + static_cast<std::size_t>(rows.count() * envs) * sizeof(Step);
+  const auto ring = row_count(env, envs, o);
+  const Rows rows(plan, row_spec(env), ring + spare_rows(env, envs, o), envs);
+  return plan.bytes() + static_cast<std::size_t>(ring * envs) * sizeof(Follows);
 }
 
 // The row after the newest complete one holds an observation already.
 std::int64_t StepStore::oldest_after(std::int64_t more) const {
-  const auto kept = ticks_ + more - rows_.count() + 1;
+  const auto kept = ticks_ + more - ring_ + 1;
   return kept <= 0 ? 0 : kept + history_;
 }
 
 std::int64_t StepStore::end() const { return std::max(oldest(), ticks_ - n_step_ + 1); }
 
 void StepStore::check(const Samples& s) const {
-  const auto most = rows_.count() - n_step_ - history_;
-  require(s.B == envs(), "a window of {} environments, the replay has {}", s.B, envs());
+  const auto most = ring_ - n_step_ - history_;
+  require(s.B == envs_, "a window of {} environments, the replay has {}", s.B, envs_);
   require(s.T <= most, "a window of {} steps of each environment, the replay holds {}", s.T, most);
   require(s.reward.is_cpu(), "the window is on {}, the replay takes windows on the CPU",
           s.reward.device().str());
@@ -102,40 +104,42 @@ void StepStore::check(const Samples& s) const {
 
 void StepStore::append(const Samples& s) {
   check(s);
+  const Window window{s.reward.const_data_ptr<float>(), s.terminated.const_data_ptr<bool>(),
+                      s.truncated.const_data_ptr<bool>(), s.valid.const_data_ptr<bool>()};
   window_finals_.assign(static_cast<std::size_t>(s.T * s.B), -1);
-  const auto* terminated = s.terminated.const_data_ptr<bool>();
-  const auto* truncated = s.truncated.const_data_ptr<bool>();
   for (std::int64_t k = 0; k < s.finals.size(); ++k) {
-    const auto at =
-        s.finals.t[static_cast<std::size_t>(k)] * s.B + s.finals.b[static_cast<std::size_t>(k)];
-    if (truncated[at] && !terminated[at])
+    const auto i = static_cast<std::size_t>(k);
+    const auto at = s.finals.t[i] * s.B + s.finals.b[i];
+    if (window.truncated[at] && !window.terminated[at])
       window_finals_[static_cast<std::size_t>(at)] = finals_.add(s.finals, k);
   }
   write_row(s, 0);  // its observation may be another than at the end of the last window
+  if (ticks_ == 0) std::memset(rows_.element(rows_.first, 0, 0).data(), 1, envs_);
   for (std::int64_t t = 0; t < s.T; ++t) {
     ++ticks_;
     forget(ticks_);
     write_row(s, t + 1);
-    for (std::int64_t b = 0; b < s.B; ++b) follow(s, t, b);
+    for (std::int64_t b = 0; b < s.B; ++b) follow(window, t * s.B + b, b);
   }
 }
 
 // What the row of this tick has held so far.
 void StepStore::forget(std::int64_t tick) {
-  for (std::int64_t b = 0; b < envs(); ++b) {
-    auto& old = step(tick, b);
-    if (old.last >= 0 && old.steps == 1) finals_.remove(old.last);  // others shared it
-    old = {};
+  auto* row = follows_ + cell_of(tick);
+  for (std::int64_t b = 0; b < envs_; ++b) {
+    if (row[b].last >= 0 && row[b].steps == 1) finals_.remove(row[b].last);  // others shared it
+    row[b] = {};
   }
 }
 
 // Row t of a window goes to the newest tick; the last row of it has no action yet.
 void StepStore::write_row(const Samples& s, std::int64_t t) {
-  const auto row = row_of(ticks_);
+  const auto cell = cell_of(ticks_);
   const auto copy = [&](const at::Tensor& from, const Arena::Field& field) {
     if (t >= from.size(0)) return;
-    const auto bytes = field.spec.bytes() * static_cast<std::size_t>(envs());
-    std::memcpy(rows_.element(field, row, 0).data(), element(from, t), bytes);
+    const auto to = column(field);
+    std::memcpy(to.data + static_cast<std::size_t>(cell) * to.bytes, row_of(from, t),
+                to.bytes * static_cast<std::size_t>(envs_));
   };
   for (std::size_t i = 0; i < rows_.observation.size(); ++i)
     copy(s.observation[i], rows_.observation[i]);
@@ -148,24 +152,19 @@ void StepStore::write_row(const Samples& s, std::int64_t t) {
   copy(s.valid, rows_.valid);
 }
 
-// Adds what came of step t of a window, which is that of the tick before the newest, to it and to
+// Adds what came of a step of the window, which is that of the tick before the newest, to it and to
 // those before that have not seen n rewards.
-void StepStore::follow(const Samples& s, std::int64_t t, std::int64_t b) {
-  const auto tick = ticks_ - 1, at = t * s.B + b;
-  auto& own = step(tick, b);
-  own = {};
-  own.valid = s.valid.const_data_ptr<bool>()[at];
-  if (!own.valid) return;
-  const float reward = s.reward.const_data_ptr<float>()[at];
-  const bool terminated = s.terminated.const_data_ptr<bool>()[at];
-  const bool over = terminated || s.truncated.const_data_ptr<bool>()[at];
+void StepStore::follow(const Window& window, std::int64_t at, std::int64_t b) {
+  auto cell = cell_of(ticks_ - 1) + b;
+  follows_[cell].valid = window.valid[at];
+  if (!window.valid[at]) return;
+  const bool terminated = window.terminated[at], over = terminated || window.truncated[at];
   auto& open = open_[static_cast<std::size_t>(b)];
   ++open;
-  for (int i = 0; i < open; ++i) {
-    auto& one = step(tick - i, b);
-    const auto power = static_cast<std::size_t>(i);
-    one.reward += powers_[power] * reward;
-    one.discount = terminated ? 0 : powers_[power + 1];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(open); ++i, cell = ahead(cell, -1)) {
+    auto& one = follows_[cell];
+    one.reward += powers_[i] * window.reward[at];
+    one.discount = terminated ? 0 : powers_[i + 1];
     one.last = window_finals_[static_cast<std::size_t>(at)];
     ++one.steps;
   }
@@ -184,7 +183,7 @@ void StepStore::prepare(std::int64_t n, Transitions& batch) const {
       batch.next_observation.add(name, {make(n, spec), {}});
       continue;
     }
-    const auto frames = make(n * frames_of(spec, n_step_), spec);
+    const auto frames = view(arena_, rows_.observation.at(name)).flatten(0, 1);
     for (auto* observations : {&batch.observation, &batch.next_observation})
       observations->add(name, {frames, at::empty({n, spec.stack}, at::kLong)});
   }
@@ -199,104 +198,96 @@ void StepStore::prepare(std::int64_t n, Transitions& batch) const {
   batch.index = at::empty({n}, at::kLong);
 }
 
-// Begins to load what a step is made of: drawn at random, none of it is near.
-void StepStore::fetch(std::int64_t name) const {
-  const auto tick = name / envs(), b = name % envs();
-  __builtin_prefetch(&step(tick, b));
-  const auto load = [&](const Arena::Field& field, std::int64_t at) {
-    __builtin_prefetch(rows_.element(field, row_of(at), b).data());
-  };
-  for (const auto& [field_name, field] : rows_.observation) {
-    if (field.spec.stack > 1) continue;  // large, and loaded by itself
-    load(field, tick);
-    load(field, tick + n_step_);
-  }
-  for (const auto& [field_name, field] : rows_.action) load(field, tick);
+// Drawn at random, nothing of it is in a cache: what a step needs is asked for long before it is
+// copied.
+void StepStore::gather(std::span<const std::int64_t> cells, Transitions& batch) const {
+  for (const auto cell : cells) __builtin_prefetch(follows_ + cell);
+  gather_plain(cells, batch);
+  gather_next_masks(cells, batch);
+  for (std::size_t f = 0; f < rows_.observation.size(); ++f)
+    if (rows_.observation[f].spec.stack > 1) gather_stack(cells, f, batch);
 }
 
-void StepStore::gather(std::span<const std::int64_t> names, Transitions& batch) const {
+// Everything but stacks and masks of what follows.
+void StepStore::gather_plain(std::span<const std::int64_t> cells, Transitions& batch) const {
+  const auto copy = [&](const Arena::Field& field, const at::Tensor& to_batch) {
+    const auto from = column(field);
+    auto* to = static_cast<std::byte*>(to_batch.data_ptr());
+    for (const auto cell : cells) __builtin_prefetch(from.at(cell));
+    for (const auto cell : cells) {
+      std::memcpy(to, from.at(cell), from.bytes);
+      to += from.bytes;
+    }
+  };
+  for (std::size_t f = 0; f < rows_.action.size(); ++f) copy(rows_.action[f], batch.action[f]);
+  for (std::size_t f = 0; f < rows_.mask.size(); ++f) copy(rows_.mask[f], batch.mask[f]);
   auto* reward = batch.reward.data_ptr<float>();
   auto* discount = batch.discount.data_ptr<float>();
-  for (const auto name : names) fetch(name);
-  std::size_t bytes = 1;
-  for (const auto& [name, spec] : rows_.spec().observation)
-    bytes += spec.bytes() * static_cast<std::size_t>(frames_of(spec, n_step_));
-  constexpr std::size_t kWorthAThread = 1 << 20;
-  const auto grain = static_cast<std::int64_t>(kWorthAThread / bytes + 1);
-  at::parallel_for(0, std::ssize(names), grain, [&](std::int64_t from, std::int64_t to) {
-    for (auto i = from; i < to; ++i) {
-      const auto name = names[static_cast<std::size_t>(i)];
-      const auto tick = name / envs(), b = name % envs();
-      const Drawn drawn{i, tick, b, step(tick, b)};
-      reward[i] = drawn.step.reward;
-      discount[i] = drawn.step.discount;
-      for (std::size_t f = 0; f < rows_.observation.size(); ++f) {
-        if (rows_.observation[f].spec.stack == 1)
-          gather_field(f, drawn, batch);
-        else
-          gather_stack(f, drawn, batch);
-      }
-      const auto copy = [&](const Arena::Field& field, std::int64_t at,
-                            const at::Tensor& to_batch) {
-        const auto bytes_from = rows_.element(field, row_of(at), b);
-        std::memcpy(element(to_batch, i), bytes_from.data(), bytes_from.size());
-      };
-      for (std::size_t f = 0; f < rows_.action.size(); ++f)
-        copy(rows_.action[f], tick, batch.action[f]);
-      for (std::size_t f = 0; f < rows_.mask.size(); ++f) {
-        copy(rows_.mask[f], tick, batch.mask[f]);
-        copy(rows_.mask[f], tick + drawn.step.steps, batch.next_mask[f]);
-        if (drawn.step.last >= 0)
-          std::memset(element(batch.next_mask[f], i), 1, rows_.mask[f].spec.bytes());
-      }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    reward[i] = follows_[cells[i]].reward;
+    discount[i] = follows_[cells[i]].discount;
+  }
+  for (std::size_t f = 0; f < rows_.observation.size(); ++f) {
+    if (rows_.observation[f].spec.stack > 1) continue;
+    copy(rows_.observation[f], batch.observation[f].data);
+    const auto from = column(rows_.observation[f]);
+    auto* to = static_cast<std::byte*>(batch.next_observation[f].data.data_ptr());
+    for (const auto cell : cells) __builtin_prefetch(from.at(ahead(cell, follows_[cell].steps)));
+    for (const auto cell : cells) {
+      const auto& next = follows_[cell];
+      std::memcpy(to,
+                  next.last >= 0 ? finals_.frame(f, next.last) : from.at(ahead(cell, next.steps)),
+                  from.bytes);
+      to += from.bytes;
     }
-  });
+  }
 }
 
-void StepStore::gather_field(std::size_t f, const Drawn& drawn, Transitions& batch) const {
-  const auto& field = rows_.observation[f];
-  const auto bytes = field.spec.bytes();
-  std::memcpy(element(batch.observation[f].data, drawn.place),
-              rows_.element(field, row_of(drawn.tick), drawn.b).data(), bytes);
-  const auto* next =
-      drawn.step.last >= 0
-          ? finals_.frame(f, drawn.step.last)
-          : rows_.element(field, row_of(drawn.tick + drawn.step.steps), drawn.b).data();
-  std::memcpy(element(batch.next_observation[f].data, drawn.place), next, bytes);
+void StepStore::gather_next_masks(std::span<const std::int64_t> cells, Transitions& batch) const {
+  for (std::size_t f = 0; f < rows_.mask.size(); ++f) {
+    const auto from = column(rows_.mask[f]);
+    auto* to = static_cast<std::byte*>(batch.next_mask[f].data_ptr());
+    for (const auto cell : cells) {
+      const auto& next = follows_[cell];
+      if (next.last >= 0)
+        std::memset(to, 1, from.bytes);
+      else
+        std::memcpy(to, from.at(ahead(cell, next.steps)), from.bytes);
+      to += from.bytes;
+    }
+  }
 }
 
-// Copies the frames of both stacks, each of them once, and says which ones they are: going back in
-// time until the first one of the episode, as an observation is when it is acted on.
-void StepStore::gather_stack(std::size_t f, const Drawn& drawn, Transitions& batch) const {
-  const auto& field = rows_.observation[f];
-  const auto stack = std::int64_t{field.spec.stack}, bytes = std::ssize(rows_.element(field, 0, 0));
-  const auto block = drawn.place * frames_of(field.spec, n_step_);
-  const auto next_tick = drawn.tick + drawn.step.steps;
-  auto* frames = static_cast<std::byte*>(batch.observation[f].data.data_ptr());
-  // Frames up to the step's own lie first, then those after it that are in the next stack.
-  const auto later = std::max(drawn.tick, next_tick - stack);
-  const auto place_of = [&](std::int64_t tick) {
-    return block + stack + (tick <= drawn.tick ? tick - drawn.tick : tick - later) - 1;
-  };
-  const auto copy = [&](const std::byte* from, std::int64_t place) {
-    std::memcpy(frames + place * bytes, from, static_cast<std::size_t>(bytes));
-  };
-  const auto fill = [&](at::Tensor& index, std::int64_t newest, std::int64_t copied_until,
-                        const std::byte* final_frame) {
-    auto* to = index.data_ptr<std::int64_t>() + drawn.place * stack;
+// Which frames make both stacks: going back in time until the first one of the episode, as an
+// observation is when it is acted on.
+void StepStore::gather_stack(std::span<const std::int64_t> cells, std::size_t f,
+                             Transitions& batch) const {
+  const auto frames = column(rows_.observation[f]);
+  const auto stack = std::int64_t{rows_.observation[f].spec.stack};
+  const auto* first = reinterpret_cast<const bool*>(column(rows_.first).data);
+  const auto go_back = [&](std::int64_t* to, std::int64_t places, std::int64_t cell) {
     bool blank = false;
-    for (std::int64_t s = stack - 1, tick = newest; s >= 0; --s, --tick) {
-      to[s] = blank ? -1 : place_of(tick);
-      const bool is_final = final_frame != nullptr && tick == newest;
-      if (!blank && tick > copied_until)
-        copy(is_final ? final_frame : rows_.element(field, row_of(tick), drawn.b).data(), to[s]);
-      blank = blank ||
-              (!is_final && (tick <= 0 || rows_.scalar<bool>(rows_.first, row_of(tick), drawn.b)));
+    for (auto s = places - 1; s >= 0; --s, cell = ahead(cell, -1)) {
+      to[s] = blank ? -1 : cell;
+      blank = blank || first[cell];
     }
   };
-  fill(batch.observation[f].index, drawn.tick, drawn.tick - stack, nullptr);
-  fill(batch.next_observation[f].index, next_tick, drawn.tick,
-       drawn.step.last >= 0 ? finals_.frame(f, drawn.step.last) : nullptr);
+  auto* index = batch.observation[f].index.data_ptr<std::int64_t>();
+  auto* next_index = batch.next_observation[f].index.data_ptr<std::int64_t>();
+  auto spare = cells_;
+  for (const auto cell : cells) {
+    const auto& next = follows_[cell];
+    go_back(index, stack, cell);
+    if (next.last >= 0) {
+      std::memcpy(frames.data + static_cast<std::size_t>(spare) * frames.bytes,
+                  finals_.frame(f, next.last), frames.bytes);
+      next_index[stack - 1] = spare++;
+      go_back(next_index, stack - 1, ahead(cell, next.steps - 1));
+    } else {
+      go_back(next_index, stack, ahead(cell, next.steps));
+    }
+    index += stack, next_index += stack;
+  }
 }
 
 }  // namespace shoal

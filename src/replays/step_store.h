@@ -12,8 +12,10 @@
 namespace shoal {
 
 // The steps behind a replay: a ring of time rows, and what follows each step within n steps of its
-// episode. A tick is the number of a time row since the beginning; tick * B + b names a step for
-// good.
+// episode.
+//
+// A tick is the number of a time row since the beginning. tick * B + b names a step for good; that,
+// modulo the number of cells, is the cell where it lies.
 class StepStore {
  public:
   StepStore(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options);
@@ -21,50 +23,66 @@ class StepStore {
 
   void append(const Samples& samples);
 
-  std::int64_t envs() const { return rows_.envs(); }
-  std::int64_t rows() const { return rows_.count(); }
-  std::int64_t row_of(std::int64_t tick) const { return tick % rows_.count(); }
+  std::int64_t envs() const { return envs_; }
+  std::int64_t cells() const { return cells_; }
   // The steps of the ticks [oldest, end) are complete, and all that their observations need is
   // there.
   std::int64_t oldest() const { return oldest_after(0); }
   std::int64_t oldest_after(std::int64_t more) const;  // ticks have been appended
   std::int64_t end() const;
   // False for a step that its environment waited through.
-  bool valid(std::int64_t tick, std::int64_t b) const { return step(tick, b).valid; }
+  bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
   // Makes room for n steps in `batch`.
   void prepare(std::int64_t n, Transitions& batch) const;
   // Fills all but weight and index of `batch`, which has room for as many.
-  void gather(std::span<const std::int64_t> steps, Transitions& batch) const;
+  void gather(std::span<const std::int64_t> cells, Transitions& batch) const;
 
  private:
   // What follows a step, known once the n-th reward is there or the episode has ended.
-  struct Step {
+  struct Follows {
     float reward = 0, discount = 0;
     std::int32_t last =
         -1;  // where the last observation of its truncated episode is; -1: elsewhere
     std::uint8_t steps = 0;  // to the observation that follows
     bool valid = false;
   };
-  struct Drawn;  // one step of a batch
+  // One field of all cells.
+  struct Column {
+    std::byte* data;
+    std::size_t bytes;  // of a cell
+    const std::byte* at(std::int64_t cell) const {
+      return data + static_cast<std::size_t>(cell) * bytes;
+    }
+  };
+  struct Window;
 
-  Step& step(std::int64_t tick, std::int64_t b) const {
-    return reinterpret_cast<Step*>(arena_.data(steps_))[row_of(tick) * envs() + b];
+  std::int64_t cell_of(std::int64_t tick) const { return tick % ring_ * envs_; }
+  std::int64_t ahead(std::int64_t cell, std::int64_t ticks) const {
+    const auto at = cell + ticks * envs_;
+    return at < 0 ? at + cells_ : at < cells_ ? at : at - cells_;
+  }
+  Column column(const Arena::Field& field) const {
+    return {arena_.data(field), field.spec.bytes()};
   }
   void check(const Samples& samples) const;
   void write_row(const Samples& samples, std::int64_t t);
-  void follow(const Samples& samples, std::int64_t t, std::int64_t b);
+  void follow(const Window& window, std::int64_t at, std::int64_t b);
   void forget(std::int64_t tick);
-  void fetch(std::int64_t step) const;
-  void gather_field(std::size_t field, const Drawn& drawn, Transitions& batch) const;
-  void gather_stack(std::size_t field, const Drawn& drawn, Transitions& batch) const;
+  void gather_plain(std::span<const std::int64_t> cells, Transitions& batch) const;
+  void gather_next_masks(std::span<const std::int64_t> cells, Transitions& batch) const;
+  void gather_stack(std::span<const std::int64_t> cells, std::size_t field,
+                    Transitions& batch) const;
 
   int n_step_;
   std::int64_t history_;  // rows that an observation looks back at
   Arena::Plan plan_;
+  std::int64_t ring_;  // rows of it
   Rows rows_;
-  Arena::Field steps_;  // [rows, B] Step
+  Arena::Field follows_field_;  // [rows, B] Follows
   Arena arena_;
+  std::int64_t envs_, cells_;
+  Follows* follows_;
   FinalFrames finals_;
   std::vector<std::int32_t> window_finals_;  // [T, B]: places
   std::vector<int> open_;                    // [B]: steps whose n-th reward is still to come

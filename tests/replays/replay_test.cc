@@ -261,7 +261,8 @@ TEST(ReplayTest, EqualsAFullStoreAcrossTheSeam) {
 TEST(ReplayTest, DrawsAllStepsThereAreAlike) {
   for (const bool waits : {false, true}) {
     History history(4, waits, 6);
-    Replay replay(toy_spec(4), kEnvs, {.size = 31, .n_step = 2, .discount = 0.9});
+    Replay replay(toy_spec(4), kEnvs,
+                  {.size = 31, .n_step = 2, .discount = 0.9, .largest_batch = 60'000});
     for (int window = 0; window < 9; ++window) replay.append(history.window(5));
     std::map<std::int64_t, int> drawn;
     constexpr int kDraws = 60'000;
@@ -283,7 +284,12 @@ TEST(ReplayTest, DrawsAllStepsThereAreAlike) {
 TEST(ReplayTest, DrawsInProportionToThePowerOfPriorities) {
   History history(1, false, 7);
   Replay replay(toy_spec(1), kEnvs,
-                {.size = 30, .n_step = 1, .discount = 0.9, .prioritized = true, .alpha = 0.5});
+                {.size = 30,
+                 .n_step = 1,
+                 .discount = 0.9,
+                 .prioritized = true,
+                 .alpha = 0.5,
+                 .largest_batch = 200'000});
   for (int window = 0; window < 7; ++window) replay.append(history.window(3));
   const auto first = (history.ticks() - 10) * kEnvs;
   auto index = at::arange(first, first + 30, at::kLong), priority = at::arange(1, 31, at::kFloat);
@@ -312,7 +318,8 @@ TEST(ReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
 // A step is named for good: its place in the ring belongs to another one by now.
 TEST(ReplayTest, ALatePriorityLandsNowhere) {
   History history(1, false, 9);
-  Replay replay(toy_spec(1), kEnvs, {.size = 30, .prioritized = true, .alpha = 1});
+  Replay replay(toy_spec(1), kEnvs,
+                {.size = 30, .prioritized = true, .alpha = 1, .largest_batch = 30'000});
   replay.append(history.window(10));
   const auto old = replay.sample(64).index.clone();
   for (int window = 0; window < 3; ++window) replay.append(history.window(8));
@@ -352,6 +359,7 @@ TEST(ReplayTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(error_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
   Replay replay(spec, kEnvs, {.size = 30});
   EXPECT_THAT(error_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
+  EXPECT_THAT(error_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));
   History history(1, false, 11);
   EXPECT_THAT(error_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
   replay.append(history.window(3));

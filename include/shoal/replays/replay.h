@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "shoal/core/rng.h"
@@ -25,8 +24,9 @@ struct ReplayOptions {
   // Draw a step in proportion to the power of its priority (Schaul et al., arXiv 1511.05952), not
   // each of them alike.
   bool prioritized = false;
-  double alpha = 0.6;      // that power
-  std::uint64_t seed = 1;  // of what is drawn
+  double alpha = 0.6;                 // that power
+  std::uint64_t seed = 1;             // of what is drawn
+  std::int64_t largest_batch = 1024;  // steps that are drawn at once
 };
 
 // N steps, each with the rewards of up to n of them and the observation after those: what a value
@@ -37,8 +37,10 @@ struct ReplayOptions {
 // The n steps end early where the episode does: after a termination the discount is 0, and a
 // truncated episode goes on from its true last observation. A lost life is a termination.
 struct Transitions {
-  Observations observation, next_observation;  // N each; stacked ones share their frames
-  NamedTensors action;                         // [N, ...]
+  // N each. Stacked ones refer to the replay's own frames: nothing is copied before they are turned
+  // into numbers.
+  Observations observation, next_observation;
+  NamedTensors action;           // [N, ...]
   NamedTensors mask, next_mask;  // [N, n] bool, if there are action masks; all legal where an
                                  // episode was truncated
   at::Tensor reward;             // [N] float32: r_0 + gamma r_1 + ... + gamma^(k-1) r_(k-1)
@@ -70,10 +72,11 @@ class Replay {
   // Steps that can be drawn now. The last n - 1 steps of each environment are not complete yet.
   std::int64_t size() const;
 
-  // Draws n steps, with replacement; a view that is valid until the next call. Prioritized, the
-  // range of priorities is cut into n equal parts and one step is drawn from each. beta: how far
-  // the weights make up for that, 0 to 1; they are (size * probability)^-beta, divided by the
-  // largest. Throws Error while there is nothing to draw.
+  // Draws n steps, with replacement; a view that is valid until the next call of this or of
+  // append(). Prioritized, the range of priorities is cut into n equal parts and one step is drawn
+  // from each. beta: how far the weights make up for that, 0 to 1; they are (size *
+  // probability)^-beta, divided by the largest. Throws Error while there is nothing to draw, and
+  // for more than largest_batch.
   const Transitions& sample(std::int64_t n, double beta = 1);
 
   // index: as drawn. priority: [N] float32, above 0. Steps that have been overwritten meanwhile are
@@ -82,19 +85,19 @@ class Replay {
 
  private:
   void offer(std::int64_t tick, bool can_be_drawn);
-  void draw_alike(std::span<std::int64_t> steps);
-  void draw_by_priority(std::span<std::int64_t> steps, double beta);
-  std::int64_t name_of_leaf(std::int64_t leaf) const;
+  void draw_alike();
+  void draw_by_priority(double beta);
 
   double alpha_;
+  std::int64_t largest_batch_;
   std::unique_ptr<StepStore> store_;
   std::optional<SumTree> tree_;  // of the priorities' powers; none: all are drawn alike
   double largest_priority_ = 1;
   std::int64_t size_ = 0;
   Rng rng_;
   Transitions batch_;
-  std::vector<double> row_, drawn_;   // work space
-  std::vector<std::int64_t> leaves_;  // likewise
+  std::vector<std::int64_t> drawn_;   // work space: cells
+  std::vector<double> values_, row_;  // likewise: of their priorities
 };
 
 }  // namespace shoal

@@ -17,11 +17,8 @@ class SumTree {
   explicit SumTree(std::int64_t leaves);
 
   std::int64_t size() const { return leaves_; }
-  double total() const { return sum(levels_.back()[0]); }
-  double operator[](std::int64_t leaf) const {
-    return levels_[0][static_cast<std::size_t>(leaf) / kFan]
-        .child[static_cast<std::size_t>(leaf) % kFan];
-  }
+  double total() const { return inner_.back()[0].total(); }
+  double operator[](std::int64_t leaf) const { return leaf_[static_cast<std::size_t>(leaf)]; }
 
   // Sets leaf[i] to value[i]; where a leaf occurs more than once, the last one counts.
   void set(std::span<const std::int64_t> leaf, std::span<const double> value);
@@ -33,18 +30,23 @@ class SumTree {
   void find(std::span<const double> x, std::span<std::int64_t> leaf) const;
 
  private:
-  static constexpr std::size_t kFan = 8;  // children of a node: a cache line of them
+  static constexpr std::size_t kFan = 8;  // children of a node
+  // What its children hold, and where each of them starts if they lie side by side.
   struct alignas(64) Node {
-    std::array<double, kFan> child{};
+    std::array<double, kFan> child{}, start{};
+    double total() const { return start[kFan - 1] + child[kFan - 1]; }
+    void add_up();
   };
-  static double sum(const Node& node) {
-    const auto& c = node.child;
-    return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+  // Of kFan leaves.
+  double group_total(std::size_t group) const;
+  double total_below(std::size_t level, std::size_t child) const {
+    return level == 0 ? group_total(child) : inner_[level - 1][child].total();
   }
 
   std::int64_t leaves_;
-  std::vector<std::vector<Node>> levels_;  // from the leaves to the single node at the top
-  mutable std::vector<double> rest_;       // of each x, while it is followed down
+  std::vector<double> leaf_;              // and zeros up to whole groups
+  std::vector<std::vector<Node>> inner_;  // from those above the groups to the one at the top
+  mutable std::vector<double> rest_;      // of each x, while it is followed down
 };
 
 }  // namespace shoal
