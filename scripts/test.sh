@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs every test but those labelled slow or gpu: all of release, core and envs under ThreadSanitizer,
-# and core, envs and samplers under AddressSanitizer and UndefinedBehaviorSanitizer. One ctest runs them all, so that
-# the last lines count everything.
+# Builds and runs every test but those labelled slow or gpu: all of release, core and envs under ThreadSanitizer, and
+# core, envs, replays and samplers under AddressSanitizer and UndefinedBehaviorSanitizer. One ctest runs them all, so
+# that the last lines count everything.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -16,7 +16,7 @@ if [ -x "$python" ] && ! "$python" -c 'import gymnasium, tensorboard' 2>/dev/nul
     echo "gymnasium and tensorboard cannot be installed: the tests that use them are skipped"
 fi
 
-declare -A folders=([tsan]="core envs" [asan]="core envs samplers")
+declare -A folders=([tsan]="core envs" [asan]="core envs replays samplers")
 "$root/scripts/build.sh" release
 for preset in tsan asan; do
   targets=()

@@ -33,6 +33,8 @@ class StepStore {
   // False for a step that its environment waited through.
   bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
+  const FinalFrames& finals() const { return finals_; }
+
   // Makes room for n steps in `batch`.
   void prepare(std::int64_t n, Transitions& batch) const;
   // Fills all but weight and index of `batch`, which has room for as many.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "src/replays/step_store.h"
 
 namespace shoal {
 namespace {
@@ -257,6 +258,24 @@ TEST(ReplayTest, EqualsAFullStoreAcrossTheSeam) {
   }
 }
 
+// A run that goes on with a replay of its own: what was seen before its first row is not there.
+TEST(ReplayTest, LooksBackNoFurtherThanItsFirstRow) {
+  History history(4, false, 5);
+  history.window(7);
+  Replay replay(toy_spec(4), kEnvs, {.size = 60});
+  replay.append(history.window(7));
+  const auto& batch = replay.sample(200);
+  const auto frames = batch.observation.at("picture").index;
+  int seen = 0;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    const auto tick = batch.index[i].item<std::int64_t>() / kEnvs;
+    if (tick >= 3) continue;
+    ++seen;
+    EXPECT_TRUE(frames[i].narrow(0, 0, 3 - tick).eq(-1).all().item<bool>()) << tick;
+  }
+  EXPECT_GT(seen, 10);
+}
+
 // The newest `size` steps that are complete, every one of them and none other, equally often.
 TEST(ReplayTest, DrawsAllStepsThereAreAlike) {
   for (const bool waits : {false, true}) {
@@ -306,13 +325,14 @@ TEST(ReplayTest, DrawsInProportionToThePowerOfPriorities) {
 
 TEST(ReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
   History history(1, false, 8);
-  Replay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .alpha = 1});
+  Replay replay(toy_spec(1), kEnvs,
+                {.size = 60, .prioritized = true, .alpha = 1, .largest_batch = 15'000});
   replay.append(history.window(4));
   replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e6F));
   replay.append(history.window(1));
-  replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e-6F));
-  const auto& batch = replay.sample(100);
-  EXPECT_GE(batch.index.min().item<std::int64_t>(), 12);
+  const auto counts = at::bincount(replay.sample(15'000).index, {}, 15);
+  EXPECT_GT(counts.min().item<std::int64_t>(), 800);
+  EXPECT_LT(counts.max().item<std::int64_t>(), 1200) << "about 1000 each";
 }
 
 // A step is named for good: its place in the ring belongs to another one by now.
@@ -323,7 +343,7 @@ TEST(ReplayTest, ALatePriorityLandsNowhere) {
   replay.append(history.window(10));
   const auto old = replay.sample(64).index.clone();
   for (int window = 0; window < 3; ++window) replay.append(history.window(8));
-  replay.update_priorities(old, at::full({64}, 1e9F));
+  replay.update_priorities(old.narrow(0, 20, 1), at::full({1}, 1e9F));
   const auto counts = at::bincount(replay.sample(30'000).index);
   EXPECT_LT(counts.max().item<std::int64_t>(), 1100) << "about 1000 each: all are equal still";
 }
@@ -338,6 +358,15 @@ TEST(ReplayTest, OneSeedDrawsTheSame) {
   }
   EXPECT_TRUE(at::equal(drawn[0], drawn[1]));
   EXPECT_FALSE(at::equal(drawn[0], drawn[2]));
+}
+
+// They would pile up in a long run.
+TEST(ReplayTest, LastObservationsAreDroppedWithTheirEpisodes) {
+  History history(4, false, 13);
+  StepStore store(toy_spec(4), kEnvs, {.size = 30, .n_step = 3});
+  for (int window = 0; window < 100; ++window) store.append(history.window(5));
+  EXPECT_GT(store.finals().places(), 0);
+  EXPECT_LT(store.finals().places(), 30);
 }
 
 template <class Act>
