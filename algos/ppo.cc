@@ -5,6 +5,7 @@
 #include "algos/check_options.h"
 #include "algos/optimizer.h"
 #include "algos/ppo_loss.h"
+#include "algos/totals.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
@@ -39,28 +40,6 @@ at::Tensor normalized(const at::Tensor& x, const at::Tensor& like) {
   const auto [deviation, mean] = at::std_mean(like);
   return (x - mean) / (deviation + 1e-8);
 }
-
-// Means over the minibatches of one update, kept on the device until the end.
-class Totals {
- public:
-  explicit Totals(std::vector<std::string> names) : names_(std::move(names)) {}
-  void add(const at::Tensor& row) {
-    sum_ = sum_.defined() ? sum_.add_(row) : row;
-    ++count_;
-  }
-  Metrics means() const {
-    Metrics out;
-    const auto mean = (sum_ / count_).to(at::kCPU, at::kDouble);
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      out.emplace_back(names_[i], mean.const_data_ptr<double>()[i]);
-    return out;
-  }
-
- private:
-  std::vector<std::string> names_;
-  at::Tensor sum_;
-  int count_ = 0;
-};
 
 class Ppo : public OnPolicyAlgo {
  public:

@@ -14,7 +14,9 @@ py::module_ gymnasium() {
   try {
     return py::module_::import("gymnasium");
   } catch (py::error_already_set& e) {
-    if (!e.matches(PyExc_ModuleNotFoundError)) throw;
+    if (!e.matches(PyExc_ModuleNotFoundError) ||
+        std::string(py::str(e.value().attr("name"))) != "gymnasium")
+      throw;
     const std::string python(py::str(py::module_::import("sys").attr("executable")));
     throw Error(
         "there is no Gymnasium among the packages of {0} (for Python {1}.{2}): run `{0} -m pip "
@@ -42,6 +44,13 @@ py::object make(const std::string& id, const std::string& kwargs, bool render) {
     if (!e.matches(library.attr("error").attr("Error"))) throw;
     throw Error("{}", std::string(py::str(e.value())));  // a wrong name, say, and which one is near
   }
+}
+
+// An array of several has no truth, which Python says by raising.
+int is_true(const py::object& flag) {
+  const int truth = PyObject_IsTrue(flag.ptr());
+  if (truth < 0) throw py::error_already_set();
+  return truth;
 }
 
 // Whether unpickling gives back the state: an EzPickle is made anew from its first arguments.
@@ -100,8 +109,8 @@ shoal_gymnasium_step PythonEnv::step(const std::uint8_t* const* action, shoal_gy
       result.size());
   write(result[0], result[4], out);
   return {.reward = py::float_(result[1]),
-          .terminated = PyObject_IsTrue(result[2].ptr()),
-          .truncated = PyObject_IsTrue(result[3].ptr())};
+          .terminated = is_true(result[2]),
+          .truncated = is_true(result[3])};
 }
 
 void PythonEnv::write(const py::object& observation, const py::object& info,
@@ -130,13 +139,12 @@ void PythonEnv::load(const std::string& bytes) {
 }
 
 PythonEnv::Picture PythonEnv::picture() {
-  picture_ =
-      py::array_t<std::uint8_t, py::array::c_style | py::array::forcecast>(env_.attr("render")());
-  require(picture_.ndim() == 3 && picture_.shape(2) == 3,
-          "render() returned an array of {} dimensions, expected [height, width, 3]",
-          picture_.ndim());
-  return {static_cast<int>(picture_.shape(0)), static_cast<int>(picture_.shape(1)),
-          picture_.data()};
+  const py::array_t<std::uint8_t, py::array::c_style | py::array::forcecast> rgb(
+      env_.attr("render")());
+  require(rgb.ndim() == 3 && rgb.shape(2) == 3,
+          "render() returned an array of {} dimensions, expected [height, width, 3]", rgb.ndim());
+  picture_ = rgb;
+  return {static_cast<int>(rgb.shape(0)), static_cast<int>(rgb.shape(1)), rgb.data()};
 }
 
 }  // namespace shoal::python

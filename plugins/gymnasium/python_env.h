@@ -44,7 +44,7 @@ class PythonEnv {
   py::object env_, step_, reset_;
   std::optional<ObservationSpace> observation_;
   std::optional<ActionSpace> action_;
-  py::array_t<std::uint8_t> picture_;
+  py::object picture_;  // no array: that would ask for NumPy before Gymnasium is looked for
   std::string description_, saved_;
 };
 

@@ -26,6 +26,9 @@ std::string quoted(const std::string& name) {
 }
 
 [[noreturn]] void refuse(const py::object& space, const std::string& name) {
+  if (is_a(space, "Box") || is_a(space, "MultiDiscrete"))
+    throw Error("the space {}is a {}, whose elements are of a type that is not supported there",
+                quoted(name), std::string(py::str(space)));
   throw Error(
       "the space {}is a {}, which does not fit into arrays of a fixed size; a wrapper in Python "
       "can "

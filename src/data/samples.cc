@@ -59,7 +59,7 @@ at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index) {
   shape[0] = index.size(1);
   shape.insert(shape.begin(), index.size(0));
   auto out = at::empty(shape, frames.options());
-  const auto bytes = frames[0].nbytes();
+  const auto bytes = out.numel() == 0 ? 0 : out.nbytes() / static_cast<std::size_t>(index.numel());
   const auto* from = static_cast<const std::byte*>(frames.const_data_ptr());
   auto* to = static_cast<std::byte*>(out.data_ptr());
   const auto* frame = index.const_data_ptr<std::int64_t>();

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kNoSinglePlayer = {"combat", "joust", "maze_craze",
                                                              "warlords"};
 
-const Plugin& plugin() {
+const Plugin& ale_plugin() {
   static const Plugin ale{.what = "Atari",
                           .file = "shoal_ale.so",
                           .variable = "SHOAL_ALE_PLUGIN",
@@ -27,24 +27,24 @@ const Plugin& plugin() {
   return ale;
 }
 
-const shoal_ale_api& load() {
-  const shoal_ale_api* api = reinterpret_cast<shoal_ale_get_api_function>(plugin().load())();
+const shoal_ale_api& load_ale() {
+  const shoal_ale_api* api = reinterpret_cast<shoal_ale_get_api_function>(ale_plugin().load())();
   require(api->version == SHOAL_ALE_VERSION,
           "the Atari plugin {} has version {}, this program needs {}: build it again",
-          plugin().path().string(), api->version, static_cast<int>(SHOAL_ALE_VERSION));
+          ale_plugin().path().string(), api->version, static_cast<int>(SHOAL_ALE_VERSION));
   return *api;
 }
 
 }  // namespace
 
 const shoal_ale_api& ale_library() {
-  static const shoal_ale_api& api = load();
+  static const shoal_ale_api& api = load_ale();
   return api;
 }
 
 bool has_ale_library() {
   std::error_code ignored;
-  return fs::exists(plugin().path(), ignored);
+  return fs::exists(ale_plugin().path(), ignored);
 }
 
 fs::path rom_folder() {

@@ -25,7 +25,7 @@ std::string find_python(const GymnasiumOptions& options) {
 // What the child that makes the environment first tells of it.
 struct Report {
   char description[60'000];
-  char failure[3000];
+  char failure[4096];  // a traceback, and what the caller says of it
   bool mask;
 };
 

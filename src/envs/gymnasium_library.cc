@@ -6,7 +6,7 @@
 namespace shoal {
 namespace {
 
-const shoal_gymnasium_api& load() {
+const shoal_gymnasium_api& load_gymnasium() {
   const Plugin plugin{.what = "Gymnasium",
                       .file = "shoal_gymnasium.so",
                       .variable = "SHOAL_GYMNASIUM_PLUGIN",
@@ -24,7 +24,7 @@ const shoal_gymnasium_api& load() {
 }  // namespace
 
 const shoal_gymnasium_api& gymnasium_library() {
-  static const shoal_gymnasium_api& api = load();
+  static const shoal_gymnasium_api& api = load_gymnasium();
   return api;
 }
 

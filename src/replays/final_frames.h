@@ -17,9 +17,14 @@ class FinalFrames {
 
   // Copies entry k of a window's finals; the place it has.
   std::int32_t add(const Finals& finals, std::int64_t k);
+  // A place whose frames are still to be written.
+  std::int32_t add();
   void remove(std::int32_t place) { free_.push_back(place); }
   std::int32_t places() const { return places_; }  // in use or free
   const std::byte* frame(std::size_t field, std::int32_t place) const {
+    return fields_[field].bytes.data() + fields_[field].size * static_cast<std::size_t>(place);
+  }
+  std::byte* frame(std::size_t field, std::int32_t place) {
     return fields_[field].bytes.data() + fields_[field].size * static_cast<std::size_t>(place);
   }
 

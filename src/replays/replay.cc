@@ -33,6 +33,7 @@ std::size_t Replay::bytes(const EnvSpec& env, std::int64_t envs, const ReplayOpt
 std::int64_t Replay::size() const { return size_; }
 
 void Replay::append(const Samples& samples) {
+  store_->check(samples);
   // What a window overwrites cannot be drawn meanwhile, and what it completes can be after it.
   const auto oldest = store_->oldest(), end = store_->end();
   const auto kept = std::min(end, std::max(oldest, store_->oldest_after(samples.T)));
@@ -57,6 +58,7 @@ const Transitions& Replay::sample(std::int64_t n, double beta) {
   require(n >= 1 && n <= largest_batch_,
           "a batch of {} steps: it must be in 1 to {} (ReplayOptions::largest_batch)", n,
           largest_batch_);
+  require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
   store_->prepare(n, batch_);
   drawn_.resize(static_cast<std::size_t>(n));

@@ -1,6 +1,7 @@
 #include "src/replays/step_store.h"
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -100,10 +101,28 @@ void StepStore::check(const Samples& s) const {
   require(s.T <= most, "a window of {} steps of each environment, the replay holds {}", s.T, most);
   require(s.reward.is_cpu(), "the window is on {}, the replay takes windows on the CPU",
           s.reward.device().str());
+  const auto check_fields = [&](const char* what, const NamedTensors& found,
+                                const Named<Arena::Field>& wanted) {
+    require(found.size() == wanted.size(), "a window with {} fields of its {}, the replay has {}",
+            found.size(), what, wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto& spec = wanted[i].spec;
+      const auto row = found[i][0];
+      auto shape = spec.shape;
+      shape.insert(shape.begin(), envs_);
+      require(row.scalar_type() == torch_dtype(spec.dtype) && row.sizes() == shape &&
+                  row.is_contiguous(),
+              "the {} '{}' of the window is {} [{}] a row, that of the replay {} [{}]", what,
+              wanted.name(i), c10::toString(row.scalar_type()), fmt::join(row.sizes(), ", "),
+              name_of(spec.dtype), fmt::join(shape, ", "));
+    }
+  };
+  check_fields("observation", s.observation, rows_.observation);
+  check_fields("action", s.action, rows_.action);
+  check_fields("mask", s.mask, rows_.mask);
 }
 
 void StepStore::append(const Samples& s) {
-  check(s);
   const Window window{s.reward.const_data_ptr<float>(), s.terminated.const_data_ptr<bool>(),
                       s.truncated.const_data_ptr<bool>(), s.valid.const_data_ptr<bool>()};
   window_finals_.assign(static_cast<std::size_t>(s.T * s.B), -1);
@@ -113,6 +132,7 @@ void StepStore::append(const Samples& s) {
     if (window.truncated[at] && !window.terminated[at])
       window_finals_[static_cast<std::size_t>(at)] = finals_.add(s.finals, k);
   }
+  if (ticks_ > 0) cut_episodes(s);
   write_row(s, 0);  // its observation may be another than at the end of the last window
   if (ticks_ == 0) std::memset(rows_.element(rows_.first, 0, 0).data(), 1, envs_);
   for (std::int64_t t = 0; t < s.T; ++t) {
@@ -120,6 +140,26 @@ void StepStore::append(const Samples& s) {
     forget(ticks_);
     write_row(s, t + 1);
     for (std::int64_t b = 0; b < s.B; ++b) follow(window, t * s.B + b, b);
+  }
+}
+
+// Environments that were reset between two windows (Sampler::save() does that): their episodes were
+// truncated where the last window ended, with the observation of its last row.
+void StepStore::cut_episodes(const Samples& s) {
+  const auto* first = s.first.const_data_ptr<bool>();
+  const auto* terminated = reinterpret_cast<const bool*>(column(rows_.terminated).data);
+  const auto* truncated = reinterpret_cast<const bool*>(column(rows_.truncated).data);
+  for (std::int64_t b = 0; b < envs_; ++b) {
+    auto cell = cell_of(ticks_ - 1) + b;
+    if (!first[b] || !follows_[cell].valid || terminated[cell] || truncated[cell]) continue;
+    const auto place = finals_.add();
+    for (std::size_t f = 0; f < rows_.observation.size(); ++f) {
+      const auto from = column(rows_.observation[f]);
+      std::memcpy(finals_.frame(f, place), from.at(cell_of(ticks_) + b), from.bytes);
+    }
+    for (int i = 1; i <= n_step_ && follows_[cell].steps == i; ++i, cell = ahead(cell, -1))
+      follows_[cell].last = place;
+    open_[static_cast<std::size_t>(b)] = 0;
   }
 }
 

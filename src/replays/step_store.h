@@ -21,6 +21,9 @@ class StepStore {
   StepStore(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options);
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options);
 
+  // Throws Error for a window of other environments, or of too many steps.
+  void check(const Samples& samples) const;
+  // Of a window that check() lets pass.
   void append(const Samples& samples);
 
   std::int64_t envs() const { return envs_; }
@@ -67,7 +70,7 @@ class StepStore {
   Column column(const Arena::Field& field) const {
     return {arena_.data(field), field.spec.bytes()};
   }
-  void check(const Samples& samples) const;
+  void cut_episodes(const Samples& samples);
   void write_row(const Samples& samples, std::int64_t t);
   void follow(const Window& window, std::int64_t at, std::int64_t b);
   void forget(std::int64_t tick);

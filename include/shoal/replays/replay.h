@@ -71,6 +71,7 @@ class Replay {
 
   // Steps that can be drawn now. The last n - 1 steps of each environment are not complete yet.
   std::int64_t size() const;
+  bool prioritized() const { return tree_.has_value(); }
 
   // Draws n steps, with replacement; a view that is valid until the next call of this or of
   // append(). Prioritized, the range of priorities is cut into n equal parts and one step is drawn

@@ -1,0 +1,120 @@
+#include "shoal/algos/dqn.h"
+
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "algos/optimizer.h"
+#include "algos/totals.h"
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+void check(const DqnOptions& o) {
+  require(o.learning_rate > 0, "dqn.learning_rate is {}; it must be positive", o.learning_rate);
+  require(o.optimizer_epsilon > 0, "dqn.optimizer_epsilon is {}; it must be positive",
+          o.optimizer_epsilon);
+  require(o.batch > 0, "dqn.batch is {}; at least 1 is needed", o.batch);
+  require(o.target_interval > 0, "dqn.target_interval is {}; at least 1 is needed",
+          o.target_interval);
+  require(o.target_share > 0 && o.target_share <= 1,
+          "dqn.target_share is {}; it must lie in (0, 1]", o.target_share);
+  require(o.huber >= 0, "dqn.huber is {}; it must not be negative", o.huber);
+  for (const double beta : {o.beta_start, o.beta_end})
+    require(beta >= 0 && beta <= 1, "dqn.beta is {}; it must lie in [0, 1]", beta);
+  require(o.max_grad_norm >= 0, "dqn.max_grad_norm is {}; it must not be negative",
+          o.max_grad_norm);
+}
+
+// A batch refers to the frames of the whole replay: to another device go those it needs.
+Observations moved(const Observations& observations, at::Device device) {
+  if (device.is_cpu()) return observations;
+  Observations out;
+  for (const auto& [name, o] : observations) out.add(name, {o.dense().to(device), {}});
+  return out;
+}
+
+class Dqn : public OffPolicyAlgo {
+ public:
+  Dqn(QAgent& agent, const DqnOptions& options)
+      : agent_(agent),
+        options_(options),
+        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
+        updates_(at::zeros({}, at::kLong)) {}
+
+  Metrics update(Replay& replay, const Progress& progress, int updates) override {
+    require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
+    const double beta =
+        options_.beta_end + (options_.beta_start - options_.beta_end) * progress.remaining();
+    Totals totals({"loss", "grad_norm", "td_error", "value"});
+    for (int i = 0; i < updates; ++i) {
+      const auto& batch = replay.sample(options_.batch, beta);
+      totals.add(learn(batch));
+      if (replay.prioritized()) replay.update_priorities(batch.index, error_ + kLeastPriority);
+      auto& count = *updates_.data_ptr<std::int64_t>();
+      if (++count % options_.target_interval == 0) agent_.update_target(options_.target_share);
+    }
+    agent_.parameters_changed();
+    return totals.means();
+  }
+
+  NamedTensors state() override {
+    auto all = optimizer_.state();
+    all.add("updates", updates_);
+    return all;
+  }
+
+ private:
+  static constexpr double kLeastPriority = 1e-6;
+
+  // r + discount * value of the action that is taken next.
+  at::Tensor target(const Transitions& batch, at::Device device) {
+    torch::NoGradGuard no_grad;
+    const auto next = moved(batch.next_observation, device);
+    auto by_target = agent_.target_values(next);
+    auto by_chooser = options_.double_q ? agent_.values(next) : by_target;
+    if (!batch.next_mask.empty())
+      by_chooser = by_chooser.masked_fill(batch.next_mask[0].to(device).logical_not(),
+                                          -std::numeric_limits<float>::infinity());
+    const auto value = by_target.gather(1, by_chooser.argmax(1, /*keepdim=*/true)).squeeze(1);
+    return batch.reward.to(device) + batch.discount.to(device) * value;
+  }
+
+  // One step down the gradient; its numbers. Leaves the errors in error_.
+  at::Tensor learn(const Transitions& batch) {
+    const auto device = agent_.device();
+    const auto wanted = target(batch, device);
+    const auto seen = moved(batch.observation, device);
+    const auto value =
+        agent_.values(seen).gather(1, batch.action[0].to(device).unsqueeze(1)).squeeze(1);
+    const auto error = (wanted - value).abs();
+    const auto cut = options_.huber > 0 ? error.clamp_max(options_.huber) : error;
+    // 0.5 e^2, and h (e - h / 2) where e is larger than h.
+    const auto loss = (batch.weight.to(device) * cut * (error - 0.5 * cut)).mean();
+    auto gradients = torch::autograd::grad({loss}, optimizer_.parameters(), {}, {}, false,
+                                           /*allow_unused=*/true);
+    // Without dueling, nothing depends on the head for the observation's own value.
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (!gradients[i].defined()) gradients[i] = at::zeros_like(optimizer_.parameters()[i]);
+    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
+    optimizer_.step(gradients, options_.learning_rate);
+    error_ = error.detach();
+    return at::stack({loss.detach(), norm, error_.mean(), value.detach().mean()});
+  }
+
+  QAgent& agent_;
+  DqnOptions options_;
+  Optimizer optimizer_;
+  at::Tensor updates_;  // so far
+  at::Tensor error_;    // [batch], of the last update
+};
+
+}  // namespace
+
+std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, const DqnOptions& options) {
+  check(options);
+  return std::make_unique<Dqn>(agent, options);
+}
+
+}  // namespace shoal

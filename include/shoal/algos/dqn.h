@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "shoal/agents/q_agent.h"
+#include "shoal/algos/off_policy.h"
+#include "shoal/algos/optimizer.h"
+
+namespace shoal {
+
+// Deep Q-learning (Mnih et al., 2015), with n-step returns and priorities as the replay has them.
+struct DqnOptions {
+  double learning_rate = 1e-4;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
+  double optimizer_epsilon = 1e-5;
+  std::int64_t batch = 128;  // steps of one update
+  // The action whose value is looked up in the target network is chosen by the other one (van
+  // Hasselt et al., arXiv 1509.06461).
+  bool double_q = true;
+  std::int64_t target_interval = 312;  // updates between two of the target network
+  double target_share = 1;             // how far it moves then
+  double huber = 1;                    // errors beyond this count linearly; 0: the square of all
+  double max_grad_norm = 10;           // global norm; 0: not clipped
+  // How far importance weights make up for priorities: from the first number to the second over the
+  // schedule.
+  double beta_start = 0.4, beta_end = 1;
+};
+
+// The agent must outlive the algo, and be on its device already. Throws Error for options that make
+// no sense.
+std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, const DqnOptions& options);
+
+}  // namespace shoal

@@ -1,0 +1,130 @@
+#include "shoal/agents/q_agent.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "shoal/core/error.h"
+#include "tests/agents/echo_model.h"
+
+namespace shoal::q_agent_test {
+namespace {
+
+constexpr std::int64_t kActions = 5, kRows = 64;
+
+std::unique_ptr<QAgent> make_echo(bool acting_network, const QAgentOptions& options = {}) {
+  const auto make = [&] { return std::make_shared<EchoModel>(acting_network); };
+  return make_q_agent(discrete_env(kActions, kActions), make(), make(), options);
+}
+
+at::Tensor chosen(QAgent& agent, const ActIn& in) {
+  ActOut out{.action = at::full({in.observation[0].size()}, -9, at::kLong)};
+  agent.act(in, out);
+  return out.action[0];
+}
+
+// True: the loop over rows on the CPU. False: the tensor operations of a device.
+class QAgentTest : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Both, QAgentTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Loop" : "Tensors"; });
+
+TEST_P(QAgentTest, GreedilyTakesTheLegalActionOfTheHighestValue) {
+  torch::manual_seed(1);
+  const auto agent = make_echo(GetParam());
+  const auto values = at::randn({kRows, kActions});
+  auto in = acting_on(values);
+  in.greedy = true;
+  EXPECT_TRUE(at::equal(chosen(*agent, in), values.argmax(1)));
+  const auto mask = at::rand({kRows, kActions}).lt(0.5);
+  mask.select(1, 3).fill_(true);
+  in.mask = mask;
+  const auto legal = values.masked_fill(mask.logical_not(), -INFINITY);
+  EXPECT_TRUE(at::equal(chosen(*agent, in), legal.argmax(1)));
+}
+
+// Each environment with its own probability, every legal action alike.
+TEST_P(QAgentTest, ExploresWithProbabilityEpsilon) {
+  const auto agent = make_echo(GetParam(), {.epsilons = 5});
+  agent->epsilon().copy_(at::tensor({0.7F, 0.7F, 0.0F, 0.4F, 1.0F}));  // of environments 2 to 4
+  const auto values = at::tensor({0.0F, 9.0F, 0.0F, 0.0F, 0.0F}).repeat({3, 1});
+  const auto mask = at::tensor({1, 1, 0, 1, 1}).to(at::kBool).repeat({3, 1});
+  constexpr int kTicks = 4000;
+  auto counts = at::zeros({3, kActions}, at::kLong);
+  for (std::int64_t tick = 0; tick < kTicks; ++tick) {
+    auto in = acting_on(values, {.seed = 2, .tick = tick, .first_env = 2});
+    in.mask = mask;
+    counts.scatter_add_(1, chosen(*agent, in).unsqueeze(1), at::ones({3, 1}, at::kLong));
+  }
+  const auto share = counts.to(at::kDouble) / kTicks;
+  const auto want = at::tensor({0.0, 1.0, 0.0, 0.0, 0.0,  //
+                                0.1, 0.7, 0.0, 0.1, 0.1,  //
+                                0.25, 0.25, 0.0, 0.25, 0.25})
+                        .view({3, kActions});
+  EXPECT_LT((share - want).abs().max().item<double>(), 0.03) << share;
+  EXPECT_EQ(counts.select(1, 2).sum().item<std::int64_t>(), 0) << "an illegal action";
+  auto beyond = acting_on(values, {.seed = 2, .first_env = 3});
+  EXPECT_THROW(chosen(*agent, beyond), Error);
+  beyond.greedy = true;
+  EXPECT_NO_THROW(chosen(*agent, beyond));
+}
+
+TEST(QAgentBothTest, LoopAndTensorsChooseTheSame) {
+  torch::manual_seed(3);
+  const auto loop = make_echo(true), tensors = make_echo(false);
+  for (const auto* agent : {loop.get(), tensors.get()})
+    const_cast<QAgent*>(agent)->epsilon().fill_(0.5);
+  for (std::int64_t tick = 0; tick < 50; ++tick) {
+    auto in = acting_on(at::randn({kRows, kActions}), {.seed = 4, .tick = tick, .first_env = 7});
+    in.mask = at::rand({kRows, kActions}).lt(0.5);
+    in.mask[0].select(1, tick % kActions).fill_(true);
+    ASSERT_TRUE(at::equal(chosen(*loop, in), chosen(*tensors, in))) << tick;
+  }
+}
+
+TEST(QAgentBothTest, TheTargetNetworkStaysUntilItIsMoved) {
+  const auto agent = make_q_agent(discrete_env(3, 2), ModelOptions{}, {}, 1);
+  const Observations seen = Observed{at::randn({4, 3}), {}};
+  const auto before = agent->values(seen).detach();
+  EXPECT_TRUE(at::equal(agent->target_values(seen), before));
+  {
+    torch::NoGradGuard no_grad;
+    for (auto& parameter : agent->learnable()) parameter.add_(1);
+  }
+  const auto after = agent->values(seen).detach();
+  EXPECT_TRUE(at::equal(agent->target_values(seen), before));
+  const auto parameters = agent->parameters();
+  const auto half = [&] { return parameters.at("target/policy_head.bias").clone(); };
+  const auto old = half();
+  agent->update_target(0.25);
+  EXPECT_TRUE(at::allclose(half(), old + 0.25));
+  agent->update_target(1);
+  EXPECT_TRUE(at::equal(agent->target_values(seen), after));
+  EXPECT_FALSE(agent->target_values(seen).requires_grad());
+}
+
+TEST(QAgentBothTest, DuelingAddsTheAdvantageOverTheMean) {
+  const auto agent =
+      make_q_agent(discrete_env(3, 4), ModelOptions{.hidden = {8}}, {.dueling = true}, 1);
+  const auto x = at::randn({5, 3});
+  std::map<std::string, at::Tensor> p;
+  for (const auto& [name, parameter] : agent->parameters()) p[name] = parameter.detach();
+  const auto trunk = at::linear(x, p.at("trunk0.weight"), p.at("trunk0.bias")).tanh();
+  const auto value = at::linear(trunk, p.at("value_head.weight"), p.at("value_head.bias"));
+  const auto advantage = at::linear(trunk, p.at("policy_head.weight"), p.at("policy_head.bias"));
+  const auto got = agent->values(Observed{x, {}}).detach();
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const auto mean = advantage[i].sum().item<float>() / 4;
+    for (std::int64_t a = 0; a < 4; ++a)
+      EXPECT_NEAR(got[i][a].item<float>(),
+                  value[i][0].item<float>() + advantage[i][a].item<float>() - mean, 1e-5);
+  }
+}
+
+TEST(QAgentBothTest, NeedsOneDiscreteAction) {
+  EnvSpec env = discrete_env(3, 2);
+  env.action = ActionSpec::box(1, -1, 1);
+  EXPECT_THROW(make_q_agent(env, ModelOptions{}, {}, 1), Error);
+}
+
+}  // namespace
+}  // namespace shoal::q_agent_test

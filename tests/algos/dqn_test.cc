@@ -1,0 +1,186 @@
+#include "shoal/algos/dqn.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "shoal/core/error.h"
+
+namespace shoal::dqn_test {
+namespace {
+
+constexpr std::int64_t kWidth = 3, kActions = 4, kBatch = 16;
+
+EnvSpec toy_env(bool masked) {
+  EnvSpec env;
+  env.id = "Toy";
+  env.observation = ArraySpec{.shape = {kWidth}};
+  env.action = ActionSpec::discrete(kActions);
+  env.action_mask = masked;
+  return env;
+}
+
+// Steps of two environments; some end, none is truncated.
+Samples make_window(bool masked) {
+  constexpr std::int64_t T = 40, B = 2;
+  torch::manual_seed(9);
+  const auto flags = at::TensorOptions().dtype(at::kBool);
+  Samples s;
+  s.T = T;
+  s.B = B;
+  s.observation = at::randn({T + 1, B, kWidth});
+  s.action = at::randint(0, kActions, {T, B}, at::kLong);
+  s.reward = 3 * at::randn({T, B});
+  s.terminated = at::rand({T, B}).lt(0.2);
+  s.truncated = at::zeros({T, B}, flags);
+  s.valid = at::ones({T, B}, flags);
+  s.first = at::cat({at::ones({1, B}, flags), s.terminated});
+  if (masked) {
+    const auto mask = at::rand({T + 1, B, kActions}).lt(0.6);
+    mask.select(2, 1).fill_(true);
+    s.mask = mask;
+  }
+  s.finals.observation = Observed{at::empty({0, kWidth}), {}};
+  return s;
+}
+
+struct Learner {
+  Learner(bool masked, bool prioritized, const DqnOptions& options)
+      : agent(make_q_agent(toy_env(masked), ModelOptions{.hidden = {8}}, {}, 3)),
+        replay(toy_env(masked), 2,
+               {.size = 80, .n_step = 2, .discount = 0.9, .prioritized = prioritized}),
+        dqn(make_dqn(*agent, options)) {
+    replay.append(make_window(masked));
+    torch::NoGradGuard no_grad;
+    torch::manual_seed(4);
+    for (auto& parameter : agent->learnable()) parameter.add_(at::randn_like(parameter), 0.3);
+    agent->parameters_changed();
+  }
+  std::unique_ptr<QAgent> agent;
+  Replay replay;
+  std::unique_ptr<OffPolicyAlgo> dqn;
+};
+
+double metric(const Metrics& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics)
+    if (key == name) return value;
+  throw std::out_of_range(name);
+}
+
+// The loss of one batch, sample by sample, with gradients; from an agent of its own.
+at::Tensor loss_by_hand(QAgent& agent, const Transitions& batch, const DqnOptions& o) {
+  auto sum = at::zeros({});
+  for (std::int64_t i = 0; i < kBatch; ++i) {
+    const auto row = at::tensor({i}, at::kLong);
+    const auto next = select(batch.next_observation, row);
+    const auto online = agent.values(next).detach()[0], target = agent.target_values(next)[0];
+    std::int64_t best = -1;
+    for (std::int64_t a = 0; a < kActions; ++a) {
+      if (!batch.next_mask.empty() && !batch.next_mask[0][i][a].item<bool>()) continue;
+      const auto& by = o.double_q ? online : target;
+      if (best < 0 || by[a].item<float>() > by[best].item<float>()) best = a;
+    }
+    const float wanted = batch.reward[i].item<float>() +
+                         batch.discount[i].item<float>() * target[best].item<float>();
+    const auto value =
+        agent.values(select(batch.observation, row))[0][batch.action[0][i].item<std::int64_t>()];
+    const auto error = value - wanted;
+    const double size = std::abs(error.item<double>());
+    const auto loss =
+        o.huber > 0 && size > o.huber ? o.huber * (error.abs() - o.huber / 2) : 0.5 * error * error;
+    sum = sum + batch.weight[i].item<float>() * loss;
+  }
+  return sum / kBatch;
+}
+
+TEST(DqnTest, OneUpdateIsAdamsStepOnTheLossByHand) {
+  for (const bool masked : {false, true}) {
+    for (const bool prioritized : {false, true}) {
+      for (const bool double_q : {false, true}) {
+        for (const double huber : {0.0, 1.0}) {
+          SCOPED_TRACE(fmt::format("masked {}, prioritized {}, double {}, huber {}", masked,
+                                   prioritized, double_q, huber));
+          const DqnOptions options{.learning_rate = 0.01,
+                                   .optimizer_epsilon = 1e-5,
+                                   .batch = kBatch,
+                                   .double_q = double_q,
+                                   .huber = huber,
+                                   .max_grad_norm = 0.5,
+                                   .beta_start = 0.3};
+          Learner ours(masked, prioritized, options), theirs(masked, prioritized, options);
+          if (prioritized)
+            for (auto* learner : {&ours, &theirs})
+              learner->replay.update_priorities(at::arange(70, at::kLong),
+                                                at::arange(1, 71, at::kFloat));
+          const Progress progress{.steps = 50, .schedule_steps = 100};
+          const auto metrics = ours.dqn->update(ours.replay, progress, 1);
+
+          auto learnable = theirs.agent->learnable();
+          torch::optim::Adam adam(learnable, torch::optim::AdamOptions(0.01).eps(1e-5));
+          const auto& batch = theirs.replay.sample(kBatch, 0.65);
+          const auto loss = loss_by_hand(*theirs.agent, batch, options);
+          loss.backward();
+          for (auto& parameter : learnable)
+            if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+          const auto norm = torch::nn::utils::clip_grad_norm_(learnable, 0.5);
+          adam.step();
+          EXPECT_NEAR(metric(metrics, "loss"), loss.item<double>(), 1e-4);
+          EXPECT_NEAR(metric(metrics, "grad_norm"), norm, 1e-4);
+          const auto got = ours.agent->learnable();
+          for (std::size_t i = 0; i < got.size(); ++i)
+            EXPECT_LT((got[i] - learnable[i]).abs().max().item<double>(), 1e-5) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(DqnTest, ErrorsBecomePriorities) {
+  Learner learner(false, true, {.learning_rate = 1e-9, .batch = 64, .target_interval = 1000});
+  for (int i = 0; i < 20; ++i)
+    learner.dqn->update(learner.replay, {.steps = 0, .schedule_steps = 1}, 1);
+  const auto& batch = learner.replay.sample(1000);
+  const auto value =
+      learner.agent->values(batch.observation).gather(1, batch.action[0].unsqueeze(1));
+  const auto next = learner.agent->values(batch.next_observation).argmax(1, true);
+  const auto wanted =
+      batch.reward +
+      batch.discount *
+          learner.agent->target_values(batch.next_observation).gather(1, next).squeeze(1);
+  const auto error = (wanted - value.squeeze(1)).abs();
+  // (p_least / p)^alpha
+  const auto want = (error.min() / error).pow(0.6);
+  EXPECT_LT((batch.weight - want).abs().max().item<double>(), 1e-3);
+}
+
+TEST(DqnTest, TheTargetNetworkMovesEverySoManyUpdates) {
+  Learner learner(false, false, {.learning_rate = 0.1, .batch = 8, .target_interval = 3});
+  const Observations seen = Observed{at::randn({4, kWidth}), {}};
+  auto before = learner.agent->target_values(seen);
+  for (int i = 1; i <= 6; ++i) {
+    learner.dqn->update(learner.replay, {}, 1);
+    const auto now = learner.agent->target_values(seen);
+    EXPECT_EQ(at::equal(now, before), i % 3 != 0) << i;
+    if (i % 3 == 0) {
+      EXPECT_TRUE(at::equal(now, learner.agent->values(seen)));
+    }
+    before = now;
+  }
+  EXPECT_EQ(learner.dqn->state().at("updates").item<std::int64_t>(), 6);
+}
+
+TEST(DqnTest, RefusesWhatMakesNoSense) {
+  const auto agent = make_q_agent(toy_env(false), ModelOptions{}, {}, 1);
+  EXPECT_THROW(make_dqn(*agent, {.learning_rate = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, {.batch = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, {.target_interval = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, {.target_share = 2}), Error);
+  EXPECT_THROW(make_dqn(*agent, {.huber = -1}), Error);
+  EXPECT_THROW(make_dqn(*agent, {.beta_end = 1.1}), Error);
+  Learner learner(false, false, {});
+  EXPECT_THROW(learner.dqn->update(learner.replay, {}, 0), Error);
+}
+
+}  // namespace
+}  // namespace shoal::dqn_test
