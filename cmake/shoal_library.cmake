@@ -21,7 +21,9 @@ if(SHOAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 find_program(SHOAL_MOLD mold)
 if(SHOAL_MOLD)
-  add_link_options(-fuse-ld=mold)
+  # Debian's mold 1.10 may ask for a part of memory to be made read-only that is not there, if thread-local data is a
+  # single byte; such a program does not start.
+  add_link_options(-fuse-ld=mold -Wl,-z,norelro)
 endif()
 
 # torch/torch.h costs 12 s a file; one precompiled header serves every target that includes it.
