@@ -6,17 +6,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <vector>
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
 #include "shoal/replays/replay.h"
 #include "shoal/runners/launch.h"
+#include "src/app/bench_sample.h"
 #include "src/app/cpu_use.h"
 
 namespace shoal::app {
@@ -105,11 +104,7 @@ double bytes_a_second(double seconds, std::int64_t bytes) {
 struct Measured {
   std::vector<double> runs;
   double bound = 0, other_cpu = 0;
-  double median() const {
-    auto sorted = runs;
-    std::ranges::sort(sorted);
-    return sorted[sorted.size() / 2];
-  }
+  double median() const { return middle(runs); }
 };
 
 // Batches of stacked pictures, drawn alike. The bound is of batches that are copied.

@@ -32,12 +32,6 @@ double rate(double seconds, Work work) {
 
 std::int64_t collect(Sampler& sampler) { return sampler.collect().samples.steps; }
 
-double middle(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  const auto n = numbers.size();
-  return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
-}
-
 // The actions of a window.
 std::int64_t act(Agent& agent, ActingReplay& replay) {
   const at::NoGradGuard no_grad;
@@ -52,6 +46,12 @@ std::int64_t act(Agent& agent, ActingReplay& replay) {
 }
 
 }  // namespace
+
+double middle(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  const auto n = numbers.size();
+  return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
+}
 
 double BenchResult::median() const { return middle(sampling); }
 

@@ -1,7 +1,5 @@
 #include "src/envs/gymnasium_env.h"
 
-#include <algorithm>
-
 #include "shoal/core/error.h"
 
 namespace shoal {

@@ -13,7 +13,7 @@ namespace shoal {
 // starts no interpreter.
 class GymnasiumEnv : public Env {
  public:
-  // spaces: what the description says of them, where the spec comes from.
+  // description: what the spec was read from; that of the environment must be the same.
   GymnasiumEnv(GymnasiumTask task, EnvSpec spec, std::string description)
       : task_(std::move(task)), spec_(std::move(spec)), description_(std::move(description)) {}
 
