@@ -37,21 +37,34 @@ Observations moved(const Observations& observations, at::Device device) {
 
 class Dqn : public OffPolicyAlgo {
  public:
-  Dqn(QAgent& agent, const DqnOptions& options)
+  Dqn(QAgent& agent, StepReplay& replay, const DqnOptions& options)
       : agent_(agent),
+        replay_(replay),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
         updates_(at::zeros({}, at::kLong)) {}
 
-  Metrics update(Replay& replay, const Progress& progress, int updates) override {
+  void explore(const Progress& progress, bool learning) override {
+    const auto& o = options_;
+    const double done = (1 - progress.remaining()) / o.epsilon_share;
+    const double first =
+        learning ? std::max(o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done, o.epsilon_end)
+                 : 1;
+    auto epsilon = agent_.epsilon();
+    const auto n = epsilon.size(0);
+    const double last = learning ? std::min(first, o.epsilon_last) : 1;
+    epsilon.copy_(at::logspace(std::log10(first), std::log10(last), n));
+  }
+
+  Metrics update(const Progress& progress, int updates) override {
     require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
     const double beta =
         options_.beta_end + (options_.beta_start - options_.beta_end) * progress.remaining();
     Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
-      const auto& batch = replay.sample(options_.batch, beta);
+      const auto& batch = replay_.sample(options_.batch, beta);
       totals.add(learn(batch));
-      if (replay.prioritized()) replay.update_priorities(batch.index, error_ + kLeastPriority);
+      if (replay_.prioritized()) replay_.update_priorities(batch.index, error_ + kLeastPriority);
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(options_.target_share);
     }
@@ -104,6 +117,7 @@ class Dqn : public OffPolicyAlgo {
   }
 
   QAgent& agent_;
+  StepReplay& replay_;
   DqnOptions options_;
   Optimizer optimizer_;
   at::Tensor updates_;  // so far
@@ -112,9 +126,10 @@ class Dqn : public OffPolicyAlgo {
 
 }  // namespace
 
-std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, const DqnOptions& options) {
+std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
+                                        const DqnOptions& options) {
   check(options);
-  return std::make_unique<Dqn>(agent, options);
+  return std::make_unique<Dqn>(agent, replay, options);
 }
 
 }  // namespace shoal

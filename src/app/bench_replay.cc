@@ -13,7 +13,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
-#include "shoal/replays/replay.h"
+#include "shoal/replays/step_replay.h"
 #include "shoal/runners/launch.h"
 #include "src/app/bench_sample.h"
 #include "src/app/cpu_use.h"
@@ -111,7 +111,7 @@ struct Measured {
 Measured measure_frames(const ReplayFlags& flags) {
   constexpr std::int64_t kEnvs = 16, kSteps = 125;
   const auto env = spec_of(true);
-  Replay replay(env, kEnvs, {.size = flags.size});
+  StepReplay replay(env, kEnvs, {.size = flags.size});
   const auto window = steady_window(env, kSteps, kEnvs);
   for (std::int64_t n = 0; n < flags.size + kSteps * kEnvs; n += kSteps * kEnvs)
     replay.append(window);
@@ -134,8 +134,8 @@ Measured measure_frames(const ReplayFlags& flags) {
 Measured measure_priorities(const ReplayFlags& flags) {
   constexpr std::int64_t kNew = 32, kSteps = 1000;
   const auto env = spec_of(false);
-  const ReplayOptions options{.size = flags.size, .prioritized = true};
-  Replay replay(env, kNew, options);
+  const StepReplayOptions options{.size = flags.size, .prioritized = true};
+  StepReplay replay(env, kNew, options);
   const auto filling = steady_window(env, kSteps, kNew), window = steady_window(env, 1, kNew);
   for (std::int64_t n = 0; n < flags.size + kSteps * kNew; n += kSteps * kNew)
     replay.append(filling);
@@ -153,7 +153,7 @@ Measured measure_priorities(const ReplayFlags& flags) {
   // Of each step drawn, what no small cache holds: two levels of the tree, what follows the step,
   // two observations, the action.
   constexpr double kLinesEach = 6;
-  out.bound = lines_a_second(Replay::bytes(env, kNew, options), flags.seconds) /
+  out.bound = lines_a_second(StepReplay::bytes(env, kNew, options), flags.seconds) /
               (kLinesEach * static_cast<double>(flags.batch));
   return out;
 }

@@ -28,7 +28,7 @@ std::int64_t history_of(const EnvSpec& env) {
 }
 
 // So that `size` steps can be drawn; a row more holds the newest observation.
-std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o) {
+std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   require(envs >= 1, "a replay of {} environments: at least 1 is needed", envs);
   require(o.size >= envs, "a replay of {} steps of {} environments: at least one of each is needed",
           o.size, envs);
@@ -45,7 +45,7 @@ at::Tensor make(std::int64_t n, const ArraySpec& spec) {
 
 // Behind the ring there is room for the last observations that a batch may need, if it refers to
 // its frames.
-std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o) {
+std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
   return history_of(env) == 0 ? 0 : (o.largest_batch + envs - 1) / envs;
 }
@@ -63,7 +63,7 @@ struct StepStore::Window {
   const bool *terminated, *truncated, *valid;
 };
 
-StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o)
+StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o)
     : n_step_(o.n_step),
       history_(history_of(env)),
       ring_(row_count(env, envs, o)),
@@ -80,7 +80,7 @@ StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const ReplayOptions&
     powers_.push_back(i == 0 ? 1.0F : powers_.back() * static_cast<float>(o.discount));
 }
 
-std::size_t StepStore::bytes(const EnvSpec& env, std::int64_t envs, const ReplayOptions& o) {
+std::size_t StepStore::bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   Arena::Plan plan;
   const auto ring = row_count(env, envs, o);
   const Rows rows(plan, row_spec(env), ring + spare_rows(env, envs, o), envs);

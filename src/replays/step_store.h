@@ -6,7 +6,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/rows.h"
-#include "shoal/replays/replay.h"
+#include "shoal/replays/step_replay.h"
 #include "src/replays/final_frames.h"
 
 namespace shoal {
@@ -18,8 +18,8 @@ namespace shoal {
 // modulo the number of cells, is the cell where it lies.
 class StepStore {
  public:
-  StepStore(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options);
-  static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options);
+  StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
+  static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
   // Throws Error for a window of other environments, or of too many steps.
   void check(const Samples& samples) const;

@@ -20,7 +20,7 @@ double train_on_cart_pole(SamplerKind kind, bool prioritized, std::int64_t steps
   const auto agent = make_q_agent(spec, ModelOptions{.hidden = {64, 64}}, {.dueling = true}, 1);
   const auto sampler =
       make_sampler(make_env, *agent, {.kind = kind, .horizon = kHorizon, .envs = kEnvs});
-  Replay replay(spec, kEnvs, {.size = 20'000, .n_step = 3, .prioritized = prioritized});
+  StepReplay replay(spec, kEnvs, {.size = 20'000, .n_step = 3, .prioritized = prioritized});
   const auto dqn = make_dqn(*agent, {.learning_rate = 1e-3, .batch = 64, .target_interval = 100});
   std::vector<double> scores;
   for (std::int64_t done = 0; done < steps; done += kEnvs * kHorizon) {

@@ -58,7 +58,7 @@ struct Learner {
     agent->parameters_changed();
   }
   std::unique_ptr<QAgent> agent;
-  Replay replay;
+  StepReplay replay;
   std::unique_ptr<OffPolicyAlgo> dqn;
 };
 

@@ -24,14 +24,19 @@ struct Progress {
 // Numbers an update reports, by name, in a fixed order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// Learns from one window at a time, made by the policy it updates. Returns numbers; never logs.
-class OnPolicyAlgo {
+// What a run keeps of an algorithm.
+class Algo {
  public:
-  virtual ~OnPolicyAlgo() = default;
-  virtual Metrics update(const Samples& samples, const Progress& progress) = 0;
+  virtual ~Algo() = default;
   // What a checkpoint needs besides the agent's parameters (e.g. the optimizer's moments). The
   // tensors are the algo's own.
   virtual NamedTensors state() = 0;
+};
+
+// Learns from one window at a time, made by the policy it updates. Returns numbers; never logs.
+class OnPolicyAlgo : public Algo {
+ public:
+  virtual Metrics update(const Samples& samples, const Progress& progress) = 0;
 };
 
 }  // namespace shoal

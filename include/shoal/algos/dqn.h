@@ -6,6 +6,7 @@
 #include "shoal/agents/q_agent.h"
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/replays/step_replay.h"
 
 namespace shoal {
 
@@ -25,10 +26,17 @@ struct DqnOptions {
   // How far importance weights make up for priorities: from the first number to the second over the
   // schedule.
   double beta_start = 0.4, beta_end = 1;
+  // The probability of an action at random: from the first number to the second over this part of
+  // the schedule, then the second. With an epsilon for each environment, that is where the first of
+  // them ends; the last ends at epsilon_last, the others between, evenly in their logarithms.
+  double epsilon_start = 1, epsilon_end = 0.01;
+  double epsilon_share = 0.1;
+  double epsilon_last = 0.01;
 };
 
-// The agent must outlive the algo, and be on its device already. Throws Error for options that make
-// no sense.
-std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, const DqnOptions& options);
+// agent, which must be on its device already, and replay must outlive the algo. Throws Error for
+// options that make no sense.
+std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
+                                        const DqnOptions& options);
 
 }  // namespace shoal

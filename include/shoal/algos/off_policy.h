@@ -1,19 +1,19 @@
 #pragma once
 
 #include "shoal/algos/algo.h"
-#include "shoal/replays/replay.h"
 
 namespace shoal {
 
-// Learns from steps drawn out of a replay, whoever has made them. Returns numbers; never logs.
-class OffPolicyAlgo {
+// Learns from a replay, which it was given when it was made, whoever made the steps in there.
+// Returns numbers; never logs.
+class OffPolicyAlgo : public Algo {
  public:
-  virtual ~OffPolicyAlgo() = default;
+  // Sets how the agent explores in the next window. learning: it has begun to learn; until then it
+  // acts at random.
+  virtual void explore(const Progress& progress, bool learning) = 0;
   // That many updates, each from a batch of its own; the mean of their numbers. The replay must
-  // hold a step already.
-  virtual Metrics update(Replay& replay, const Progress& progress, int updates) = 0;
-  // What a checkpoint needs besides the agent's parameters. The tensors are the algo's own.
-  virtual NamedTensors state() = 0;
+  // hold something already.
+  virtual Metrics update(const Progress& progress, int updates) = 0;
 };
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-#include "shoal/replays/replay.h"
+#include "shoal/replays/step_replay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -239,7 +239,7 @@ void expect_step(const Transitions& batch, std::int64_t i, const History& h, int
 }
 
 // Horizons that do not divide the ring, and several turns of it.
-TEST(ReplayTest, EqualsAFullStoreAcrossTheSeam) {
+TEST(StepReplayTest, EqualsAFullStoreAcrossTheSeam) {
   for (const int stack : {1, 4}) {
     for (const int n : {1, 3, 6}) {
       for (const bool waits : {false, true}) {
@@ -247,7 +247,7 @@ TEST(ReplayTest, EqualsAFullStoreAcrossTheSeam) {
           SCOPED_TRACE(fmt::format("stack {}, n {}, waits {}, prioritized {}", stack, n, waits,
                                    prioritized));
           History history(stack, waits, 5);
-          Replay replay(toy_spec(stack), kEnvs,
+          StepReplay replay(toy_spec(stack), kEnvs,
                         {.size = 60, .n_step = n, .discount = 0.9, .prioritized = prioritized});
           std::int64_t seen = 0;
           for (int window = 0; window < 40; ++window) {
@@ -270,10 +270,10 @@ TEST(ReplayTest, EqualsAFullStoreAcrossTheSeam) {
 }
 
 // A run that goes on with a replay of its own: what was seen before its first row is not there.
-TEST(ReplayTest, LooksBackNoFurtherThanItsFirstRow) {
+TEST(StepReplayTest, LooksBackNoFurtherThanItsFirstRow) {
   History history(4, false, 5);
   history.window(7);
-  Replay replay(toy_spec(4), kEnvs, {.size = 60});
+  StepReplay replay(toy_spec(4), kEnvs, {.size = 60});
   replay.append(history.window(7));
   const auto& batch = replay.sample(200);
   const auto frames = batch.observation.at("picture").index;
@@ -288,10 +288,10 @@ TEST(ReplayTest, LooksBackNoFurtherThanItsFirstRow) {
 }
 
 // The newest `size` steps that are complete, every one of them and none other, equally often.
-TEST(ReplayTest, DrawsAllStepsThereAreAlike) {
+TEST(StepReplayTest, DrawsAllStepsThereAreAlike) {
   for (const bool waits : {false, true}) {
     History history(4, waits, 6);
-    Replay replay(toy_spec(4), kEnvs,
+    StepReplay replay(toy_spec(4), kEnvs,
                   {.size = 31, .n_step = 2, .discount = 0.9, .largest_batch = 60'000});
     for (int window = 0; window < 9; ++window) replay.append(history.window(5));
     std::map<std::int64_t, int> drawn;
@@ -311,9 +311,9 @@ TEST(ReplayTest, DrawsAllStepsThereAreAlike) {
   }
 }
 
-TEST(ReplayTest, DrawsInProportionToThePowerOfPriorities) {
+TEST(StepReplayTest, DrawsInProportionToThePowerOfPriorities) {
   History history(1, false, 7);
-  Replay replay(toy_spec(1), kEnvs,
+  StepReplay replay(toy_spec(1), kEnvs,
                 {.size = 30,
                  .n_step = 1,
                  .discount = 0.9,
@@ -334,9 +334,9 @@ TEST(ReplayTest, DrawsInProportionToThePowerOfPriorities) {
   EXPECT_LT((batch.weight - want).abs().max().item<double>(), 1e-5);
 }
 
-TEST(ReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
+TEST(StepReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
   History history(1, false, 8);
-  Replay replay(toy_spec(1), kEnvs,
+  StepReplay replay(toy_spec(1), kEnvs,
                 {.size = 60, .prioritized = true, .alpha = 1, .largest_batch = 15'000});
   replay.append(history.window(4));
   replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e6F));
@@ -347,9 +347,9 @@ TEST(ReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
 }
 
 // A step is named for good: its place in the ring belongs to another one by now.
-TEST(ReplayTest, ALatePriorityLandsNowhere) {
+TEST(StepReplayTest, ALatePriorityLandsNowhere) {
   History history(1, false, 9);
-  Replay replay(toy_spec(1), kEnvs,
+  StepReplay replay(toy_spec(1), kEnvs,
                 {.size = 30, .prioritized = true, .alpha = 1, .largest_batch = 30'000});
   replay.append(history.window(10));
   const auto old = replay.sample(64).index.clone();
@@ -359,11 +359,11 @@ TEST(ReplayTest, ALatePriorityLandsNowhere) {
   EXPECT_LT(counts.max().item<std::int64_t>(), 1100) << "about 1000 each: all are equal still";
 }
 
-TEST(ReplayTest, OneSeedDrawsTheSame) {
+TEST(StepReplayTest, OneSeedDrawsTheSame) {
   std::vector<at::Tensor> drawn;
   for (const std::uint64_t seed : {1, 1, 2}) {
     History history(1, false, 10);
-    Replay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .seed = seed});
+    StepReplay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .seed = seed});
     replay.append(history.window(20));
     drawn.push_back(replay.sample(50).index.clone());
   }
@@ -372,7 +372,7 @@ TEST(ReplayTest, OneSeedDrawsTheSame) {
 }
 
 // They would pile up in a long run.
-TEST(ReplayTest, LastObservationsAreDroppedWithTheirEpisodes) {
+TEST(StepReplayTest, LastObservationsAreDroppedWithTheirEpisodes) {
   History history(4, false, 13);
   StepStore store(toy_spec(4), kEnvs, {.size = 30, .n_step = 3});
   for (int window = 0; window < 100; ++window) store.append(history.window(5));
@@ -390,14 +390,14 @@ std::string error_of(Act act) {
   return "nothing was thrown";
 }
 
-TEST(ReplayTest, RefusesWhatMakesNoSense) {
+TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   const auto spec = toy_spec(1);
-  const auto make = [&](const ReplayOptions& o) { return [&spec, o] { Replay(spec, kEnvs, o); }; };
+  const auto make = [&](const StepReplayOptions& o) { return [&spec, o] { StepReplay(spec, kEnvs, o); }; };
   EXPECT_THAT(error_of(make({.size = 2})), HasSubstr("a replay of 2 steps of 3 environments"));
   EXPECT_THAT(error_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
   EXPECT_THAT(error_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));
   EXPECT_THAT(error_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
-  Replay replay(spec, kEnvs, {.size = 30});
+  StepReplay replay(spec, kEnvs, {.size = 30});
   EXPECT_THAT(error_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
   EXPECT_THAT(error_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));
   History history(1, false, 11);
@@ -414,7 +414,7 @@ TEST(ReplayTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(error_of([&] { replay.sample(4, 2); }), HasSubstr("beta is 2"));
   EXPECT_THAT(error_of([&] { replay.update_priorities(at::zeros({1}, at::kLong), at::ones({1})); }),
               HasSubstr("draws all steps alike"));
-  Replay other(spec, kEnvs, {.size = 30, .prioritized = true});
+  StepReplay other(spec, kEnvs, {.size = 30, .prioritized = true});
   other.append(History(1, false, 12).window(3));
   EXPECT_THAT(error_of([&] { other.update_priorities(at::zeros({1}, at::kLong), at::zeros({1})); }),
               HasSubstr("must be a number above 0"));
@@ -427,9 +427,9 @@ EnvSpec atari_spec() {
   return spec;
 }
 
-TEST(ReplayTest, AMillionPicturesTakeTheirBytesOnce) {
-  EXPECT_LT(Replay::bytes(atari_spec(), 16, {.size = 1'000'000, .prioritized = true}), 7.5e9);
-  EXPECT_THAT(error_of([] { Replay(atari_spec(), 16, {.size = 1'000'000'000}); }),
+TEST(StepReplayTest, AMillionPicturesTakeTheirBytesOnce) {
+  EXPECT_LT(StepReplay::bytes(atari_spec(), 16, {.size = 1'000'000, .prioritized = true}), 7.5e9);
+  EXPECT_THAT(error_of([] { StepReplay(atari_spec(), 16, {.size = 1'000'000'000}); }),
               HasSubstr("is wanted and"));
 }
 

@@ -1,4 +1,4 @@
-#include "shoal/replays/replay.h"
+#include "shoal/replays/step_replay.h"
 
 #include <ATen/ATen.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-Replay::Replay(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options)
+StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options)
     : alpha_(options.alpha),
       largest_batch_(options.largest_batch),
       store_(std::make_unique<StepStore>(env, envs, options)),
@@ -23,16 +23,16 @@ Replay::Replay(const EnvSpec& env, std::int64_t envs, const ReplayOptions& optio
   row_.resize(static_cast<std::size_t>(envs));
 }
 
-Replay::~Replay() = default;
+StepReplay::~StepReplay() = default;
 
-std::size_t Replay::bytes(const EnvSpec& env, std::int64_t envs, const ReplayOptions& options) {
+std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options) {
   const auto steps = StepStore::bytes(env, envs, options);
   return steps + (options.prioritized ? static_cast<std::size_t>(options.size) * 8 * 8 / 7 : 0);
 }
 
-std::int64_t Replay::size() const { return size_; }
+std::int64_t StepReplay::size() const { return size_; }
 
-void Replay::append(const Samples& samples) {
+void StepReplay::append(const Samples& samples) {
   store_->check(samples);
   // What a window overwrites cannot be drawn meanwhile, and what it completes can be after it.
   const auto oldest = store_->oldest(), end = store_->end();
@@ -43,7 +43,7 @@ void Replay::append(const Samples& samples) {
 }
 
 // Makes the steps of a tick such as can be drawn, or not.
-void Replay::offer(std::int64_t tick, bool can_be_drawn) {
+void StepReplay::offer(std::int64_t tick, bool can_be_drawn) {
   const auto B = store_->envs(), first = tick * B % store_->cells();
   const double priority = std::pow(largest_priority_, alpha_);
   for (std::int64_t b = 0; b < B; ++b) {
@@ -54,9 +54,9 @@ void Replay::offer(std::int64_t tick, bool can_be_drawn) {
   if (tree_) tree_->set_range(first, row_);
 }
 
-const Transitions& Replay::sample(std::int64_t n, double beta) {
+const Transitions& StepReplay::sample(std::int64_t n, double beta) {
   require(n >= 1 && n <= largest_batch_,
-          "a batch of {} steps: it must be in 1 to {} (ReplayOptions::largest_batch)", n,
+          "a batch of {} steps: it must be in 1 to {} (StepReplayOptions::largest_batch)", n,
           largest_batch_);
   require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
@@ -77,7 +77,7 @@ const Transitions& Replay::sample(std::int64_t n, double beta) {
   return batch_;
 }
 
-void Replay::draw_alike() {
+void StepReplay::draw_alike() {
   const auto oldest = store_->oldest() * store_->envs(), end = store_->end() * store_->envs();
   for (auto& cell : drawn_) {
     do cell = rng_.integer(oldest, end) % store_->cells();
@@ -85,7 +85,7 @@ void Replay::draw_alike() {
   }
 }
 
-void Replay::draw_by_priority(double beta) {
+void StepReplay::draw_by_priority(double beta) {
   const auto n = drawn_.size();
   const double part = tree_->total() / static_cast<double>(n);
   values_.resize(n);
@@ -99,7 +99,7 @@ void Replay::draw_by_priority(double beta) {
     weight[i] = std::pow(static_cast<float>(least / values_[i]), static_cast<float>(beta));
 }
 
-void Replay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
+void StepReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
   require(tree_.has_value(), "this replay draws all steps alike and has no priorities");
   require(index.dim() == 1 && index.sizes() == priority.sizes(),
           "priorities of shape [{}] for steps of shape [{}]: expected one each",
