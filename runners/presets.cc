@@ -61,6 +61,24 @@ Config cartpole_a2c() {
   return c;
 }
 
+Config cartpole_dqn() {
+  Config c = classic_control("CartPole-v1", 60'000);
+  c.algo = "dqn";
+  c.stop_return = 475;
+  c.log_steps = 1000;
+  c.sampler.horizon = 4;
+  c.sampler.envs = 8;
+  c.off_policy = {.learning_starts = 1000, .replay_ratio = 16};
+  c.replay = {.size = 50'000, .n_step = 3};
+  c.q = {.dueling = true};
+  c.dqn = {.learning_rate = 1e-3,
+           .batch = 64,
+           .target_interval = 100,
+           .epsilon_end = 0.02,
+           .epsilon_share = 0.3};
+  return c;
+}
+
 Config acrobot_ppo() {
   Config c = classic_control("Acrobot-v1", 300'000);
   c.stop_return = -80;
@@ -144,6 +162,8 @@ std::vector<Entry> make_entries() {
   std::vector<Entry> all{
       {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
       {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
+      {"cartpole-dqn", "CartPole with double, dueling DQN, until the mean return is 475",
+       cartpole_dqn},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
        mountain_car_ppo},
