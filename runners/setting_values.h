@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "shoal/agents/q_agent.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
 #include "shoal/models/acting_network.h"
@@ -37,6 +38,12 @@ inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizations[] = 
     {"window", NormalizeAdvantage::kWindow},
     {"minibatch", NormalizeAdvantage::kMinibatch}};
 
+inline constexpr std::pair<const char*, ReturnKind> kReturnKinds[] = {
+    {"mean", ReturnKind::kMean},
+    {"categorical", ReturnKind::kCategorical},
+    {"quantile", ReturnKind::kQuantile}};
+
+inline const auto& names_of(ReturnKind) { return kReturnKinds; }
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }
 inline const auto& names_of(ResetMode) { return kResetModes; }
