@@ -2,6 +2,7 @@
 
 #include <mujoco/mujoco.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -27,9 +28,12 @@ void end_process(const char* text) {
   std::exit(1);
 }
 
-// MuJoCo's own would write into a file in the current folder. It warns once of each kind and
-// simulation, of a diverging one for instance, which it then resets.
-void warn(const char* text) { std::fprintf(stderr, "MuJoCo: warning: %s\n", text); }
+// MuJoCo's own would write into a file in the current folder. It warns of a simulation that diverges,
+// which it then resets; an agent that has not learned yet may cause that in every episode.
+void warn(const char* text) {
+  static std::atomic<int> left = 10;
+  if (left.fetch_sub(1) > 0) std::fprintf(stderr, "MuJoCo: warning: %s\n", text);
+}
 
 Model* load_model(const char* file, shoal_mujoco_error error) {
   mjModel* m = mj_loadXML(file, nullptr, error.text, static_cast<int>(error.size));
