@@ -53,7 +53,7 @@ void validate_ppo(const Config& config) {
   const auto samples = config.sampler.horizon * config.sampler.envs;
   at_least("ppo.epochs", p.epochs, 1);
   at_least("ppo.minibatches", p.minibatches, 1);
-  require(p.minibatches <= samples,
+  require(config.algo != "ppo" || p.minibatches <= samples,
           "ppo.minibatches: {} minibatches cannot share {} samples "
           "(sampler.horizon x sampler.envs)",
           p.minibatches, samples);
