@@ -2,16 +2,20 @@
 
 #include <ATen/ATen.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
+#include <zlib.h>
 
-#include <boost/crc.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "shoal/core/error.h"
 
@@ -25,22 +29,14 @@ constexpr std::size_t kFrame = kMagic.size() + sizeof(std::uint64_t) + sizeof(st
 constexpr at::ScalarType kTypes[] = {at::kByte,  at::kBool,   at::kInt,     at::kLong,
                                      at::kFloat, at::kDouble, at::kBFloat16};
 
-std::uint32_t crc_of(std::string_view bytes) {
-  boost::crc_32_type crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
-}
-
 template <class T>
 std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-template <class T>
-T number_at(std::string_view bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
+std::uint32_t checksum(std::uint32_t before, std::string_view bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 at::ScalarType type_of(const std::string& name) {
@@ -116,32 +112,73 @@ json header_of(const Checkpoint& checkpoint) {
   return {{"counters", counters}, {"tensors", tensors}};
 }
 
-// Takes the tensor that `entry` describes off the front of `bytes`.
-at::Tensor take_tensor(const json& entry, std::string_view& bytes) {
+std::ifstream open_file(const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto type = fs::status(file, error).type();
+  require(!error || type == fs::file_type::not_found, "cannot read {}: {}", file.string(),
+          error.message());
+  require(type == fs::file_type::regular, "there is no file {}", file.string());
+  std::ifstream in(file, std::ios::binary);
+  require(in.good(), "cannot read {}: {}", file.string(), std::strerror(errno));
+  return in;
+}
+
+// Of which so many bytes are still to come.
+struct Input {
+  std::ifstream& in;
+  std::uint64_t rest;
+
+  void read(void* to, std::uint64_t n, const std::string& what) {
+    require(n <= rest, "{} is cut short", what);
+    in.read(static_cast<char*>(to), static_cast<std::streamsize>(n));
+    require(in.good(), "{} cannot be read: {}", what, std::strerror(errno));
+    rest -= n;
+  }
+};
+
+// Throws Error unless the file ends with the checksum of all before.
+void require_whole(Input input) {
+  std::vector<char> bytes(1 << 20);
+  std::uint32_t crc = 0;
+  require(input.rest >= kFrame, "it is no checkpoint, or cut short");
+  input.rest -= sizeof(std::uint32_t);
+  while (input.rest > 0) {
+    const auto n = std::min<std::uint64_t>(input.rest, bytes.size());
+    input.read(bytes.data(), n, "it");
+    crc = checksum(crc, {bytes.data(), n});
+  }
+  std::uint32_t written = 0;
+  input.rest = sizeof written;
+  input.read(&written, sizeof written, "it");
+  require(written == crc, "its checksum is wrong: it is cut short or damaged");
+  input.in.seekg(0);
+}
+
+at::Tensor read_tensor(const json& entry, Input& input) {
   const auto type = type_of(entry.at("type").get<std::string>());
   auto tensor = at::empty(entry.at("shape").get<std::vector<std::int64_t>>(), type);
-  require(tensor.nbytes() <= bytes.size(), "'{}' is cut short",
-          entry.at("name").get<std::string>());
-  if (tensor.nbytes() > 0) std::memcpy(tensor.data_ptr(), bytes.data(), tensor.nbytes());
-  bytes.remove_prefix(tensor.nbytes());
+  input.read(tensor.data_ptr(), tensor.nbytes(),
+             fmt::format("'{}'", entry.at("name").get<std::string>()));
   return tensor;
 }
 
-Checkpoint parse(std::string_view bytes) {
-  require(bytes.size() >= kFrame && bytes.starts_with(kMagic), "it is no checkpoint, or cut short");
-  const std::size_t end = bytes.size() - sizeof(std::uint32_t);
-  require(number_at<std::uint32_t>(bytes, end) == crc_of(bytes.substr(0, end)),
-          "its checksum is wrong: it is cut short or damaged");
-  const auto length = number_at<std::uint64_t>(bytes, kMagic.size());
-  bytes = bytes.substr(0, end).substr(kMagic.size() + sizeof(std::uint64_t));
-  require(length <= bytes.size(), "its header is cut short");
-  const auto header = json::parse(bytes.substr(0, length));
-  bytes.remove_prefix(length);
+// Piece by piece, as it was written. Of a whole file.
+Checkpoint parse(Input input) {
+  std::string magic(kMagic.size(), ' ');
+  input.read(magic.data(), magic.size(), "it");
+  require(magic == kMagic, "it is no checkpoint, or cut short");
+  std::uint64_t length = 0;
+  input.read(&length, sizeof length, "its header");
+  require(length <= input.rest, "its header is cut short");
+  std::string text(length, ' ');
+  input.read(text.data(), length, "its header");
+  const auto header = json::parse(text);
   Checkpoint checkpoint;
   for (const auto& [name, value] : header.at("counters").items())
     checkpoint.counters.add(name, value.get<std::int64_t>());
   for (const auto& entry : header.at("tensors"))
-    checkpoint.tensors.add(entry.at("name").get<std::string>(), take_tensor(entry, bytes));
+    checkpoint.tensors.add(entry.at("name").get<std::string>(), read_tensor(entry, input));
   return checkpoint;
 }
 
@@ -154,13 +191,7 @@ void write_file(const std::filesystem::path& file, std::string_view content) {
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const auto type = fs::status(file, error).type();
-  require(!error || type == fs::file_type::not_found, "cannot read {}: {}", file.string(),
-          error.message());
-  require(type == fs::file_type::regular, "there is no file {}", file.string());
-  std::ifstream in(file, std::ios::binary);
+  const auto in = open_file(file);
   std::stringstream content;
   content << in.rdbuf();
   require(in.good() || in.eof(), "cannot read {}: {}", file.string(), std::strerror(errno));
@@ -172,9 +203,9 @@ void sync_file(const std::filesystem::path& file) { Descriptor(file.string(), O_
 // Piece by piece: a large one is not held in memory twice.
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {
   Replacement replacement(file);
-  boost::crc_32_type crc;
+  std::uint32_t crc = 0;
   auto write = [&](std::string_view bytes) {
-    crc.process_bytes(bytes.data(), bytes.size());
+    crc = checksum(crc, bytes);
     replacement.write(bytes);
   };
   const std::string header = header_of(checkpoint).dump();
@@ -186,14 +217,16 @@ void write_checkpoint(const std::filesystem::path& file, const Checkpoint& check
     if (elements.nbytes() > 0)
       write({static_cast<const char*>(elements.const_data_ptr()), elements.nbytes()});
   }
-  replacement.write(bytes_of<std::uint32_t>(crc.checksum()));
+  replacement.write(bytes_of<std::uint32_t>(crc));
   replacement.finish();
 }
 
 Checkpoint read_checkpoint(const std::filesystem::path& file) {
-  const std::string bytes = read_file(file);
+  auto in = open_file(file);
   try {
-    return parse(bytes);
+    const Input input{in, std::filesystem::file_size(file)};
+    require_whole(input);
+    return parse(input);
   } catch (const std::exception& e) {
     throw Error("{} cannot be used: {}", file.string(), e.what());
   }

@@ -61,7 +61,7 @@ std::int64_t off_policy_batch(const Config& config) {
 std::string replay_size(const Config& config, const EnvSpec& env) {
   const auto bytes = StepReplay::bytes(env, config.sampler.envs, replay_options(config));
   const bool large = bytes >= 1'000'000'000;
-  return fmt::format("{} steps, {:.3g} {}", config.replay.size,
+  return fmt::format("{} steps, {:.1f} {}", config.replay.size,
                      static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
 }
 

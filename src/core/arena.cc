@@ -39,7 +39,7 @@ std::int64_t padded_bytes(const std::vector<std::int64_t>& lead, const ArraySpec
   }
   fits = fits && !__builtin_add_overflow(bytes, kCacheLine - 1, &bytes);
   require(fits,
-          "{} is larger than 64 bits can count; reduce the number of environments or the horizon",
+          "{} is larger than 64 bits can count; reduce the number of environments, the horizon or the replay",
           shape_text(lead, spec));
   return empty ? 0 : bytes / kCacheLine * kCacheLine;
 }
@@ -56,7 +56,7 @@ void require_fits(std::size_t bytes) {
   const auto usable = available - available / 64;
   require(bytes <= usable,
           "shared memory of {} is wanted and {} is available on this machine or in its control "
-          "group; reduce the number of environments or the horizon",
+          "group; reduce the number of environments, the horizon or the replay",
           size_text(bytes), size_text(usable));
 }
 

@@ -47,6 +47,13 @@ RUNS |= {
         ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
          "dqn.epsilon_each=true", "--set", "dqn.returns=quantile", "--sampler", "parallel-gpu"], 3001, 6000),
     "rainbow, parallel-cpu": (["cartpole-rainbow", *OFF_POLICY, "--set", "log_steps=0", "--sampler", "parallel-cpu"], 3001, 6000),
+    "sac, serial": (["pendulum-sac", *OFF_POLICY, "--set", "log_steps=0", "--set", "off_policy.replay_ratio=64"], 3001, 3600),
+    "td3, by priority, parallel-cpu": (
+        ["pendulum-td3", *OFF_POLICY, "--set", "log_steps=0", "--envs", "4", "--workers", "2", "--sampler", "parallel-cpu", "--set",
+         "replay.prioritized=true", "--set", "replay.n_step=3", "--set", "off_policy.replay_ratio=64"], 3001, 3600),
+    "ddpg, parallel-gpu": (
+        ["pendulum-ddpg", *OFF_POLICY, "--set", "log_steps=0", "--envs", "4", "--sampler", "parallel-gpu", "--set",
+         "off_policy.replay_ratio=64"], 3001, 3600),
     "Pong, dqn, parallel-gpu": (
         ["pong-ppo", *PONG, "--sampler", "parallel-gpu", "--set", "algo=dqn", "--set", "sampler.horizon=16", "--set",
          "replay.size=400", "--set", "off_policy.learning_starts=256", "--set", "off_policy.replay_ratio=0.5", "--set",

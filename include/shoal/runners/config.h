@@ -118,7 +118,7 @@ std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent
 
 // Of an off-policy algorithm; the agent is that of make_agent(), on its device.
 Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent);
-// "1000000 steps, 7.21 GB": what its replay will take.
+// "1000000 steps, 7.1 GB": what its replay will take.
 std::string replay_size(const Config& config, const EnvSpec& env);
 
 }  // namespace shoal
