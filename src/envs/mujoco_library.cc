@@ -13,13 +13,13 @@ namespace {
 namespace fs = std::filesystem;
 
 const Plugin& mujoco_plugin() {
-  static const Plugin mujoco{.what = "MuJoCo",
-                             .file = "shoal_mujoco.so",
-                             .variable = "SHOAL_MUJOCO_PLUGIN",
-                             .built = SHOAL_MUJOCO_PLUGIN_PATH,
-                             .option = "SHOAL_WITH_MUJOCO",
-                             .symbol = SHOAL_MUJOCO_GET_API};
-  return mujoco;
+  static const Plugin kMujoco{.what = "MuJoCo",
+                              .file = "shoal_mujoco.so",
+                              .variable = "SHOAL_MUJOCO_PLUGIN",
+                              .built = SHOAL_MUJOCO_PLUGIN_PATH,
+                              .option = "SHOAL_WITH_MUJOCO",
+                              .symbol = SHOAL_MUJOCO_GET_API};
+  return kMujoco;
 }
 
 const shoal_mujoco_api& load_mujoco() {

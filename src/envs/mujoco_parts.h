@@ -11,10 +11,8 @@ namespace shoal {
 
 // What the tasks of MuJoCo are made of. Sums are made in NumPy's order, so that they have its bits.
 
-inline constexpr std::size_t kMujocoMaxSum = 128;  // NumPy cuts longer sums into pieces
-
-// The sum of number(0) to number(n - 1), n at most kMujocoMaxSum: eight sums side by side, added as
-// a tree, then what is left over.
+// The sum of number(0) to number(n - 1): eight sums side by side, added as a tree, then what is
+// left over. NumPy cuts more than 128 numbers into pieces; no task has as many.
 template <class T, class Number>
 T numpy_sum(std::size_t n, const Number& number) {
   const std::size_t whole = n - n % 8;

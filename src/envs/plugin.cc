@@ -28,7 +28,10 @@ void* Plugin::load() const {
           what, from.string(), option, variable, file);
   // Never closed: what comes from it may live until the end.
   void* library = dlopen(from.c_str(), RTLD_NOW | RTLD_LOCAL);
-  require(library != nullptr, "cannot load the plugin for {}: {}", what, library ? "" : dlerror());
+  require(library != nullptr,
+          "cannot load the plugin for {}: {}. Run `make setup`, which installs what it needs, and "
+          "build again",
+          what, library ? "" : dlerror());
   void* found = dlsym(library, symbol.c_str());
   require(found != nullptr, "{} is not Shoal's plugin for {}", from.string(), what);
   return found;

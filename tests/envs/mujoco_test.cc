@@ -331,7 +331,8 @@ TEST(MujocoEnvTest, SaysWhatIsWrongWithAModel) {
   for (const auto& [text, message] :
        {std::pair{"<mujoco>", "cannot read the model '"},
         std::pair{"<mujoco><worldbody><body name='fingertip'/></worldbody></mujoco>",
-                  "no body 'target'"}}) {
+                  "is not Gymnasium's model for Reacher-v5: it has 0 positions, 0 velocities, 0 "
+                  "controls and 2 bodies, expected 4, 4, 2 and 5"}}) {
     std::ofstream(file) << text;
     EXPECT_THAT(error_of([] { make_env_factory("Reacher-v5"); }), HasSubstr(message));
   }
@@ -341,10 +342,13 @@ TEST(MujocoEnvTest, SaysWhatIsWrongWithAModel) {
 }
 
 // The plugin is loaded once in a process, so this is asked of a new one.
-TEST(MujocoEnvTest, SaysThatThePluginIsMissing) {
+TEST(MujocoEnvTest, SaysThatThePluginCannotBeLoaded) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {
+        setenv("SHOAL_MUJOCO_PLUGIN", "/etc/passwd", 1);
+        const std::string broken = error_of([] { make_env_factory("Ant-v5"); });
+        if (broken.find("cannot load the plugin for MuJoCo: /etc/passwd") != 0) _exit(2);
         setenv("SHOAL_MUJOCO_PLUGIN", "/nonexistent.so", 1);
         const std::string error = error_of([] { make_env_factory("Ant-v5"); });
         const bool named = error.find(
