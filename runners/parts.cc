@@ -68,6 +68,11 @@ void validate_ppo(const Config& config) {
           "ppo.minibatches: {} minibatches cannot share {} samples "
           "(sampler.horizon x sampler.envs)",
           p.minibatches, samples);
+  require(config.model.memory == MemoryKind::kNone || config.algo != "ppo" ||
+              p.minibatches <= config.sampler.envs,
+          "ppo.minibatches: {} minibatches cannot share {} environments (sampler.envs): with a "
+          "memory, each learns from whole sequences",
+          p.minibatches, config.sampler.envs);
   require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
   at_least("ppo.value_clip", p.value_clip, 0.0);
   at_least("ppo.target_kl", p.target_kl, 0.0);
@@ -86,6 +91,10 @@ Registered<AlgoFactory>& registered_algos() {
 void validate_model(const ModelOptions& model) {
   require_known("model (model.name)", model.name, model_names());
   for (const auto units : model.hidden) at_least<std::int64_t>("model.hidden", units, 1);
+  at_least<std::int64_t>("model.memory_size", model.memory_size, 1);
+  require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
+          "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
+          model.name);
 }
 
 // Numbers a network keeps: weights, and outputs of its layers for one observation.
@@ -115,7 +124,15 @@ NetworkSize nature_cnn_size(double height, double width, double channels) {
   return size;
 }
 
-NetworkSize network_size(const Config& config, const EnvSpec& env) {
+// Gates that read the features and their own outputs.
+NetworkSize memory_size(double features, const ModelOptions& model) {
+  if (model.memory == MemoryKind::kNone) return {};
+  const double gates = model.memory == MemoryKind::kLstm ? 4 : 3;
+  const auto units = static_cast<double>(model.memory_size);
+  return {.weights = gates * units * (features + units), .outputs = (gates + 4) * units};
+}
+
+NetworkSize layers_size(const Config& config, const EnvSpec& env) {
   double inputs = 0;
   for (const auto& [name, spec] : env.observation)
     inputs += static_cast<double>(spec.count() * spec.stack);
@@ -124,6 +141,16 @@ NetworkSize network_size(const Config& config, const EnvSpec& env) {
   const auto height = static_cast<double>(shape[shape.size() - 2]),
              width = static_cast<double>(shape.back());
   return nature_cnn_size(height, width, inputs / (height * width));
+}
+
+NetworkSize network_size(const Config& config, const EnvSpec& env) {
+  const auto layers = layers_size(config, env);
+  const bool cnn = config.model.name == "nature-cnn";
+  const double features = cnn                          ? 512
+                          : config.model.hidden.empty() ? layers.outputs
+                                                        : static_cast<double>(config.model.hidden.back());
+  const auto memory = memory_size(features, config.model);
+  return {layers.weights + memory.weights, layers.outputs + memory.outputs};
 }
 
 // What does not fit would otherwise end as a killed process.
@@ -172,8 +199,10 @@ void validate(const Config& config) {
       "rate of 0; give schedule_steps = {} too",
       config.steps, config.schedule_steps, config.steps);
   require(
-      config.agent.act_precision == Precision::kFloat32 || config.model.name == "nature-cnn",
-      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both",
+      config.agent.act_precision == Precision::kFloat32 ||
+          (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
+      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn "
+      "without a memory has both",
       config.model.name);
   parse_device(config.device);
   validate_sampler(config.sampler);

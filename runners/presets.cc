@@ -61,6 +61,20 @@ Config cartpole_a2c() {
   return c;
 }
 
+// Without the velocities, which have to be found out from what was seen before.
+Config cartpole_memory_ppo() {
+  Config c = classic_control("CartPole-v1", 300'000);
+  c.env.keep_observation = {0, 2};
+  c.stop_return = 475;
+  c.sampler.horizon = 64;
+  c.model.hidden = {64};
+  c.model.memory = MemoryKind::kLstm;
+  c.model.memory_size = 64;
+  c.ppo.learning_rate = 2e-3;
+  c.ppo.gae_lambda = 0.95;
+  return c;
+}
+
 Config acrobot_ppo() {
   Config c = classic_control("Acrobot-v1", 300'000);
   c.stop_return = -80;
@@ -144,6 +158,8 @@ std::vector<Entry> make_entries() {
   std::vector<Entry> all{
       {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
       {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
+      {"cartpole-memory-ppo", "CartPole without velocities, with PPO and an LSTM",
+       cartpole_memory_ppo},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
        mountain_car_ppo},

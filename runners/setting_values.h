@@ -14,7 +14,7 @@
 
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
-#include "shoal/models/acting_network.h"
+#include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
@@ -37,6 +37,10 @@ inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizations[] = 
     {"window", NormalizeAdvantage::kWindow},
     {"minibatch", NormalizeAdvantage::kMinibatch}};
 
+inline constexpr std::pair<const char*, MemoryKind> kMemories[] = {
+    {"none", MemoryKind::kNone}, {"lstm", MemoryKind::kLstm}, {"gru", MemoryKind::kGru}};
+
+inline const auto& names_of(MemoryKind) { return kMemories; }
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }
 inline const auto& names_of(ResetMode) { return kResetModes; }

@@ -178,6 +178,8 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorC
                                      const QAgentOptions& options) {
   require(options.epsilons >= 1, "epsilons is {}, it must be at least 1", options.epsilons);
   require(model && target && model != target, "a Q-agent needs two models, one for each network");
+  require(model->state().empty(),
+          "this Q-agent learns from single steps, and a model with memory needs sequences");
   return std::make_unique<NetworkQAgent>(actions_of(spec), std::move(model), std::move(target),
                                          options);
 }

@@ -3,62 +3,17 @@
 #include <torch/torch.h>
 
 #include "shoal/core/error.h"
+#include "src/models/flat_input.h"
 #include "src/models/layers.h"
 #include "src/models/mlp_kernel.h"
 #include "src/models/models.h"
+#include "src/models/trunk.h"
 
 namespace shoal {
 
 namespace {
 
 using torch::nn::Linear;
-
-// How an observation becomes the numbers that go into the first layer: all its fields, flattened
-// and side by side. A whole number that is one of a few (int64 with bounds) is no quantity: it
-// becomes as many inputs, of which its own is 1 and the others are 0.
-class FlatInput {
- public:
-  explicit FlatInput(const NamedSpecs& observation) {
-    for (const auto& [name, spec] : observation) {
-      fields_.push_back({spec.low, choices(spec)});
-      width_ += spec.count() * spec.stack * std::max<std::int64_t>(fields_.back().choices, 1);
-    }
-  }
-  std::int64_t width() const { return width_; }
-
-  // [N, width] float32
-  at::Tensor operator()(const Observations& observation) const {
-    if (observation.size() == 1) return flat(observation[0], fields_[0]);
-    std::vector<at::Tensor> parts;
-    for (std::size_t i = 0; i < fields_.size(); ++i)
-      parts.push_back(flat(observation[i], fields_[i]));
-    return at::cat(parts, 1);
-  }
-
- private:
-  struct Field {
-    double low;
-    std::int64_t choices;  // 0: it is a quantity
-  };
-  static constexpr double kMostChoices = 1024;
-
-  static std::int64_t choices(const ArraySpec& spec) {
-    const double n = spec.high - spec.low + 1;
-    return spec.dtype == DType::kInt64 && n <= kMostChoices ? static_cast<std::int64_t>(n) : 0;
-  }
-  static at::Tensor flat(const Observed& o, const Field& field) {
-    auto x = o.dense();
-    if (field.choices > 0) {
-      const auto first = static_cast<std::int64_t>(field.low);
-      x = x.unsqueeze(-1).eq(at::arange(first, first + field.choices, x.options()));
-    }
-    x = x.to(at::kFloat);
-    return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);
-  }
-
-  std::vector<Field> fields_;
-  std::int64_t width_ = 0;
-};
 
 using Layers = std::vector<Linear>;
 using torch::autograd::AutogradContext;
@@ -224,12 +179,52 @@ std::unique_ptr<ActingNetwork> Mlp::make_acting_network(Precision) const {
   return std::make_unique<MlpActing>(*this);
 }
 
+// The hidden layers alone.
+class MlpTrunk : public Trunk {
+ public:
+  MlpTrunk(const NamedSpecs& observation, const std::vector<std::int64_t>& hidden,
+           const at::Generator& generator)
+      : flat_(observation), width_(flat_.width()) {
+    for (const auto units : hidden) {
+      const auto name = std::to_string(layers_.size());
+      layers_.push_back(
+          register_module(name, initialised(Linear(width_, units), kReluGain, generator)));
+      width_ = units;
+    }
+  }
+
+  std::int64_t width() const override { return width_; }
+  at::Tensor forward(const Observations& observation) override {
+    return through(layers_, flat_(observation), true);
+  }
+  bool by_rows() const override { return true; }
+  at::Tensor inputs(const Observations& observation) const override {
+    return flat_(observation).contiguous();
+  }
+  void add_layers(MlpKernel& kernel) const override { shoal::add_layers(kernel, layers_, true); }
+
+ private:
+  FlatInput flat_;
+  std::int64_t width_;
+  Layers layers_;
+};
+
+void require_units(const std::vector<std::int64_t>& hidden) {
+  for (const auto units : hidden)
+    require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+}
+
 }  // namespace
+
+std::shared_ptr<Trunk> make_mlp_trunk(const NamedSpecs& observation, const ModelOptions& options,
+                                      at::Generator generator) {
+  require_units(options.hidden);
+  return std::make_shared<MlpTrunk>(observation, options.hidden, generator);
+}
 
 std::shared_ptr<ActorCriticModel> make_mlp(const NamedSpecs& observation, std::int64_t policy_size,
                                            const ModelOptions& options, at::Generator generator) {
-  for (auto units : options.hidden)
-    require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+  require_units(options.hidden);
   return std::make_shared<Mlp>(observation, policy_size, options, std::move(generator));
 }
 

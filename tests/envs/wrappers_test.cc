@@ -189,6 +189,26 @@ TEST(WrapperTest, SavesWhatItRemembers) {
       << "the ladder cannot";
 }
 
+TEST(WrapperTest, SomeNumbersOfTheObservationInAnyOrder) {
+  EnvPlayer all(make_cart_pole()), some(with_observation_elements(make_cart_pole(), {2, 0, 2}));
+  EXPECT_EQ(some.env->spec().observation[0].shape, (std::vector<std::int64_t>{3}));
+  const auto expect_chosen = [&] {
+    ASSERT_EQ(some.observation.size(), 3u);
+    EXPECT_EQ(some.observation[0], all.observation[2]);
+    EXPECT_EQ(some.observation[1], all.observation[0]);
+    EXPECT_EQ(some.observation[2], all.observation[2]);
+  };
+  all.reset(5), some.reset(5);
+  expect_chosen();
+  for (int t = 0; t < 5; ++t) {
+    EXPECT_EQ(all.step(t % 2).reward, some.step(t % 2).reward);
+    expect_chosen();
+  }
+  EXPECT_THROW(with_observation_elements(make_cart_pole(), {}), Error);
+  for (const std::int64_t bad : {-1, 4})
+    EXPECT_THROW(with_observation_elements(make_cart_pole(), {0, bad})({}), Error);
+}
+
 TEST(WrapperTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(with_time_limit(make_ladder(), 0), Error);
   EXPECT_THROW(with_action_repeat(make_ladder(), 0), Error);

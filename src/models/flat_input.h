@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "shoal/core/spec.h"
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// How an observation becomes the numbers that go into the first layer: all its fields, flattened
+// and side by side. A whole number that is one of a few (int64 with bounds) is no quantity: it
+// becomes as many inputs, of which its own is 1 and the others are 0.
+class FlatInput {
+ public:
+  explicit FlatInput(const NamedSpecs& observation) {
+    for (const auto& [name, spec] : observation) {
+      fields_.push_back({spec.low, choices(spec)});
+      width_ += spec.count() * spec.stack * std::max<std::int64_t>(fields_.back().choices, 1);
+    }
+  }
+  std::int64_t width() const { return width_; }
+
+  // [N, width] float32
+  at::Tensor operator()(const Observations& observation) const {
+    if (observation.size() == 1) return flat(observation[0], fields_[0]);
+    std::vector<at::Tensor> parts;
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      parts.push_back(flat(observation[i], fields_[i]));
+    return at::cat(parts, 1);
+  }
+
+ private:
+  struct Field {
+    double low;
+    std::int64_t choices;  // 0: it is a quantity
+  };
+  static constexpr double kMostChoices = 1024;
+
+  static std::int64_t choices(const ArraySpec& spec) {
+    const double n = spec.high - spec.low + 1;
+    return spec.dtype == DType::kInt64 && n <= kMostChoices ? static_cast<std::int64_t>(n) : 0;
+  }
+  static at::Tensor flat(const Observed& o, const Field& field) {
+    auto x = o.dense();
+    if (field.choices > 0) {
+      const auto first = static_cast<std::int64_t>(field.low);
+      x = x.unsqueeze(-1).eq(at::arange(first, first + field.choices, x.options()));
+    }
+    x = x.to(at::kFloat);
+    return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);
+  }
+
+  std::vector<Field> fields_;
+  std::int64_t width_ = 0;
+};
+
+}  // namespace shoal
