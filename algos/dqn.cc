@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "algos/optimizer.h"
@@ -23,6 +25,10 @@ void check(const DqnOptions& o) {
   require(o.huber >= 0, "dqn.huber is {}; it must not be negative", o.huber);
   for (const double beta : {o.beta_start, o.beta_end})
     require(beta >= 0 && beta <= 1, "dqn.beta is {}; it must lie in [0, 1]", beta);
+  for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
+    require(epsilon > 0 && epsilon <= 1, "dqn.epsilon is {}; it must lie in (0, 1]", epsilon);
+  require(o.epsilon_share > 0 && o.epsilon_share <= 1,
+          "dqn.epsilon_share is {}; it must lie in (0, 1]", o.epsilon_share);
   require(o.max_grad_norm >= 0, "dqn.max_grad_norm is {}; it must not be negative",
           o.max_grad_norm);
 }
@@ -45,15 +51,20 @@ class Dqn : public OffPolicyAlgo {
         updates_(at::zeros({}, at::kLong)) {}
 
   void explore(const Progress& progress, bool learning) override {
-    const auto& o = options_;
-    const double done = (1 - progress.remaining()) / o.epsilon_share;
-    const double first =
-        learning ? std::max(o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done, o.epsilon_end)
-                 : 1;
     auto epsilon = agent_.epsilon();
     const auto n = epsilon.size(0);
-    const double last = learning ? std::min(first, o.epsilon_last) : 1;
-    epsilon.copy_(at::logspace(std::log10(first), std::log10(last), n));
+    if (!learning) {
+      epsilon.fill_(1);
+      return;
+    }
+    const auto& o = options_;
+    const double done = std::min(1.0, (1 - progress.remaining()) / o.epsilon_share);
+    const double first = o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done;
+    const double last = o.epsilon_start + (o.epsilon_last - o.epsilon_start) * done;
+    if (n == 1)
+      epsilon.fill_(first);
+    else
+      epsilon.copy_(at::logspace(std::log10(first), std::log10(last), n));
   }
 
   Metrics update(const Progress& progress, int updates) override {

@@ -38,7 +38,7 @@ Stack random_inputs(const EnvSpec& env, std::int64_t n) {
   return inputs;
 }
 
-Stack outputs_of(ActorCritic& agent, const EnvSpec& env, const Stack& inputs) {
+Stack outputs_of(Agent& agent, const EnvSpec& env, const Stack& inputs) {
   Observations observation;
   for (std::size_t i = 0; i < env.observation.size(); ++i)
     observation.add(env.observation.name(i), {inputs[i].toTensor(), {}});
@@ -52,18 +52,16 @@ Stack outputs_of(ActorCritic& agent, const EnvSpec& env, const Stack& inputs) {
 
 // By their names in TorchScript; without those of the normalization, which is written into the
 // code.
-NamedTensors attributes_of(ActorCritic& agent) {
+NamedTensors attributes_of(Agent& agent) {
   NamedTensors all;
   for (const auto& [name, tensor] : agent.parameters())
     if (!name.starts_with("normalizer/")) all.add(identifier(name), tensor);
   return all;
 }
 
-bool normalizes(ActorCritic& agent) {
-  return attributes_of(agent).size() < agent.parameters().size();
-}
+bool normalizes(Agent& agent) { return attributes_of(agent).size() < agent.parameters().size(); }
 
-torch::jit::Module trace(ActorCritic& agent, const EnvSpec& env) {
+torch::jit::Module trace(Agent& agent, const EnvSpec& env) {
   torch::jit::Module module("ShoalPolicy");
   // The tracer knows them by identity.
   for (const auto& [name, tensor] : attributes_of(agent)) module.register_buffer(name, tensor);
@@ -80,7 +78,7 @@ torch::jit::Module trace(ActorCritic& agent, const EnvSpec& env) {
 }
 
 // Whether the trace gives what the agent gives, for another number of observations.
-bool is_equal(torch::jit::Module& module, ActorCritic& agent, const EnvSpec& env) {
+bool is_equal(torch::jit::Module& module, Agent& agent, const EnvSpec& env) {
   constexpr std::int64_t kOther = 7;
   const auto inputs = random_inputs(env, kOther);
   const auto expected = outputs_of(agent, env, inputs)[0].toTuple();
@@ -114,7 +112,7 @@ const std::string& or_else(const std::string& name, const std::string& otherwise
 
 }  // namespace
 
-void export_policy(ActorCritic& agent, const EnvSpec& env, const std::filesystem::path& file) {
+void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file) {
   require(agent.device().is_cpu(), "the agent is on {}; move it to the CPU to export it",
           agent.device().str());
   // In a stack, blanks stay zeros; among numbers that a caller gives, they cannot be told.

@@ -78,6 +78,40 @@ void validate_ppo(const Config& config) {
   at_least("ppo.target_kl", p.target_kl, 0.0);
 }
 
+void validate_dqn(const DqnOptions& d) {
+  require(d.learning_rate > 0 && std::isfinite(d.learning_rate),
+          "dqn.learning_rate: found {}, expected a number above 0", d.learning_rate);
+  require(d.optimizer_epsilon > 0, "dqn.optimizer_epsilon: found {}, expected a number above 0",
+          d.optimizer_epsilon);
+  at_least<std::int64_t>("dqn.batch", d.batch, 1);
+  at_least<std::int64_t>("dqn.target_interval", d.target_interval, 1);
+  within("dqn.target_share", d.target_share, 1e-9, 1);
+  at_least("dqn.huber", d.huber, 0.0);
+  at_least("dqn.max_grad_norm", d.max_grad_norm, 0.0);
+  within("dqn.beta_start", d.beta_start, 0, 1);
+  within("dqn.beta_end", d.beta_end, 0, 1);
+  within("dqn.epsilon_start", d.epsilon_start, 1e-9, 1);
+  within("dqn.epsilon_end", d.epsilon_end, 1e-9, 1);
+  within("dqn.epsilon_last", d.epsilon_last, 1e-9, 1);
+  within("dqn.epsilon_share", d.epsilon_share, 1e-9, 1);
+}
+
+void validate_replay(const Config& config) {
+  at_least<std::int64_t>("off_policy.learning_starts", config.off_policy.learning_starts, 0);
+  require(config.off_policy.replay_ratio > 0 && std::isfinite(config.off_policy.replay_ratio),
+          "off_policy.replay_ratio: found {}, expected a number above 0",
+          config.off_policy.replay_ratio);
+  const auto& r = config.replay;
+  const auto window = config.sampler.envs * config.sampler.horizon;
+  require(r.size >= window,
+          "replay.size: found {}, expected at least the {} steps of a window (sampler.horizon x "
+          "sampler.envs)",
+          r.size, window);
+  within("replay.n_step", r.n_step, 1, 255);
+  within("replay.discount", r.discount, 0, 1);
+  at_least("replay.alpha", r.alpha, 0.0);
+}
+
 bool anneals(const Config& config) {
   return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
          (config.algo == "a2c" && config.a2c.anneal_learning_rate);
@@ -160,10 +194,22 @@ void require_fits(double numbers, const std::string& what) {
           available / 1e9);
 }
 
+// Weights, their gradients and two moments, and the copy that acts.
+void require_weights_fit(const Config& config, const EnvSpec& env) {
+  require_fits(5 * network_size(config, env).weights, "the network (model.hidden)");
+}
+
+StepReplayOptions replay_options(const Config& config) {
+  auto options = config.replay;
+  options.seed = config.seed;
+  options.largest_batch = config.dqn.batch;
+  return options;
+}
+
 }  // namespace
 
 std::vector<std::string> algo_names() {
-  std::vector<std::string> names{"ppo", "a2c"};
+  std::vector<std::string> names{"ppo", "a2c", "dqn"};
   registered_algos().append_names(names);
   return names;
 }
@@ -189,6 +235,7 @@ void validate(const Config& config) {
           config.checkpoint_seconds);
   at_least<std::int64_t>("checkpoint_steps", config.checkpoint_steps, 0);
   at_least<std::int64_t>("keep_checkpoints", config.keep_checkpoints, 1);
+  at_least<std::int64_t>("log_steps", config.log_steps, 0);
   at_least("table_seconds", config.table_seconds, 0.0);
   at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
   at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
@@ -212,6 +259,8 @@ void validate(const Config& config) {
   validate_learning("ppo", config.ppo);
   validate_learning("a2c", config.a2c);
   validate_ppo(config);
+  validate_dqn(config.dqn);
+  if (is_off_policy(config)) validate_replay(config);
 }
 
 int tensor_threads(const Config& config) {
@@ -228,21 +277,44 @@ SamplerOptions training_sampler(const Config& config) {
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;
-  options.discount = config.algo == "a2c" ? config.a2c.discount : config.ppo.discount;
+  options.discount = is_off_policy(config)  ? config.replay.discount
+                     : config.algo == "a2c" ? config.a2c.discount
+                                            : config.ppo.discount;
   return options;
 }
 
-std::unique_ptr<ActorCritic> make_agent(const Config& config) {
+bool is_off_policy(const Config& config) { return config.algo == "dqn"; }
+
+std::unique_ptr<Agent> make_agent(const Config& config) {
   return make_agent(config, make_env_factory(config.env_id, config.env)({})->spec());
 }
 
-std::unique_ptr<ActorCritic> make_agent(const Config& config, const EnvSpec& env) {
-  // Weights, their gradients and two moments, and the copy that acts.
-  require_fits(5 * network_size(config, env).weights, "the network (model.hidden)");
+std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
+  if (!is_off_policy(config)) return make_actor_critic(config, env);
+  require_weights_fit(config, env);
+  auto options = config.q;
+  options.epsilons = config.epsilon_each ? config.sampler.envs : 1;
+  return make_q_agent(env, config.model, options, config.seed);
+}
+
+std::unique_ptr<ActorCritic> make_actor_critic(const Config& config) {
+  return make_actor_critic(config, make_env_factory(config.env_id, config.env)({})->spec());
+}
+
+std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSpec& env) {
+  require(!is_off_policy(config), "algo: '{}' learns from a replay, with an agent of another kind",
+          config.algo);
+  require_weights_fit(config, env);
   return make_actor_critic(env, config.model, config.agent, config.seed);
 }
 
 void require_minibatch_fits(const Config& config, const EnvSpec& env) {
+  if (is_off_policy(config)) {
+    const auto batch = static_cast<double>(config.dqn.batch);
+    require_fits(3 * network_size(config, env).outputs * batch,
+                 fmt::format("learning from batches of {} steps", config.dqn.batch));
+    return;
+  }
   const int minibatches = config.algo == "ppo" ? config.ppo.minibatches : 1;
   const double samples = static_cast<double>(config.sampler.horizon) *
                          static_cast<double>(config.sampler.envs) / minibatches;
@@ -260,6 +332,19 @@ std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent
   PpoOptions options = config.ppo;
   options.seed = config.seed;
   return make_ppo(agent, options);
+}
+
+std::string replay_size(const Config& config, const EnvSpec& env) {
+  const auto bytes = StepReplay::bytes(env, config.sampler.envs, replay_options(config));
+  return fmt::format("{} steps, {:.3g} {}", config.replay.size,
+                     static_cast<double>(bytes) / (bytes < 1'000'000'000 ? 1e6 : 1e9),
+                     bytes < 1'000'000'000 ? "MB" : "GB");
+}
+
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent) {
+  auto replay = std::make_unique<StepReplay>(env, config.sampler.envs, replay_options(config));
+  auto algo = make_dqn(dynamic_cast<QAgent&>(agent), *replay, config.dqn);
+  return {.replay = std::move(replay), .algo = std::move(algo), .batch = config.dqn.batch};
 }
 
 }  // namespace shoal

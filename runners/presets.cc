@@ -75,6 +75,24 @@ Config cartpole_memory_ppo() {
   return c;
 }
 
+Config cartpole_dqn() {
+  Config c = classic_control("CartPole-v1", 60'000);
+  c.algo = "dqn";
+  c.stop_return = 475;
+  c.log_steps = 1000;
+  c.sampler.horizon = 4;
+  c.sampler.envs = 8;
+  c.off_policy = {.learning_starts = 1000, .replay_ratio = 16};
+  c.replay = {.size = 50'000, .n_step = 3};
+  c.q = {.dueling = true};
+  c.dqn = {.learning_rate = 1e-3,
+           .batch = 64,
+           .target_interval = 100,
+           .epsilon_end = 0.02,
+           .epsilon_share = 0.3};
+  return c;
+}
+
 Config acrobot_ppo() {
   Config c = classic_control("Acrobot-v1", 300'000);
   c.stop_return = -80;
@@ -160,6 +178,9 @@ std::vector<Entry> make_entries() {
       {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
       {"cartpole-memory-ppo", "CartPole without velocities, with PPO and an LSTM",
        cartpole_memory_ppo},
+
+      {"cartpole-dqn", "CartPole with double, dueling DQN, until the mean return is 475",
+       cartpole_dqn},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
        mountain_car_ppo},

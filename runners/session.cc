@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runners/metric_means.h"
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
@@ -34,7 +35,8 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       quiet_(options.quiet),
       resumes_(options.resume),
       heading_(options.heading),
-      checkpoints_(folder, config.keep_checkpoints) {
+      checkpoints_(folder, config.keep_checkpoints),
+      means_(std::make_unique<MetricMeans>()) {
   // A run that goes on with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
@@ -59,10 +61,11 @@ Session::~Session() = default;
 
 NamedTensors Session::sampler_state() const { return with_prefix("sampler/", resumed_.tensors); }
 
-void Session::begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler) {
+void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) {
   agent_ = &agent;
   algo_ = &algo;
   sampler_ = sampler;
+  replay_ = replay;
   if (resumes_) {
     restore();
   } else if (!config_.init_from.empty()) {
@@ -90,10 +93,13 @@ void Session::restore() {
   shoal::restore(tensors, "agent/", agent_->parameters());
   agent_->parameters_changed();
   shoal::restore(tensors, "algo/", algo_->state());
+  if (replay_ != nullptr) replay_->restore(with_prefix("replay/", tensors));
   episodes_.restore(with_prefix("episodes/", tensors));
+  means_->restore(with_prefix("metrics/", tensors));
   if (fs::exists(folder() / kBestFile))
     best_return_ = saved(read_checkpoint(folder() / kBestFile).tensors, "return").item<double>();
-  steps_ = row_steps_ = saved_steps_ = resumed_.counters.at("steps");
+  steps_ = saved_steps_ = resumed_.counters.at("steps");
+  row_steps_ = resumed_.counters.at("row_steps");
   updates_ = resumed_.counters.at("updates");
   resumed_ = {};
 }
@@ -109,7 +115,8 @@ bool Session::solved() const {
 bool Session::running() const { return steps_ < config_.steps && !solved() && stop_signal() == 0; }
 
 Progress Session::advance(const Batch& batch) {
-  const Progress progress{.steps = steps_, .schedule_steps = config_.schedule_steps};
+  const Progress before = progress();
+  window_steps_ = steps_;
   steps_ += batch.samples.steps;
   episodes_.add(batch.episodes);
   if (!infos_) infos_ = batch.infos;
@@ -118,19 +125,30 @@ Progress Session::advance(const Batch& batch) {
           "first; report windows of one kind",
           fmt::join(batch.infos, ", "), fmt::join(*infos_, ", "), kProgressFile);
   learning_since_ = Clock::now();
-  return progress;
+  return before;
 }
 
-void Session::report(const Metrics& metrics, const SamplerTimes& times) {
-  const double learning = std::chrono::duration<double>(Clock::now() - learning_since_).count();
+bool Session::row_is_due() const {
+  const auto every = config_.log_steps;
+  return every == 0 || steps_ / every > row_steps_ / every || steps_ >= config_.steps || solved();
+}
+
+void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates) {
+  learning_ += std::chrono::duration<double>(Clock::now() - learning_since_).count();
+  updates_ += updates;
+  means_->add(metrics);
+  if (row_is_due()) write_row(times);
+  if (checkpoint_is_due()) save_checkpoint();
+}
+
+void Session::write_row(const SamplerTimes& times) {
   const double now = seconds(), elapsed = std::max(now - row_seconds_, 1e-9);
   const double sps = static_cast<double>(steps_ - row_steps_) / elapsed;
-  ++updates_;
-  const auto row = row_of(metrics,
+  const auto row = row_of(means_->take(),
                           {.stepping = (times.stepping - row_times_.stepping) / elapsed,
                            .acting = (times.acting - row_times_.acting) / elapsed,
                            .waiting = (times.waiting - row_times_.waiting) / elapsed,
-                           .learning = learning / elapsed,
+                           .learning = learning_ / elapsed,
                            .logging = logging_ / elapsed},
                           sps);
   progress_.write(row);
@@ -145,16 +163,20 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times) {
                  .sps = sps,
                  .mean_return = episodes_.mean_score()},
                 !running());
-  if (checkpoint_is_due()) save_checkpoint();
+  learning_ = 0;
   logging_ = seconds() - now;
 }
 
 bool Session::evaluation_is_due() const {
-  return config_.eval_steps > 0 && steps_ / config_.eval_steps > row_steps_ / config_.eval_steps;
+  const auto every = config_.eval_steps;
+  return every > 0 && steps_ / every > window_steps_ / every;
 }
 
+// A checkpoint with a large replay takes seconds: all of them together take a twentieth of the time
+// at most.
 bool Session::checkpoint_is_due() const {
-  return seconds() - saved_seconds_ >= config_.checkpoint_seconds || checkpoint_steps_are_over();
+  const double pause = std::max(config_.checkpoint_seconds, 20 * saving_);
+  return seconds() - saved_seconds_ >= pause || checkpoint_steps_are_over();
 }
 
 bool Session::checkpoint_steps_are_over() const {
@@ -194,22 +216,32 @@ LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps)
 }
 
 void Session::save_checkpoint() {
+  const double start = seconds();
   // Only these come at the same steps in every run, so that all of them may reset environments.
   const bool by_steps = checkpoint_steps_are_over();
   Checkpoint checkpoint;
-  checkpoint.counters = {{"steps", steps_}, {"updates", updates_}, {"episodes", episodes_.total()}};
+  checkpoint.counters = {{"steps", steps_},
+                         {"row_steps", row_steps_},
+                         {"updates", updates_},
+                         {"episodes", episodes_.total()}};
   const bool best = episodes_.full() && episodes_.mean_score() > best_return_;
   if (best) best_return_ = episodes_.mean_score();
   auto& all = checkpoint.tensors;
   add_with_prefix("agent/", agent_->parameters(), all);
   add_with_prefix("algo/", algo_->state(), all);
   add_with_prefix("episodes/", episodes_.save(), all);
-  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(by_steps), all);
+  add_with_prefix("metrics/", means_->save(), all);
   all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
+  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(by_steps), all);
   progress_.sync();
-  checkpoints_.write(checkpoint, steps_, best);
+  // Of the best one, nobody wants the replay.
+  if (best && replay_ != nullptr) write_checkpoint(folder() / kBestFile, checkpoint);
+  if (replay_ != nullptr) add_with_prefix("replay/", replay_->save(), all);
+  checkpoints_.write(checkpoint, steps_, best && replay_ == nullptr);
   say_what_cannot_be_saved(all);
   saved_seconds_ = seconds();
+  saving_ = saved_seconds_ - start;
+  logging_ += saving_;
   saved_steps_ = steps_;
 }
 

@@ -10,7 +10,7 @@ namespace shoal {
 template <class C, class Visit>
 void visit_run(C& c, Visit&& visit) {
   visit("preset", c.preset, "the preset this started from");
-  visit("algo", c.algo, "learning algorithm: ppo or a2c");
+  visit("algo", c.algo, "learning algorithm: ppo, a2c or dqn");
   visit("steps", c.steps, "agent steps to take, all environments together");
   visit("schedule_steps", c.schedule_steps,
         "steps over which schedules run; 0: as many as `steps`");
@@ -20,6 +20,7 @@ void visit_run(C& c, Visit&& visit) {
   visit("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints");
   visit("checkpoint_steps", c.checkpoint_steps, "also steps between checkpoints; 0: time only");
   visit("keep_checkpoints", c.keep_checkpoints, "how many of the last checkpoints stay");
+  visit("log_steps", c.log_steps, "steps between rows of progress.csv; 0: one for every window");
   visit("table_seconds", c.table_seconds,
         "seconds between tables of all numbers on the console; 0: none");
   visit("tensorboard", c.tensorboard, "also write the rows of progress.csv for TensorBoard");
@@ -143,6 +144,45 @@ void visit_a2c(C& c, Visit&& visit) {
 }
 
 template <class C, class Visit>
+void visit_off_policy(C& c, Visit&& visit) {
+  visit("off_policy.learning_starts", c.off_policy.learning_starts,
+        "steps that are taken at random before anything is learned");
+  visit("off_policy.replay_ratio", c.off_policy.replay_ratio,
+        "steps learned from for each one that is taken");
+  auto& r = c.replay;
+  visit("replay.size", r.size, "steps that are kept");
+  visit("replay.n_step", r.n_step, "rewards that are added up before a value is looked at");
+  visit("replay.discount", r.discount, "gamma");
+  visit("replay.prioritized", r.prioritized, "draw steps by their priority, not all alike");
+  visit("replay.alpha", r.alpha, "power of the priorities");
+}
+
+template <class C, class Visit>
+void visit_dqn(C& c, Visit&& visit) {
+  auto& d = c.dqn;
+  visit("dqn.optimizer", d.optimizer, "adam | rmsprop");
+  visit("dqn.optimizer_epsilon", d.optimizer_epsilon, "added to the root of the mean square");
+  visit("dqn.learning_rate", d.learning_rate, "of all updates");
+  visit("dqn.batch", d.batch, "steps of one update");
+  visit("dqn.double_q", d.double_q,
+        "the target network values the action that the other one would choose");
+  visit("dqn.dueling", c.q.dueling, "values are that of the observation plus advantages");
+  visit("dqn.target_interval", d.target_interval, "updates between two of the target network");
+  visit("dqn.target_share", d.target_share, "how far it moves then; 1: it becomes a copy");
+  visit("dqn.huber", d.huber, "errors beyond this count linearly; 0: the square of all");
+  visit("dqn.max_grad_norm", d.max_grad_norm, "global norm; 0: not clipped");
+  visit("dqn.beta_start", d.beta_start,
+        "how far importance weights make up for priorities, at first");
+  visit("dqn.beta_end", d.beta_end, "likewise at the end of the schedule");
+  visit("dqn.epsilon_start", d.epsilon_start, "probability of an action at random, at first");
+  visit("dqn.epsilon_end", d.epsilon_end, "likewise later");
+  visit("dqn.epsilon_share", d.epsilon_share, "part of the schedule until then");
+  visit("dqn.epsilon_each", c.epsilon_each,
+        "every environment has an epsilon of its own, from epsilon_end to epsilon_last");
+  visit("dqn.epsilon_last", d.epsilon_last, "that of the last one");
+}
+
+template <class C, class Visit>
 void visit_settings(C& config, Visit&& visit) {
   visit_run(config, visit);
   visit_env(config, visit);
@@ -150,6 +190,8 @@ void visit_settings(C& config, Visit&& visit) {
   visit_agent(config, visit);
   visit_ppo(config, visit);
   visit_a2c(config, visit);
+  visit_off_policy(config, visit);
+  visit_dqn(config, visit);
 }
 
 }  // namespace shoal

@@ -70,6 +70,13 @@ class NetworkQAgent : public QAgent {
     const auto buffers = online_->buffers(), targets = target_->buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) targets[i].copy_(buffers[i]);
   }
+  GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
+    auto values = values_of(*online_, observation);
+    if (mask.defined()) values = values.masked_fill(mask.logical_not(), kNever);
+    const auto [value, action] = values.max(1);
+    return {.action = action, .value = value};
+  }
+
   std::vector<at::Tensor> learnable() override { return online_->parameters(); }
   at::Tensor epsilon() override { return epsilon_; }
 

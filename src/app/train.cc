@@ -1,3 +1,5 @@
+#include "shoal/runners/train.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +17,6 @@
 #include "shoal/core/text.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/launch.h"
-#include "shoal/runners/on_policy.h"
 #include "shoal/runners/run_folder.h"
 #include "src/app/commands.h"
 #include "src/app/cores.h"
@@ -145,6 +146,7 @@ bool may_change(const std::string& key) {
                                               "checkpoint_seconds",
                                               "checkpoint_steps",
                                               "keep_checkpoints",
+                                              "log_steps",
                                               "table_seconds",
                                               "tensorboard",
                                               "eval_steps",

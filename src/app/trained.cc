@@ -14,8 +14,8 @@ Config trained_config(const std::filesystem::path& run, const std::string& devic
   return config;
 }
 
-std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run,
-                                        const std::string& checkpoint) {
+std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
+                                  const std::string& checkpoint) {
   auto agent = make_agent(config);
   restore(read_checkpoint(run / checkpoint).tensors, "agent/", agent->parameters());
   agent->parameters_changed();

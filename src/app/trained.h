@@ -15,8 +15,8 @@ Config trained_config(const std::filesystem::path& run, const std::string& devic
 
 // Its agent, on the CPU, with the parameters of one of its checkpoints. Throws Error if that cannot
 // be used.
-std::unique_ptr<ActorCritic> load_agent(const Config& config, const std::filesystem::path& run,
-                                        const std::string& checkpoint);
+std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
+                                  const std::string& checkpoint);
 
 // "return 20.10 ± 0.30 over 10 episodes"
 void print_result(const EvaluationResult& result);

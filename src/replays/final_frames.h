@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shoal/core/spec.h"
@@ -21,6 +22,11 @@ class FinalFrames {
   std::int32_t add();
   void remove(std::int32_t place) { free_.push_back(place); }
   std::int32_t places() const { return places_; }  // in use or free
+
+  // By the names "final/FIELD", [places, bytes], and "final_places", those that are free.
+  void save(NamedTensors& to);
+  void restore(const NamedTensors& from);
+
   const std::byte* frame(std::size_t field, std::int32_t place) const {
     return fields_[field].bytes.data() + fields_[field].size * static_cast<std::size_t>(place);
   }
@@ -30,6 +36,7 @@ class FinalFrames {
 
  private:
   struct Field {
+    std::string name;
     std::size_t size;  // of a frame
     std::vector<std::byte> bytes;
   };

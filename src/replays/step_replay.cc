@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 #include "src/replays/step_store.h"
 
 namespace shoal {
@@ -25,7 +26,8 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
 
 StepReplay::~StepReplay() = default;
 
-std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options) {
+std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs,
+                              const StepReplayOptions& options) {
   const auto steps = StepStore::bytes(env, envs, options);
   return steps + (options.prioritized ? static_cast<std::size_t>(options.size) * 8 * 8 / 7 : 0);
 }
@@ -40,6 +42,34 @@ void StepReplay::append(const Samples& samples) {
   for (auto tick = oldest; tick < kept; ++tick) offer(tick, false);
   store_->append(samples);
   for (auto tick = std::max(end, store_->oldest()); tick < store_->end(); ++tick) offer(tick, true);
+}
+
+// By the names of the store, "priorities" of all cells, and "draws": of the generator.
+NamedTensors StepReplay::save() {
+  NamedTensors all;
+  store_->save(all);
+  if (tree_) {
+    const auto powers = tree_->leaves();
+    all.add("priorities", at::from_blob(const_cast<double*>(powers.data()),
+                                        {static_cast<std::int64_t>(powers.size())}, at::kDouble));
+    all.add("largest_priority", at::full({}, largest_priority_, at::kDouble));
+  }
+  all.add("size", at::full({}, size_, at::kLong));
+  all.add("draws", at::full({}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
+  return all;
+}
+
+void StepReplay::restore(const NamedTensors& from) {
+  store_->restore(from);
+  if (tree_) {
+    const auto& powers = saved(from, "priorities");
+    require(powers.numel() == store_->cells() && powers.scalar_type() == at::kDouble,
+            "a replay of {} cells was saved, this one has {}", powers.numel(), store_->cells());
+    tree_->set_range(0, {powers.const_data_ptr<double>(), tree_->leaves().size()});
+    largest_priority_ = saved(from, "largest_priority").item<double>();
+  }
+  size_ = saved(from, "size").item<std::int64_t>();
+  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(saved(from, "draws").item<std::int64_t>()));
 }
 
 // Makes the steps of a tick such as can be drawn, or not.

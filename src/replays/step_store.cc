@@ -8,6 +8,7 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 
 namespace shoal {
 namespace {
@@ -212,6 +213,40 @@ void StepStore::follow(const Window& window, std::int64_t at, std::int64_t b) {
     open = 0;
   else if (open == n_step_)
     --open;
+}
+
+// What of the ring has been written to so far, and the open steps.
+NamedTensors StepStore::rows_in_use() const {
+  const auto rows = std::min(ring_, ticks_ + 1);
+  NamedTensors all;
+  const auto add = [&](const std::string& name, const Arena::Field& field) {
+    all.add("rows/" + name, view(arena_, field).narrow(0, 0, rows));
+  };
+  for (const auto& [name, field] : rows_.observation) add("observation/" + name, field);
+  for (const auto& [name, field] : rows_.mask) add("mask/" + name, field);
+  for (const auto& [name, field] : rows_.action) add("action/" + name, field);
+  add("reward", rows_.reward);
+  add("terminated", rows_.terminated);
+  add("truncated", rows_.truncated);
+  add("first", rows_.first);
+  add("valid", rows_.valid);
+  all.add("follows", at::from_blob(follows_, {rows, envs_, sizeof(Follows)}, at::kByte));
+  return all;
+}
+
+void StepStore::save(NamedTensors& to) {
+  for (auto& [name, tensor] : rows_in_use()) to.add(name, tensor);
+  finals_.save(to);
+  to.add("open", at::from_blob(open_.data(), {envs_}, at::kInt));
+  to.add("ticks", at::from_blob(&ticks_, {}, at::kLong));
+}
+
+void StepStore::restore(const NamedTensors& from) {
+  ticks_ = saved(from, "ticks").item<std::int64_t>();
+  auto targets = rows_in_use();
+  targets.add("open", at::from_blob(open_.data(), {envs_}, at::kInt));
+  shoal::restore(from, "", targets);
+  finals_.restore(from);
 }
 
 void StepStore::prepare(std::int64_t n, Transitions& batch) const {

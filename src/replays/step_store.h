@@ -33,6 +33,10 @@ class StepStore {
   std::int64_t oldest() const { return oldest_after(0); }
   std::int64_t oldest_after(std::int64_t more) const;  // ticks have been appended
   std::int64_t end() const;
+  // Everything, by name; views that end with the next append().
+  void save(NamedTensors& to);
+  void restore(const NamedTensors& from);
+
   // False for a step that its environment waited through.
   bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
@@ -70,6 +74,7 @@ class StepStore {
   Column column(const Arena::Field& field) const {
     return {arena_.data(field), field.spec.bytes()};
   }
+  NamedTensors rows_in_use() const;
   void cut_episodes(const Samples& samples);
   void write_row(const Samples& samples, std::int64_t t);
   void follow(const Window& window, std::int64_t at, std::int64_t b);

@@ -21,15 +21,20 @@ double train_on_cart_pole(SamplerKind kind, bool prioritized, std::int64_t steps
   const auto sampler =
       make_sampler(make_env, *agent, {.kind = kind, .horizon = kHorizon, .envs = kEnvs});
   StepReplay replay(spec, kEnvs, {.size = 20'000, .n_step = 3, .prioritized = prioritized});
-  const auto dqn = make_dqn(*agent, {.learning_rate = 1e-3, .batch = 64, .target_interval = 100});
+  const auto dqn = make_dqn(*agent, replay,
+                            {.learning_rate = 1e-3,
+                             .batch = 64,
+                             .target_interval = 100,
+                             .epsilon_end = 0.02,
+                             .epsilon_share = 0.3});
   std::vector<double> scores;
   for (std::int64_t done = 0; done < steps; done += kEnvs * kHorizon) {
-    const double part = static_cast<double>(done) / (0.3 * static_cast<double>(steps));
-    agent->epsilon().fill_(std::max(0.02, 1 - part));
+    const Progress progress{.steps = done, .schedule_steps = steps};
+    dqn->explore(progress, true);
     const auto batch = sampler->collect();
     replay.append(batch.samples);
     for (const auto& episode : batch.episodes) scores.push_back(episode.score);
-    if (done >= 1000) dqn->update(replay, {.steps = done, .schedule_steps = steps}, 8);
+    if (done >= 1000) dqn->update(progress, 8);
   }
   const auto last = std::min<std::size_t>(scores.size(), 50);
   return std::accumulate(scores.end() - static_cast<std::ptrdiff_t>(last), scores.end(), 0.0) /

@@ -50,7 +50,7 @@ struct Learner {
       : agent(make_q_agent(toy_env(masked), ModelOptions{.hidden = {8}}, {}, 3)),
         replay(toy_env(masked), 2,
                {.size = 80, .n_step = 2, .discount = 0.9, .prioritized = prioritized}),
-        dqn(make_dqn(*agent, options)) {
+        dqn(make_dqn(*agent, replay, options)) {
     replay.append(make_window(masked));
     torch::NoGradGuard no_grad;
     torch::manual_seed(4);
@@ -114,7 +114,7 @@ TEST(DqnTest, OneUpdateIsAdamsStepOnTheLossByHand) {
               learner->replay.update_priorities(at::arange(70, at::kLong),
                                                 at::arange(1, 71, at::kFloat));
           const Progress progress{.steps = 50, .schedule_steps = 100};
-          const auto metrics = ours.dqn->update(ours.replay, progress, 1);
+          const auto metrics = ours.dqn->update(progress, 1);
 
           auto learnable = theirs.agent->learnable();
           torch::optim::Adam adam(learnable, torch::optim::AdamOptions(0.01).eps(1e-5));
@@ -138,8 +138,7 @@ TEST(DqnTest, OneUpdateIsAdamsStepOnTheLossByHand) {
 
 TEST(DqnTest, ErrorsBecomePriorities) {
   Learner learner(false, true, {.learning_rate = 1e-9, .batch = 64, .target_interval = 1000});
-  for (int i = 0; i < 20; ++i)
-    learner.dqn->update(learner.replay, {.steps = 0, .schedule_steps = 1}, 1);
+  for (int i = 0; i < 20; ++i) learner.dqn->update({.steps = 0, .schedule_steps = 1}, 1);
   const auto& batch = learner.replay.sample(1000);
   const auto value =
       learner.agent->values(batch.observation).gather(1, batch.action[0].unsqueeze(1));
@@ -159,7 +158,7 @@ TEST(DqnTest, TheTargetNetworkMovesEverySoManyUpdates) {
   const Observations seen = Observed{at::randn({4, kWidth}), {}};
   auto before = learner.agent->target_values(seen);
   for (int i = 1; i <= 6; ++i) {
-    learner.dqn->update(learner.replay, {}, 1);
+    learner.dqn->update({}, 1);
     const auto now = learner.agent->target_values(seen);
     EXPECT_EQ(at::equal(now, before), i % 3 != 0) << i;
     if (i % 3 == 0) {
@@ -170,16 +169,43 @@ TEST(DqnTest, TheTargetNetworkMovesEverySoManyUpdates) {
   EXPECT_EQ(learner.dqn->state().at("updates").item<std::int64_t>(), 6);
 }
 
+TEST(DqnTest, EpsilonFallsOverItsShareOfTheSchedule) {
+  const DqnOptions options{.epsilon_start = 0.9, .epsilon_end = 0.1, .epsilon_share = 0.5};
+  Learner learner(false, false, options);
+  const auto epsilon_at = [&](std::int64_t steps, bool learning) {
+    learner.dqn->explore({.steps = steps, .schedule_steps = 100}, learning);
+    return learner.agent->epsilon().item<float>();
+  };
+  EXPECT_FLOAT_EQ(epsilon_at(40, false), 1) << "nothing has been learned yet";
+  EXPECT_FLOAT_EQ(epsilon_at(0, true), 0.9F);
+  EXPECT_FLOAT_EQ(epsilon_at(25, true), 0.5F);
+  EXPECT_FLOAT_EQ(epsilon_at(50, true), 0.1F);
+  EXPECT_FLOAT_EQ(epsilon_at(200, true), 0.1F);
+}
+
+TEST(DqnTest, EveryEnvironmentMayHaveAnEpsilonOfItsOwn) {
+  const auto agent = make_q_agent(toy_env(false), ModelOptions{.hidden = {8}}, {.epsilons = 3}, 3);
+  StepReplay replay(toy_env(false), 3, {.size = 80});
+  const auto dqn = make_dqn(*agent, replay, {.epsilon_end = 0.1, .epsilon_last = 0.001});
+  dqn->explore({.steps = 100, .schedule_steps = 100}, true);
+  EXPECT_TRUE(at::allclose(agent->epsilon(), at::tensor({0.1F, 0.01F, 0.001F})));
+  dqn->explore({.steps = 100, .schedule_steps = 100}, false);
+  EXPECT_TRUE(at::equal(agent->epsilon(), at::ones({3})));
+}
+
 TEST(DqnTest, RefusesWhatMakesNoSense) {
   const auto agent = make_q_agent(toy_env(false), ModelOptions{}, {}, 1);
-  EXPECT_THROW(make_dqn(*agent, {.learning_rate = 0}), Error);
-  EXPECT_THROW(make_dqn(*agent, {.batch = 0}), Error);
-  EXPECT_THROW(make_dqn(*agent, {.target_interval = 0}), Error);
-  EXPECT_THROW(make_dqn(*agent, {.target_share = 2}), Error);
-  EXPECT_THROW(make_dqn(*agent, {.huber = -1}), Error);
-  EXPECT_THROW(make_dqn(*agent, {.beta_end = 1.1}), Error);
+  StepReplay replay(toy_env(false), 2, {.size = 80});
+  EXPECT_THROW(make_dqn(*agent, replay, {.learning_rate = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.batch = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.target_interval = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.target_share = 2}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.huber = -1}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.beta_end = 1.1}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_end = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_share = 0}), Error);
   Learner learner(false, false, {});
-  EXPECT_THROW(learner.dqn->update(learner.replay, {}, 0), Error);
+  EXPECT_THROW(learner.dqn->update({}, 0), Error);
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ TEST(StepReplayTest, EqualsAFullStoreAcrossTheSeam) {
                                    prioritized));
           History history(stack, waits, 5);
           StepReplay replay(toy_spec(stack), kEnvs,
-                        {.size = 60, .n_step = n, .discount = 0.9, .prioritized = prioritized});
+                            {.size = 60, .n_step = n, .discount = 0.9, .prioritized = prioritized});
           std::int64_t seen = 0;
           for (int window = 0; window < 40; ++window) {
             replay.append(history.window(1 + window % 7));
@@ -292,7 +292,7 @@ TEST(StepReplayTest, DrawsAllStepsThereAreAlike) {
   for (const bool waits : {false, true}) {
     History history(4, waits, 6);
     StepReplay replay(toy_spec(4), kEnvs,
-                  {.size = 31, .n_step = 2, .discount = 0.9, .largest_batch = 60'000});
+                      {.size = 31, .n_step = 2, .discount = 0.9, .largest_batch = 60'000});
     for (int window = 0; window < 9; ++window) replay.append(history.window(5));
     std::map<std::int64_t, int> drawn;
     constexpr int kDraws = 60'000;
@@ -314,12 +314,12 @@ TEST(StepReplayTest, DrawsAllStepsThereAreAlike) {
 TEST(StepReplayTest, DrawsInProportionToThePowerOfPriorities) {
   History history(1, false, 7);
   StepReplay replay(toy_spec(1), kEnvs,
-                {.size = 30,
-                 .n_step = 1,
-                 .discount = 0.9,
-                 .prioritized = true,
-                 .alpha = 0.5,
-                 .largest_batch = 200'000});
+                    {.size = 30,
+                     .n_step = 1,
+                     .discount = 0.9,
+                     .prioritized = true,
+                     .alpha = 0.5,
+                     .largest_batch = 200'000});
   for (int window = 0; window < 7; ++window) replay.append(history.window(3));
   const auto first = (history.ticks() - 10) * kEnvs;
   auto index = at::arange(first, first + 30, at::kLong), priority = at::arange(1, 31, at::kFloat);
@@ -337,7 +337,7 @@ TEST(StepReplayTest, DrawsInProportionToThePowerOfPriorities) {
 TEST(StepReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
   History history(1, false, 8);
   StepReplay replay(toy_spec(1), kEnvs,
-                {.size = 60, .prioritized = true, .alpha = 1, .largest_batch = 15'000});
+                    {.size = 60, .prioritized = true, .alpha = 1, .largest_batch = 15'000});
   replay.append(history.window(4));
   replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e6F));
   replay.append(history.window(1));
@@ -350,7 +350,7 @@ TEST(StepReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
 TEST(StepReplayTest, ALatePriorityLandsNowhere) {
   History history(1, false, 9);
   StepReplay replay(toy_spec(1), kEnvs,
-                {.size = 30, .prioritized = true, .alpha = 1, .largest_batch = 30'000});
+                    {.size = 30, .prioritized = true, .alpha = 1, .largest_batch = 30'000});
   replay.append(history.window(10));
   const auto old = replay.sample(64).index.clone();
   for (int window = 0; window < 3; ++window) replay.append(history.window(8));
@@ -371,15 +371,6 @@ TEST(StepReplayTest, OneSeedDrawsTheSame) {
   EXPECT_FALSE(at::equal(drawn[0], drawn[2]));
 }
 
-// They would pile up in a long run.
-TEST(StepReplayTest, LastObservationsAreDroppedWithTheirEpisodes) {
-  History history(4, false, 13);
-  StepStore store(toy_spec(4), kEnvs, {.size = 30, .n_step = 3});
-  for (int window = 0; window < 100; ++window) store.append(history.window(5));
-  EXPECT_GT(store.finals().places(), 0);
-  EXPECT_LT(store.finals().places(), 30);
-}
-
 template <class Act>
 std::string error_of(Act act) {
   try {
@@ -390,9 +381,79 @@ std::string error_of(Act act) {
   return "nothing was thrown";
 }
 
+NamedTensors copy_of(const NamedTensors& tensors) {
+  NamedTensors copy;
+  for (const auto& [name, tensor] : tensors) copy.add(name, tensor.clone());
+  return copy;
+}
+
+void expect_same_batch(const Transitions& a, const Transitions& b) {
+  EXPECT_TRUE(at::equal(a.index, b.index));
+  EXPECT_TRUE(at::equal(a.weight, b.weight));
+  EXPECT_TRUE(at::equal(a.reward, b.reward));
+  EXPECT_TRUE(at::equal(a.discount, b.discount));
+  for (const char* field : {"picture", "pose"}) {
+    EXPECT_TRUE(at::equal(a.observation.at(field).dense(), b.observation.at(field).dense()));
+    const auto live = a.discount.nonzero().squeeze(1);
+    EXPECT_TRUE(at::equal(a.next_observation.at(field).dense().index_select(0, live),
+                          b.next_observation.at(field).dense().index_select(0, live)));
+  }
+}
+
+// Before the ring is full, and after several turns of it.
+TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
+  for (const int windows : {2, 23}) {
+    for (const bool prioritized : {false, true}) {
+      const StepReplayOptions options{
+          .size = 60, .n_step = 3, .discount = 0.9, .prioritized = prioritized};
+      History history(4, false, 14);
+      StepReplay replay(toy_spec(4), kEnvs, options), other(toy_spec(4), kEnvs, options);
+      const auto learn = [&](StepReplay& from) {
+        const auto& batch = from.sample(16, 0.5);
+        if (prioritized) from.update_priorities(batch.index, at::arange(1, 17, at::kFloat));
+      };
+      for (int window = 0; window < windows; ++window) {
+        replay.append(history.window(4));
+        learn(replay);
+      }
+      other.restore(copy_of(replay.save()));
+      EXPECT_EQ(other.size(), replay.size());
+      for (int window = 0; window < 20; ++window) {
+        expect_same_batch(replay.sample(16, 0.5), other.sample(16, 0.5));
+        for (auto* one : {&replay, &other}) learn(*one);
+        const auto more = history.window(4);
+        for (auto* one : {&replay, &other}) one->append(more);
+      }
+    }
+  }
+}
+
+TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
+  History history(1, false, 15);
+  StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
+  replay.append(history.window(5));
+  StepReplay prioritized(toy_spec(1), kEnvs, {.size = 60, .prioritized = true});
+  EXPECT_THAT(error_of([&] { prioritized.restore(replay.save()); }), HasSubstr("'priorities'"));
+  StepReplay stacked(toy_spec(4), kEnvs, {.size = 60});
+  EXPECT_THAT(error_of([&] { stacked.restore({}); }), HasSubstr("'ticks'"));
+  StepReplay smaller(toy_spec(1), kEnvs, {.size = 9});
+  EXPECT_THAT(error_of([&] { smaller.restore(replay.save()); }), HasSubstr("was saved as"));
+}
+
+// They would pile up in a long run.
+TEST(StepReplayTest, LastObservationsAreDroppedWithTheirEpisodes) {
+  History history(4, false, 13);
+  StepStore store(toy_spec(4), kEnvs, {.size = 30, .n_step = 3});
+  for (int window = 0; window < 100; ++window) store.append(history.window(5));
+  EXPECT_GT(store.finals().places(), 0);
+  EXPECT_LT(store.finals().places(), 30);
+}
+
 TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   const auto spec = toy_spec(1);
-  const auto make = [&](const StepReplayOptions& o) { return [&spec, o] { StepReplay(spec, kEnvs, o); }; };
+  const auto make = [&](const StepReplayOptions& o) {
+    return [&spec, o] { StepReplay(spec, kEnvs, o); };
+  };
   EXPECT_THAT(error_of(make({.size = 2})), HasSubstr("a replay of 2 steps of 3 environments"));
   EXPECT_THAT(error_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
   EXPECT_THAT(error_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));

@@ -14,7 +14,7 @@
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
-#include "shoal/runners/on_policy.h"
+#include "shoal/runners/train.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/runners/toy_parts.h"
 

@@ -48,6 +48,11 @@ struct ActOut {
   NamedTensors state = {};       // [N, ...], may not alias ActIn::state
 };
 
+struct GreedyOut {
+  NamedTensors action;  // [N, ...] of each part, as an environment takes it
+  at::Tensor value;     // [N] float32
+};
+
 // Chooses actions for many environments at once. Lives in one process and is called by one thread.
 class Agent {
  public:
@@ -69,6 +74,13 @@ class Agent {
 
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;
+
+  // The most likely actions of N observations, by tensor operations alone, none of which knows N:
+  // what an export traces. mask: as in ActIn. Throws Error if the agent does not offer it.
+  virtual GreedyOut greedy(const Observations& observation, const at::Tensor& mask) {
+    (void)observation, (void)mask;
+    throw Error("this agent cannot be exported: it does not offer greedy()");
+  }
 };
 
 // What an on-policy algorithm asks about actions that were taken: N = time * sequences of them,
@@ -90,11 +102,6 @@ struct Evaluation {
   at::Tensor log_prob, entropy, value;  // [N] float32, with gradients
 };
 
-struct GreedyOut {
-  NamedTensors action;  // [N, ...] of each part, as an environment takes it
-  at::Tensor value;     // [N] float32
-};
-
 // An agent with a stochastic policy and a value function.
 class ActorCritic : public Agent {
  public:
@@ -105,12 +112,6 @@ class ActorCritic : public Agent {
   // called after learning, so that until then actions have the probability they were chosen with,
   // and before parameters_changed().
   virtual void observe(const Samples&) {}
-  // The most likely actions of N observations, by tensor operations alone, none of which knows N:
-  // what an export traces. mask: as in ActIn. Throws Error if the agent does not offer it.
-  virtual GreedyOut greedy(const Observations& observation, const at::Tensor& mask) {
-    (void)observation, (void)mask;
-    throw Error("this agent cannot be exported: it does not offer greedy()");
-  }
 };
 
 }  // namespace shoal

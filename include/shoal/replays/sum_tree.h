@@ -16,7 +16,9 @@ class SumTree {
   // All are 0. Throws Error unless leaves is at least 1.
   explicit SumTree(std::int64_t leaves);
 
-  std::int64_t size() const { return leaves_; }
+  std::span<const double> leaves() const {
+    return {leaf_.data(), static_cast<std::size_t>(leaves_)};
+  }
   double total() const { return inner_.back()[0].total(); }
   double operator[](std::int64_t leaf) const { return leaf_[static_cast<std::size_t>(leaf)]; }
 

@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "shoal/agents/actor_critic.h"
+#include "shoal/agents/q_agent.h"
 #include "shoal/algos/a2c.h"
+#include "shoal/algos/dqn.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/envs/registry.h"
 #include "shoal/models/actor_critic.h"
+#include "shoal/replays/step_replay.h"
+#include "shoal/runners/learner.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
@@ -28,6 +32,7 @@ struct Config {
   double checkpoint_seconds = 60;
   std::int64_t checkpoint_steps = 0;  // likewise steps; 0: time alone decides
   std::int64_t keep_checkpoints = 1;  // the last ones
+  std::int64_t log_steps = 0;         // between rows of progress; 0: one for every window
   double table_seconds = 0;           // between tables of all numbers on the console; 0: none
   bool tensorboard = false;           // also write event files for TensorBoard
   std::int64_t eval_steps = 0;        // steps between evaluations; 0: none
@@ -44,6 +49,12 @@ struct Config {
   ActorCriticOptions agent;
   PpoOptions ppo;  // its seed is not used: see make_algo()
   A2cOptions a2c;
+
+  OffPolicyOptions off_policy;
+  StepReplayOptions replay;  // its seed and largest_batch are not used: see make_learner()
+  QAgentOptions q;           // its epsilons is not used: see epsilon_each
+  DqnOptions dqn;
+  bool epsilon_each = false;  // every environment has an epsilon of its own
 };
 
 // A setting as people see it: its dotted key, its value as TOML, and what it means.
@@ -87,10 +98,21 @@ std::vector<std::string> sampler_names();
 SamplerOptions training_sampler(const Config& config);
 int tensor_threads(const Config& config);  // `threads`, or one for each allowed core
 Config whole_games(Config config);         // the same, but a lost life ends no episode
-std::unique_ptr<ActorCritic> make_agent(const Config& config);  // on the CPU
-std::unique_ptr<ActorCritic> make_agent(const Config& config, const EnvSpec& env);
+bool is_off_policy(const Config& config);
+// Of any algorithm, on the CPU.
+std::unique_ptr<Agent> make_agent(const Config& config);
+std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env);
 // Throws Error if learning from one minibatch takes more memory than there is.
 void require_minibatch_fits(const Config& config, const EnvSpec& env);
+
+// Of an on-policy algorithm.
+std::unique_ptr<ActorCritic> make_actor_critic(const Config& config);
+std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSpec& env);
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent);
+
+// Of an off-policy algorithm; the agent is that of make_agent(), on its device.
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent);
+// "1000000 steps, 7.21 GB": what its replay will take.
+std::string replay_size(const Config& config, const EnvSpec& env);
 
 }  // namespace shoal

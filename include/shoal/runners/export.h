@@ -21,7 +21,7 @@ namespace shoal {
 //
 // Throws Error if the agent's model cannot be traced: it must be made of tensor operations that do
 // not depend on the values or the number of observations. This is tried, on random ones.
-void export_policy(ActorCritic& agent, const EnvSpec& env, const std::filesystem::path& file);
+void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file);
 
 // What a caller of it must know, as JSON: inputs and outputs with types, shapes and bounds, and the
 // settings that say how observations are made.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 
 #include "shoal/algos/algo.h"
@@ -18,18 +17,5 @@ using Evaluate = std::function<Metrics()>;
 // training has begun it is no mistake in what the user asked for.
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate = {});
-
-// How a training run ended.
-struct TrainingEnd {
-  int signal = 0;            // that stopped it; 0: none
-  bool solved = false;       // Config::stop_return was reached
-  EpisodeWindow episodes{};  // the last ones
-};
-
-// A whole training run as the configuration describes it, in the order that forks demand, or the
-// rest of one. Throws Error for a mistake that shows before training begins; after that as
-// run_on_policy() does.
-TrainingEnd train(const Config& config, const std::filesystem::path& folder,
-                  const SessionOptions& options = {});
 
 }  // namespace shoal

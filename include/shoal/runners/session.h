@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "shoal/replays/replay.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/console.h"
@@ -19,6 +20,8 @@
 #include "shoal/runners/signals.h"
 
 namespace shoal {
+
+class MetricMeans;
 
 // The files of a run folder.
 inline constexpr const char* kProgressFile = "progress.csv";  // a row for every update
@@ -46,7 +49,8 @@ struct SessionOptions {
 // folder is left.
 //
 // A resumed run is the one that never stopped: on the CPU, with as many threads, progress.csv is
-// the same but for the columns that tell of time (seconds, sps, share_*). If environments cannot be
+// the same but for the columns that tell of time (seconds, sps, share_*), and with log_steps for
+// the row where the first part ended. If environments cannot be
 // saved, that holds for runs that stop at Config::checkpoint_steps.
 class Session {
  public:
@@ -60,21 +64,25 @@ class Session {
   // For make_sampler(): what the checkpoint says of a run to resume; of a new run, nothing.
   NamedTensors sampler_state() const;
 
-  // Writes config.toml and starts the clock; gives agent and algo what the checkpoint, or that of
-  // Config::init_from, has of them. All three must outlive the last call of report() and finish().
-  // sampler null: checkpoints know nothing of environments, and a resumed run begins new episodes.
-  void begin(Agent& agent, OnPolicyAlgo& algo, Sampler* sampler = nullptr);
+  // Writes config.toml and starts the clock; gives agent, algo and replay what the checkpoint, or
+  // that of Config::init_from, has of them. All must outlive the last call of report() and
+  // finish(). sampler null: checkpoints know nothing of environments, and a resumed run begins new
+  // episodes. replay: of an off-policy algorithm.
+  void begin(Agent& agent, Algo& algo, Sampler* sampler = nullptr, Replay* replay = nullptr);
   // Rows go there, too, from now on.
   void add_sink(std::unique_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
 
   // False once the steps are taken, the return aimed at is reached, or a signal asked to stop.
   bool running() const;
-  // Counts a window, before learning from it.
+  Progress progress() const { return {.steps = steps_, .schedule_steps = config_.schedule_steps}; }
+  // Counts a window, before learning from it; the progress before it.
   Progress advance(const Batch& batch);
-  // After learning: a row of progress, the console, and now and then a checkpoint, which ends the
-  // batch. Environments that cannot be saved are reset by those that come at checkpoint_steps, and
-  // by no others. Throws Error if they cannot be written; the last checkpoint stays then.
-  void report(const Metrics& metrics, const SamplerTimes& times);
+  // After learning, by that many updates: if Config::log_steps are over, a row of progress, with
+  // the means of the metrics since the last one, and the console; now and then a checkpoint, which
+  // ends the batch. Environments that cannot be saved are reset by those that come at
+  // checkpoint_steps, and by no others. Throws Error if they cannot be written; the last checkpoint
+  // stays then.
+  void report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates = 1);
   // Whether the window just learned from has reached the next multiple of Config::eval_steps.
   bool evaluation_is_due() const;
   // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
@@ -89,6 +97,8 @@ class Session {
 
  private:
   struct Shares;
+  bool row_is_due() const;
+  void write_row(const SamplerTimes& times);
   LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
   void restore();
   bool checkpoint_is_due() const;
@@ -104,8 +114,9 @@ class Session {
   EpisodeWindow episodes_;
   std::optional<std::vector<std::string>> infos_;  // Batch::infos of the first window
   Agent* agent_ = nullptr;
-  OnPolicyAlgo* algo_ = nullptr;
+  Algo* algo_ = nullptr;
   Sampler* sampler_ = nullptr;
+  Replay* replay_ = nullptr;
   Checkpoint resumed_;  // until begin(); empty: a new run
   bool quiet_, resumes_, said_ = false;
   std::string heading_;
@@ -115,12 +126,15 @@ class Session {
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_since_;
-  std::int64_t steps_ = 0, updates_ = 0, row_steps_ = 0, saved_steps_ = 0;
-  double seconds_before_ = 0;  // of a resumed run
+  std::int64_t steps_ = 0, updates_ = 0, saved_steps_ = 0;
+  std::int64_t window_steps_ = 0, row_steps_ = 0;  // before the last window, at the last row
+  std::unique_ptr<MetricMeans> means_;             // since the last row
+  double seconds_before_ = 0;                      // of a resumed run
   double row_seconds_ = 0, saved_seconds_ = 0;
   double best_return_ = -std::numeric_limits<double>::infinity();
   SamplerTimes row_times_;
-  double logging_ = 0;  // seconds since the last row was written
+  double learning_ = 0, logging_ = 0;  // seconds since the last row
+  double saving_ = 0;                  // seconds that the last checkpoint took
 };
 
 }  // namespace shoal

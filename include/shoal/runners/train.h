@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+
+#include "shoal/runners/session.h"
+
+namespace shoal {
+
+// How a training run ended.
+struct TrainingEnd {
+  int signal = 0;            // that stopped it; 0: none
+  bool solved = false;       // Config::stop_return was reached
+  EpisodeWindow episodes{};  // the last ones
+};
+
+// A whole training run as the configuration describes it, in the order that forks demand, or the
+// rest of one. Throws Error for a mistake that shows before training begins; after that WorkerError
+// if a worker fails, and std::runtime_error for whatever else does.
+TrainingEnd train(const Config& config, const std::filesystem::path& folder,
+                  const SessionOptions& options = {});
+
+}  // namespace shoal

@@ -1,0 +1,37 @@
+#include "runners/metric_means.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace shoal {
+
+void MetricMeans::add(const Metrics& metrics) {
+  for (const auto& [name, value] : metrics) {
+    auto found = std::ranges::find(sums_, name, &Sum::name);
+    if (found == sums_.end()) found = sums_.insert(sums_.end(), Sum{.name = name});
+    found->sum += value;
+    ++found->count;
+  }
+}
+
+Metrics MetricMeans::take() {
+  Metrics means;
+  for (const auto& [name, sum, count] : sums_) means.emplace_back(name, sum / count);
+  sums_.clear();
+  return means;
+}
+
+NamedTensors MetricMeans::save() const {
+  NamedTensors all;
+  for (const auto& [name, sum, count] : sums_) all.add(name, at::tensor({sum, count}, at::kDouble));
+  return all;
+}
+
+void MetricMeans::restore(const NamedTensors& saved) {
+  sums_.clear();
+  for (const auto& [name, both] : saved)
+    sums_.push_back({name, both[0].item<double>(), both[1].item<double>()});
+}
+
+}  // namespace shoal

@@ -1,0 +1,36 @@
+#include "shoal/runners/off_policy.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "runners/while_training.h"
+
+namespace shoal {
+
+std::int64_t updates_due(std::int64_t steps, std::int64_t batch, const OffPolicyOptions& o) {
+  const auto learned = static_cast<double>(std::max<std::int64_t>(steps - o.learning_starts, 0));
+  return static_cast<std::int64_t>(learned * o.replay_ratio / static_cast<double>(batch));
+}
+
+void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
+                    const OffPolicyOptions& options, const Evaluate& evaluate) {
+  auto& [replay, algo, batch_size] = learner;
+  while_training([&] {
+    while (session.running()) {
+      algo->explore(session.progress(), session.steps() >= options.learning_starts);
+      const Batch batch = sampler.collect();
+      const Progress before = session.advance(batch);
+      replay->append(batch.samples);
+      // Told by the steps alone, so that a run that was resumed makes the same ones.
+      const auto updates = updates_due(session.steps(), batch_size, options) -
+                           updates_due(before.steps, batch_size, options);
+      const bool learns = updates > 0 && replay->size() > 0;
+      auto metrics = learns ? algo->update(before, static_cast<int>(updates)) : Metrics{};
+      if (evaluate && session.evaluation_is_due())
+        std::ranges::move(evaluate(), std::back_inserter(metrics));
+      session.report(metrics, sampler.times(), learns ? updates : 0);
+    }
+  });
+}
+
+}  // namespace shoal
