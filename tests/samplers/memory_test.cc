@@ -9,7 +9,7 @@
 
 // An agent with a recurrent network in every sampler: what is recorded is what the network says of
 // the sequences, taken as a whole.
-namespace shoal {
+namespace shoal::memory_test {
 namespace {
 
 constexpr std::int64_t kEnvs = 6, kHorizon = 25;
@@ -119,4 +119,4 @@ INSTANTIATE_TEST_SUITE_P(Workers, MemoryTest,
                          workforce_name);
 
 }  // namespace
-}  // namespace shoal
+}  // namespace shoal::memory_test
