@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "algos/dqn_loss.h"
 #include "algos/optimizer.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
@@ -26,7 +27,7 @@ void check(const DqnOptions& o) {
   for (const double beta : {o.beta_start, o.beta_end})
     require(beta >= 0 && beta <= 1, "dqn.beta is {}; it must lie in [0, 1]", beta);
   for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
-    require(epsilon > 0 && epsilon <= 1, "dqn.epsilon is {}; it must lie in (0, 1]", epsilon);
+    require(epsilon >= 0 && epsilon <= 1, "dqn.epsilon is {}; it must lie in [0, 1]", epsilon);
   require(o.epsilon_share > 0 && o.epsilon_share <= 1,
           "dqn.epsilon_share is {}; it must lie in (0, 1]", o.epsilon_share);
   require(o.max_grad_norm >= 0, "dqn.max_grad_norm is {}; it must not be negative",
@@ -57,6 +58,10 @@ class Dqn : public OffPolicyAlgo {
       epsilon.fill_(1);
       return;
     }
+    if (agent_.options().noisy) {
+      agent_.draw_noise();
+      agent_.parameters_changed();
+    }
     const auto& o = options_;
     const double done = std::min(1.0, (1 - progress.remaining()) / o.epsilon_share);
     const double first = o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done;
@@ -64,17 +69,20 @@ class Dqn : public OffPolicyAlgo {
     if (n == 1)
       epsilon.fill_(first);
     else
-      epsilon.copy_(at::logspace(std::log10(first), std::log10(last), n));
+      epsilon.copy_(at::logspace(std::log10(std::max(first, kLeastEpsilon)),
+                                 std::log10(std::max(last, kLeastEpsilon)), n));
   }
 
   Metrics update(const Progress& progress, int updates) override {
     require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
     const double beta =
         options_.beta_end + (options_.beta_start - options_.beta_end) * progress.remaining();
+    const double learning_rate =
+        options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
     Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = replay_.sample(options_.batch, beta);
-      totals.add(learn(batch));
+      totals.add(learn(batch, learning_rate));
       if (replay_.prioritized()) replay_.update_priorities(batch.index, error_ + kLeastPriority);
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(options_.target_share);
@@ -90,41 +98,62 @@ class Dqn : public OffPolicyAlgo {
   }
 
  private:
-  static constexpr double kLeastPriority = 1e-6;
+  static constexpr double kLeastPriority = 1e-6, kLeastEpsilon = 1e-9;
 
-  // r + discount * value of the action that is taken next.
+  // Of N actions the returns, [N, atoms].
+  static at::Tensor of(const at::Tensor& returns, const at::Tensor& action) {
+    const auto index = action.view({-1, 1, 1}).expand({-1, 1, returns.size(2)});
+    return returns.gather(1, index).squeeze(1);
+  }
+
+  // What is to be learned of the actions taken: [N], or [N, atoms].
   at::Tensor target(const Transitions& batch, at::Device device) {
     torch::NoGradGuard no_grad;
     const auto next = moved(batch.next_observation, device);
-    auto by_target = agent_.target_values(next);
-    auto by_chooser = options_.double_q ? agent_.values(next) : by_target;
+    const auto reward = batch.reward.to(device), discount = batch.discount.to(device);
+    const auto returns = agent_.target_returns(next);
+    auto values = options_.double_q ? agent_.values(next) : agent_.means(returns);
     if (!batch.next_mask.empty())
-      by_chooser = by_chooser.masked_fill(batch.next_mask[0].to(device).logical_not(),
-                                          -std::numeric_limits<float>::infinity());
-    const auto value = by_target.gather(1, by_chooser.argmax(1, /*keepdim=*/true)).squeeze(1);
-    return batch.reward.to(device) + batch.discount.to(device) * value;
+      values = values.masked_fill(batch.next_mask[0].to(device).logical_not(),
+                                  -std::numeric_limits<float>::infinity());
+    const auto chosen = of(returns, values.argmax(1));
+    switch (agent_.options().returns) {
+      case ReturnKind::kMean:
+        return reward + discount * chosen.squeeze(1);
+      case ReturnKind::kCategorical:
+        return project(chosen.softmax(1), reward, discount, agent_.support());
+      case ReturnKind::kQuantile:
+        return reward.unsqueeze(1) + discount.unsqueeze(1) * chosen;
+    }
+    return {};
+  }
+
+  StepLosses losses(const at::Tensor& wanted, const at::Tensor& returns) const {
+    switch (agent_.options().returns) {
+      case ReturnKind::kMean:
+        return value_losses(wanted, returns.squeeze(1), options_.huber);
+      case ReturnKind::kCategorical:
+        return categorical_losses(wanted, returns);
+      case ReturnKind::kQuantile:
+        return quantile_losses(wanted, returns, options_.huber);
+    }
+    return {};
   }
 
   // One step down the gradient; its numbers. Leaves the errors in error_.
-  at::Tensor learn(const Transitions& batch) {
+  at::Tensor learn(const Transitions& batch, double learning_rate) {
     const auto device = agent_.device();
+    agent_.draw_noise();
     const auto wanted = target(batch, device);
-    const auto seen = moved(batch.observation, device);
-    const auto value =
-        agent_.values(seen).gather(1, batch.action[0].to(device).unsqueeze(1)).squeeze(1);
-    const auto error = (wanted - value).abs();
-    const auto cut = options_.huber > 0 ? error.clamp_max(options_.huber) : error;
-    // 0.5 e^2, and h (e - h / 2) where e is larger than h.
-    const auto loss = (batch.weight.to(device) * cut * (error - 0.5 * cut)).mean();
-    auto gradients = torch::autograd::grad({loss}, optimizer_.parameters(), {}, {}, false,
-                                           /*allow_unused=*/true);
-    // Without dueling, nothing depends on the head for the observation's own value.
-    for (std::size_t i = 0; i < gradients.size(); ++i)
-      if (!gradients[i].defined()) gradients[i] = at::zeros_like(optimizer_.parameters()[i]);
+    const auto returns =
+        of(agent_.returns(moved(batch.observation, device)), batch.action[0].to(device));
+    const auto [each, error] = losses(wanted, returns);
+    const auto loss = (batch.weight.to(device) * each).mean();
+    auto gradients = agent_.gradients(loss);
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients, options_.learning_rate);
-    error_ = error.detach();
-    return at::stack({loss.detach(), norm, error_.mean(), value.detach().mean()});
+    optimizer_.step(gradients, learning_rate);
+    error_ = error;
+    return at::stack({loss.detach(), norm, error_.mean(), agent_.means(returns.detach()).mean()});
   }
 
   QAgent& agent_;

@@ -51,15 +51,19 @@ Stack outputs_of(Agent& agent, const EnvSpec& env, const Stack& inputs) {
 }
 
 // By their names in TorchScript; without those of the normalization, which is written into the
-// code.
+// code, and those of a target network.
 NamedTensors attributes_of(Agent& agent) {
   NamedTensors all;
   for (const auto& [name, tensor] : agent.parameters())
-    if (!name.starts_with("normalizer/")) all.add(identifier(name), tensor);
+    if (!name.starts_with("normalizer/") && !name.starts_with("target/"))
+      all.add(identifier(name), tensor);
   return all;
 }
 
-bool normalizes(Agent& agent) { return attributes_of(agent).size() < agent.parameters().size(); }
+bool normalizes(Agent& agent) {
+  return std::ranges::any_of(agent.parameters(),
+                             [](const auto& p) { return p.first.starts_with("normalizer/"); });
+}
 
 torch::jit::Module trace(Agent& agent, const EnvSpec& env) {
   torch::jit::Module module("ShoalPolicy");

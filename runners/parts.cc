@@ -78,7 +78,11 @@ void validate_ppo(const Config& config) {
   at_least("ppo.target_kl", p.target_kl, 0.0);
 }
 
-void validate_dqn(const DqnOptions& d) {
+void validate_dqn(const DqnOptions& d, const QAgentOptions& q) {
+  at_least<std::int64_t>("dqn.atoms", q.atoms, 2);
+  require(q.v_min < q.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}", q.v_min,
+          q.v_max);
+  require(q.noise > 0, "dqn.noise: found {}, expected a number above 0", q.noise);
   require(d.learning_rate > 0 && std::isfinite(d.learning_rate),
           "dqn.learning_rate: found {}, expected a number above 0", d.learning_rate);
   require(d.optimizer_epsilon > 0, "dqn.optimizer_epsilon: found {}, expected a number above 0",
@@ -90,9 +94,9 @@ void validate_dqn(const DqnOptions& d) {
   at_least("dqn.max_grad_norm", d.max_grad_norm, 0.0);
   within("dqn.beta_start", d.beta_start, 0, 1);
   within("dqn.beta_end", d.beta_end, 0, 1);
-  within("dqn.epsilon_start", d.epsilon_start, 1e-9, 1);
-  within("dqn.epsilon_end", d.epsilon_end, 1e-9, 1);
-  within("dqn.epsilon_last", d.epsilon_last, 1e-9, 1);
+  within("dqn.epsilon_start", d.epsilon_start, 0, 1);
+  within("dqn.epsilon_end", d.epsilon_end, 0, 1);
+  within("dqn.epsilon_last", d.epsilon_last, 0, 1);
   within("dqn.epsilon_share", d.epsilon_share, 1e-9, 1);
 }
 
@@ -114,7 +118,8 @@ void validate_replay(const Config& config) {
 
 bool anneals(const Config& config) {
   return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
-         (config.algo == "a2c" && config.a2c.anneal_learning_rate);
+         (config.algo == "a2c" && config.a2c.anneal_learning_rate) ||
+         (config.algo == "dqn" && config.dqn.anneal_learning_rate);
 }
 
 Registered<AlgoFactory>& registered_algos() {
@@ -259,7 +264,7 @@ void validate(const Config& config) {
   validate_learning("ppo", config.ppo);
   validate_learning("a2c", config.a2c);
   validate_ppo(config);
-  validate_dqn(config.dqn);
+  validate_dqn(config.dqn, config.q);
   if (is_off_policy(config)) validate_replay(config);
 }
 

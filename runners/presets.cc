@@ -86,10 +86,26 @@ Config cartpole_dqn() {
   c.replay = {.size = 50'000, .n_step = 3};
   c.q = {.dueling = true};
   c.dqn = {.learning_rate = 1e-3,
+           .anneal_learning_rate = true,
            .batch = 64,
            .target_interval = 100,
-           .epsilon_end = 0.02,
+           .huber = 0,
+           .epsilon_end = 0.01,
            .epsilon_share = 0.3};
+  return c;
+}
+
+// Returns of CartPole, discounted by 0.99, are 0 to 100.
+Config cartpole_rainbow() {
+  Config c = cartpole_dqn();
+  c.replay.prioritized = true;
+  c.replay.alpha = 0.5;
+  c.q = {.dueling = true,
+         .returns = ReturnKind::kCategorical,
+         .v_min = 0,
+         .v_max = 100,
+         .noisy = true};
+  c.dqn.epsilon_start = c.dqn.epsilon_end = 0;
   return c;
 }
 
@@ -181,6 +197,7 @@ std::vector<Entry> make_entries() {
 
       {"cartpole-dqn", "CartPole with double, dueling DQN, until the mean return is 475",
        cartpole_dqn},
+      {"cartpole-rainbow", "CartPole with Rainbow, until the mean return is 475", cartpole_rainbow},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
        mountain_car_ppo},

@@ -163,10 +163,17 @@ void visit_dqn(C& c, Visit&& visit) {
   visit("dqn.optimizer", d.optimizer, "adam | rmsprop");
   visit("dqn.optimizer_epsilon", d.optimizer_epsilon, "added to the root of the mean square");
   visit("dqn.learning_rate", d.learning_rate, "of all updates");
+  visit("dqn.anneal_learning_rate", d.anneal_learning_rate, "linearly to 0 over the schedule");
   visit("dqn.batch", d.batch, "steps of one update");
   visit("dqn.double_q", d.double_q,
         "the target network values the action that the other one would choose");
   visit("dqn.dueling", c.q.dueling, "values are that of the observation plus advantages");
+  visit("dqn.returns", c.q.returns, "what is learned of them: mean | categorical | quantile");
+  visit("dqn.atoms", c.q.atoms, "categories or quantiles");
+  visit("dqn.v_min", c.q.v_min, "the return of the first category");
+  visit("dqn.v_max", c.q.v_max, "that of the last");
+  visit("dqn.noisy", c.q.noisy, "weights are drawn at random: exploration without epsilon");
+  visit("dqn.noise", c.q.noise, "their deviation at first, times the root of a layer's inputs");
   visit("dqn.target_interval", d.target_interval, "updates between two of the target network");
   visit("dqn.target_share", d.target_share, "how far it moves then; 1: it becomes a copy");
   visit("dqn.huber", d.huber, "errors beyond this count linearly; 0: the square of all");

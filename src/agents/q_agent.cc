@@ -3,48 +3,59 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "shoal/core/error.h"
+#include "shoal/core/rng.h"
 #include "src/agents/head.h"
+#include "src/agents/noisy_network.h"
 
 namespace shoal {
 namespace {
-
-using Model = std::shared_ptr<ActorCriticModel>;
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 class NetworkQAgent : public QAgent {
  public:
-  NetworkQAgent(std::int64_t actions, Model online, Model target, const QAgentOptions& options)
+  NetworkQAgent(std::int64_t actions, NoisyNetwork online, NoisyNetwork target,
+                const QAgentOptions& options, std::uint64_t seed)
       : actions_(actions),
-        dueling_(options.dueling),
+        atoms_(atoms_of(options)),
+        options_(options),
         online_(std::move(online)),
         target_(std::move(target)),
-        epsilon_(at::ones({options.epsilons})) {
-    for (auto& parameter : target_->parameters()) parameter.set_requires_grad(false);
+        epsilon_(at::ones({options.epsilons})),
+        noise_seed_(env_seed(seed, Stream::kTrain, -2)),
+        noise_drawn_(at::zeros({}, at::kLong)) {
+    for (auto& parameter : target_.model().parameters()) parameter.set_requires_grad(false);
+    if (options.returns == ReturnKind::kCategorical)
+      support_ = at::linspace(options.v_min, options.v_max, atoms_);
     update_target(1);
+    draw_noise();
     parameters_changed();
   }
 
   const AgentSpec& spec() const override { return spec_; }
+  const QAgentOptions& options() const override { return options_; }
 
   void act(const ActIn& in, ActOut& out) override {
     torch::NoGradGuard no_grad;
-    const auto advantage = run(in);  // the highest of them is that of the highest value
     auto& action = out.action[0];
     if (!in.greedy && epsilon_.size(0) > 1)
       require(
           in.noise.first_env + action.size(0) <= epsilon_.size(0),
           "an epsilon is wanted for environment {}, and there are {}; give one for each of them",
           in.noise.first_env + action.size(0) - 1, epsilon_.size(0));
-    if (!acting_) return act_with_tensors(in, advantage, action);
+    use_noise(!in.greedy);
+    if (!acting_) return act_with_tensors(in, values_of(online_, in.observation), action);
+    const auto& values = run(in);
     const Noise noise(in.noise);
-    const auto* of_row = advantage.const_data_ptr<float>();
+    const auto* of_row = values.const_data_ptr<float>();
     const bool* mask = in.mask.empty() ? nullptr : in.mask[0].const_data_ptr<bool>();
     auto* to = action.data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < action.size(0); ++i, of_row += actions_) {
+    for (std::int64_t i = 0; i < action.size(0); ++i, of_row += values.size(1)) {
       const bool* legal = mask ? mask + i * actions_ : nullptr;
       const bool explore = !in.greedy && noise.uniform(i, 0) < epsilon_of(in.noise.first_env + i);
       to[i] = explore ? any(legal, noise.uniform(i, 1)) : best(of_row, legal);
@@ -53,77 +64,154 @@ class NetworkQAgent : public QAgent {
 
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
-    value.copy_(std::get<0>(values_of(*online_, in.observation).max(1)));
+    value.copy_(std::get<0>(values_of(online_, in.observation).max(1)));
   }
 
-  at::Tensor values(const Observations& observation) override {
-    return values_of(*online_, observation);
-  }
-  at::Tensor target_values(const Observations& observation) override {
-    torch::NoGradGuard no_grad;
-    return values_of(*target_, observation);
-  }
-  void update_target(double share) override {
-    torch::NoGradGuard no_grad;
-    const auto from = online_->parameters(), to = target_->parameters();
-    at::_foreach_lerp_(to, from, share);
-    const auto buffers = online_->buffers(), targets = target_->buffers();
-    for (std::size_t i = 0; i < buffers.size(); ++i) targets[i].copy_(buffers[i]);
-  }
   GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
-    auto values = values_of(*online_, observation);
+    use_noise(false);
+    auto values = values_of(online_, observation);
     if (mask.defined()) values = values.masked_fill(mask.logical_not(), kNever);
     const auto [value, action] = values.max(1);
     return {.action = action, .value = value};
   }
 
-  std::vector<at::Tensor> learnable() override { return online_->parameters(); }
+  at::Tensor returns(const Observations& observation) override {
+    use_noise(true);
+    return returns_of(online_, observation);
+  }
+  at::Tensor target_returns(const Observations& observation) override {
+    torch::NoGradGuard no_grad;
+    return returns_of(target_, observation);
+  }
+  at::Tensor support() const override { return support_; }
+  at::Tensor means(const at::Tensor& returns) const override {
+    switch (options_.returns) {
+      case ReturnKind::kMean:
+        return returns.squeeze(-1);
+      case ReturnKind::kCategorical:
+        return returns.softmax(-1).matmul(support_);
+      case ReturnKind::kQuantile:
+        return returns.mean(-1);
+    }
+    return {};
+  }
+
+  void update_target(double share) override {
+    target_.move_towards(online_, share);
+    target_.use(true);
+  }
+  void draw_noise() override {
+    if (!online_.noisy()) return;
+    Rng rng(noise_seed_, static_cast<std::uint64_t>(noise_drawn_.item<std::int64_t>()));
+    online_.draw(rng);
+    target_.draw(rng);
+    noise_drawn_.fill_(static_cast<std::int64_t>(rng.counter()));
+    target_.use(true);
+    in_use_ = InUse::kNeither;
+  }
+  std::vector<at::Tensor> learnable() override { return online_.learnable(); }
+  std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
+    return online_.gradients(loss);
+  }
   at::Tensor epsilon() override { return epsilon_; }
 
   NamedTensors parameters() override {
-    NamedTensors all;
-    const auto add = [&all](const std::string& prefix, ActorCriticModel& model) {
-      for (auto& item : model.named_parameters()) all.add(prefix + item.key(), item.value());
-      for (auto& item : model.named_buffers()) all.add(prefix + item.key(), item.value());
-    };
-    add("", *online_);
-    add("target/", *target_);
+    NamedTensors all = online_.parameters();
+    for (auto& [name, tensor] : target_.parameters()) all.add("target/" + name, tensor);
     all.add("epsilon", epsilon_);
+    if (online_.noisy()) all.add("noise_drawn", noise_drawn_);
     return all;
   }
   void parameters_changed() override {
+    target_.use(true);
+    in_use_ = InUse::kNeither;
+    use_noise(true);
     if (!device().is_cpu())
       acting_ = nullptr;
-    else if (acting_)
+    else if (!acting_)
+      acting_ = online_.model().make_acting_network(Precision::kFloat32);
+    else if (!online_.noisy())
       acting_->refresh();
-    else
-      acting_ = online_->make_acting_network(Precision::kFloat32);
   }
   void to(at::Device device) override {
-    online_->to(device);
-    target_->to(device);
+    online_.to(device);
+    target_.to(device);
+    if (support_.defined()) support_ = support_.to(device);
     acting_ = nullptr;
     parameters_changed();
   }
-  at::Device device() const override { return online_->parameters().front().device(); }
-
- private:
-  at::Tensor values_of(ActorCriticModel& model, const Observations& observation) const {
-    const auto out = model.forward({observation, {}, {}});
-    if (!dueling_) return out.policy;
-    return out.value.unsqueeze(1) + out.policy - out.policy.mean(1, /*keepdim=*/true);
+  at::Device device() const override {
+    return const_cast<NoisyNetwork&>(online_).model().parameters().front().device();
   }
 
-  // What the network says of each action, [N, actions].
-  at::Tensor run(const ActIn& in) {
-    if (!acting_) return online_->forward({in.observation, {}, {}}).policy.contiguous();
-    const auto n = in.observation[0].size();
-    if (!advantage_.defined() || advantage_.size(0) != n) {
-      advantage_ = at::empty({n, actions_});
+ private:
+  enum class InUse : std::uint8_t { kNeither, kNoise, kMeans };
+
+  static std::int64_t atoms_of(const QAgentOptions& o) {
+    return o.returns == ReturnKind::kMean ? 1 : o.atoms;
+  }
+
+  // Puts the noise, or the means, into the network and what acts for it.
+  void use_noise(bool noise) {
+    const auto wanted = noise ? InUse::kNoise : InUse::kMeans;
+    if (in_use_ == wanted || (in_use_ != InUse::kNeither && !online_.noisy())) return;
+    in_use_ = wanted;
+    online_.use(noise);
+    if (acting_ && online_.noisy()) acting_->refresh();
+  }
+
+  at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
+    const auto out = network.model().forward({observation, {}, {}}).policy;
+    const auto of_action = out.narrow(1, 0, actions_ * atoms_).unflatten(1, {actions_, atoms_});
+    if (!options_.dueling) return of_action;
+    const auto of_observation = out.narrow(1, actions_ * atoms_, atoms_).unsqueeze(1);
+    return of_observation + of_action - of_action.mean(1, /*keepdim=*/true);
+  }
+  at::Tensor values_of(NoisyNetwork& network, const Observations& observation) const {
+    return means(returns_of(network, observation));
+  }
+
+  // Numbers of which the largest is that of the highest value, [N, actions or more]; a row does not
+  // depend on the others.
+  const at::Tensor& run(const ActIn& in) {
+    const auto n = in.observation[0].size(), outputs = (actions_ + options_.dueling) * atoms_;
+    if (!outputs_.defined() || outputs_.size(0) != n) {
+      outputs_ = at::empty({n, outputs});
       unused_ = at::empty({n});
+      values_ = at::empty({n, actions_});
     }
-    acting_->run(in.observation, advantage_, unused_, in.noise.first_env);
-    return advantage_;
+    acting_->run(in.observation, outputs_, unused_, in.noise.first_env);
+    if (atoms_ == 1) return outputs_;  // the observation's own value changes nothing
+    const auto* from = outputs_.const_data_ptr<float>();
+    auto* to = values_.data_ptr<float>();
+    for (std::int64_t i = 0; i < n; ++i, from += outputs)
+      for (std::int64_t a = 0; a < actions_; ++a) *to++ = mean_of(from, a);
+    return values_;
+  }
+
+  // Of action a, from what the network puts out for one observation.
+  float mean_of(const float* outputs, std::int64_t a) {
+    const auto* own = outputs + a * atoms_;
+    if (options_.returns == ReturnKind::kQuantile)
+      return std::accumulate(own, own + atoms_, 0.0F);  // what else there is, all actions share
+    logits_.assign(own, own + atoms_);
+    if (options_.dueling) {
+      const auto n = static_cast<float>(actions_);
+      for (std::int64_t k = 0; k < atoms_; ++k) {
+        float sum = 0;
+        for (std::int64_t b = 0; b < actions_; ++b) sum += outputs[b * atoms_ + k];
+        logits_[static_cast<std::size_t>(k)] += outputs[actions_ * atoms_ + k] - sum / n;
+      }
+    }
+    const float most = *std::ranges::max_element(logits_);
+    const auto* at = support_.const_data_ptr<float>();
+    float mean = 0, total = 0;
+    for (const float logit : logits_) {
+      const float weight = std::exp(logit - most);
+      total += weight;
+      mean += weight * *at++;
+    }
+    return mean / total;
   }
 
   float epsilon_of(std::int64_t env) const {
@@ -144,31 +232,36 @@ class NetworkQAgent : public QAgent {
     return std::max<std::int64_t>(best, 0);  // nothing is legal
   }
 
-  void act_with_tensors(const ActIn& in, const at::Tensor& advantage, at::Tensor& action) const {
+  void act_with_tensors(const ActIn& in, const at::Tensor& values, at::Tensor& action) const {
     const auto n = action.size(0);
     const auto noise = Noise(in.noise).uniform(n, 0, 2);
-    const auto legal = in.mask.empty() ? at::ones_like(advantage, at::kBool) : in.mask[0];
-    const auto best = advantage.masked_fill(legal.logical_not(), kNever).argmax(1);
+    const auto legal = in.mask.empty() ? at::ones_like(values, at::kBool) : in.mask[0];
+    const auto best = values.masked_fill(legal.logical_not(), kNever).argmax(1);
     if (in.greedy) {
       action.copy_(best);
       return;
     }
-    const auto u = noise.to(advantage.device());
+    const auto u = noise.to(values.device());
     const auto epsilon =
         epsilon_.size(0) == 1 ? epsilon_ : epsilon_.narrow(0, in.noise.first_env, n);
-    const auto explore = u.select(1, 0).lt(epsilon.to(advantage.device()));
+    const auto explore = u.select(1, 0).lt(epsilon.to(values.device()));
     const auto place = (u.narrow(1, 1, 1) * legal.sum(1, true)).to(at::kLong);
     const auto any = legal.cumsum(1).le(place).sum(1).clamp_max(actions_ - 1);
     action.copy_(at::where(explore, any, best));
   }
 
-  std::int64_t actions_;
-  bool dueling_;
+  std::int64_t actions_, atoms_;
+  QAgentOptions options_;
   AgentSpec spec_;
-  Model online_, target_;
+  NoisyNetwork online_, target_;
+  at::Tensor support_;
   at::Tensor epsilon_;
+  std::uint64_t noise_seed_;
+  at::Tensor noise_drawn_;  // random numbers so far
+  InUse in_use_ = InUse::kNeither;
   std::unique_ptr<ActingNetwork> acting_;  // null: on a device
-  at::Tensor advantage_, unused_;          // what it puts out
+  at::Tensor outputs_, unused_, values_;   // of it
+  std::vector<float> logits_;              // work space
 };
 
 std::int64_t actions_of(const EnvSpec& spec) {
@@ -180,23 +273,39 @@ std::int64_t actions_of(const EnvSpec& spec) {
 
 }  // namespace
 
+std::int64_t q_output_size(const EnvSpec& spec, const QAgentOptions& o) {
+  return (actions_of(spec) + o.dueling) * (o.returns == ReturnKind::kMean ? 1 : o.atoms);
+}
+
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
                                      std::shared_ptr<ActorCriticModel> target,
-                                     const QAgentOptions& options) {
-  require(options.epsilons >= 1, "epsilons is {}, it must be at least 1", options.epsilons);
+                                     const QAgentOptions& o, std::uint64_t seed) {
+  require(o.epsilons >= 1, "epsilons is {}, it must be at least 1", o.epsilons);
+  require(o.returns == ReturnKind::kMean || o.atoms >= 2, "atoms is {}, it must be at least 2",
+          o.atoms);
+  require(o.v_min < o.v_max, "v_min is {} and v_max is {}, which must be more", o.v_min, o.v_max);
+  require(o.noise > 0, "noise is {}, it must be positive", o.noise);
   require(model && target && model != target, "a Q-agent needs two models, one for each network");
+<<<<<<< HEAD
   require(model->state().empty(),
           "this Q-agent learns from single steps, and a model with memory needs sequences");
   return std::make_unique<NetworkQAgent>(actions_of(spec), std::move(model), std::move(target),
                                          options);
+=======
+  const double noise = o.noisy ? o.noise : 0;
+  return std::make_unique<NetworkQAgent>(actions_of(spec), NoisyNetwork(std::move(model), noise),
+                                         NoisyNetwork(std::move(target), noise), o, seed);
+>>>>>>> e3bce747c0931570dca6bf974e8c09aec37e8679
 }
 
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& model,
                                      const QAgentOptions& options, std::uint64_t seed) {
   auto shaped = model;
-  shaped.shared_trunk = shaped.shared_trunk || options.dueling;
-  const auto make = [&] { return make_model(spec.observation, actions_of(spec), shaped, seed); };
-  return make_q_agent(spec, make(), make(), options);
+  shaped.shared_trunk = true;  // the value, which is not used, costs no layers of its own
+  const auto make = [&] {
+    return make_model(spec.observation, q_output_size(spec, options), shaped, seed);
+  };
+  return make_q_agent(spec, make(), make(), options, seed);
 }
 
 }  // namespace shoal

@@ -109,14 +109,110 @@ TEST(QAgentBothTest, DuelingAddsTheAdvantageOverTheMean) {
   std::map<std::string, at::Tensor> p;
   for (const auto& [name, parameter] : agent->parameters()) p[name] = parameter.detach();
   const auto trunk = at::linear(x, p.at("trunk0.weight"), p.at("trunk0.bias")).tanh();
-  const auto value = at::linear(trunk, p.at("value_head.weight"), p.at("value_head.bias"));
-  const auto advantage = at::linear(trunk, p.at("policy_head.weight"), p.at("policy_head.bias"));
+  const auto out = at::linear(trunk, p.at("policy_head.weight"), p.at("policy_head.bias"));
   const auto got = agent->values(Observed{x, {}}).detach();
   for (std::int64_t i = 0; i < 5; ++i) {
-    const auto mean = advantage[i].sum().item<float>() / 4;
+    const auto mean = out[i].narrow(0, 0, 4).sum().item<float>() / 4;
     for (std::int64_t a = 0; a < 4; ++a)
-      EXPECT_NEAR(got[i][a].item<float>(),
-                  value[i][0].item<float>() + advantage[i][a].item<float>() - mean, 1e-5);
+      EXPECT_NEAR(got[i][a].item<float>(), out[i][4].item<float>() + out[i][a].item<float>() - mean,
+                  1e-5);
+  }
+}
+
+// The network's output is the observation itself.
+std::unique_ptr<QAgent> make_wide_echo(bool acting_network, const QAgentOptions& options) {
+  const auto outputs = q_output_size(discrete_env(1, kActions), options);
+  const auto make = [&] { return std::make_shared<EchoModel>(acting_network); };
+  return make_q_agent(discrete_env(outputs, kActions), make(), make(), options);
+}
+
+TEST(QAgentBothTest, LoopAndTensorsAgreeOnEveryKindOfReturns) {
+  torch::manual_seed(5);
+  for (const bool dueling : {false, true}) {
+    for (const auto kind : {ReturnKind::kMean, ReturnKind::kCategorical, ReturnKind::kQuantile}) {
+      const QAgentOptions options{
+          .dueling = dueling, .returns = kind, .atoms = 7, .v_min = -2, .v_max = 3};
+      const auto loop = make_wide_echo(true, options), tensors = make_wide_echo(false, options);
+      auto in =
+          acting_on(3 * at::randn({kRows, q_output_size(discrete_env(1, kActions), options)}));
+      in.greedy = true;
+      EXPECT_TRUE(at::equal(chosen(*loop, in), chosen(*tensors, in)));
+      EXPECT_TRUE(at::equal(chosen(*loop, in), loop->values(in.observation).detach().argmax(1)));
+    }
+  }
+}
+
+TEST(QAgentBothTest, MeansOfFixedReturnsAndOfQuantiles) {
+  const auto fixed = make_wide_echo(
+      true, {.returns = ReturnKind::kCategorical, .atoms = 3, .v_min = -1, .v_max = 5});
+  EXPECT_TRUE(at::equal(fixed->support(), at::tensor({-1.0F, 2.0F, 5.0F})));
+  const auto logits = at::tensor({0.1F, 0.3F, 0.6F}).log().view({1, 1, 3}) + 4;
+  EXPECT_NEAR(fixed->means(logits).item<float>(), -0.1 + 0.6 + 3.0, 1e-5);
+  const auto quantiles = make_wide_echo(true, {.returns = ReturnKind::kQuantile, .atoms = 3});
+  EXPECT_NEAR(quantiles->means(at::tensor({1.0F, 2.0F, 6.0F}).view({1, 1, 3})).item<float>(), 3,
+              1e-6);
+}
+
+TEST(QAgentBothTest, NoiseIsDrawnAnewAndGreedyActionsHaveNone) {
+  const QAgentOptions options{.noisy = true, .noise = 0.5};
+  const auto make = [&] {
+    return make_q_agent(discrete_env(3, 4), ModelOptions{.hidden = {16}}, options, 6);
+  };
+  const auto agent = make(), twin = make();
+  const auto x = at::randn({5, 3});
+  const Observations seen = Observed{x, {}};
+  const auto first = agent->values(seen).detach();
+  EXPECT_TRUE(at::equal(first, twin->values(seen).detach())) << "one seed, one noise";
+  agent->draw_noise();
+  const auto second = agent->values(seen).detach();
+  EXPECT_FALSE(at::allclose(first, second));
+  // What was drawn goes wherever the parameters go.
+  const auto from = agent->parameters();
+  for (auto& [name, tensor] : twin->parameters()) tensor.detach().copy_(from.at(name));
+  twin->parameters_changed();
+  EXPECT_TRUE(at::equal(second, twin->values(seen).detach()));
+  agent->draw_noise();
+  twin->draw_noise();
+  EXPECT_TRUE(at::equal(agent->values(seen).detach(), twin->values(seen).detach()));
+
+  // Without noise: a network whose weights are the means.
+  std::map<std::string, at::Tensor> p;
+  for (const auto& [name, parameter] : agent->parameters()) p[name] = parameter.detach();
+  const auto trunk = at::linear(x, p.at("trunk0.weight"), p.at("trunk0.bias")).tanh();
+  const auto mean = at::linear(trunk, p.at("policy_head.weight"), p.at("policy_head.bias"));
+  auto in = acting_on(x);
+  in.greedy = true;
+  EXPECT_TRUE(at::equal(chosen(*agent, in), mean.argmax(1)));
+  const auto [greedy, value] = agent->greedy(seen, {});
+  EXPECT_TRUE(at::equal(greedy[0], mean.argmax(1)));
+  EXPECT_TRUE(at::allclose(value.detach(), std::get<0>(mean.max(1))));
+}
+
+// By differences: moving a learnable number a little moves the loss by its gradient.
+TEST(QAgentBothTest, GradientsReachMeansAndDeviations) {
+  const auto agent = make_q_agent(discrete_env(3, 4), ModelOptions{.hidden = {6}},
+                                  {.dueling = true, .noisy = true}, 7);
+  const Observations seen = Observed{at::randn({8, 3}), {}};
+  const auto weight = at::randn({8, 4});
+  const auto loss = [&] { return (agent->values(seen) * weight).sum(); };
+  const auto gradients = agent->gradients(loss());
+  const auto learnable = agent->learnable();
+  ASSERT_EQ(gradients.size(), learnable.size());
+  constexpr double kStep = 1e-2;
+  for (std::size_t i = 0; i < learnable.size(); ++i) {
+    torch::NoGradGuard no_grad;
+    const auto direction = at::randn_like(learnable[i]);
+    const auto at_step = [&](double step) {
+      learnable[i].detach().add_(direction, step);
+      agent->parameters_changed();
+      const auto result = loss().item<double>();
+      learnable[i].detach().sub_(direction, step);
+      return result;
+    };
+    const double slope = (at_step(kStep) - at_step(-kStep)) / (2 * kStep);
+    EXPECT_NEAR((gradients[i] * direction).sum().item<double>(), slope,
+                0.02 * std::abs(slope) + 0.02)
+        << i;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "algos/dqn_loss.h"
 #include "shoal/core/error.h"
 
 namespace shoal::dqn_test {
@@ -46,8 +47,9 @@ Samples make_window(bool masked) {
 }
 
 struct Learner {
-  Learner(bool masked, bool prioritized, const DqnOptions& options)
-      : agent(make_q_agent(toy_env(masked), ModelOptions{.hidden = {8}}, {}, 3)),
+  Learner(bool masked, bool prioritized, const DqnOptions& options,
+          const QAgentOptions& agent_options = {})
+      : agent(make_q_agent(toy_env(masked), ModelOptions{.hidden = {8}}, agent_options, 3)),
         replay(toy_env(masked), 2,
                {.size = 80, .n_step = 2, .discount = 0.9, .prioritized = prioritized}),
         dqn(make_dqn(*agent, replay, options)) {
@@ -136,6 +138,51 @@ TEST(DqnTest, OneUpdateIsAdamsStepOnTheLossByHand) {
   }
 }
 
+// The action is chosen by means, its returns are learned, and a noisy network's deviations, too.
+at::Tensor loss_of_returns(QAgent& agent, const Transitions& batch) {
+  const auto next = agent.target_returns(batch.next_observation);
+  const auto chosen = agent.values(batch.next_observation).detach().argmax(1);
+  const auto returns = agent.returns(batch.observation);
+  auto sum = at::zeros({});
+  for (std::int64_t i = 0; i < kBatch; ++i) {
+    const auto of_next = next[i][chosen[i].item<std::int64_t>()].unsqueeze(0);
+    const auto own = returns[i][batch.action[0][i].item<std::int64_t>()].unsqueeze(0);
+    const auto reward = batch.reward.narrow(0, i, 1), discount = batch.discount.narrow(0, i, 1);
+    const auto losses =
+        agent.options().returns == ReturnKind::kCategorical
+            ? categorical_losses(project(of_next.softmax(1), reward, discount, agent.support()),
+                                 own)
+            : quantile_losses(reward + discount * of_next, own, 1);
+    sum = sum + batch.weight[i].item<float>() * losses.loss[0];
+  }
+  return sum / kBatch;
+}
+
+TEST(DqnTest, OneUpdateOfReturnsIsAdamsStep) {
+  for (const auto kind : {ReturnKind::kCategorical, ReturnKind::kQuantile}) {
+    for (const bool noisy : {false, true}) {
+      SCOPED_TRACE(fmt::format("kind {}, noisy {}", static_cast<int>(kind), noisy));
+      const QAgentOptions agent_options{
+          .dueling = true, .returns = kind, .atoms = 9, .noisy = noisy};
+      const DqnOptions options{.learning_rate = 0.01, .batch = kBatch, .max_grad_norm = 0};
+      Learner ours(false, true, options, agent_options),
+          theirs(false, true, options, agent_options);
+      ours.dqn->update({.steps = 50, .schedule_steps = 100}, 1);
+
+      theirs.agent->draw_noise();
+      const auto& batch = theirs.replay.sample(kBatch, 0.7);
+      auto learnable = theirs.agent->learnable();
+      torch::optim::Adam adam(learnable, torch::optim::AdamOptions(0.01).eps(1e-5));
+      const auto gradients = theirs.agent->gradients(loss_of_returns(*theirs.agent, batch));
+      for (std::size_t i = 0; i < learnable.size(); ++i) learnable[i].mutable_grad() = gradients[i];
+      adam.step();
+      const auto got = ours.agent->learnable();
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_LT((got[i] - learnable[i]).abs().max().item<double>(), 1e-5) << i;
+    }
+  }
+}
+
 TEST(DqnTest, ErrorsBecomePriorities) {
   Learner learner(false, true, {.learning_rate = 1e-9, .batch = 64, .target_interval = 1000});
   for (int i = 0; i < 20; ++i) learner.dqn->update({.steps = 0, .schedule_steps = 1}, 1);
@@ -202,7 +249,7 @@ TEST(DqnTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(make_dqn(*agent, replay, {.target_share = 2}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.huber = -1}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.beta_end = 1.1}), Error);
-  EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_end = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_end = -1}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_share = 0}), Error);
   Learner learner(false, false, {});
   EXPECT_THROW(learner.dqn->update({}, 0), Error);

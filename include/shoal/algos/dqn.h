@@ -10,9 +10,12 @@
 
 namespace shoal {
 
-// Deep Q-learning (Mnih et al., 2015), with n-step returns and priorities as the replay has them.
+// Deep Q-learning (Mnih et al., 2015), with n-step returns and priorities as the replay has them,
+// and dueling, distributional and noisy networks as the agent has them; all of them together are
+// Rainbow (Hessel et al., arXiv 1710.02298).
 struct DqnOptions {
   double learning_rate = 1e-4;
+  bool anneal_learning_rate = false;  // linearly to 0 over the schedule
   OptimizerKind optimizer = OptimizerKind::kAdam;
   double optimizer_epsilon = 1e-5;
   std::int64_t batch = 128;  // steps of one update
@@ -21,8 +24,8 @@ struct DqnOptions {
   bool double_q = true;
   std::int64_t target_interval = 312;  // updates between two of the target network
   double target_share = 1;             // how far it moves then
-  double huber = 1;                    // errors beyond this count linearly; 0: the square of all
-  double max_grad_norm = 10;           // global norm; 0: not clipped
+  double huber = 1;  // errors beyond this count linearly; 0: the square of all (quantiles: linear)
+  double max_grad_norm = 10;  // global norm; 0: not clipped
   // How far importance weights make up for priorities: from the first number to the second over the
   // schedule.
   double beta_start = 0.4, beta_end = 1;

@@ -1,0 +1,55 @@
+#include "algos/dqn_loss.h"
+
+#include <torch/torch.h>
+
+namespace shoal {
+namespace {
+
+// 0.5 e^2, and h (e - h / 2) where e is larger than h, of e >= 0.
+at::Tensor smoothed(const at::Tensor& size, double huber) {
+  const auto cut = huber > 0 ? size.clamp_max(huber) : size;
+  return cut * (size - 0.5 * cut);
+}
+
+}  // namespace
+
+StepLosses value_losses(const at::Tensor& wanted, const at::Tensor& value, double huber) {
+  const auto error = (wanted - value).abs();
+  return {.loss = smoothed(error, huber), .error = error.detach()};
+}
+
+StepLosses categorical_losses(const at::Tensor& wanted, const at::Tensor& logits) {
+  const auto loss = -(wanted * logits.log_softmax(-1)).sum(-1);
+  const auto entropy = -at::xlogy(wanted, wanted).sum(-1);
+  return {.loss = loss, .error = (loss.detach() - entropy).clamp_min(0)};
+}
+
+at::Tensor project(const at::Tensor& probability, const at::Tensor& reward,
+                   const at::Tensor& discount, const at::Tensor& support) {
+  const auto atoms = support.size(0);
+  const auto low = support[0], gap = support[1] - low;
+  const auto returns = reward.unsqueeze(1) + discount.unsqueeze(1) * support;
+  // Where they lie, counted in gaps.
+  const auto place = ((returns - low) / gap).clamp(0, static_cast<double>(atoms - 1));
+  const auto below = place.floor().clamp_max(static_cast<double>(atoms - 2));
+  const auto upper = place - below;
+  const auto index = below.to(at::kLong);
+  auto out = at::zeros_like(probability);
+  out.scatter_add_(1, index, probability * (1 - upper));
+  out.scatter_add_(1, index + 1, probability * upper);
+  return out;
+}
+
+StepLosses quantile_losses(const at::Tensor& wanted, const at::Tensor& quantiles, double huber) {
+  const auto atoms = quantiles.size(1);
+  const auto share =
+      ((at::arange(atoms, quantiles.options()) + 0.5) / static_cast<double>(atoms)).unsqueeze(1);
+  const auto difference = wanted.unsqueeze(1) - quantiles.unsqueeze(2);  // [N, atoms, M]
+  const auto size = difference.abs();
+  const auto smooth = huber > 0 ? smoothed(size, huber) / huber : size;
+  const auto weight = (share - difference.detach().lt(0).to(share.scalar_type())).abs();
+  const auto loss = (weight * smooth).mean(2).sum(1);
+  return {.loss = loss, .error = loss.detach()};
+}
+
+}  // namespace shoal
