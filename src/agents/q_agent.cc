@@ -286,16 +286,11 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorC
   require(o.v_min < o.v_max, "v_min is {} and v_max is {}, which must be more", o.v_min, o.v_max);
   require(o.noise > 0, "noise is {}, it must be positive", o.noise);
   require(model && target && model != target, "a Q-agent needs two models, one for each network");
-<<<<<<< HEAD
   require(model->state().empty(),
           "this Q-agent learns from single steps, and a model with memory needs sequences");
-  return std::make_unique<NetworkQAgent>(actions_of(spec), std::move(model), std::move(target),
-                                         options);
-=======
   const double noise = o.noisy ? o.noise : 0;
   return std::make_unique<NetworkQAgent>(actions_of(spec), NoisyNetwork(std::move(model), noise),
                                          NoisyNetwork(std::move(target), noise), o, seed);
->>>>>>> e3bce747c0931570dca6bf974e8c09aec37e8679
 }
 
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& model,
