@@ -76,19 +76,18 @@ Config cartpole_memory_ppo() {
 }
 
 Config cartpole_dqn() {
-  Config c = classic_control("CartPole-v1", 60'000);
+  Config c = classic_control("CartPole-v1", 100'000);
   c.algo = "dqn";
-  c.stop_return = 475;
   c.log_steps = 1000;
   c.sampler.horizon = 4;
   c.sampler.envs = 8;
-  c.off_policy = {.learning_starts = 1000, .replay_ratio = 16};
+  c.off_policy = {.learning_starts = 1000, .replay_ratio = 32};
   c.replay = {.size = 50'000, .n_step = 3};
   c.q = {.dueling = true};
-  c.dqn = {.learning_rate = 1e-3,
+  c.dqn = {.learning_rate = 2e-3,
            .anneal_learning_rate = true,
-           .batch = 64,
-           .target_interval = 100,
+           .batch = 128,
+           .target_interval = 50,
            .huber = 0,
            .epsilon_end = 0.01,
            .epsilon_share = 0.3};
@@ -105,6 +104,9 @@ Config cartpole_rainbow() {
          .v_min = 0,
          .v_max = 100,
          .noisy = true};
+  c.dqn.learning_rate = 1e-3;
+  c.dqn.batch = 64;
+  c.dqn.target_interval = 100;
   c.dqn.epsilon_start = c.dqn.epsilon_end = 0;
   return c;
 }
@@ -194,10 +196,9 @@ std::vector<Entry> make_entries() {
       {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
       {"cartpole-memory-ppo", "CartPole without velocities, with PPO and an LSTM",
        cartpole_memory_ppo},
-
-      {"cartpole-dqn", "CartPole with double, dueling DQN, until the mean return is 475",
+      {"cartpole-dqn", "CartPole with DQN (double, dueling, 3-step), 100 thousand agent steps",
        cartpole_dqn},
-      {"cartpole-rainbow", "CartPole with Rainbow, until the mean return is 475", cartpole_rainbow},
+      {"cartpole-rainbow", "CartPole with Rainbow, 100 thousand agent steps", cartpole_rainbow},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
        mountain_car_ppo},

@@ -38,19 +38,15 @@ inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizations[] = 
     {"window", NormalizeAdvantage::kWindow},
     {"minibatch", NormalizeAdvantage::kMinibatch}};
 
-<<<<<<< HEAD
 inline constexpr std::pair<const char*, MemoryKind> kMemories[] = {
     {"none", MemoryKind::kNone}, {"lstm", MemoryKind::kLstm}, {"gru", MemoryKind::kGru}};
-
-inline const auto& names_of(MemoryKind) { return kMemories; }
-=======
 inline constexpr std::pair<const char*, ReturnKind> kReturnKinds[] = {
     {"mean", ReturnKind::kMean},
     {"categorical", ReturnKind::kCategorical},
     {"quantile", ReturnKind::kQuantile}};
 
+inline const auto& names_of(MemoryKind) { return kMemories; }
 inline const auto& names_of(ReturnKind) { return kReturnKinds; }
->>>>>>> e3bce747c0931570dca6bf974e8c09aec37e8679
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }
 inline const auto& names_of(ResetMode) { return kResetModes; }

@@ -24,6 +24,9 @@ CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.h
 MEMORY = ["--set", "schedule_steps=10000", "--envs", "16", "--set", "sampler.horizon=33"]  # of 528
 PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--workers", "2", "--set", "sampler.horizon=64"]  # of 256
 
+# Windows of 32; the ring turns around several times.
+OFF_POLICY = ["--set", "schedule_steps=10000", "--set", "replay.size=1500", "--set", "off_policy.replay_ratio=8"]
+
 # What is trained, where it is stopped, never at the end of a window, and where it ends.
 RUNS = {
     "ppo, serial": (["cartpole-ppo", *CARTPOLE, "--sampler", "serial"], 3001, 6000),
@@ -41,6 +44,17 @@ RUNS = {
     "Pong, ppo, parallel-gpu": (["pong-ppo", *PONG, "--sampler", "parallel-gpu"], 700, 1536),
     "Pong, ppo, serial": (["pong-ppo", *PONG, "--sampler", "serial"], 700, 1536),
     "Pong, a2c, parallel-cpu": (["pong-ppo", *PONG, "--sampler", "parallel-cpu", "--set", "algo=a2c"], 700, 1536),
+}
+RUNS |= {
+    "dqn, serial": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=64"], 3001, 6000),
+    "dqn, by priority, an epsilon each, parallel-gpu": (
+        ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
+         "dqn.epsilon_each=true", "--set", "dqn.returns=quantile", "--sampler", "parallel-gpu"], 3001, 6000),
+    "rainbow, parallel-cpu": (["cartpole-rainbow", *OFF_POLICY, "--set", "log_steps=0", "--sampler", "parallel-cpu"], 3001, 6000),
+    "Pong, dqn, parallel-gpu": (
+        ["pong-ppo", *PONG, "--sampler", "parallel-gpu", "--set", "algo=dqn", "--set", "sampler.horizon=16", "--set",
+         "replay.size=400", "--set", "off_policy.learning_starts=256", "--set", "off_policy.replay_ratio=0.5", "--set",
+         "replay.prioritized=true", "--set", "replay.n_step=3", "--set", "dqn.batch=32"], 700, 1280),
 }
 if importlib.util.find_spec("gymnasium"):
     RUNS["in Python, parallel-gpu"] = (
