@@ -14,7 +14,7 @@ export JOBS
 .NOTPARALLEL:
 .PHONY: setup build run test docs format format-check tidy clean help
 
-setup: ## install what is missing: packages, LibTorch, the Atari emulator
+setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
 
 build: setup ## build the release preset; the command is build/release/bin/shoal
@@ -38,7 +38,7 @@ tidy: setup ## run clang-tidy on every source file (slow)
 docs: ## the reference of the public headers, by Doxygen: build/docs/html
 	@mkdir -p build && doxygen docs/Doxyfile
 
-clean: ## remove the build folder; LibTorch and the emulator stay
+clean: ## remove the build folder; LibTorch, the emulator and MuJoCo stay
 	@rm -rf build
 
 help: ## this list

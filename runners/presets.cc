@@ -171,6 +171,24 @@ Config pong_ppo() {
   return c;
 }
 
+Config pong_dqn() {
+  Config c = pong_ppo();
+  c.algo = "dqn";
+  c.steps = c.schedule_steps = 1'500'000;
+  c.log_steps = 10'000;
+  c.checkpoint_seconds = 600;
+  c.sampler.horizon = 4;
+  c.off_policy = {.learning_starts = 20'000, .replay_ratio = 4};
+  c.replay = {.size = 300'000, .n_step = 3, .prioritized = true, .alpha = 0.5};
+  c.q = {.dueling = true};
+  c.dqn = {.learning_rate = 2e-4,
+           .batch = 64,
+           .target_interval = 500,
+           .epsilon_end = 0.01,
+           .epsilon_share = 0.1};
+  return c;
+}
+
 Config breakout_ppo() {
   Config c = atari_ppo("Breakout");
   c.steps = c.schedule_steps = 5'000'000;
@@ -206,6 +224,7 @@ std::vector<Entry> make_entries() {
        mountain_car_continuous_ppo},
       {"pendulum-ppo", "Pendulum with PPO, 150 thousand agent steps", pendulum_ppo},
       {"pong-ppo", "Atari Pong with PPO, 4 million agent steps at most", pong_ppo},
+      {"pong-dqn", "Atari Pong with DQN, 1.5 million agent steps at most", pong_dqn},
       {"breakout-ppo", "Atari Breakout with PPO, 5 million agent steps", breakout_ppo}};
   for (const auto& [name, game] : kAtariGames)
     all.push_back({fmt::format("{}-ppo", name),

@@ -7,6 +7,7 @@ export SHOAL_DEPS="${SHOAL_DEPS:-$HOME/.cache/shoal}"
 torch_version=2.11.0
 torch_venv=$SHOAL_DEPS/venv-torch-$torch_version
 ale_dir=$SHOAL_DEPS/ale-0.12.1
+mujoco_dir=$SHOAL_DEPS/mujoco-3.3.7
 
 # fail STATUS LINE...: 2 is for what the user can mend, 1 for what broke while running.
 fail() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Shoal is built with, and only what is missing: Debian packages, LibTorch (from the torch wheel),
-# and the sources of the Atari emulator. Run again, it changes nothing and takes well under a second.
+# the sources of the Atari emulator, and MuJoCo with Gymnasium's models (from their wheels). Run again, it changes nothing and takes well under a second.
 #
-#   SHOAL_DEPS       where LibTorch and the emulator go (default ~/.cache/shoal); survives a fresh clone
+#   SHOAL_DEPS       where LibTorch, the emulator and MuJoCo go (default ~/.cache/shoal); survives a fresh clone
 #   SHOAL_TORCH_DIR  <site-packages>/torch of an installed torch to use instead
 #   PYTHON           the interpreter that makes the virtual environment (default python3)
 #
@@ -114,6 +114,13 @@ setup_ale() {
   echo "Atari emulator: $ale_dir"
 }
 
+setup_mujoco() {
+  [ -f "$mujoco_dir/models/half_cheetah.xml" ] || echo "MuJoCo: fetching it and Gymnasium's models (7 MB, a few seconds)"
+  "$root/scripts/fetch_mujoco.sh" "$mujoco_dir" || fail 1 "MuJoCo could not be fetched"
+  echo "MuJoCo: $mujoco_dir"
+}
+
 setup_packages
 setup_torch
 setup_ale
+setup_mujoco

@@ -8,12 +8,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 start=$SECONDS
 
-# One test reads event files, others play environments of Gymnasium. With a LibTorch of the user's own there is no such
-# virtual environment, and no such tests.
+# One test reads event files, others play environments of Gymnasium, those of MuJoCo among them. With a LibTorch of the
+# user's own there is no such virtual environment, and no such tests.
 python=$torch_venv/bin/python
-if [ -x "$python" ] && ! "$python" -c 'import gymnasium, tensorboard' 2>/dev/null; then
-  "$python" -m pip install --quiet --disable-pip-version-check gymnasium==1.4.0 tensorboard==2.20.0 ||
-    echo "gymnasium and tensorboard cannot be installed: the tests that use them are skipped"
+if [ -x "$python" ] && ! "$python" -c 'import gymnasium.envs.mujoco, tensorboard' 2>/dev/null; then
+  "$python" -m pip install --quiet --disable-pip-version-check 'gymnasium[mujoco]==1.4.0' mujoco==3.3.7 tensorboard==2.20.0 ||
+    echo "gymnasium, mujoco and tensorboard cannot be installed: the tests that use them are skipped"
 fi
 
 declare -A folders=([tsan]="core envs" [asan]="core envs replays samplers")

@@ -3,8 +3,10 @@
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/classic_control.h"
+#include "shoal/envs/mujoco.h"
 #include "shoal/envs/wrappers.h"
 #include "src/core/registered.h"
+#include "src/envs/mujoco_task.h"
 
 namespace shoal {
 
@@ -34,6 +36,7 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (const auto* own = registered().find(id)) return *own;
   if (id.starts_with("gymnasium:")) return make_gymnasium(id, options.gymnasium);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
+  if (is_mujoco_task(id)) return make_mujoco(id);
   throw Error("unknown environment '{}'; did you mean '{}'?", id, nearest(id, env_ids()));
 }
 
@@ -61,6 +64,7 @@ void register_env(const std::string& id, EnvFactory make_env) {
 std::vector<std::string> env_ids() {
   std::vector<std::string> ids;
   for (const auto& task : kClassicControl) ids.emplace_back(task.id);
+  for (std::string& id : mujoco_ids()) ids.push_back(std::move(id));
   registered().append_names(ids);
   for (std::string& id : atari_ids()) ids.push_back(std::move(id));
   return ids;

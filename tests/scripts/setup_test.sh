@@ -11,10 +11,10 @@ stand_in() {  # stand_in NAME SCRIPT: a command of that name that notes its call
   chmod +x "$work/bin/$1"
 }
 
-fresh_machine() {  # every package installed, no LibTorch, the emulator's sources there, a user without rights
+fresh_machine() {  # every package installed, no LibTorch, the emulator's sources and MuJoCo there, a user without rights
   rm -rf "${work:?}/bin" "${work:?}/deps" "${work:?}/calls"
-  mkdir -p "$work/bin" "$work/deps/ale-0.12.1" "$work/tmp"
-  touch "$work/calls" "$work/deps/ale-0.12.1/CMakeLists.txt" "$work/absent"
+  mkdir -p "$work/bin" "$work/deps/ale-0.12.1" "$work/deps/mujoco-3.3.7/models" "$work/tmp"
+  touch "$work/calls" "$work/deps/ale-0.12.1/CMakeLists.txt" "$work/deps/mujoco-3.3.7/models/half_cheetah.xml" "$work/absent"
   : >"$work/absent"
   stand_in dpkg-query "shift 2; for p; do grep -qx \"\$p\" '$work/absent' || echo \"installed \$p\"; done"
   stand_in id "echo 1000"

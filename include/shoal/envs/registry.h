@@ -23,9 +23,10 @@ struct EnvOptions {
   double reward_clip = 0;  // rewards are cut to [-reward_clip, reward_clip]; 0: not
 };
 
-// The environment of that name: "CartPole-v1", "ALE/Pong-v5", "gymnasium:Taxi-v3", ... Throws Error
-// for an unknown name, with the nearest known one, and whatever the environment's own factory
-// throws.
+// The environment of that name: "CartPole-v1", "HalfCheetah-v5", "ALE/Pong-v5",
+// "gymnasium:Taxi-v3",
+// ... Throws Error for an unknown name, with the nearest known one, and whatever the environment's
+// own factory throws.
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options = {});
 
 // Makes an environment of your own known by name, in files and on the command line, too. Not while

@@ -1,0 +1,175 @@
+#include "algos/control_algo.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+// What entropy is worth: exp of a number that Adam moves. In double precision, on the CPU.
+class Temperature {
+ public:
+  explicit Temperature(double alpha)
+      : log_alpha_(at::full({}, std::log(alpha), at::kDouble)),
+        mean_(at::zeros({}, at::kDouble)),
+        square_(at::zeros({}, at::kDouble)),
+        steps_(at::zeros({}, at::kLong)) {}
+
+  double alpha() const { return std::exp(*log_alpha_.const_data_ptr<double>()); }
+
+  // Down the gradient of -log_alpha * (log_prob + target_entropy).
+  void step(double log_prob, double target_entropy, double rate) {
+    constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
+    const double g = -(log_prob + target_entropy);
+    auto &m = number(mean_), &v = number(square_);
+    const auto t = static_cast<double>(++*steps_.data_ptr<std::int64_t>());
+    m += (1 - kBeta1) * (g - m);
+    v += (1 - kBeta2) * (g * g - v);
+    const double root = std::sqrt(v / (1 - std::pow(kBeta2, t))) + kEpsilon;
+    number(log_alpha_) -= rate * m / (1 - std::pow(kBeta1, t)) / root;
+  }
+
+  void add_state(NamedTensors& all) const {
+    all.add("log_alpha", log_alpha_);
+    all.add("log_alpha.mean", mean_);
+    all.add("log_alpha.square", square_);
+    all.add("log_alpha.steps", steps_);
+  }
+
+ private:
+  static double& number(const at::Tensor& t) { return *t.data_ptr<double>(); }
+  at::Tensor log_alpha_, mean_, square_, steps_;
+};
+
+class ControlAlgo : public OffPolicyAlgo {
+ public:
+  ControlAlgo(ControlAgent& agent, StepReplay& replay, const ControlSettings& settings)
+      : agent_(agent),
+        replay_(replay),
+        settings_(settings),
+        temperature_(agent.stochastic() ? settings.update.alpha : 1),
+        learner_(agent.device().is_cpu() ? make_fused_learner(agent, settings.batch)
+                                         : make_tensor_learner(agent)),
+        updates_(at::zeros({}, at::kLong)) {}
+
+  void explore(const Progress&, bool learning) override {
+    auto* exploration = agent_.exploration().data_ptr<float>();
+    exploration[0] = learning ? 0 : 1;
+    exploration[1] = static_cast<float>(settings_.exploration);
+  }
+
+  Metrics update(const Progress& progress, int updates) override {
+    require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
+    const auto& s = settings_;
+    const double beta = s.beta_end + (s.beta_start - s.beta_end) * progress.remaining();
+    Sums sums;
+    for (int i = 0; i < updates; ++i) learn(beta, sums);
+    agent_.parameters_changed();
+    return metrics(sums);
+  }
+
+  NamedTensors state() override {
+    NamedTensors all;
+    for (const auto& [name, m] : {std::pair{"policy", &learner_->policy_moments},
+                                  std::pair{"critics", &learner_->critic_moments}}) {
+      all.add(std::string(name) + ".mean", m->mean);
+      all.add(std::string(name) + ".square", m->square);
+      all.add(std::string(name) + ".steps", m->steps);
+    }
+    if (agent_.stochastic()) temperature_.add_state(all);
+    all.add("updates", updates_);
+    return all;
+  }
+
+ private:
+  static constexpr double kLeastPriority = 1e-6;
+
+  struct Sums {
+    double critic_loss = 0, policy_loss = 0, value = 0, log_prob = 0, error = 0;
+    int updates = 0, of_policy = 0;
+    void add(const ControlResult& r, bool policy) {
+      critic_loss += r.critic_loss;
+      policy_loss += r.policy_loss;
+      value += r.value;
+      log_prob += r.log_prob;
+      const auto* e = r.error.const_data_ptr<float>();
+      double sum = 0;
+      for (std::int64_t i = 0; i < r.error.size(0); ++i) sum += e[i];
+      error += sum / static_cast<double>(r.error.size(0));
+      ++updates;
+      of_policy += policy;
+    }
+  };
+
+  void learn(double beta, Sums& sums) {
+    const auto& s = settings_;
+    auto& count = *updates_.data_ptr<std::int64_t>();
+    auto update = s.update;
+    update.number = static_cast<std::uint64_t>(count);
+    update.alpha = agent_.stochastic() ? temperature_.alpha() : 0;
+    update.policy = ++count % s.policy_interval == 0;
+    if (!update.policy) update.tau = 0;
+    const auto& batch = replay_.sample(s.batch, beta);
+    const auto result = learner_->learn(batch, update);
+    if (replay_.prioritized())
+      replay_.update_priorities(batch.index, result.error + kLeastPriority);
+    // The temperature of this update was the one before its step.
+    if (s.learn_alpha && update.policy)
+      temperature_.step(result.log_prob, s.target_entropy, s.alpha_rate);
+    sums.add(result, update.policy);
+  }
+
+  Metrics metrics(const Sums& sums) const {
+    const double n = sums.updates;
+    const double of_policy = std::max(1, sums.of_policy);
+    Metrics out = {{"critic_loss", sums.critic_loss / n},
+                   {"policy_loss", sums.policy_loss / of_policy},
+                   {"td_error", sums.error / n},
+                   {"value", sums.value / n}};
+    if (!agent_.stochastic()) return out;
+    out.emplace_back("entropy", -sums.log_prob / of_policy);
+    out.emplace_back("alpha", temperature_.alpha());
+    return out;
+  }
+
+  ControlAgent& agent_;
+  StepReplay& replay_;
+  ControlSettings settings_;
+  Temperature temperature_;
+  std::unique_ptr<ControlLearner> learner_;
+  at::Tensor updates_;  // so far
+};
+
+}  // namespace
+
+void require_policy(const char* name, const ControlAgent& agent, bool stochastic) {
+  require(
+      agent.stochastic() == stochastic, "{} needs an agent with a {} policy; set {}", name,
+      stochastic ? "stochastic" : "deterministic",
+      stochastic ? "ControlAgentOptions::stochastic" : "ControlAgentOptions::stochastic to false");
+}
+
+std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent& agent,
+                                                 StepReplay& replay, const ControlSettings& s) {
+  require(s.update.critic_rate > 0 && s.update.policy_rate > 0,
+          "{}: learning rates of {} and {}; they must be positive", name, s.update.critic_rate,
+          s.update.policy_rate);
+  require(s.batch > 0, "{}.batch is {}; at least 1 is needed", name, s.batch);
+  require(s.update.tau > 0 && s.update.tau <= 1, "{}.tau is {}; it must lie in (0, 1]", name,
+          s.update.tau);
+  require(s.policy_interval > 0, "{}.policy_interval is {}; at least 1 is needed", name,
+          s.policy_interval);
+  for (const double noise : {s.exploration, s.update.target_noise, s.update.target_clip})
+    require(noise >= 0, "{}: noise of {}; it must not be negative", name, noise);
+  for (const double beta : {s.beta_start, s.beta_end})
+    require(beta >= 0 && beta <= 1, "{}.beta is {}; it must lie in [0, 1]", name, beta);
+  return std::make_unique<ControlAlgo>(agent, replay, s);
+}
+
+}  // namespace shoal

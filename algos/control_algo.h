@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "algos/control_learner.h"
+#include "shoal/algos/off_policy.h"
+
+namespace shoal {
+
+// What SAC, TD3 and DDPG make of their options.
+struct ControlSettings {
+  ControlUpdate update;                   // of every update, but for what changes
+  std::int64_t batch = 256;               // steps of one update
+  std::int64_t policy_interval = 1;       // updates between two of the policy and of all targets
+  double exploration = 1;                 // deviation of the noise once it learns
+  double beta_start = 0.4, beta_end = 1;  // of importance weights, over the schedule
+  // Of a stochastic policy: learns alpha, so that the mean of -log p becomes target_entropy.
+  bool learn_alpha = false;
+  double target_entropy = 0, alpha_rate = 0;
+};
+
+// Fused on the CPU, by tensor operations elsewhere. name: of the algorithm, in errors.
+std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent& agent,
+                                                 StepReplay& replay,
+                                                 const ControlSettings& settings);
+
+// Throws Error unless the agent's policy is of this kind.
+void require_policy(const char* name, const ControlAgent& agent, bool stochastic);
+
+}  // namespace shoal

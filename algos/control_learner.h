@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "shoal/agents/control_agent.h"
+#include "shoal/replays/step_replay.h"
+
+namespace shoal {
+
+// What one update of SAC, TD3 or DDPG does; they differ in this alone.
+struct ControlUpdate {
+  double critic_rate = 0, policy_rate = 0;  // learning rates
+  double epsilon = 1e-8;                    // of Adam
+  bool policy = true;                       // the policy learns, too, from the new critics
+  double tau = 0;                           // how far the targets go; 0: they stay
+  double alpha = 0;                         // of a stochastic policy: what entropy is worth
+  // Of the target policy's actions: the deviation of the noise that is added, and where it is cut.
+  // 0: none.
+  double target_noise = 0, target_clip = 0;
+  // The policy is to make the smallest of the critics' values large; otherwise the first one's.
+  bool least_value = true;
+  std::uint64_t seed = 0, number = 0;  // of the noise
+};
+
+// What came of it.
+struct ControlResult {
+  double critic_loss = 0, policy_loss = 0;
+  double value = 0;     // mean of the critics' values
+  double log_prob = 0;  // mean, of what a stochastic policy does now
+  at::Tensor error;     // [N] float32 on the CPU: |target - value|, mean of the critics
+};
+
+// Moments of Adam, like the parameters they are of.
+struct ControlMoments {
+  at::Tensor mean, square;
+  at::Tensor steps;  // [] int64, on the CPU
+};
+
+// Learns networks from one batch at a time:
+//
+//   y       = reward + discount * (least target value of (s', a') - alpha log p(a' | s'))
+//   critics : sum over them of the mean of weight * (value(s, a) - y)^2 / 2
+//   policy  : the mean of alpha log p(a | s) - value(s, a), with a from the policy
+//
+// each by one step of Adam, the policy's with the critics as they have become, and the targets
+// after them. log p is of actions in half-widths of their bounds.
+class ControlLearner {
+ public:
+  explicit ControlLearner(ControlAgent& agent);
+  virtual ~ControlLearner() = default;
+  virtual ControlResult learn(const Transitions& batch, const ControlUpdate& update) = 0;
+
+  ControlMoments policy_moments, critic_moments;
+};
+
+// By tensor operations, on the agent's device.
+std::unique_ptr<ControlLearner> make_tensor_learner(ControlAgent& agent);
+// The same written out by hand for batches of n, on the CPU: results differ by rounding, and are
+// the same whatever the number of threads.
+std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n);
+
+// The noise of an update: standard normal, [panels][dims][kPanel] of the next actions (with `next`)
+// or of those at the observations.
+std::int64_t control_noise_size(std::int64_t n, std::int64_t dims);
+void control_noise(const ControlUpdate& update, bool next, std::int64_t size, float* to);
+
+}  // namespace shoal

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "shoal/agents/control_agent.h"
+#include "shoal/algos/off_policy.h"
+#include "shoal/replays/step_replay.h"
+
+namespace shoal {
+
+// Deep deterministic policy gradient (Lillicrap et al., arXiv 1509.02971), with n-step returns and
+// priorities as the replay has them. Before it learns it acts at random; then with Gaussian noise.
+//
+// One update:
+//   y      = reward + discount * target critic (s', target policy(s'))
+//   critic : mean of weight * (critic(s, a) - y)^2 / 2
+//   policy : mean of -critic(s, policy(s)), the critic having learned
+// after which both targets move. Of an agent with more critics, the targets' smallest value counts,
+// and the first critic tells the policy.
+struct DdpgOptions {
+  double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
+  std::int64_t batch = 256;                       // steps of one update
+  double tau = 0.005;                             // how far targets move
+  double exploration_noise = 0.1;  // deviation, in half-widths of the action's bounds
+  // How far importance weights make up for priorities: from the first number to the second over the
+  // schedule.
+  double beta_start = 0.4, beta_end = 1;
+};
+
+// agent, of a deterministic policy, which must be on its device already, and replay must outlive
+// the algo. On the CPU the results do not depend on the number of threads. Throws Error for options
+// that make no sense.
+std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay,
+                                         const DdpgOptions& options);
+
+}  // namespace shoal

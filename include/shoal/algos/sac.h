@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "shoal/agents/control_agent.h"
+#include "shoal/algos/off_policy.h"
+#include "shoal/replays/step_replay.h"
+
+namespace shoal {
+
+// Soft actor-critic with a temperature that is learned (Haarnoja et al., arXiv 1812.05905), with
+// n-step returns and priorities as the replay has them. Before it learns it acts at random; then as
+// its policy says.
+//
+// One update, with a' ~ policy(s') and a ~ policy(s):
+//   y       = reward + discount * (min target critics (s', a') - alpha log p(a' | s'))
+//   critics : mean of weight * (critic(s, a) - y)^2 / 2, summed over them
+//   policy  : mean of alpha log p(a | s) - min critics (s, a), the critics having learned
+//   alpha   : log_alpha * -(mean of log p(a | s) + target entropy), for the next update
+// Then the target critics move. The importance weights count for the critics alone.
+struct SacOptions {
+  double learning_rate = 3e-4;  // of the critics, the policy and log_alpha; Adam
+  std::int64_t batch = 256;     // steps of one update
+  double tau = 0.005;           // how far the target critics move towards the critics
+  double alpha = 1;             // what entropy is worth, in rewards; the first one if it is learned
+  bool learn_alpha = true;
+  // That alpha holds the policy's entropy at, for each number of the action, which is in
+  // half-widths of its bounds.
+  double target_entropy = -1;
+  // How far importance weights make up for priorities: from the first number to the second over the
+  // schedule.
+  double beta_start = 0.4, beta_end = 1;
+  std::uint64_t seed = 1;  // of the actions drawn in updates
+};
+
+// agent, of a stochastic policy, which must be on its device already, and replay must outlive the
+// algo. On the CPU the results do not depend on the number of threads. Throws Error for options
+// that make no sense.
+std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
+                                        const SacOptions& options);
+
+}  // namespace shoal

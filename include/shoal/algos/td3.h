@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "shoal/agents/control_agent.h"
+#include "shoal/algos/off_policy.h"
+#include "shoal/replays/step_replay.h"
+
+namespace shoal {
+
+// Twin delayed deep deterministic policy gradient (Fujimoto et al., arXiv 1802.09477), with n-step
+// returns and priorities as the replay has them. Before it learns it acts at random; then with
+// noise.
+//
+// One update:
+//   a'      = target policy(s') + noise, cut
+//   y       = reward + discount * min target critics (s', a')
+//   critics : mean of weight * (critic(s, a) - y)^2 / 2, summed over them
+// and, every policy_interval of them,
+//   policy  : mean of -(first critic)(s, policy(s)), the critic having learned
+// after which all targets move. Noise is in half-widths of the action's bounds.
+struct Td3Options {
+  double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
+  std::int64_t batch = 256;                       // steps of one update
+  double tau = 0.005;                             // how far targets move
+  std::int64_t policy_interval = 2;  // updates between two of the policy and of the targets
+  double target_noise = 0.2;         // deviation
+  double target_clip = 0.5;          // noise beyond this is cut
+  double exploration_noise = 0.1;    // deviation, of acting
+  // How far importance weights make up for priorities: from the first number to the second over the
+  // schedule.
+  double beta_start = 0.4, beta_end = 1;
+  std::uint64_t seed = 1;  // of the noise in updates
+};
+
+// agent, of a deterministic policy, which must be on its device already, and replay must outlive
+// the algo. On the CPU the results do not depend on the number of threads. Throws Error for options
+// that make no sense.
+std::unique_ptr<OffPolicyAlgo> make_td3(ControlAgent& agent, StepReplay& replay,
+                                        const Td3Options& options);
+
+}  // namespace shoal

@@ -1,0 +1,139 @@
+#include "src/models/panel_mlp.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace shoal {
+
+at::Tensor make_panel_buffer(std::int64_t features, std::int64_t panels) {
+  return at::zeros({panels_of(features) * kPanel * panels * kPanel + kPanel * kPanel}, at::kFloat);
+}
+
+void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_t panels,
+                      const PanelRange& range, float* to) {
+  const auto& kernels = panel_kernels();
+  for (auto panel = range.from; panel < range.to; ++panel)
+    for (std::int64_t f = 0; f < features; f += kPanel)
+      kernels.transpose(from.data + panel * from.stride + f * kPanel,
+                        to + (f * panels + panel * kPanel) * kPanel);
+}
+
+PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward)
+    : mlp_(shape), panels_(panels) {
+  for (std::size_t l = 0; l < mlp_.layers(); ++l) {
+    const auto width = mlp_.widths[l + 1];
+    outputs_.push_back(make_panel_buffer(width, panels));
+    if (!backward) continue;
+    gradients_.push_back(make_panel_buffer(width, panels));
+    if (l + 2 < mlp_.layers()) rows_.push_back(make_panel_buffer(width, panels));
+  }
+}
+
+void PanelMlp::forward(const float* parameters, const PanelInput& input, const PanelRange& range,
+                       std::int64_t columns) {
+  for (auto panel = range.from; panel < range.to; ++panel) {
+    const float* x = input.data + panel * input.stride;
+    for (std::size_t l = 0; l < mlp_.layers(); ++l) {
+      const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
+      float* y = at(outputs_[l], panel, out);
+      kernels_.product({.a = parameters + mlp_.offset(l),
+                        .a_row = in,
+                        .a_step = 1,
+                        .steps = in,
+                        .b = x,
+                        .rows = out,
+                        .c = y,
+                        .columns = columns,
+                        .bias = parameters + mlp_.bias_offset(l),
+                        .relu = l + 1 < mlp_.layers()});
+      x = y;
+    }
+  }
+}
+
+void PanelMlp::backward(const float* parameters, const PanelRange& range, bool learns) {
+  for (auto panel = range.from; panel < range.to; ++panel) {
+    for (auto l = mlp_.layers() - 1; l > 0; --l) {
+      const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
+      kernels_.product({.a = parameters + mlp_.offset(l),
+                        .a_row = 1,
+                        .a_step = in,
+                        .steps = out,
+                        .b = at(gradients_[l], panel, out),
+                        .rows = in,
+                        .c = at(gradients_[l - 1], panel, in),
+                        .mask = at(outputs_[l - 1], panel, in)});
+    }
+  }
+  for (std::size_t l = 0; learns && l < rows_.size(); ++l) {
+    const auto width = mlp_.widths[l + 1];
+    transpose_panels({at(outputs_[l], 0, width), width * kPanel}, width, panels_, range,
+                     rows_[l].data_ptr<float>());
+  }
+}
+
+void PanelMlp::input_gradient(const float* parameters, std::int64_t first, std::int64_t count,
+                              const PanelRange& range, float* to) {
+  const auto in = mlp_.in(), out = mlp_.widths[1];
+  for (auto panel = range.from; panel < range.to; ++panel)
+    kernels_.product({.a = parameters + first,
+                      .a_row = 1,
+                      .a_step = in,
+                      .steps = out,
+                      .b = at(gradients_[0], panel, out),
+                      .rows = count,
+                      .c = to + panel * count * kPanel});
+}
+
+void PanelMlp::parameter_gradient(const PanelInput& input, const float* input_rows,
+                                  std::int64_t part, std::int64_t parts, float* to) const {
+  for (std::size_t l = 0; l < mlp_.layers(); ++l) {
+    const auto out = mlp_.widths[l + 1];
+    layer_gradient(l, input, input_rows, out * part / parts, out * (part + 1) / parts, to);
+  }
+}
+
+std::vector<PanelMlp::Span> PanelMlp::part_of(std::int64_t part, std::int64_t parts) const {
+  std::vector<Span> spans;
+  for (std::size_t l = 0; l < mlp_.layers(); ++l) {
+    const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
+    const auto from = out * part / parts, rows = out * (part + 1) / parts - from;
+    spans.push_back({mlp_.offset(l) + from * in, rows * in});
+    spans.push_back({mlp_.bias_offset(l) + from, rows});
+  }
+  return spans;
+}
+
+// Of the rows [from, to_row) of one layer.
+void PanelMlp::layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
+                              std::int64_t from, std::int64_t to_row, float* to) const {
+  const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
+  const float* g = at(gradients_[l], 0, out);
+  const bool last = l + 1 == mlp_.layers();
+  // The last layer has few rows: sums along the batch are as good as products then.
+  const PanelInput below = l == 0 ? input : PanelInput{at(outputs_[l - 1], 0, in), in * kPanel};
+  for (auto row = from; row < to_row; ++row) {
+    const float* of_row = g + row * kPanel;
+    kernels_.dots({of_row, out * kPanel, nullptr, 0, panels_, 1, to + mlp_.bias_offset(l) + row});
+    if (last)
+      kernels_.dots({of_row, out * kPanel, below.data, below.stride, panels_, in,
+                     to + mlp_.offset(l) + row * in});
+  }
+  if (last) return;
+  const float* rows = l == 0 ? input_rows : rows_[l - 1].const_data_ptr<float>();
+  for (std::int64_t i = 0; i < in; i += kPanel)
+    kernels_.product({.a = g + from * kPanel,
+                      .a_row = kPanel,
+                      .a_step = 1,
+                      .steps = kPanel,
+                      .blocks = panels_,
+                      .a_block = out * kPanel,
+                      .b = rows + i * panels_ * kPanel,
+                      .rows = to_row - from,
+                      .c = to + mlp_.offset(l) + from * in + i,
+                      .c_row = in,
+                      .columns = std::min(kPanel, in - i)});
+}
+
+}  // namespace shoal

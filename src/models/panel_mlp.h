@@ -1,0 +1,82 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "shoal/models/flat_mlp.h"
+#include "src/models/panel_kernels.h"
+
+namespace shoal {
+
+// Panels [from, to) of a batch: what one thread works at.
+struct PanelRange {
+  std::int64_t from, to;
+};
+
+// Where the panels of an input lie: the features of one panel one after the other, and so many
+// numbers further the next panel.
+struct PanelInput {
+  const float* data;
+  std::int64_t stride;
+};
+
+// Forward and backward pass of one FlatMlp over a batch in panels, written out by hand, in buffers
+// that are made once. Threads may call it at once for panels of their own; results do not depend on
+// how many there are.
+class PanelMlp {
+ public:
+  // backward: there will be a way back.
+  PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward);
+
+  // columns: of each panel that are wanted.
+  void forward(const float* parameters, const PanelInput& input, const PanelRange& range,
+               std::int64_t columns = kPanel);
+  // [panels][out][kPanel]
+  float* output(std::int64_t panel = 0) { return at(outputs_.back(), panel, mlp_.out()); }
+
+  // [panels][out][kPanel], to be filled before backward().
+  float* output_gradient(std::int64_t panel = 0) {
+    return at(gradients_.back(), panel, mlp_.out());
+  }
+  // The gradients of all hidden layers. learns: parameter_gradient() is to follow.
+  void backward(const float* parameters, const PanelRange& range, bool learns = true);
+  // After it: that of the features [first, first + count) of the input, to
+  // [panels][count][kPanel].
+  void input_gradient(const float* parameters, std::int64_t first, std::int64_t count,
+                      const PanelRange& range, float* to);
+
+  // Part `part` of `parts` of the gradient of the parameters, [size()], from all panels.
+  // input_rows: the input of the first layer transposed, [features / kPanel][panels *
+  // kPanel][kPanel].
+  void parameter_gradient(const PanelInput& input, const float* input_rows, std::int64_t part,
+                          std::int64_t parts, float* to) const;
+  // The parameters of which that is: some rows of each layer.
+  struct Span {
+    std::int64_t offset, count;
+  };
+  std::vector<Span> part_of(std::int64_t part, std::int64_t parts) const;
+
+ private:
+  static float* at(const at::Tensor& buffer, std::int64_t panel, std::int64_t width) {
+    return buffer.data_ptr<float>() + panel * width * kPanel;
+  }
+  void layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
+                      std::int64_t from, std::int64_t to_row, float* to) const;
+
+  FlatMlp mlp_;
+  std::int64_t panels_;
+  const PanelKernels& kernels_ = panel_kernels();
+  std::vector<at::Tensor> outputs_, gradients_;  // of each layer, [panels][out][kPanel]
+  std::vector<at::Tensor> rows_;                 // outputs_ of hidden layers, transposed
+};
+
+// Blocks of [features][kPanel] become [features / kPanel][panels * kPanel][kPanel]. `from` must be
+// readable up to whole blocks of kPanel features.
+void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_t panels,
+                      const PanelRange& range, float* to);
+// Numbers that transpose_panels() writes, and a buffer of as many and some more.
+at::Tensor make_panel_buffer(std::int64_t features, std::int64_t panels);
+
+}  // namespace shoal

@@ -1,0 +1,156 @@
+#include "shoal/algos/sac.h"
+
+#include <gtest/gtest.h>
+
+#include "shoal/core/error.h"
+#include "tests/algos/control_oracle.h"
+
+namespace shoal::sac_test {
+namespace {
+
+using control_oracle::kBatch;
+using control_oracle::Oracle;
+
+const ControlAgentOptions kSmall{.hidden = {24, 20}};
+
+// Updates in a row, each with the temperature that the last one left.
+TEST(SacTest, UpdatesAreThoseOfThePlainReference) {
+  for (const bool prioritized : {false, true}) {
+    for (const bool learn_alpha : {false, true}) {
+      SCOPED_TRACE(fmt::format("prioritized {}, learned alpha {}", prioritized, learn_alpha));
+      const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+      Oracle oracle(*agent, 1e-2, 1e-2);
+      auto replay = control_oracle::make_replay(prioritized),
+           theirs = control_oracle::make_replay(prioritized);
+      for (auto* r : {&replay, &theirs}) r->append(control_oracle::make_window());
+      const auto sac = make_sac(*agent, replay,
+                                {.learning_rate = 1e-2,
+                                 .batch = kBatch,
+                                 .tau = 0.1,
+                                 .alpha = 0.3,
+                                 .learn_alpha = learn_alpha,
+                                 .beta_start = 0.3,
+                                 .seed = 5});
+      auto log_alpha = at::full({}, std::log(0.3), at::kDouble).requires_grad_();
+      torch::optim::Adam adam({log_alpha}, 1e-2);
+      for (std::uint64_t i = 0; i < 8; ++i) {
+        const auto metrics = sac->update({.steps = 50, .schedule_steps = 100}, 1);
+        const auto& batch = theirs.sample(kBatch, 0.65);
+        const auto learned = oracle.learn(
+            batch, {.tau = 0.1, .alpha = log_alpha.exp().item<double>(), .seed = 5, .number = i});
+        if (prioritized) theirs.update_priorities(batch.index, learned.error + 1e-6);
+        adam.zero_grad();
+        (-log_alpha * (learned.log_prob - 2)).backward();
+        if (learn_alpha) adam.step();
+        EXPECT_NEAR(control_oracle::metric(metrics, "critic_loss"), learned.critic_loss, 1e-4);
+        EXPECT_NEAR(control_oracle::metric(metrics, "policy_loss"), learned.policy_loss, 1e-5);
+        EXPECT_NEAR(control_oracle::metric(metrics, "entropy"), -learned.log_prob, 1e-5);
+        EXPECT_NEAR(control_oracle::metric(metrics, "alpha"), log_alpha.exp().item<double>(), 1e-6);
+        ASSERT_LT(control_oracle::furthest(*agent, oracle), 2e-5) << "update " << i;
+      }
+      EXPECT_LT(
+          (replay.sample(kBatch).weight - theirs.sample(kBatch).weight).abs().max().item<double>(),
+          1e-4);
+    }
+  }
+}
+
+// What acts on a device does the same.
+TEST(SacTest, TensorOperationsLearnTheSame) {
+  const auto fused = make_control_agent(control_oracle::toy_env(), kSmall, 3),
+             plain = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+  auto replay = control_oracle::make_replay(true);
+  replay.append(control_oracle::make_window());
+  const auto ours = make_fused_learner(*fused, kBatch), theirs = make_tensor_learner(*plain);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const auto& batch = replay.sample(kBatch, 0.5);
+    const ControlUpdate update{
+        .critic_rate = 1e-2, .policy_rate = 1e-2, .tau = 0.1, .alpha = 0.2, .number = i};
+    const auto a = ours->learn(batch, update), b = theirs->learn(batch, update);
+    EXPECT_NEAR(a.critic_loss, b.critic_loss, 1e-4);
+    EXPECT_NEAR(a.policy_loss, b.policy_loss, 1e-5);
+    EXPECT_NEAR(a.log_prob, b.log_prob, 1e-5);
+    EXPECT_NEAR(a.value, b.value, 1e-5);
+    EXPECT_LT((a.error - b.error).abs().max().item<double>(), 1e-4);
+    const auto mine = fused->parameters(), other = plain->parameters();
+    for (const auto& [name, parameter] : mine)
+      ASSERT_LT((parameter - other.at(name)).abs().max().item<double>(), 2e-5) << name;
+  }
+}
+
+NamedTensors copied(const NamedTensors& tensors) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : tensors) out.add(name, tensor.clone());
+  return out;
+}
+void copy_into(const NamedTensors& from, const NamedTensors& to) {
+  for (const auto& [name, tensor] : from) to.at(name).copy_(tensor);
+}
+
+// At sizes that are worth two threads.
+NamedTensors train(int threads, int updates) {
+  at::set_num_threads(threads);
+  const auto agent = make_control_agent(control_oracle::toy_env(), {}, 3);
+  auto replay = control_oracle::make_replay(true);
+  replay.append(control_oracle::make_window());
+  const auto sac = make_sac(*agent, replay, {.learning_rate = 1e-3});
+  sac->update({}, updates);
+  at::set_num_threads(1);
+  return copied(agent->parameters());
+}
+
+TEST(SacTest, ThreadsDoNotMatter) {
+  const auto one = train(1, 3), two = train(2, 3);
+  for (const auto& [name, parameter] : one) EXPECT_TRUE(at::equal(parameter, two.at(name))) << name;
+}
+
+TEST(SacTest, GoesOnFromItsState) {
+  const auto whole = make_control_agent(control_oracle::toy_env(), kSmall, 3),
+             again = make_control_agent(control_oracle::toy_env(), kSmall, 4);
+  auto replay = control_oracle::make_replay(true), other = control_oracle::make_replay(true);
+  replay.append(control_oracle::make_window());
+  const SacOptions options{.learning_rate = 1e-2, .batch = kBatch};
+  const auto sac = make_sac(*whole, replay, options);
+  sac->update({}, 3);
+  const auto parameters = copied(whole->parameters()), state = copied(sac->state()),
+             steps = copied(replay.save());
+  sac->update({}, 3);
+  const auto resumed = make_sac(*again, other, options);
+  copy_into(parameters, again->parameters());
+  copy_into(state, resumed->state());
+  other.restore(steps);
+  resumed->update({}, 3);
+  const auto want = whole->parameters(), got = again->parameters();
+  for (const auto& [name, parameter] : want)
+    EXPECT_TRUE(at::equal(parameter, got.at(name))) << name;
+  const auto state_now = sac->state(), state_then = resumed->state();
+  for (const auto& [name, tensor] : state_now)
+    EXPECT_TRUE(at::equal(tensor, state_then.at(name))) << name;
+}
+
+TEST(SacTest, ExploresAtRandomUntilItLearns) {
+  const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+  auto replay = control_oracle::make_replay(false);
+  const auto sac = make_sac(*agent, replay, {});
+  sac->explore({}, false);
+  EXPECT_EQ(agent->exploration()[0].item<float>(), 1);
+  sac->explore({}, true);
+  EXPECT_TRUE(at::equal(agent->exploration(), at::tensor({0.0F, 1.0F})));
+}
+
+TEST(SacTest, RefusesWhatMakesNoSense) {
+  const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+  const auto deterministic =
+      make_control_agent(control_oracle::toy_env(), {.stochastic = false}, 3);
+  auto replay = control_oracle::make_replay(false);
+  EXPECT_THROW(make_sac(*deterministic, replay, {}), Error);
+  EXPECT_THROW(make_sac(*agent, replay, {.learning_rate = 0}), Error);
+  EXPECT_THROW(make_sac(*agent, replay, {.batch = 0}), Error);
+  EXPECT_THROW(make_sac(*agent, replay, {.tau = 0}), Error);
+  EXPECT_THROW(make_sac(*agent, replay, {.alpha = 0}), Error);
+  EXPECT_THROW(make_sac(*agent, replay, {.beta_end = 2}), Error);
+  EXPECT_THROW(make_sac(*agent, replay, {})->update({}, 0), Error);
+}
+
+}  // namespace
+}  // namespace shoal::sac_test
