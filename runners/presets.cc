@@ -61,12 +61,15 @@ Config cartpole_a2c() {
   return c;
 }
 
-// Without the velocities, which have to be found out from what was seen before.
+// Without the velocities, which have to be found out from what was seen before. Policy and value
+// share the memory, so returns are kept small: the value's gradient would drown the policy's.
 Config cartpole_memory_ppo() {
   Config c = classic_control("CartPole-v1", 300'000);
   c.env.keep_observation = {0, 2};
+  c.env.reward_scale = 0.05;
   c.stop_return = 475;
   c.sampler.horizon = 64;
+  c.agent.normalize_observation = true;
   c.model.hidden = {64};
   c.model.memory = MemoryKind::kLstm;
   c.model.memory_size = 64;

@@ -73,6 +73,14 @@ SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std:
 
 SequenceReplay::~SequenceReplay() = default;
 
+std::size_t SequenceReplay::bytes(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                                  const SequenceReplayOptions& options) {
+  const auto sequences = windows_kept(options, envs) * envs;
+  auto all = StepStore::bytes(env, envs, step_options(options, envs));
+  for (const auto& [name, spec] : state) all += spec.bytes() * static_cast<std::size_t>(sequences);
+  return all + (options.prioritized ? Priorities::bytes(sequences) : 0);
+}
+
 // A sequence's first row looks at the action of the step before it.
 std::int64_t SequenceReplay::oldest() const {
   const auto tick = store_->oldest();

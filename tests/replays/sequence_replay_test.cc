@@ -201,6 +201,16 @@ TEST(SequenceReplayTest, GoesOnFromWhatWasSaved) {
   }
 }
 
+TEST(SequenceReplayTest, TellsWhatItTakes) {
+  const auto bytes = [](std::int64_t units) {
+    return SequenceReplay::bytes(toy_spec(1), ArraySpec{.shape = {units}}, kEnvs, options(1));
+  };
+  // 90 steps of 24 bytes and more, and the states of at least 8 windows.
+  EXPECT_GT(bytes(0), 90U * 24);
+  EXPECT_GE(bytes(100) - bytes(0), 8U * kEnvs * 400);
+  EXPECT_LT(bytes(100) - bytes(0), 16U * kEnvs * 400);
+}
+
 TEST(SequenceReplayTest, RefusesWhatMakesNoSense) {
   const auto make = [](SequenceReplayOptions o) {
     SequenceReplay replay(toy_spec(1), kState, kEnvs, o);

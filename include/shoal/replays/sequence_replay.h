@@ -76,6 +76,11 @@ class SequenceReplay : public Replay {
   SequenceReplay(const SequenceReplay&) = delete;
   SequenceReplay& operator=(const SequenceReplay&) = delete;
 
+  // What such a replay takes, to be told before one is made. Episodes that are truncated add their
+  // last observations.
+  static std::size_t bytes(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                           const SequenceReplayOptions& options);
+
   // Windows of `interval` steps. New sequences get the largest priority so far.
   void append(const Samples& samples) override;
   // Sequences that are complete.
