@@ -17,7 +17,7 @@ namespace shoal {
 struct R2d1Options {
   double learning_rate = 1e-4;
   OptimizerKind optimizer = OptimizerKind::kAdam;
-  double optimizer_epsilon = 1e-3;
+  double optimizer_epsilon = 1e-5;       // the paper: 1e-3, with which small tasks are not learned
   std::int64_t batch = 32;               // sequences of one update
   std::int64_t target_interval = 2500;   // updates between two of the target network
   double huber = 0;                      // errors beyond this count linearly; 0: the square of all
