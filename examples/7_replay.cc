@@ -27,8 +27,7 @@ int main(int argc, char** argv) {
   const auto env = make_env({})->spec();
   const auto agent = shoal::make_q_agent(env, {.hidden = {64, 64}}, {.dueling = true}, 1);
   const auto sampler = shoal::make_sampler(
-      make_env, *agent,
-      {.kind = shoal::SamplerKind::kSerial, .horizon = kHorizon, .envs = kEnvs});
+      make_env, *agent, {.kind = shoal::SamplerKind::kSerial, .horizon = kHorizon, .envs = kEnvs});
   shoal::StepReplay replay(env, kEnvs, {.size = 50'000, .n_step = 3});
   const auto algo = shoal::make_dqn(*agent, replay, kDqn);
 

@@ -140,6 +140,35 @@ Config mountain_car_continuous_ppo() {
   return c;
 }
 
+// As large as the literature has it: a step, then an update from 256.
+Config continuous_control(const std::string& id, const std::string& algo, std::int64_t steps) {
+  Config c = classic_control(id, steps);
+  c.algo = algo;
+  c.log_steps = 1000;
+  c.sampler.horizon = 1;
+  c.sampler.envs = 1;
+  c.model = {.name = "mlp", .hidden = {256, 256}};
+  c.off_policy = {.learning_starts = 1000, .replay_ratio = 256};
+  c.replay = {.size = 1'000'000};
+  return c;
+}
+
+Config pendulum(const std::string& algo) {
+  Config c = continuous_control("Pendulum-v1", algo, 20'000);
+  c.model.hidden = {64, 64};
+  c.replay.size = 20'000;
+  c.sac.learning_rate = 1e-3;
+  return c;
+}
+
+Config mujoco(const std::string& id, const std::string& algo, std::int64_t steps) {
+  Config c = continuous_control(id, algo, steps);
+  c.off_policy.learning_starts = 10'000;
+  c.checkpoint_seconds = 300;
+  c.td3.critic_rate = c.td3.policy_rate = 3e-4;
+  return c;
+}
+
 Config pendulum_ppo() {
   Config c = classic_control("Pendulum-v1", 150'000);
   c.env.reward_scale = 0.1;
@@ -226,6 +255,14 @@ std::vector<Entry> make_entries() {
       {"mountain-car-continuous-ppo", "its continuous form with PPO, 100 thousand agent steps of 8",
        mountain_car_continuous_ppo},
       {"pendulum-ppo", "Pendulum with PPO, 150 thousand agent steps", pendulum_ppo},
+      {"pendulum-sac", "Pendulum with SAC, 20 thousand agent steps",
+       [] { return pendulum("sac"); }},
+      {"pendulum-td3", "Pendulum with TD3, likewise", [] { return pendulum("td3"); }},
+      {"pendulum-ddpg", "Pendulum with DDPG, likewise", [] { return pendulum("ddpg"); }},
+      {"half-cheetah-sac", "MuJoCo's HalfCheetah with SAC, 1 million agent steps",
+       [] { return mujoco("HalfCheetah-v5", "sac", 1'000'000); }},
+      {"hopper-td3", "MuJoCo's Hopper with TD3, 1 million agent steps",
+       [] { return mujoco("Hopper-v5", "td3", 1'000'000); }},
       {"pong-ppo", "Atari Pong with PPO, 4 million agent steps at most", pong_ppo},
       {"pong-dqn", "Atari Pong with DQN, 1.5 million agent steps at most", pong_dqn},
       {"breakout-ppo", "Atari Breakout with PPO, 5 million agent steps", breakout_ppo}};

@@ -10,7 +10,7 @@ namespace shoal {
 template <class C, class Visit>
 void visit_run(C& c, Visit&& visit) {
   visit("preset", c.preset, "the preset this started from");
-  visit("algo", c.algo, "learning algorithm: ppo, a2c or dqn");
+  visit("algo", c.algo, "learning algorithm: ppo, a2c, dqn, ddpg, td3 or sac");
   visit("steps", c.steps, "agent steps to take, all environments together");
   visit("schedule_steps", c.schedule_steps,
         "steps over which schedules run; 0: as many as `steps`");
@@ -190,6 +190,43 @@ void visit_dqn(C& c, Visit&& visit) {
 }
 
 template <class C, class Visit>
+void visit_control(C& c, Visit&& visit) {
+  auto& d = c.ddpg;
+  visit("ddpg.critic_rate", d.critic_rate, "learning rate of the critic");
+  visit("ddpg.policy_rate", d.policy_rate, "that of the policy");
+  visit("ddpg.batch", d.batch, "steps of one update");
+  visit("ddpg.tau", d.tau, "how far targets move with an update");
+  visit("ddpg.exploration_noise", d.exploration_noise,
+        "deviation of the noise on actions, in half-widths of their bounds");
+  visit("ddpg.beta_start", d.beta_start,
+        "how far importance weights make up for priorities, at first");
+  visit("ddpg.beta_end", d.beta_end, "likewise at the end of the schedule");
+  auto& t = c.td3;
+  visit("td3.critic_rate", t.critic_rate, "learning rate of the critics");
+  visit("td3.policy_rate", t.policy_rate, "that of the policy");
+  visit("td3.batch", t.batch, "steps of one update");
+  visit("td3.tau", t.tau, "how far targets move");
+  visit("td3.policy_interval", t.policy_interval,
+        "updates between two of the policy and the targets");
+  visit("td3.target_noise", t.target_noise, "deviation of the noise on the target's actions");
+  visit("td3.target_clip", t.target_clip, "that noise is cut here");
+  visit("td3.exploration_noise", t.exploration_noise, "deviation of the noise on actions");
+  visit("td3.beta_start", t.beta_start,
+        "how far importance weights make up for priorities, at first");
+  visit("td3.beta_end", t.beta_end, "likewise at the end of the schedule");
+  auto& s = c.sac;
+  visit("sac.learning_rate", s.learning_rate, "of critics, policy and temperature");
+  visit("sac.batch", s.batch, "steps of one update");
+  visit("sac.tau", s.tau, "how far the target critics move with an update");
+  visit("sac.alpha", s.alpha, "temperature, at first if it is learned");
+  visit("sac.learn_alpha", s.learn_alpha, "it is learned");
+  visit("sac.target_entropy", s.target_entropy, "of each number of the action, that it aims at");
+  visit("sac.beta_start", s.beta_start,
+        "how far importance weights make up for priorities, at first");
+  visit("sac.beta_end", s.beta_end, "likewise at the end of the schedule");
+}
+
+template <class C, class Visit>
 void visit_settings(C& config, Visit&& visit) {
   visit_run(config, visit);
   visit_env(config, visit);
@@ -199,6 +236,7 @@ void visit_settings(C& config, Visit&& visit) {
   visit_a2c(config, visit);
   visit_off_policy(config, visit);
   visit_dqn(config, visit);
+  visit_control(config, visit);
 }
 
 }  // namespace shoal

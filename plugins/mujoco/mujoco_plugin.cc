@@ -28,8 +28,9 @@ void end_process(const char* text) {
   std::exit(1);
 }
 
-// MuJoCo's own would write into a file in the current folder. It warns of a simulation that diverges,
-// which it then resets; an agent that has not learned yet may cause that in every episode.
+// MuJoCo's own would write into a file in the current folder. It warns of a simulation that
+// diverges, which it then resets; an agent that has not learned yet may cause that in every
+// episode.
 void warn(const char* text) {
   static std::atomic<int> left = 10;
   if (left.fetch_sub(1) > 0) std::fprintf(stderr, "MuJoCo: warning: %s\n", text);

@@ -100,7 +100,8 @@ TEST(DqnLossTest, QuantileRegressionFindsTheQuantiles) {
     quantile_losses(wanted, quantiles, 0.01).loss.sum().backward();
     adam.step();
   }
-  EXPECT_TRUE(at::allclose(quantiles.detach()[0], at::tensor({1.25F, 3.75F, 6.25F, 8.75F}), 0, 0.15))
+  EXPECT_TRUE(
+      at::allclose(quantiles.detach()[0], at::tensor({1.25F, 3.75F, 6.25F, 8.75F}), 0, 0.15))
       << quantiles;
 }
 

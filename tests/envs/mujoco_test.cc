@@ -172,8 +172,8 @@ std::vector<float> rounded(std::span<const double> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
-// Takes the same action from the same state: all numbers are equal when rounded to float32, those of
-// the state as they are.
+// Takes the same action from the same state: all numbers are equal when rounded to float32, those
+// of the state as they are.
 void expect_row(MujocoPlayer& player, Numbers& python, Ends& ends) {
   const bool is_reset = python.next() != 0;
   const auto reward = static_cast<float>(python.next());
@@ -203,8 +203,8 @@ class MujocoTest : public testing::TestWithParam<std::string> {};
 TEST_P(MujocoTest, IsTheSameAsInPython) {
   constexpr int kEpisodes = 1000;
   const std::string& id = GetParam();
-  const bool never_falls = id == "HalfCheetah-v5" || id == "Swimmer-v5" || id == "Reacher-v5" ||
-                          id == "Pusher-v5";
+  const bool never_falls =
+      id == "HalfCheetah-v5" || id == "Swimmer-v5" || id == "Reacher-v5" || id == "Pusher-v5";
   const int rows = never_falls ? 1100 : 700;
   MujocoPlayer player(make_env_factory(id), 5);
   std::string words = fmt::format("{} {} {}", id, kEpisodes, rows);

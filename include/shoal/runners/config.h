@@ -10,8 +10,11 @@
 #include "shoal/agents/actor_critic.h"
 #include "shoal/agents/q_agent.h"
 #include "shoal/algos/a2c.h"
+#include "shoal/algos/ddpg.h"
 #include "shoal/algos/dqn.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/algos/sac.h"
+#include "shoal/algos/td3.h"
 #include "shoal/envs/registry.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/replays/step_replay.h"
@@ -55,6 +58,9 @@ struct Config {
   QAgentOptions q;           // its epsilons is not used: see epsilon_each
   DqnOptions dqn;
   bool epsilon_each = false;  // every environment has an epsilon of its own
+  DdpgOptions ddpg;
+  Td3Options td3;  // its seed is not used, nor that of sac
+  SacOptions sac;
 };
 
 // A setting as people see it: its dotted key, its value as TOML, and what it means.

@@ -1,0 +1,103 @@
+#include "runners/memory_needs.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "runners/off_policy_parts.h"
+#include "shoal/core/arena.h"
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+// Numbers a network keeps: weights, and outputs of its layers for one observation.
+struct NetworkSize {
+  double weights = 0, outputs = 0;
+};
+
+NetworkSize mlp_size(double inputs, const ModelOptions& model) {
+  NetworkSize size{.outputs = inputs};
+  for (const auto units : model.hidden) {
+    size.weights += inputs * static_cast<double>(units);
+    size.outputs += inputs = static_cast<double>(units);
+  }
+  const double trunks = model.shared_trunk ? 1 : 2;
+  return {size.weights * trunks, size.outputs * trunks};
+}
+
+// Of height x width x channels numbers; the layers of Mnih et al. (2015).
+NetworkSize nature_cnn_size(double height, double width, double channels) {
+  NetworkSize size{.outputs = height * width * channels};
+  for (const auto& [filter, stride, filters] :
+       {std::array{8.0, 4.0, 32.0}, {4.0, 2.0, 64.0}, {3.0, 1.0, 64.0}}) {
+    height = (height - filter) / stride + 1, width = (width - filter) / stride + 1;
+    size.outputs += height * width * filters;
+  }
+  size.weights = height * width * 64 * 512;
+  return size;
+}
+
+// Gates that read the features and their own outputs.
+NetworkSize cell_size(double features, const ModelOptions& model) {
+  if (model.memory == MemoryKind::kNone) return {};
+  const double gates = model.memory == MemoryKind::kLstm ? 4 : 3;
+  const auto units = static_cast<double>(model.memory_size);
+  return {.weights = gates * units * (features + units), .outputs = (gates + 4) * units};
+}
+
+NetworkSize layers_size(const Config& config, const EnvSpec& env) {
+  double inputs = 0;
+  for (const auto& [name, spec] : env.observation)
+    inputs += static_cast<double>(spec.count() * spec.stack);
+  const auto& shape = env.observation[0].shape;
+  if (config.model.name != "nature-cnn" || shape.size() < 2) return mlp_size(inputs, config.model);
+  const auto height = static_cast<double>(shape[shape.size() - 2]),
+             width = static_cast<double>(shape.back());
+  return nature_cnn_size(height, width, inputs / (height * width));
+}
+
+NetworkSize network_size(const Config& config, const EnvSpec& env) {
+  const auto& model = config.model;
+  const auto layers = layers_size(config, env);
+  auto features = layers.outputs;
+  if (model.name == "nature-cnn")
+    features = 512;
+  else if (!model.hidden.empty())
+    features = static_cast<double>(model.hidden.back());
+  const auto cell = cell_size(features, model);
+  return {layers.weights + cell.weights, layers.outputs + cell.outputs};
+}
+
+// What does not fit would otherwise end as a killed process.
+void require_fits(double numbers, const std::string& what) {
+  const double bytes = numbers * sizeof(float), available = static_cast<double>(available_memory());
+  require(bytes < available, "{} needs {:.1f} GB, and {:.1f} GB are available", what, bytes / 1e9,
+          available / 1e9);
+}
+
+}  // namespace
+
+// Weights, their gradients and two moments, and the copy that acts.
+void require_weights_fit(const Config& config, const EnvSpec& env) {
+  require_fits(5 * network_size(config, env).weights, "the network (model.hidden)");
+}
+
+void require_minibatch_fits(const Config& config, const EnvSpec& env) {
+  if (is_off_policy(config)) {
+    const auto batch = off_policy_batch(config);
+    require_fits(3 * network_size(config, env).outputs * static_cast<double>(batch),
+                 fmt::format("learning from batches of {} steps", batch));
+    return;
+  }
+  const int minibatches = config.algo == "ppo" ? config.ppo.minibatches : 1;
+  const double samples = static_cast<double>(config.sampler.horizon) *
+                         static_cast<double>(config.sampler.envs) / minibatches;
+  // Outputs of all layers and their gradients.
+  require_fits(2 * network_size(config, env).outputs * samples,
+               fmt::format("learning from minibatches of {:.0f} samples (sampler.horizon x "
+                           "sampler.envs{})",
+                           samples, minibatches > 1 ? " / ppo.minibatches" : ""));
+}
+
+}  // namespace shoal

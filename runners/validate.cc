@@ -1,0 +1,206 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runners/known.h"
+#include "shoal/core/error.h"
+#include "shoal/runners/config.h"
+#include "shoal/runners/device.h"
+
+namespace shoal {
+namespace {
+
+template <class T>
+void at_least(const std::string& key, T value, T low) {
+  require(value >= low, "{}: found {}, expected at least {}", key, value, low);
+}
+
+void within(const std::string& key, double value, double low, double high) {
+  require(value >= low && value <= high, "{}: found {}, expected {} to {}", key, value, low, high);
+}
+
+void validate_sampler(const SamplerOptions& s) {
+  at_least<std::int64_t>("sampler.horizon", s.horizon, 1);
+  at_least<std::int64_t>("sampler.envs", s.envs, 1);
+  at_least("sampler.workers", s.workers, 1);
+  within("sampler.groups", s.groups, 1, std::min<double>(2, static_cast<double>(s.envs)));
+  at_least<std::int64_t>("sampler.decorrelation", s.decorrelation, 0);
+  require(
+      s.kind == SamplerKind::kSerial || s.workers <= s.envs,
+      "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
+      s.workers, s.envs);
+  require(s.envs <= (std::int64_t{1} << 40) / s.horizon,
+          "sampler.envs: {} environments times {} steps is more than any machine holds", s.envs,
+          s.horizon);
+}
+
+// What both algorithms have, each in a table of its own name.
+template <class Options>
+void validate_learning(const std::string& algo, const Options& o) {
+  auto key = [&algo](const char* name) { return algo + "." + name; };
+  require(o.learning_rate > 0 && std::isfinite(o.learning_rate),
+          "{}: found {}, expected a number above 0", key("learning_rate"), o.learning_rate);
+  within(key("discount"), o.discount, 0, 1);
+  within(key("gae_lambda"), o.gae_lambda, 0, 1);
+  require(o.optimizer_epsilon > 0, "{}: found {}, expected a number above 0",
+          key("optimizer_epsilon"), o.optimizer_epsilon);
+  at_least(key("max_grad_norm"), o.max_grad_norm, 0.0);
+}
+
+void validate_ppo(const Config& config) {
+  const auto& p = config.ppo;
+  const auto samples = config.sampler.horizon * config.sampler.envs;
+  at_least("ppo.epochs", p.epochs, 1);
+  at_least("ppo.minibatches", p.minibatches, 1);
+  require(config.algo != "ppo" || p.minibatches <= samples,
+          "ppo.minibatches: {} minibatches cannot share {} samples "
+          "(sampler.horizon x sampler.envs)",
+          p.minibatches, samples);
+  require(config.model.memory == MemoryKind::kNone || config.algo != "ppo" ||
+              p.minibatches <= config.sampler.envs,
+          "ppo.minibatches: {} minibatches cannot share {} environments (sampler.envs): with a "
+          "memory, each learns from whole sequences",
+          p.minibatches, config.sampler.envs);
+  require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
+  at_least("ppo.value_clip", p.value_clip, 0.0);
+  at_least("ppo.target_kl", p.target_kl, 0.0);
+}
+
+void validate_dqn(const DqnOptions& d, const QAgentOptions& q) {
+  at_least<std::int64_t>("dqn.atoms", q.atoms, 2);
+  require(q.v_min < q.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}", q.v_min,
+          q.v_max);
+  require(q.noise > 0, "dqn.noise: found {}, expected a number above 0", q.noise);
+  require(d.learning_rate > 0 && std::isfinite(d.learning_rate),
+          "dqn.learning_rate: found {}, expected a number above 0", d.learning_rate);
+  require(d.optimizer_epsilon > 0, "dqn.optimizer_epsilon: found {}, expected a number above 0",
+          d.optimizer_epsilon);
+  at_least<std::int64_t>("dqn.batch", d.batch, 1);
+  at_least<std::int64_t>("dqn.target_interval", d.target_interval, 1);
+  within("dqn.target_share", d.target_share, 1e-9, 1);
+  at_least("dqn.huber", d.huber, 0.0);
+  at_least("dqn.max_grad_norm", d.max_grad_norm, 0.0);
+  within("dqn.beta_start", d.beta_start, 0, 1);
+  within("dqn.beta_end", d.beta_end, 0, 1);
+  within("dqn.epsilon_start", d.epsilon_start, 0, 1);
+  within("dqn.epsilon_end", d.epsilon_end, 0, 1);
+  within("dqn.epsilon_last", d.epsilon_last, 0, 1);
+  within("dqn.epsilon_share", d.epsilon_share, 1e-9, 1);
+}
+
+// What SAC, TD3 and DDPG have, each in a table of its own name.
+template <class Options>
+void validate_control(const std::string& algo, const Options& o) {
+  at_least<std::int64_t>(algo + ".batch", o.batch, 1);
+  within(algo + ".tau", o.tau, 0, 1);
+  within(algo + ".beta_start", o.beta_start, 0, 1);
+  within(algo + ".beta_end", o.beta_end, 0, 1);
+}
+
+void above_0(const std::string& key, double value) {
+  require(value > 0 && std::isfinite(value), "{}: found {}, expected a number above 0", key, value);
+}
+
+void validate_sac(const SacOptions& s) {
+  validate_control("sac", s);
+  above_0("sac.learning_rate", s.learning_rate);
+  above_0("sac.alpha", s.alpha);
+}
+
+void validate_td3(const Td3Options& t) {
+  validate_control("td3", t);
+  above_0("td3.critic_rate", t.critic_rate);
+  above_0("td3.policy_rate", t.policy_rate);
+  at_least<std::int64_t>("td3.policy_interval", t.policy_interval, 1);
+  at_least("td3.target_noise", t.target_noise, 0.0);
+  at_least("td3.target_clip", t.target_clip, 0.0);
+  at_least("td3.exploration_noise", t.exploration_noise, 0.0);
+}
+
+void validate_ddpg(const DdpgOptions& d) {
+  validate_control("ddpg", d);
+  above_0("ddpg.critic_rate", d.critic_rate);
+  above_0("ddpg.policy_rate", d.policy_rate);
+  at_least("ddpg.exploration_noise", d.exploration_noise, 0.0);
+}
+
+void validate_replay(const Config& config) {
+  at_least<std::int64_t>("off_policy.learning_starts", config.off_policy.learning_starts, 0);
+  require(config.off_policy.replay_ratio > 0 && std::isfinite(config.off_policy.replay_ratio),
+          "off_policy.replay_ratio: found {}, expected a number above 0",
+          config.off_policy.replay_ratio);
+  const auto& r = config.replay;
+  const auto window = config.sampler.envs * config.sampler.horizon;
+  require(r.size >= window,
+          "replay.size: found {}, expected at least the {} steps of a window (sampler.horizon x "
+          "sampler.envs)",
+          r.size, window);
+  within("replay.n_step", r.n_step, 1, 255);
+  within("replay.discount", r.discount, 0, 1);
+  at_least("replay.alpha", r.alpha, 0.0);
+}
+
+bool anneals(const Config& config) {
+  return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
+         (config.algo == "a2c" && config.a2c.anneal_learning_rate) ||
+         (config.algo == "dqn" && config.dqn.anneal_learning_rate);
+}
+
+void validate_model(const ModelOptions& model) {
+  require_known("model (model.name)", model.name, model_names());
+  for (const auto units : model.hidden) at_least<std::int64_t>("model.hidden", units, 1);
+  at_least<std::int64_t>("model.memory_size", model.memory_size, 1);
+  require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
+          "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
+          model.name);
+}
+
+}  // namespace
+
+void validate(const Config& config) {
+  require_known("algo", config.algo, algo_names());
+  require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
+  at_least<std::int64_t>("steps", config.steps, 1);
+  at_least<std::int64_t>("schedule_steps", config.schedule_steps, 0);
+  at_least("threads", config.threads, 0);
+  require(config.threads <= 4096, "threads: found {}, expected at most 4096", config.threads);
+  require(config.checkpoint_seconds > 0, "checkpoint_seconds: found {}, expected a number above 0",
+          config.checkpoint_seconds);
+  at_least<std::int64_t>("checkpoint_steps", config.checkpoint_steps, 0);
+  at_least<std::int64_t>("keep_checkpoints", config.keep_checkpoints, 1);
+  at_least<std::int64_t>("log_steps", config.log_steps, 0);
+  at_least("table_seconds", config.table_seconds, 0.0);
+  at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
+  at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
+  at_least<double>("live_eval_seconds", config.live_eval_seconds, 0);
+  require(
+      config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
+      "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
+      "rate of 0; give schedule_steps = {} too",
+      config.steps, config.schedule_steps, config.steps);
+  require(
+      config.agent.act_precision == Precision::kFloat32 ||
+          (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
+      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
+      "and without a memory",
+      config.model.name);
+  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config),
+          "model.memory: found a memory, and algo '{}' learns from single steps; choose ppo or a2c",
+          config.algo);
+  parse_device(config.device);
+  validate_sampler(config.sampler);
+  validate_model(config.model);
+  require(config.agent.initial_std > 0 && std::isfinite(config.agent.initial_std),
+          "agent.initial_std: found {}, expected a number above 0", config.agent.initial_std);
+  validate_learning("ppo", config.ppo);
+  validate_learning("a2c", config.a2c);
+  validate_ppo(config);
+  validate_dqn(config.dqn, config.q);
+  validate_sac(config.sac);
+  validate_td3(config.td3);
+  validate_ddpg(config.ddpg);
+  if (is_off_policy(config)) validate_replay(config);
+}
+
+}  // namespace shoal
