@@ -156,13 +156,13 @@ class Ppo : public OnPolicyAlgo {
             .advantage = advantage,
             .target = gae.target.flatten(),
             .previous_action = flatten(s.previous_action, s.T),
-            .previous_reward = remembers() ? s.previous_reward.narrow(0, 0, s.T).flatten()
-                                           : at::Tensor(),
+            .previous_reward =
+                remembers() ? s.previous_reward.narrow(0, 0, s.T).flatten() : at::Tensor(),
             .first = remembers() ? s.first.narrow(0, 0, s.T).flatten() : at::Tensor()};
   }
 
-  // What the present policy says of a minibatch. then: what was recorded; both end up with the valid
-  // rows alone.
+  // What the present policy says of a minibatch. then: what was recorded; both end up with the
+  // valid rows alone.
   Evaluation evaluate(const Samples& samples, const Flat& flat, Minibatch& minibatch,
                       NamedTensors& then) {
     const auto& rows = minibatch.rows;

@@ -48,8 +48,7 @@ ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count, at::D
   for (const auto& [name, o] : s.observation) {
     const auto rows = o.narrow(from * n, count * n);
     // A batch refers to the frames of the whole replay: to another device go those it needs.
-    in.observation.add(name,
-                       device.is_cpu() ? rows : Observed{rows.dense().to(device), {}});
+    in.observation.add(name, device.is_cpu() ? rows : Observed{rows.dense().to(device), {}});
   }
   for (const auto& [name, action] : s.previous_action) in.previous_action.add(name, part(action));
   return in;
@@ -123,8 +122,9 @@ class R2d1 : public OffPolicyAlgo {
     torch::NoGradGuard no_grad;
     const auto device = online.device();
     const auto n = s.index.size(0);
-    const auto next =
-        at::arange(s.length * n, s.next.options()).add(s.next * n).to(device);  // whose value counts
+    const auto next = at::arange(s.length * n, s.next.options())
+                          .add(s.next * n)
+                          .to(device);  // whose value counts
     auto choices = online.detach();
     if (!s.mask.empty()) {
       const auto legal = s.mask[0].narrow(0, s.burn_in * n, online.size(0)).to(device);
@@ -146,9 +146,8 @@ class R2d1 : public OffPolicyAlgo {
     const auto online = agent_.values(in).values;
     in.state = std::move(target_state);
     const auto target = agent_.target_values(in).values;
-    const auto value = online.narrow(0, 0, learned)
-                           .gather(1, s.action[0].to(device).unsqueeze(1))
-                           .squeeze(1);
+    const auto value =
+        online.narrow(0, 0, learned).gather(1, s.action[0].to(device).unsqueeze(1)).squeeze(1);
     const auto [each, error] = value_losses(wanted(s, online, target), value, options_.huber);
 
     // Each sequence counts alike, but for its weight; each of its valid steps likewise.
@@ -164,8 +163,7 @@ class R2d1 : public OffPolicyAlgo {
     const auto mean = errors.sum(0) / steps;
     priority_ = options_.priority_eta * errors.amax(0) + (1 - options_.priority_eta) * mean +
                 kLeastPriority;
-    return at::stack(
-        {loss.detach(), norm, mean.mean(), value.detach().mean(), priority_.mean()});
+    return at::stack({loss.detach(), norm, mean.mean(), value.detach().mean(), priority_.mean()});
   }
 
   RecurrentQAgent& agent_;

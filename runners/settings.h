@@ -100,7 +100,8 @@ void visit_agent(C& c, Visit&& visit) {
   visit("model.hidden", c.model.hidden, "units of each hidden layer (mlp)");
   visit("model.shared_trunk", c.model.shared_trunk,
         "policy and value share the hidden layers (mlp)");
-  visit("model.memory", c.model.memory, "behind the layers, which are shared then: none | lstm | gru");
+  visit("model.memory", c.model.memory,
+        "behind the layers, which are shared then: none | lstm | gru");
   visit("model.memory_size", c.model.memory_size, "its units");
   visit("model.memory_sees_previous", c.model.memory_sees_previous,
         "it also reads the previous action and reward");

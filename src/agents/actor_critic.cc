@@ -210,7 +210,7 @@ class HeadedActorCritic : public ActorCritic {
   // One of them, or none: the model itself acts, as on a device.
   std::unique_ptr<ActingNetwork> acting_;
   std::unique_ptr<RecurrentActing> recurrent_;
-  at::Tensor policy_;                      // what it puts out
+  at::Tensor policy_;  // what it puts out
 };
 
 }  // namespace

@@ -57,8 +57,7 @@ void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor
     return;
   }
   const auto u = noise.to(values.device());
-  const auto epsilon =
-      epsilon_.size(0) == 1 ? epsilon_ : epsilon_.narrow(0, in.noise.first_env, n);
+  const auto epsilon = epsilon_.size(0) == 1 ? epsilon_ : epsilon_.narrow(0, in.noise.first_env, n);
   const auto explore = u.select(1, 0).lt(epsilon.to(values.device()));
   const auto place = (u.narrow(1, 1, 1) * legal.sum(1, true)).to(at::kLong);
   const auto any = legal.cumsum(1).le(place).sum(1).clamp_max(actions_ - 1);

@@ -114,7 +114,8 @@ class ObservationElements : public Wrapper {
       : Wrapper(std::move(env)), elements_(std::move(elements)) {
     auto& observation = spec_.observation;
     require(observation.size() == 1 && observation[0].shape.size() == 1,
-            "{}: numbers are to be chosen from the observation, and it is not one vector", spec_.id);
+            "{}: numbers are to be chosen from the observation, and it is not one vector",
+            spec_.id);
     auto& array = observation[0];
     for (const auto i : elements_)
       require(i >= 0 && i < array.shape[0], "{}: number {} of an observation that has {}", spec_.id,

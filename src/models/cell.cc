@@ -26,8 +26,7 @@ void lstm_forward(std::int64_t units, const CellRows& x) {
     sigmoid_of_tanh(o, units);
     const auto* c_before = x.before + (2 * r + 1) * units;
     auto *h = x.after + 2 * r * units, *c = h + units, *tanh_c = x.kept + r * units;
-    for (std::int64_t k = 0; k < units; ++k)
-      tanh_c[k] = c[k] = f[k] * c_before[k] + i[k] * g[k];
+    for (std::int64_t k = 0; k < units; ++k) tanh_c[k] = c[k] = f[k] * c_before[k] + i[k] * g[k];
     tanh_in_place(tanh_c, units);
     for (std::int64_t k = 0; k < units; ++k) h[k] = o[k] * tanh_c[k];
   }

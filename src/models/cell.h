@@ -15,7 +15,9 @@ struct CellShape {
   MemoryKind kind = MemoryKind::kLstm;
   std::int64_t units = 0;
 
-  std::int64_t gates() const { return kind == MemoryKind::kLstm ? 4 : 3; }  // LSTM: i f g o; GRU: r z n
+  std::int64_t gates() const {
+    return kind == MemoryKind::kLstm ? 4 : 3;
+  }  // LSTM: i f g o; GRU: r z n
   std::int64_t parts() const { return kind == MemoryKind::kLstm ? 2 : 1; }
 };
 

@@ -77,13 +77,12 @@ class NatureCnnTrunk : public Trunk {
 // 2015), with a policy and a value head on its 512 features.
 class NatureCnn : public ActorCriticModel {
  public:
-  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size,
-            const at::Generator& generator)
+  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size, const at::Generator& generator)
       : trunk_(observation, generator) {
     for (const auto& layer : trunk_.named_children()) register_module(layer.key(), layer.value());
     auto add = [&](const char* name, std::int64_t out, double gain) {
-      return register_module(
-          name, initialised(Linear(NatureCnnTrunk::kFeatures, out), gain, generator));
+      return register_module(name,
+                             initialised(Linear(NatureCnnTrunk::kFeatures, out), gain, generator));
     };
     policy_ = add("policy_head", policy_size, 0.01);
     value_ = add("value_head", 1, 1.0);

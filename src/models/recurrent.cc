@@ -49,8 +49,7 @@ ModelOut RecurrentModel::forward(const ModelIn& in) {
   require(in.state.size() == 1 && in.first.defined(),
           "a model with memory was given no state, or not told where episodes start");
   auto x = trunk->forward(in.observation);
-  if (sees_previous)
-    x = at::cat({x, previous_of(in).masked_fill_(in.first.unsqueeze(1), 0)}, 1);
+  if (sees_previous) x = at::cat({x, previous_of(in).masked_fill_(in.first.unsqueeze(1), 0)}, 1);
   x = x.to(cell.weight_ih.scalar_type());
   const auto [h, state] = unroll(shape, cell, x, in.state[0], in.first);
   return {policy->forward(h), value->forward(h).squeeze(1), {{"memory", state}}};

@@ -15,9 +15,8 @@ namespace shoal {
 class RecurrentModel : public ActorCriticModel {
  public:
   // previous: the actions it sees, and the reward, too, if there are any.
-  RecurrentModel(std::shared_ptr<Trunk> trunk, const NamedSpecs& previous,
-                 std::int64_t policy_size, const ModelOptions& options,
-                 const at::Generator& generator);
+  RecurrentModel(std::shared_ptr<Trunk> trunk, const NamedSpecs& previous, std::int64_t policy_size,
+                 const ModelOptions& options, const at::Generator& generator);
 
   ModelOut forward(const ModelIn& in) override;
   NamedSpecs state() const override;

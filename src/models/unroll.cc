@@ -28,8 +28,7 @@ class Loop : public torch::autograd::Function<Loop> {
   // Returns h and the last state.
   static tensor_list forward(AutogradContext* context, const at::Tensor& gates_of_x,
                              const at::Tensor& weight_hh, const at::Tensor& bias_hh,
-                             const at::Tensor& state, const at::Tensor& first,
-                             std::int64_t kind) {
+                             const at::Tensor& state, const at::Tensor& first, std::int64_t kind) {
     const CellShape shape{static_cast<MemoryKind>(kind), weight_hh.size(1)};
     const auto n = state.size(0), units = shape.units, width = shape.parts() * units;
     const Steps steps{gates_of_x.size(0) / n, n};
@@ -123,9 +122,9 @@ Unrolled by_cells(const CellShape& shape, const CellWeights& w, const at::Tensor
 Unrolled unroll(const CellShape& shape, const CellWeights& w, const at::Tensor& x,
                 const at::Tensor& state, const at::Tensor& first) {
   if (!x.is_cpu() || x.scalar_type() != at::kFloat) return by_cells(shape, w, x, state, first);
-  const auto out = Loop::apply(at::linear(x, w.weight_ih, w.bias_ih), w.weight_hh, w.bias_hh,
-                               state.contiguous(), first.contiguous(),
-                               static_cast<std::int64_t>(shape.kind));
+  const auto out =
+      Loop::apply(at::linear(x, w.weight_ih, w.bias_ih), w.weight_hh, w.bias_hh, state.contiguous(),
+                  first.contiguous(), static_cast<std::int64_t>(shape.kind));
   return {out[0], out[1]};
 }
 

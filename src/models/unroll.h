@@ -19,8 +19,8 @@ struct Unrolled {
 };
 
 // Takes sequences through a recurrent cell. x: [time * sequences, in], time-major; state:
-// [sequences, parts, units] before the first step, a constant; first: [time * sequences] bool, where
-// the state is forgotten before the step.
+// [sequences, parts, units] before the first step, a constant; first: [time * sequences] bool,
+// where the state is forgotten before the step.
 //
 // In float32 on the CPU it is one node of the graph, a loop over time with one product in each
 // step. Elsewhere it is a loop over torch's cells, whose steps are fused on CUDA.

@@ -20,7 +20,9 @@ class Priorities {
  public:
   // All are 0. alpha: the power.
   Priorities(std::int64_t cells, double alpha);
-  static std::size_t bytes(std::int64_t cells) { return static_cast<std::size_t>(cells) * 8 * 8 / 7; }
+  static std::size_t bytes(std::int64_t cells) {
+    return static_cast<std::size_t>(cells) * 8 * 8 / 7;
+  }
 
   // From `first` on: a cell that can be drawn gets the largest priority so far, another one 0.
   void offer(std::int64_t first, std::span<const bool> can_be_drawn);

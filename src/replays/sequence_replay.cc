@@ -24,10 +24,11 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
   require(o.alpha >= 0, "alpha is {}, it must not be negative", o.alpha);
   require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
   const auto least = (o.burn_in + o.length + 2 * o.interval + 1) * envs;
-  require(o.size >= least,
-          "a replay of {} steps: sequences of {} steps of {} environments that begin every {} steps "
-          "need at least {}",
-          o.size, o.burn_in + o.length, envs, o.interval, least);
+  require(
+      o.size >= least,
+      "a replay of {} steps: sequences of {} steps of {} environments that begin every {} steps "
+      "need at least {}",
+      o.size, o.burn_in + o.length, envs, o.interval, least);
   return {.size = o.size,
           .n_step = o.n_step,
           .discount = o.discount,
@@ -158,8 +159,8 @@ void SequenceReplay::restore(const NamedTensors& from) {
 
 const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
   require(n >= 1 && n <= options_.largest_batch,
-          "a batch of {} sequences: it must be in 1 to {} (SequenceReplayOptions::largest_batch)", n,
-          options_.largest_batch);
+          "a batch of {} sequences: it must be in 1 to {} (SequenceReplayOptions::largest_batch)",
+          n, options_.largest_batch);
   require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete sequence yet; append more before drawing");
   prepare(n);

@@ -66,15 +66,13 @@ ModelIn whole(const Samples& s) {
 // What A2C's loss is of the valid steps, unrolled by hand.
 at::Tensor loss_by_hand(RecurrentByHand& by_hand, const Samples& s, const PpoOptions& o) {
   const auto valid = s.valid.flatten().nonzero().flatten();
-  const auto gae =
-      generalized_advantages(s, s.agent_info.at("value"), o.discount, o.gae_lambda);
+  const auto gae = generalized_advantages(s, s.agent_info.at("value"), o.discount, o.gae_lambda);
   const auto heads = by_hand(whole(s));
   const auto log_probs = heads.policy.log_softmax(1);
   const auto pick = [&](const at::Tensor& x) {
     return x.flatten().to(at::kDouble).index_select(0, valid);
   };
-  const auto log_prob =
-      pick(log_probs.gather(1, s.action[0].flatten().unsqueeze(1)).squeeze(1));
+  const auto log_prob = pick(log_probs.gather(1, s.action[0].flatten().unsqueeze(1)).squeeze(1));
   const auto entropy = pick(-(log_probs.exp() * log_probs).sum(1));
   const auto ratio = (log_prob - pick(s.agent_info.at("log_prob"))).exp();
   const auto policy = -at::min(ratio * pick(gae.advantage),
@@ -104,8 +102,7 @@ TEST(PpoMemoryTest, AnUpdateFollowsTheGradientOfTheUnrolledSequences) {
       for (const auto& item : learner.model->named_parameters()) {
         const auto& before = by_hand.parameters[item.key()];
         const auto wanted = before.detach() - 0.1 * before.grad();
-        EXPECT_LT((item.value().detach() - wanted).abs().max().item<double>(), 2e-6)
-            << item.key();
+        EXPECT_LT((item.value().detach() - wanted).abs().max().item<double>(), 2e-6) << item.key();
       }
     }
   }
@@ -118,13 +115,11 @@ TEST(PpoMemoryTest, A2cLikewise) {
   RecurrentByHand by_hand(*learner.model, kChoices);
   // As if the agent had acted so.
   const auto log_probs = by_hand(whole(s)).policy.detach().log_softmax(1);
-  s.agent_info.at("log_prob") = log_probs.gather(1, s.action[0].flatten().unsqueeze(1))
-                                    .view({kSteps, kEnvs})
-                                    .to(at::kFloat);
+  s.agent_info.at("log_prob") =
+      log_probs.gather(1, s.action[0].flatten().unsqueeze(1)).view({kSteps, kEnvs}).to(at::kFloat);
   const A2cOptions o{.learning_rate = 1e5, .optimizer_epsilon = 1e6, .max_grad_norm = 0};
   make_a2c(learner.agent, o)->update(s, kStart);
-  loss_by_hand(by_hand, s,
-               {.discount = o.discount, .gae_lambda = o.gae_lambda, .clip = 1e9})
+  loss_by_hand(by_hand, s, {.discount = o.discount, .gae_lambda = o.gae_lambda, .clip = 1e9})
       .backward();
   for (const auto& item : learner.model->named_parameters()) {
     const auto& before = by_hand.parameters[item.key()];
@@ -145,8 +140,8 @@ TEST(PpoMemoryTest, AMinibatchIsAllStepsOfSomeEnvironments) {
     const auto envs = rows.narrow(0, 0, rows.size(0) / kSteps);
     for (std::int64_t i = 0; i < envs.size(0); ++i)
       ++times[static_cast<std::size_t>(envs[i].item<std::int64_t>())];
-    EXPECT_TRUE(at::equal(
-        rows, (at::arange(kSteps).unsqueeze(1) * kEnvs + envs).flatten().to(at::kLong)));
+    EXPECT_TRUE(
+        at::equal(rows, (at::arange(kSteps).unsqueeze(1) * kEnvs + envs).flatten().to(at::kLong)));
     const auto of = [&](const at::Tensor& x) { return x.flatten(0, 1).index_select(0, rows); };
     EXPECT_TRUE(at::equal(in.action[0], of(s.action[0])));
     EXPECT_TRUE(at::equal(in.previous_action[0], of(s.previous_action[0])));

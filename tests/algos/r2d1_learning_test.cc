@@ -12,14 +12,16 @@ namespace shoal {
 namespace {
 
 // CartPole without velocities, from sampler to parameters. A pole that falls at random stays up for
-// 22 steps; an agent without memory hardly does better than 50. The mean score of the last episodes.
+// 22 steps; an agent without memory hardly does better than 50. The mean score of the last
+// episodes.
 double train_without_velocities(std::int64_t steps) {
   constexpr std::int64_t kEnvs = 16, kHorizon = 10;
   at::set_num_threads(1);
   const auto make_env = with_observation_elements(make_cart_pole(), {0, 2});
   const auto spec = make_env({})->spec();
-  const auto agent = make_recurrent_q_agent(
-      spec, {.hidden = {64}, .memory = MemoryKind::kGru, .memory_size = 64}, {.epsilons = kEnvs}, 1);
+  const auto agent =
+      make_recurrent_q_agent(spec, {.hidden = {64}, .memory = MemoryKind::kGru, .memory_size = 64},
+                             {.epsilons = kEnvs}, 1);
   const auto sampler = make_sampler(
       make_env, *agent, {.kind = SamplerKind::kSerial, .horizon = kHorizon, .envs = kEnvs});
   SequenceReplay replay(spec, agent->spec().state, kEnvs,

@@ -96,7 +96,8 @@ TEST(R2d1Test, RescalingAndItsInverse) {
   const auto x = at::cat({at::linspace(-2000, 2000, 4001), at::linspace(-0.01, 0.01, 101)});
   const auto y = rescale_value(x, 1e-3);
   for (std::int64_t i = 0; i < x.size(0); i += 97)
-    EXPECT_NEAR(y[i].item<double>(), h(x[i].item<double>()), 1e-5 * (1 + std::abs(y[i].item<double>())));
+    EXPECT_NEAR(y[i].item<double>(), h(x[i].item<double>()),
+                1e-5 * (1 + std::abs(y[i].item<double>())));
   EXPECT_LT(((unscale_value(y, 1e-3) - x).abs() / (1 + x.abs())).max().item<double>(), 1e-5);
   EXPECT_LT((rescale_value(unscale_value(x / 40, 1e-3), 1e-3) - x / 40).abs().max().item<double>(),
             1e-4);
@@ -217,7 +218,8 @@ TEST(R2d1Test, TheTargetNetworkFollowsAtItsInterval) {
 }
 
 TEST(R2d1Test, EveryEnvironmentHasAnEpsilonOfItsOwn) {
-  const auto agent = make_recurrent_q_agent(toy(), {.memory = MemoryKind::kGru}, {.epsilons = 3}, 1);
+  const auto agent =
+      make_recurrent_q_agent(toy(), {.memory = MemoryKind::kGru}, {.epsilons = 3}, 1);
   SequenceReplay replay(toy(), agent->spec().state, kEnvs, replay_options());
   const auto algo = make_r2d1(*agent, replay, {.epsilon_end = 0.1, .epsilon_last = 0.001});
   algo->explore(kStart, false);

@@ -222,7 +222,8 @@ TEST(WrapperTest, RefusesWhatMakesNoSense) {
 
 TEST(WrapperTest, TheRegistryAppliesThemInOrder) {
   EnvPlayer player(make_env_factory(
-      "Pendulum-v1", {.atari = {}, .gymnasium = {}, .action_repeat = 3, .time_limit = 2, .reward_scale = 0.5}));
+      "Pendulum-v1",
+      {.atari = {}, .gymnasium = {}, .action_repeat = 3, .time_limit = 2, .reward_scale = 0.5}));
   EnvPlayer plain(make_pendulum());
   player.reset(1);
   plain.reset(1);

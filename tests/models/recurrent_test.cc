@@ -32,8 +32,7 @@ TEST_P(RecurrentTest, SequencesAndTheirGradientsEqualTheCellsStepByStep) {
   for (const bool sees : {true, false}) {
     for (const auto& hidden : {std::vector<std::int64_t>{}, {6}}) {
       SCOPED_TRACE(fmt::format("{} layers, sees the previous step: {}", hidden.size(), sees));
-      const auto model =
-          make({.hidden = hidden, .memory_size = 7, .memory_sees_previous = sees});
+      const auto model = make({.hidden = hidden, .memory_size = 7, .memory_sees_previous = sees});
       const auto in = random_sequences(9, 5, kWide, kActions, model->state());
       RecurrentByHand by_hand(*model, kActions);
       const auto want = by_hand(in, sees);
@@ -77,8 +76,8 @@ TEST_P(RecurrentTest, ActingStepByStepEqualsTheSequence) {
   NamedTensors state = in.state;
   for (std::int64_t t = 0; t < in.time; ++t) {
     const auto step = step_of(in, t, state);
-    ModelOut out{at::full({30, 5}, 1e9F), at::full({30}, 1e9F),
-                 {{"memory", at::full_like(state[0], 1e9F)}}};
+    ModelOut out{
+        at::full({30, 5}, 1e9F), at::full({30}, 1e9F), {{"memory", at::full_like(state[0], 1e9F)}}};
     acting->run(step, out);
     EXPECT_LT(error(out.policy, whole.policy.narrow(0, t * 30, 30)), 5e-6);
     EXPECT_LT(error(out.value, whole.value.narrow(0, t * 30, 30)), 5e-6);
@@ -147,12 +146,13 @@ TEST_P(RecurrentTest, ImpossibleOptionsAreErrors) {
   EXPECT_THROW(make({.memory_size = 0}), Error);
   EXPECT_THROW(make({.name = "unheard-of"}), Error);
   const auto model = make({});
-  EXPECT_THROW(
-      model->forward({.observation = Observed{at::zeros({1, kWide}), {}}, .state = {}, .first = {}}),
-      Error);
+  EXPECT_THROW(model->forward(
+                   {.observation = Observed{at::zeros({1, kWide}), {}}, .state = {}, .first = {}}),
+               Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, RecurrentTest, ::testing::Values(MemoryKind::kLstm, MemoryKind::kGru),
+INSTANTIATE_TEST_SUITE_P(Cells, RecurrentTest,
+                         ::testing::Values(MemoryKind::kLstm, MemoryKind::kGru),
                          [](const auto& test) {
                            return test.param == MemoryKind::kLstm ? "Lstm" : "Gru";
                          });

@@ -165,7 +165,7 @@ class History {
 
 // The stack that is seen with `newest`, the frames before it from `tick` on backwards.
 inline at::Tensor stack_of(const History& h, int newest, std::int64_t tick, std::int64_t b,
-                    bool episode_begins, int stack) {
+                           bool episode_begins, int stack) {
   std::vector<at::Tensor> frames{History::picture(newest)};
   bool blank = episode_begins;
   for (int s = 1; s < stack; ++s, --tick) {

@@ -191,7 +191,8 @@ TEST(SequenceReplayTest, GoesOnFromWhatWasSaved) {
       const auto& b = other.sample(8);
       EXPECT_TRUE(at::equal(a.index, b.index));
       EXPECT_TRUE(at::equal(a.state[0], b.state[0]));
-      EXPECT_TRUE(at::equal(a.observation.at("picture").dense(), b.observation.at("picture").dense()));
+      EXPECT_TRUE(
+          at::equal(a.observation.at("picture").dense(), b.observation.at("picture").dense()));
       EXPECT_TRUE(at::equal(a.reward, b.reward));
       const auto next = window_of(history);
       one.append(next);

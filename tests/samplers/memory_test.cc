@@ -41,7 +41,8 @@ EvaluateIn sequence(const Samples& s, std::int64_t b, std::int64_t time, const a
                 .first = of(s.first),
                 .state = {{"memory", s.initial_state[0].narrow(0, b, 1)}},
                 .time = time};
-  in.action[0].narrow(0, 0, std::min(time, s.T))
+  in.action[0]
+      .narrow(0, 0, std::min(time, s.T))
       .copy_(s.action[0].narrow(0, 0, std::min(time, s.T)).select(1, b));
   in.previous_action = of(s.previous_action[0]);
   if (!last.defined()) return in;
@@ -71,8 +72,8 @@ void expect_consistent(const Samples& s, ActorCritic& agent) {
   for (std::int64_t k = 0; k < finals.size(); ++k) {
     const auto i = static_cast<std::size_t>(k);
     if (!s.truncated[finals.t[i]][finals.b[i]].item<bool>()) continue;
-    const auto now = agent.evaluate(
-        sequence(s, finals.b[i], finals.t[i] + 2, finals.observation[0].data[k]));
+    const auto now =
+        agent.evaluate(sequence(s, finals.b[i], finals.t[i] + 2, finals.observation[0].data[k]));
     expect_near(now.value[-1], finals.value[k], "value of a truncated episode");
   }
 }

@@ -46,8 +46,9 @@ std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
                                                         const RecurrentQAgentOptions& options,
                                                         std::uint64_t seed);
 // The same around two models of your own of one kind; the second one becomes a copy of the first.
-std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(
-    const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
-    std::shared_ptr<ActorCriticModel> target, const RecurrentQAgentOptions& options = {});
+std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
+                                                        std::shared_ptr<ActorCriticModel> model,
+                                                        std::shared_ptr<ActorCriticModel> target,
+                                                        const RecurrentQAgentOptions& options = {});
 
 }  // namespace shoal

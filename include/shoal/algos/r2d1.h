@@ -17,12 +17,12 @@ namespace shoal {
 struct R2d1Options {
   double learning_rate = 1e-4;
   OptimizerKind optimizer = OptimizerKind::kAdam;
-  double optimizer_epsilon = 1e-5;       // the paper: 1e-3, with which small tasks are not learned
-  std::int64_t batch = 32;               // sequences of one update
-  std::int64_t target_interval = 2500;   // updates between two of the target network
-  double huber = 0;                      // errors beyond this count linearly; 0: the square of all
-  double max_grad_norm = 80;             // global norm; 0: not clipped
-  double value_scale = 1e-3;             // epsilon of rescale_value()
+  double optimizer_epsilon = 1e-5;      // the paper: 1e-3, with which small tasks are not learned
+  std::int64_t batch = 32;              // sequences of one update
+  std::int64_t target_interval = 2500;  // updates between two of the target network
+  double huber = 0;                     // errors beyond this count linearly; 0: the square of all
+  double max_grad_norm = 80;            // global norm; 0: not clipped
+  double value_scale = 1e-3;            // epsilon of rescale_value()
   // The priority of a sequence: this much of the largest error of its steps, the rest of the mean.
   double priority_eta = 0.9;
   double beta = 0.6;  // how far importance weights make up for priorities
