@@ -26,6 +26,15 @@ struct Flat {
   NamedTensors action, mask, agent_info;
   at::Tensor valid;  // [steps], which of the N are
   at::Tensor advantage, target;
+  // For agents with state.
+  NamedTensors previous_action;
+  at::Tensor previous_reward, first;
+};
+
+// Steps to learn from together.
+struct Minibatch {
+  at::Tensor rows;  // [n], of the N
+  at::Tensor envs;  // whose whole sequences these are; undefined: steps in any order
 };
 
 NamedTensors flatten(const NamedTensors& tensors, std::int64_t steps) {
@@ -51,13 +60,8 @@ class Ppo : public OnPolicyAlgo {
         generator_(at::detail::createCPUGenerator()) {}
 
   Metrics update(const Samples& samples, const Progress& progress) override {
-    const auto n = samples.T * samples.B;
-    require(options_.minibatches <= n,
-            "{} minibatches of {} samples; choose at most as many as there are samples",
-            options_.minibatches, n);
+    check_minibatches(samples);
     const auto flat = prepare(samples);
-    const auto steps = flat.valid.size(0);
-    const auto minibatches = std::min<std::int64_t>(options_.minibatches, steps);
     const auto options = annealed(progress.remaining());
 
     generator_.set_current_seed(updates_seed());
@@ -66,10 +70,9 @@ class Ppo : public OnPolicyAlgo {
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
     for (; epoch < options_.epochs; ++epoch) {
-      const auto order = at::randperm(steps, generator_, at::kLong).to(samples.reward.device());
       at::Tensor kl;
-      for (const auto& rows : flat.valid.index_select(0, order).tensor_split(minibatches))
-        kl = learn(samples, flat, rows, options, totals);
+      for (const auto& minibatch : shuffled(samples, flat))
+        kl = learn(samples, flat, minibatch, options, totals);
       if (options_.target_kl > 0 && kl.item<double>() > options_.target_kl) break;
     }
     agent_.observe(samples);
@@ -88,6 +91,41 @@ class Ppo : public OnPolicyAlgo {
   }
 
  private:
+  // Whether minibatches are whole sequences.
+  bool remembers() const { return !agent_.spec().state.empty(); }
+
+  void check_minibatches(const Samples& s) const {
+    require(options_.minibatches <= s.T * s.B,
+            "{} minibatches of {} samples; choose at most as many as there are samples",
+            options_.minibatches, s.T * s.B);
+    require(!remembers() || options_.minibatches <= s.B,
+            "{} minibatches of {} environments; an agent with memory learns from whole sequences: "
+            "choose at most as many as there are environments",
+            options_.minibatches, s.B);
+  }
+
+  // The minibatches of one pass.
+  std::vector<Minibatch> shuffled(const Samples& samples, const Flat& flat) {
+    const auto n = remembers() ? samples.B : flat.valid.size(0);
+    const auto minibatches = std::min<std::int64_t>(options_.minibatches, n);
+    const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
+    std::vector<Minibatch> all;
+    if (!remembers()) {
+      for (const auto& rows : flat.valid.index_select(0, order).tensor_split(minibatches))
+        all.push_back({rows, {}});
+      return all;
+    }
+    for (const auto& envs : order.tensor_split(minibatches))
+      all.push_back({rows_of(samples, envs), envs});
+    return all;
+  }
+
+  // All steps of some environments, time-major.
+  static at::Tensor rows_of(const Samples& s, const at::Tensor& envs) {
+    const auto steps = at::arange(s.T, envs.options()).mul_(s.B).unsqueeze(1);
+    return (steps + envs).flatten();
+  }
+
   // Of the order of the samples in this update: from its number, so that the number is all there is
   // to save.
   std::uint64_t updates_seed() const {
@@ -116,18 +154,44 @@ class Ppo : public OnPolicyAlgo {
             .agent_info = flatten(s.agent_info, s.T),
             .valid = valid,
             .advantage = advantage,
-            .target = gae.target.flatten()};
+            .target = gae.target.flatten(),
+            .previous_action = flatten(s.previous_action, s.T),
+            .previous_reward =
+                remembers() ? s.previous_reward.narrow(0, 0, s.T).flatten() : at::Tensor(),
+            .first = remembers() ? s.first.narrow(0, 0, s.T).flatten() : at::Tensor()};
   }
 
-  // One gradient step on the samples `rows`; returns the mean KL divergence from the policy that
-  // acted.
-  at::Tensor learn(const Samples& samples, const Flat& flat, const at::Tensor& rows,
+  // What the present policy says of a minibatch. then: what was recorded; both end up with the
+  // valid rows alone.
+  Evaluation evaluate(const Samples& samples, const Flat& flat, Minibatch& minibatch,
+                      NamedTensors& then) {
+    const auto& rows = minibatch.rows;
+    EvaluateIn in{.observation = select(samples.observed, rows),
+                  .action = select(flat.action, rows),
+                  .mask = select(flat.mask, rows),
+                  .agent_info = then};
+    if (!remembers()) return agent_.evaluate(in);
+    in.previous_action = select(flat.previous_action, rows);
+    in.previous_reward = flat.previous_reward.index_select(0, rows);
+    in.first = flat.first.index_select(0, rows);
+    in.state = select(samples.initial_state, minibatch.envs);
+    in.time = samples.T;
+    auto now = agent_.evaluate(in);
+    if (samples.steps == samples.T * samples.B) return now;
+    const auto valid = samples.valid.flatten().index_select(0, rows).nonzero().flatten();
+    minibatch.rows = rows.index_select(0, valid);
+    then = select(then, valid);
+    for (auto* numbers : {&now.log_prob, &now.entropy, &now.value})
+      *numbers = numbers->index_select(0, valid);
+    return now;
+  }
+
+  // One gradient step; returns the mean KL divergence from the policy that acted.
+  at::Tensor learn(const Samples& samples, const Flat& flat, Minibatch minibatch,
                    const PpoOptions& options, Totals& totals) {
-    const auto then = select(flat.agent_info, rows);
-    const auto now = agent_.evaluate({.observation = select(samples.observed, rows),
-                                      .action = select(flat.action, rows),
-                                      .mask = select(flat.mask, rows),
-                                      .agent_info = then});
+    auto then = select(flat.agent_info, minibatch.rows);
+    const auto now = evaluate(samples, flat, minibatch, then);
+    const auto& rows = minibatch.rows;
     auto advantage = flat.advantage.index_select(0, rows);
     if (options.normalize_advantage == NormalizeAdvantage::kMinibatch)
       advantage = normalized(advantage, advantage);

@@ -38,7 +38,15 @@ NetworkSize nature_cnn_size(double height, double width, double channels) {
   return size;
 }
 
-NetworkSize network_size(const Config& config, const EnvSpec& env) {
+// Gates that read the features and their own outputs.
+NetworkSize cell_size(double features, const ModelOptions& model) {
+  if (model.memory == MemoryKind::kNone) return {};
+  const double gates = model.memory == MemoryKind::kLstm ? 4 : 3;
+  const auto units = static_cast<double>(model.memory_size);
+  return {.weights = gates * units * (features + units), .outputs = (gates + 4) * units};
+}
+
+NetworkSize layers_size(const Config& config, const EnvSpec& env) {
   double inputs = 0;
   for (const auto& [name, spec] : env.observation)
     inputs += static_cast<double>(spec.count() * spec.stack);
@@ -47,6 +55,18 @@ NetworkSize network_size(const Config& config, const EnvSpec& env) {
   const auto height = static_cast<double>(shape[shape.size() - 2]),
              width = static_cast<double>(shape.back());
   return nature_cnn_size(height, width, inputs / (height * width));
+}
+
+NetworkSize network_size(const Config& config, const EnvSpec& env) {
+  const auto& model = config.model;
+  const auto layers = layers_size(config, env);
+  auto features = layers.outputs;
+  if (model.name == "nature-cnn")
+    features = 512;
+  else if (!model.hidden.empty())
+    features = static_cast<double>(model.hidden.back());
+  const auto cell = cell_size(features, model);
+  return {layers.weights + cell.weights, layers.outputs + cell.outputs};
 }
 
 // What does not fit would otherwise end as a killed process.

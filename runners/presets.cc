@@ -61,6 +61,23 @@ Config cartpole_a2c() {
   return c;
 }
 
+// Without the velocities, which have to be found out from what was seen before. Policy and value
+// share the memory, so returns are kept small: the value's gradient would drown the policy's.
+Config cartpole_memory_ppo() {
+  Config c = classic_control("CartPole-v1", 300'000);
+  c.env.keep_observation = {0, 2};
+  c.env.reward_scale = 0.05;
+  c.stop_return = 475;
+  c.sampler.horizon = 64;
+  c.agent.normalize_observation = true;
+  c.model.hidden = {64};
+  c.model.memory = MemoryKind::kLstm;
+  c.model.memory_size = 64;
+  c.ppo.learning_rate = 2e-3;
+  c.ppo.gae_lambda = 0.95;
+  return c;
+}
+
 Config cartpole_dqn() {
   Config c = classic_control("CartPole-v1", 100'000);
   c.algo = "dqn";
@@ -227,6 +244,8 @@ std::vector<Entry> make_entries() {
   std::vector<Entry> all{
       {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
       {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
+      {"cartpole-memory-ppo", "CartPole without velocities, with PPO and an LSTM",
+       cartpole_memory_ppo},
       {"cartpole-dqn", "CartPole with DQN (double, dueling, 3-step), 100 thousand agent steps",
        cartpole_dqn},
       {"cartpole-rainbow", "CartPole with Rainbow, 100 thousand agent steps", cartpole_rainbow},

@@ -15,7 +15,7 @@
 #include "shoal/agents/q_agent.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
-#include "shoal/models/acting_network.h"
+#include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
@@ -38,11 +38,14 @@ inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizations[] = 
     {"window", NormalizeAdvantage::kWindow},
     {"minibatch", NormalizeAdvantage::kMinibatch}};
 
+inline constexpr std::pair<const char*, MemoryKind> kMemories[] = {
+    {"none", MemoryKind::kNone}, {"lstm", MemoryKind::kLstm}, {"gru", MemoryKind::kGru}};
 inline constexpr std::pair<const char*, ReturnKind> kReturnKinds[] = {
     {"mean", ReturnKind::kMean},
     {"categorical", ReturnKind::kCategorical},
     {"quantile", ReturnKind::kQuantile}};
 
+inline const auto& names_of(MemoryKind) { return kMemories; }
 inline const auto& names_of(ReturnKind) { return kReturnKinds; }
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }

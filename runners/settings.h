@@ -38,6 +38,8 @@ void visit_run(C& c, Visit&& visit) {
 template <class C, class Visit>
 void visit_env(C& c, Visit&& visit) {
   visit("env.id", c.env_id, "environment, by its Gymnasium name");
+  visit("env.keep_observation", c.env.keep_observation,
+        "places of the observed numbers that the agent sees, e.g. [0, 2]; empty: all");
   visit("env.action_repeat", c.env.action_repeat, "times that each action is taken");
   visit("env.time_limit", c.env.time_limit,
         "agent steps after which an episode is truncated; 0: the environment's own limit");
@@ -98,6 +100,11 @@ void visit_agent(C& c, Visit&& visit) {
   visit("model.hidden", c.model.hidden, "units of each hidden layer (mlp)");
   visit("model.shared_trunk", c.model.shared_trunk,
         "policy and value share the hidden layers (mlp)");
+  visit("model.memory", c.model.memory,
+        "behind the layers, which are shared then: none | lstm | gru");
+  visit("model.memory_size", c.model.memory_size, "its units");
+  visit("model.memory_sees_previous", c.model.memory_sees_previous,
+        "it also reads the previous action and reward");
 }
 
 template <class C, class Visit>

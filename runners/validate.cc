@@ -57,6 +57,11 @@ void validate_ppo(const Config& config) {
           "ppo.minibatches: {} minibatches cannot share {} samples "
           "(sampler.horizon x sampler.envs)",
           p.minibatches, samples);
+  require(config.model.memory == MemoryKind::kNone || config.algo != "ppo" ||
+              p.minibatches <= config.sampler.envs,
+          "ppo.minibatches: {} minibatches cannot share {} environments (sampler.envs): with a "
+          "memory, each learns from whole sequences",
+          p.minibatches, config.sampler.envs);
   require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
   at_least("ppo.value_clip", p.value_clip, 0.0);
   at_least("ppo.target_kl", p.target_kl, 0.0);
@@ -145,6 +150,10 @@ bool anneals(const Config& config) {
 void validate_model(const ModelOptions& model) {
   require_known("model (model.name)", model.name, model_names());
   for (const auto units : model.hidden) at_least<std::int64_t>("model.hidden", units, 1);
+  at_least<std::int64_t>("model.memory_size", model.memory_size, 1);
+  require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
+          "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
+          model.name);
 }
 
 }  // namespace
@@ -171,9 +180,14 @@ void validate(const Config& config) {
       "rate of 0; give schedule_steps = {} too",
       config.steps, config.schedule_steps, config.steps);
   require(
-      config.agent.act_precision == Precision::kFloat32 || config.model.name == "nature-cnn",
-      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both",
+      config.agent.act_precision == Precision::kFloat32 ||
+          (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
+      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
+      "and without a memory",
       config.model.name);
+  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config),
+          "model.memory: found a memory, and algo '{}' learns from single steps; choose ppo or a2c",
+          config.algo);
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_model(config.model);

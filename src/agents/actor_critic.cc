@@ -32,8 +32,8 @@ std::vector<Part> make_parts(const EnvSpec& spec, const ActorCriticOptions& opti
   return parts;
 }
 
-AgentSpec make_spec(const std::vector<Part>& parts) {
-  AgentSpec spec{.info = {{"log_prob", ArraySpec{}}, {"value", ArraySpec{}}}, .state = {}};
+AgentSpec make_spec(const std::vector<Part>& parts, const NamedSpecs& state) {
+  AgentSpec spec{.info = {{"log_prob", ArraySpec{}}, {"value", ArraySpec{}}}, .state = state};
   for (const auto& part : parts)
     if (const auto n = part.head->raw_size(); n > 0)
       spec.info.add(part.raw_name, ArraySpec{.shape = {n}});
@@ -47,7 +47,7 @@ class HeadedActorCritic : public ActorCritic {
                     const ActorCriticOptions& options)
       : parts_(std::move(parts)),
         outputs_(parts_.back().first_output + parts_.back().head->size()),
-        spec_(make_spec(parts_)),
+        spec_(make_spec(parts_, model->state())),
         model_(std::move(model)),
         normalizer_(std::move(normalizer)),
         options_(options) {
@@ -60,33 +60,35 @@ class HeadedActorCritic : public ActorCritic {
     torch::NoGradGuard no_grad;
     auto& value = out.agent_info.at("value");
     auto& log_prob = out.agent_info.at("log_prob");
-    if (acting_) {
+    if (by_rows()) {
       const auto n = value.size(0);
       if (!policy_.defined() || policy_.size(0) != n)
         policy_ = at::empty({n, outputs_}, at::kFloat);
-      acting_->run(seen(in.observation), policy_, value, in.noise.first_env);
+      run(in, policy_, value, out.state);
       std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
       choose(in, policy_, out, log_prob);
     } else {
-      const auto result = model_->forward({seen(in.observation), in.state, in.first});
+      const auto result = model_->forward(model_in(in));
       value.copy_(result.value);
       log_prob.zero_();
       choose(in, result.policy, out, log_prob);
+      for (const auto& [name, state] : result.state) out.state.at(name).copy_(state);
     }
   }
 
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
-    if (!acting_) {
-      value.copy_(model_->forward({seen(in.observation), in.state, in.first}).value);
+    if (!by_rows()) {
+      value.copy_(model_->forward(model_in(in)).value);
       return;
     }
     auto unused = at::empty({value.size(0), outputs_}, at::kFloat);
-    acting_->run(seen(in.observation), unused, value, in.noise.first_env);
+    run(in, unused, value, {});
   }
 
   Evaluation evaluate(const EvaluateIn& in) override {
-    const auto result = model_->forward({seen(in.observation), in.state, in.first, in.time});
+    const auto result = model_->forward({seen(in.observation), in.state, in.first, in.time,
+                                         in.previous_action, in.previous_reward});
     Evaluation all{.log_prob = {}, .entropy = {}, .value = result.value};
     for (const auto& part : parts_) {
       const auto [log_prob, entropy] = part.head->evaluate(
@@ -101,6 +103,8 @@ class HeadedActorCritic : public ActorCritic {
   }
 
   GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
+    require(spec_.state.empty(),
+            "this agent cannot be exported: it has a memory, and what is exported has none");
     const auto result = model_->forward({seen(observation), {}, {}});
     GreedyOut out{.action = {}, .value = result.value};
     for (const auto& part : parts_)
@@ -136,10 +140,15 @@ class HeadedActorCritic : public ActorCritic {
     if (normalizer_) normalizer_->refresh();
     if (!device().is_cpu()) {
       acting_ = nullptr;
+      recurrent_ = nullptr;
     } else if (acting_) {
       acting_->refresh();
-    } else {
+    } else if (recurrent_) {
+      recurrent_->refresh();
+    } else if (spec_.state.empty()) {
       acting_ = model_->make_acting_network(options_.act_precision);
+    } else {
+      recurrent_ = model_->make_recurrent_acting();
     }
   }
 
@@ -148,6 +157,7 @@ class HeadedActorCritic : public ActorCritic {
     if (normalizer_) normalizer_->to(device);
     for (const auto& part : parts_) part.head->to(device);
     acting_ = nullptr;
+    recurrent_ = nullptr;
     parameters_changed();
   }
   at::Device device() const override { return model_->parameters().front().device(); }
@@ -156,6 +166,18 @@ class HeadedActorCritic : public ActorCritic {
   // What the model sees. Valid until the next call.
   const Observations& seen(const Observations& observation) {
     return normalizer_ ? normalized_ = (*normalizer_)(observation) : observation;
+  }
+
+  ModelIn model_in(const ActIn& in) {
+    return {seen(in.observation), in.state, in.first, 1, in.previous_action, in.previous_reward};
+  }
+
+  // Whether a network for acting on the CPU is there.
+  bool by_rows() const { return acting_ || recurrent_; }
+  void run(const ActIn& in, at::Tensor& policy, at::Tensor& value, const NamedTensors& state) {
+    if (acting_) return acting_->run(seen(in.observation), policy, value, in.noise.first_env);
+    ModelOut out{policy, value, state};
+    recurrent_->run(model_in(in), out);
   }
 
   at::Tensor outputs_of(const Part& part, const at::Tensor& policy) const {
@@ -172,7 +194,7 @@ class HeadedActorCritic : public ActorCritic {
                            .noise = noise,
                            .first_number = part.first_number,
                            .greedy = in.greedy,
-                           .by_rows = acting_ != nullptr};
+                           .by_rows = by_rows()};
       auto& raw = part.head->raw_size() > 0 ? out.agent_info.at(part.raw_name) : none;
       part.head->act(to_head, out.action.at(part.name), raw, log_prob);
     }
@@ -185,8 +207,10 @@ class HeadedActorCritic : public ActorCritic {
   std::shared_ptr<ObservationNormalizer> normalizer_;  // null: not wanted
   Observations normalized_;
   ActorCriticOptions options_;
-  std::unique_ptr<ActingNetwork> acting_;  // null: on a device
-  at::Tensor policy_;                      // what it puts out
+  // One of them, or none: the model itself acts, as on a device.
+  std::unique_ptr<ActingNetwork> acting_;
+  std::unique_ptr<RecurrentActing> recurrent_;
+  at::Tensor policy_;  // what it puts out
 };
 
 }  // namespace
@@ -213,7 +237,8 @@ std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec, const ModelO
                                                const ActorCriticOptions& options,
                                                std::uint64_t seed) {
   return make_actor_critic(
-      spec, make_model(spec.observation, policy_size(spec, options), model, seed), options);
+      spec, make_model(spec.observation, policy_size(spec, options), model, seed, spec.action),
+      options);
 }
 
 }  // namespace shoal

@@ -9,7 +9,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
-#include "src/agents/head.h"
+#include "src/agents/epsilon_greedy.h"
 #include "src/agents/noisy_network.h"
 
 namespace shoal {
@@ -26,7 +26,7 @@ class NetworkQAgent : public QAgent {
         options_(options),
         online_(std::move(online)),
         target_(std::move(target)),
-        epsilon_(at::ones({options.epsilons})),
+        explorer_(actions, options.epsilons),
         noise_seed_(env_seed(seed, Stream::kTrain, -2)),
         noise_drawn_(at::zeros({}, at::kLong)) {
     for (auto& parameter : target_.model().parameters()) parameter.set_requires_grad(false);
@@ -43,23 +43,11 @@ class NetworkQAgent : public QAgent {
   void act(const ActIn& in, ActOut& out) override {
     torch::NoGradGuard no_grad;
     auto& action = out.action[0];
-    if (!in.greedy && epsilon_.size(0) > 1)
-      require(
-          in.noise.first_env + action.size(0) <= epsilon_.size(0),
-          "an epsilon is wanted for environment {}, and there are {}; give one for each of them",
-          in.noise.first_env + action.size(0) - 1, epsilon_.size(0));
     use_noise(!in.greedy);
-    if (!acting_) return act_with_tensors(in, values_of(online_, in.observation), action);
-    const auto& values = run(in);
-    const Noise noise(in.noise);
-    const auto* of_row = values.const_data_ptr<float>();
-    const bool* mask = in.mask.empty() ? nullptr : in.mask[0].const_data_ptr<bool>();
-    auto* to = action.data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < action.size(0); ++i, of_row += values.size(1)) {
-      const bool* legal = mask ? mask + i * actions_ : nullptr;
-      const bool explore = !in.greedy && noise.uniform(i, 0) < epsilon_of(in.noise.first_env + i);
-      to[i] = explore ? any(legal, noise.uniform(i, 1)) : best(of_row, legal);
-    }
+    if (acting_)
+      explorer_.choose_by_rows(in, run(in), action);
+    else
+      explorer_.choose(in, values_of(online_, in.observation), action);
   }
 
   void value(const ActIn& in, at::Tensor& value) override {
@@ -113,12 +101,12 @@ class NetworkQAgent : public QAgent {
   std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
     return online_.gradients(loss);
   }
-  at::Tensor epsilon() override { return epsilon_; }
+  at::Tensor epsilon() override { return explorer_.epsilon(); }
 
   NamedTensors parameters() override {
     NamedTensors all = online_.parameters();
     for (auto& [name, tensor] : target_.parameters()) all.add("target/" + name, tensor);
-    all.add("epsilon", epsilon_);
+    all.add("epsilon", explorer_.epsilon());
     if (online_.noisy()) all.add("noise_drawn", noise_drawn_);
     return all;
   }
@@ -214,48 +202,12 @@ class NetworkQAgent : public QAgent {
     return mean / total;
   }
 
-  float epsilon_of(std::int64_t env) const {
-    return epsilon_.const_data_ptr<float>()[epsilon_.size(0) == 1 ? 0 : env];
-  }
-  std::int64_t any(const bool* legal, float u) const {
-    const auto count = legal ? std::count(legal, legal + actions_, true) : actions_;
-    auto left = std::min(static_cast<std::int64_t>(u * static_cast<float>(count)), count - 1);
-    if (!legal) return left;
-    for (std::int64_t a = 0; a < actions_; ++a)
-      if (legal[a] && left-- == 0) return a;
-    return 0;  // nothing is legal
-  }
-  std::int64_t best(const float* value, const bool* legal) const {
-    std::int64_t best = -1;
-    for (std::int64_t a = 0; a < actions_; ++a)
-      if ((!legal || legal[a]) && (best < 0 || value[a] > value[best])) best = a;
-    return std::max<std::int64_t>(best, 0);  // nothing is legal
-  }
-
-  void act_with_tensors(const ActIn& in, const at::Tensor& values, at::Tensor& action) const {
-    const auto n = action.size(0);
-    const auto noise = Noise(in.noise).uniform(n, 0, 2);
-    const auto legal = in.mask.empty() ? at::ones_like(values, at::kBool) : in.mask[0];
-    const auto best = values.masked_fill(legal.logical_not(), kNever).argmax(1);
-    if (in.greedy) {
-      action.copy_(best);
-      return;
-    }
-    const auto u = noise.to(values.device());
-    const auto epsilon =
-        epsilon_.size(0) == 1 ? epsilon_ : epsilon_.narrow(0, in.noise.first_env, n);
-    const auto explore = u.select(1, 0).lt(epsilon.to(values.device()));
-    const auto place = (u.narrow(1, 1, 1) * legal.sum(1, true)).to(at::kLong);
-    const auto any = legal.cumsum(1).le(place).sum(1).clamp_max(actions_ - 1);
-    action.copy_(at::where(explore, any, best));
-  }
-
   std::int64_t actions_, atoms_;
   QAgentOptions options_;
   AgentSpec spec_;
   NoisyNetwork online_, target_;
   at::Tensor support_;
-  at::Tensor epsilon_;
+  EpsilonGreedy explorer_;
   std::uint64_t noise_seed_;
   at::Tensor noise_drawn_;  // random numbers so far
   InUse in_use_ = InUse::kNeither;
@@ -286,6 +238,8 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorC
   require(o.v_min < o.v_max, "v_min is {} and v_max is {}, which must be more", o.v_min, o.v_max);
   require(o.noise > 0, "noise is {}, it must be positive", o.noise);
   require(model && target && model != target, "a Q-agent needs two models, one for each network");
+  require(model->state().empty(),
+          "this Q-agent learns from single steps, and a model with memory needs sequences");
   const double noise = o.noisy ? o.noise : 0;
   return std::make_unique<NetworkQAgent>(actions_of(spec), NoisyNetwork(std::move(model), noise),
                                          NoisyNetwork(std::move(target), noise), o, seed);

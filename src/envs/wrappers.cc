@@ -1,6 +1,7 @@
 #include "shoal/envs/wrappers.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "shoal/core/error.h"
@@ -106,6 +107,52 @@ class Stack : public Wrapper {
   }
 };
 
+// Has the environment write to a vector of its own, and copies what may be seen.
+class ObservationElements : public Wrapper {
+ public:
+  ObservationElements(std::unique_ptr<Env> env, std::vector<std::int64_t> elements)
+      : Wrapper(std::move(env)), elements_(std::move(elements)) {
+    auto& observation = spec_.observation;
+    require(observation.size() == 1 && observation[0].shape.size() == 1,
+            "{}: numbers are to be chosen from the observation, and it is not one vector",
+            spec_.id);
+    auto& array = observation[0];
+    for (const auto i : elements_)
+      require(i >= 0 && i < array.shape[0], "{}: number {} of an observation that has {}", spec_.id,
+              i, array.shape[0]);
+    size_ = size_of(array.dtype);
+    all_.resize(array.bytes());
+    where_ = {all_.data()};
+    array.shape = {static_cast<std::int64_t>(elements_.size())};
+  }
+
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+    Wrapper::reset(seed, inside(out));
+    show(out);
+  }
+  StepResult step(ArraysIn action, StepOut out) override {
+    const auto result = Wrapper::step(action, inside(out));
+    show(out);
+    return result;
+  }
+
+ private:
+  StepOut inside(StepOut out) {
+    out.observation = ArraysOut(where_);
+    return out;
+  }
+  void show(const StepOut& out) const {
+    auto* to = out.observation.as<std::byte>();
+    for (const auto i : elements_)
+      to = std::copy_n(all_.data() + static_cast<std::size_t>(i) * size_, size_, to);
+  }
+
+  std::vector<std::int64_t> elements_;
+  std::size_t size_;  // bytes of one
+  std::vector<std::byte> all_;
+  std::array<std::byte*, 1> where_{};
+};
+
 // Writes the reward as one more info behind the environment's own.
 class Score : public Wrapper {
  public:
@@ -204,6 +251,11 @@ EnvFactory with_action_repeat(EnvFactory make_env, int times) {
 EnvFactory with_stack(EnvFactory make_env, int frames) {
   require(frames > 0, "a stack of {} observations; it must be at least 1", frames);
   return wrap<Stack>(std::move(make_env), frames);
+}
+
+EnvFactory with_observation_elements(EnvFactory make_env, std::vector<std::int64_t> elements) {
+  require(!elements.empty(), "no number of the observation is to be seen; name at least one");
+  return wrap<ObservationElements>(std::move(make_env), std::move(elements));
 }
 
 EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high) {

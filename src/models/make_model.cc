@@ -39,9 +39,11 @@ void register_model(const std::string& name, ModelFactory make) {
 
 std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
                                              std::int64_t policy_size, const ModelOptions& options,
-                                             std::uint64_t seed) {
+                                             std::uint64_t seed, const Named<ActionSpec>& action) {
   const GlobalGeneratorKept kept;
   auto generator = at::detail::createCPUGenerator(seed);
+  if (options.memory != MemoryKind::kNone)
+    return make_recurrent(observation, policy_size, options, action, generator);
   if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
   if (options.name == "nature-cnn") return make_nature_cnn(observation, policy_size, generator);
   if (const auto* own = registered().find(options.name)) {

@@ -7,6 +7,7 @@
 #include "src/models/layers.h"
 #include "src/models/mlp_kernel.h"
 #include "src/models/models.h"
+#include "src/models/trunk.h"
 
 namespace shoal {
 
@@ -178,12 +179,52 @@ std::unique_ptr<ActingNetwork> Mlp::make_acting_network(Precision) const {
   return std::make_unique<MlpActing>(*this);
 }
 
+// The hidden layers alone.
+class MlpTrunk : public Trunk {
+ public:
+  MlpTrunk(const NamedSpecs& observation, const std::vector<std::int64_t>& hidden,
+           const at::Generator& generator)
+      : flat_(observation), width_(flat_.width()) {
+    for (const auto units : hidden) {
+      const auto name = std::to_string(layers_.size());
+      layers_.push_back(
+          register_module(name, initialised(Linear(width_, units), kReluGain, generator)));
+      width_ = units;
+    }
+  }
+
+  std::int64_t width() const override { return width_; }
+  at::Tensor forward(const Observations& observation) override {
+    return through(layers_, flat_(observation), true);
+  }
+  bool by_rows() const override { return true; }
+  at::Tensor inputs(const Observations& observation) const override {
+    return flat_(observation).contiguous();
+  }
+  void add_layers(MlpKernel& kernel) const override { shoal::add_layers(kernel, layers_, true); }
+
+ private:
+  FlatInput flat_;
+  std::int64_t width_;
+  Layers layers_;
+};
+
+void require_units(const std::vector<std::int64_t>& hidden) {
+  for (const auto units : hidden)
+    require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+}
+
 }  // namespace
+
+std::shared_ptr<Trunk> make_mlp_trunk(const NamedSpecs& observation, const ModelOptions& options,
+                                      at::Generator generator) {
+  require_units(options.hidden);
+  return std::make_shared<MlpTrunk>(observation, options.hidden, generator);
+}
 
 std::shared_ptr<ActorCriticModel> make_mlp(const NamedSpecs& observation, std::int64_t policy_size,
                                            const ModelOptions& options, at::Generator generator) {
-  for (auto units : options.hidden)
-    require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+  require_units(options.hidden);
   return std::make_shared<Mlp>(observation, policy_size, options, std::move(generator));
 }
 

@@ -14,4 +14,11 @@ std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
                                                   std::int64_t policy_size,
                                                   at::Generator generator);
 
+// The layers of one of these, a recurrent cell, and the heads. Throws Error for other models.
+std::shared_ptr<ActorCriticModel> make_recurrent(const NamedSpecs& observation,
+                                                 std::int64_t policy_size,
+                                                 const ModelOptions& options,
+                                                 const Named<ActionSpec>& action,
+                                                 at::Generator generator);
+
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #include "src/models/models.h"
 #include "src/models/nature_cnn_acting.h"
 #include "src/models/stacked_frames.h"
+#include "src/models/trunk.h"
 
 namespace shoal {
 
@@ -37,47 +38,70 @@ std::int64_t after_convolutions(std::int64_t size) {
   return (((size - 8) / 4 + 1 - 4) / 2 + 1) - 3 + 1;
 }
 
-// The network of Mnih et al., "Human-level control through deep reinforcement learning" (Nature
-// 2015), with a policy and a value head on its 512 features.
-class NatureCnn : public ActorCriticModel {
+// Its layers without the heads: 512 features of an image.
+class NatureCnnTrunk : public Trunk {
  public:
-  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size,
-            const at::Generator& generator) {
+  NatureCnnTrunk(const NamedSpecs& observation, const at::Generator& generator) {
     const auto shape = image_shape(observation);
     const auto h = after_convolutions(shape.height), w = after_convolutions(shape.width);
     require(h > 0 && w > 0, "nature-cnn needs images of at least 36 x 36 pixels; found {} x {}",
             shape.height, shape.width);
-    auto add = [&](const char* name, auto layer, double gain) {
-      return register_module(name, initialised(std::move(layer), gain, generator));
+    auto add = [&](const char* name, auto layer) {
+      return register_module(name, initialised(std::move(layer), kReluGain, generator));
     };
-    conv1_ = add("conv1", Conv2d(Conv2dOptions(shape.channels, 32, 8).stride(4)), kReluGain);
-    conv2_ = add("conv2", Conv2d(Conv2dOptions(32, 64, 4).stride(2)), kReluGain);
-    conv3_ = add("conv3", Conv2d(Conv2dOptions(64, 64, 3)), kReluGain);
+    conv1 = add("conv1", Conv2d(Conv2dOptions(shape.channels, 32, 8).stride(4)));
+    conv2 = add("conv2", Conv2d(Conv2dOptions(32, 64, 4).stride(2)));
+    conv3 = add("conv3", Conv2d(Conv2dOptions(64, 64, 3)));
     // Reads the features in the order they lie in memory, [h, w, channels]: flattening moves
     // nothing.
-    hidden_ = add("hidden", Linear(h * w * 64, 512), kReluGain);
-    policy_ = add("policy_head", Linear(512, policy_size), 0.01);
-    value_ = add("value_head", Linear(512, 1), 1.0);
+    hidden = add("hidden", Linear(h * w * 64, kFeatures));
+  }
+
+  std::int64_t width() const override { return kFeatures; }
+  at::Tensor forward(const Observations& observation) override {
+    // Pixels stay 0..255; the scale belongs to the first layer's weights, which are far fewer.
+    auto x = images(observation[0], at::kFloat);
+    x = at::conv2d(x, conv1->weight / 255, conv1->bias, 4).relu_();
+    x = at::conv2d(x, conv2->weight, conv2->bias, 2).relu_();
+    x = at::conv2d(x, conv3->weight, conv3->bias, 1).relu_();
+    x = x.permute({0, 2, 3, 1}).flatten(1);
+    return hidden->forward(x).relu_();
+  }
+
+  static constexpr std::int64_t kFeatures = 512;
+  Conv2d conv1{nullptr}, conv2{nullptr}, conv3{nullptr};
+  Linear hidden{nullptr};
+};
+
+// The network of Mnih et al., "Human-level control through deep reinforcement learning" (Nature
+// 2015), with a policy and a value head on its 512 features.
+class NatureCnn : public ActorCriticModel {
+ public:
+  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size, const at::Generator& generator)
+      : trunk_(observation, generator) {
+    for (const auto& layer : trunk_.named_children()) register_module(layer.key(), layer.value());
+    auto add = [&](const char* name, std::int64_t out, double gain) {
+      return register_module(name,
+                             initialised(Linear(NatureCnnTrunk::kFeatures, out), gain, generator));
+    };
+    policy_ = add("policy_head", policy_size, 0.01);
+    value_ = add("value_head", 1, 1.0);
   }
 
   ModelOut forward(const ModelIn& in) override {
-    // Pixels stay 0..255; the scale belongs to the first layer's weights, which are far fewer.
-    auto x = images(in.observation[0], at::kFloat);
-    x = at::conv2d(x, conv1_->weight / 255, conv1_->bias, 4).relu_();
-    x = at::conv2d(x, conv2_->weight, conv2_->bias, 2).relu_();
-    x = at::conv2d(x, conv3_->weight, conv3_->bias, 1).relu_();
-    x = x.permute({0, 2, 3, 1}).flatten(1);
-    x = hidden_->forward(x).relu_();
+    const auto x = trunk_.forward(in.observation);
     return {policy_->forward(x), value_->forward(x).squeeze(1), {}};
   }
 
   std::unique_ptr<ActingNetwork> make_acting_network(Precision precision) const override {
-    return make_nature_cnn_acting({conv1_, conv2_, conv3_, hidden_, policy_, value_}, precision);
+    const auto& t = trunk_;
+    return make_nature_cnn_acting({t.conv1, t.conv2, t.conv3, t.hidden, policy_, value_},
+                                  precision);
   }
 
  private:
-  Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
-  Linear hidden_{nullptr}, policy_{nullptr}, value_{nullptr};
+  NatureCnnTrunk trunk_;  // its layers are the model's own
+  Linear policy_{nullptr}, value_{nullptr};
 };
 
 }  // namespace
@@ -86,6 +110,11 @@ std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
                                                   std::int64_t policy_size,
                                                   at::Generator generator) {
   return std::make_shared<NatureCnn>(observation, policy_size, generator);
+}
+
+std::shared_ptr<Trunk> make_nature_cnn_trunk(const NamedSpecs& observation,
+                                             at::Generator generator) {
+  return std::make_shared<NatureCnnTrunk>(observation, generator);
 }
 
 }  // namespace shoal

@@ -1,27 +1,25 @@
 #include "shoal/replays/step_replay.h"
 
 #include <ATen/ATen.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
+#include "src/replays/priorities.h"
 #include "src/replays/step_store.h"
 
 namespace shoal {
 
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options)
-    : alpha_(options.alpha),
-      largest_batch_(options.largest_batch),
+    : largest_batch_(options.largest_batch),
       store_(std::make_unique<StepStore>(env, envs, options)),
-      rng_(options.seed) {
+      rng_(options.seed),
+      row_(std::make_unique<bool[]>(static_cast<std::size_t>(envs))) {
   require(options.alpha >= 0, "alpha is {}, it must not be negative", options.alpha);
-  if (options.prioritized) tree_.emplace(store_->cells());
-  row_.resize(static_cast<std::size_t>(envs));
+  if (options.prioritized)
+    priorities_ = std::make_unique<Priorities>(store_->cells(), options.alpha);
 }
 
 StepReplay::~StepReplay() = default;
@@ -29,7 +27,7 @@ StepReplay::~StepReplay() = default;
 std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs,
                               const StepReplayOptions& options) {
   const auto steps = StepStore::bytes(env, envs, options);
-  return steps + (options.prioritized ? static_cast<std::size_t>(options.size) * 8 * 8 / 7 : 0);
+  return steps + (options.prioritized ? Priorities::bytes(options.size) : 0);
 }
 
 std::int64_t StepReplay::size() const { return size_; }
@@ -48,12 +46,7 @@ void StepReplay::append(const Samples& samples) {
 NamedTensors StepReplay::save() {
   NamedTensors all;
   store_->save(all);
-  if (tree_) {
-    const auto powers = tree_->leaves();
-    all.add("priorities", at::from_blob(const_cast<double*>(powers.data()),
-                                        {static_cast<std::int64_t>(powers.size())}, at::kDouble));
-    all.add("largest_priority", at::full({}, largest_priority_, at::kDouble));
-  }
+  if (priorities_) priorities_->save(all);
   all.add("size", at::full({}, size_, at::kLong));
   all.add("draws", at::full({}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
   return all;
@@ -61,13 +54,7 @@ NamedTensors StepReplay::save() {
 
 void StepReplay::restore(const NamedTensors& from) {
   store_->restore(from);
-  if (tree_) {
-    const auto& powers = saved(from, "priorities");
-    require(powers.numel() == store_->cells() && powers.scalar_type() == at::kDouble,
-            "a replay of {} cells was saved, this one has {}", powers.numel(), store_->cells());
-    tree_->set_range(0, {powers.const_data_ptr<double>(), tree_->leaves().size()});
-    largest_priority_ = saved(from, "largest_priority").item<double>();
-  }
+  if (priorities_) priorities_->restore(from);
   size_ = saved(from, "size").item<std::int64_t>();
   rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(saved(from, "draws").item<std::int64_t>()));
 }
@@ -75,13 +62,12 @@ void StepReplay::restore(const NamedTensors& from) {
 // Makes the steps of a tick such as can be drawn, or not.
 void StepReplay::offer(std::int64_t tick, bool can_be_drawn) {
   const auto B = store_->envs(), first = tick * B % store_->cells();
-  const double priority = std::pow(largest_priority_, alpha_);
   for (std::int64_t b = 0; b < B; ++b) {
     const bool valid = store_->valid(first + b);
     size_ += can_be_drawn ? valid : -static_cast<int>(valid);
-    row_[static_cast<std::size_t>(b)] = valid && can_be_drawn ? priority : 0;
+    row_[static_cast<std::size_t>(b)] = valid && can_be_drawn;
   }
-  if (tree_) tree_->set_range(first, row_);
+  if (priorities_) priorities_->offer(first, {row_.get(), static_cast<std::size_t>(B)});
 }
 
 const Transitions& StepReplay::sample(std::int64_t n, double beta) {
@@ -92,8 +78,8 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
   require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
   store_->prepare(n, batch_);
   drawn_.resize(static_cast<std::size_t>(n));
-  if (tree_)
-    draw_by_priority(beta);
+  if (priorities_)
+    priorities_->draw(drawn_, beta, rng_, batch_.weight.data_ptr<float>());
   else
     draw_alike();
   // In the ring, the cell of a step is its name modulo their number.
@@ -115,41 +101,10 @@ void StepReplay::draw_alike() {
   }
 }
 
-void StepReplay::draw_by_priority(double beta) {
-  const auto n = drawn_.size();
-  const double part = tree_->total() / static_cast<double>(n);
-  values_.resize(n);
-  for (std::size_t i = 0; i < n; ++i) values_[i] = (static_cast<double>(i) + rng_.uniform()) * part;
-  tree_->find(values_, drawn_);
-  // The smaller its probability, the more a step counts.
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < n; ++i) least = std::min(least, values_[i] = (*tree_)[drawn_[i]]);
-  auto* weight = batch_.weight.data_ptr<float>();
-  for (std::size_t i = 0; i < n; ++i)
-    weight[i] = std::pow(static_cast<float>(least / values_[i]), static_cast<float>(beta));
-}
-
 void StepReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
-  require(tree_.has_value(), "this replay draws all steps alike and has no priorities");
-  require(index.dim() == 1 && index.sizes() == priority.sizes(),
-          "priorities of shape [{}] for steps of shape [{}]: expected one each",
-          fmt::join(priority.sizes(), ", "), fmt::join(index.sizes(), ", "));
-  const auto names = index.to(at::kCPU, at::kLong).contiguous();
-  const auto given = priority.to(at::kCPU, at::kFloat).contiguous();
-  const auto* name = names.const_data_ptr<std::int64_t>();
-  const auto* value = given.const_data_ptr<float>();
-  const auto oldest = store_->oldest() * store_->envs(), end = store_->end() * store_->envs();
-  drawn_.clear();
-  values_.clear();
-  for (std::int64_t i = 0; i < names.size(0); ++i) {
-    require(value[i] > 0 && std::isfinite(value[i]),
-            "priority {} is {}, it must be a number above 0", i, value[i]);
-    if (name[i] < oldest || name[i] >= end) continue;
-    drawn_.push_back(name[i] % store_->cells());
-    values_.push_back(std::pow(value[i], static_cast<float>(alpha_)));
-    largest_priority_ = std::max<double>(largest_priority_, value[i]);
-  }
-  tree_->set(drawn_, values_);
+  require(priorities_ != nullptr, "this replay draws all steps alike and has no priorities");
+  priorities_->update(index, priority,
+                      {store_->oldest() * store_->envs(), store_->end() * store_->envs()});
 }
 
 }  // namespace shoal

@@ -333,20 +333,21 @@ void StepStore::gather_next_masks(std::span<const std::int64_t> cells, Transitio
   }
 }
 
-// Which frames make both stacks: going back in time until the first one of the episode, as an
-// observation is when it is acted on.
+// As an observation is when it is acted on.
+void StepStore::go_back(std::int64_t* to, std::int64_t places, std::int64_t cell) const {
+  const auto* first = reinterpret_cast<const bool*>(column(rows_.first).data);
+  bool blank = false;
+  for (auto s = places - 1; s >= 0; --s, cell = ahead(cell, -1)) {
+    to[s] = blank ? -1 : cell;
+    blank = blank || first[cell];
+  }
+}
+
+// Which frames make both stacks.
 void StepStore::gather_stack(std::span<const std::int64_t> cells, std::size_t f,
                              Transitions& batch) const {
   const auto frames = column(rows_.observation[f]);
   const auto stack = std::int64_t{rows_.observation[f].spec.stack};
-  const auto* first = reinterpret_cast<const bool*>(column(rows_.first).data);
-  const auto go_back = [&](std::int64_t* to, std::int64_t places, std::int64_t cell) {
-    bool blank = false;
-    for (auto s = places - 1; s >= 0; --s, cell = ahead(cell, -1)) {
-      to[s] = blank ? -1 : cell;
-      blank = blank || first[cell];
-    }
-  };
   auto* index = batch.observation[f].index.data_ptr<std::int64_t>();
   auto* next_index = batch.next_observation[f].index.data_ptr<std::int64_t>();
   auto spare = cells_;

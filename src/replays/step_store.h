@@ -18,6 +18,23 @@ namespace shoal {
 // modulo the number of cells, is the cell where it lies.
 class StepStore {
  public:
+  // What follows a step, known once the n-th reward is there or the episode has ended.
+  struct Follows {
+    float reward = 0, discount = 0;
+    std::int32_t last =
+        -1;  // where the last observation of its truncated episode is; -1: elsewhere
+    std::uint8_t steps = 0;  // to the observation that follows
+    bool valid = false;
+  };
+  // One field of all cells.
+  struct Column {
+    std::byte* data;
+    std::size_t bytes;  // of a cell
+    const std::byte* at(std::int64_t cell) const {
+      return data + static_cast<std::size_t>(cell) * bytes;
+    }
+  };
+
   StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
@@ -42,30 +59,7 @@ class StepStore {
 
   const FinalFrames& finals() const { return finals_; }
 
-  // Makes room for n steps in `batch`.
-  void prepare(std::int64_t n, Transitions& batch) const;
-  // Fills all but weight and index of `batch`, which has room for as many.
-  void gather(std::span<const std::int64_t> cells, Transitions& batch) const;
-
- private:
-  // What follows a step, known once the n-th reward is there or the episode has ended.
-  struct Follows {
-    float reward = 0, discount = 0;
-    std::int32_t last =
-        -1;  // where the last observation of its truncated episode is; -1: elsewhere
-    std::uint8_t steps = 0;  // to the observation that follows
-    bool valid = false;
-  };
-  // One field of all cells.
-  struct Column {
-    std::byte* data;
-    std::size_t bytes;  // of a cell
-    const std::byte* at(std::int64_t cell) const {
-      return data + static_cast<std::size_t>(cell) * bytes;
-    }
-  };
-  struct Window;
-
+  // For replays that lay out batches of another kind.
   std::int64_t cell_of(std::int64_t tick) const { return tick % ring_ * envs_; }
   std::int64_t ahead(std::int64_t cell, std::int64_t ticks) const {
     const auto at = cell + ticks * envs_;
@@ -74,6 +68,20 @@ class StepStore {
   Column column(const Arena::Field& field) const {
     return {arena_.data(field), field.spec.bytes()};
   }
+  const Follows& follows(std::int64_t cell) const { return follows_[cell]; }
+  const Rows& rows() const { return rows_; }
+  // Which stored frames make the `places` newest of the stack that is seen at a cell, oldest first,
+  // -1 before the first one of the episode.
+  void go_back(std::int64_t* to, std::int64_t places, std::int64_t cell) const;
+
+  // Makes room for n steps in `batch`.
+  void prepare(std::int64_t n, Transitions& batch) const;
+  // Fills all but weight and index of `batch`, which has room for as many.
+  void gather(std::span<const std::int64_t> cells, Transitions& batch) const;
+
+ private:
+  struct Window;
+
   NamedTensors rows_in_use() const;
   void cut_episodes(const Samples& samples);
   void write_row(const Samples& samples, std::int64_t t);

@@ -189,6 +189,27 @@ TEST(WrapperTest, SavesWhatItRemembers) {
       << "the ladder cannot";
 }
 
+TEST(WrapperTest, SomeNumbersOfTheObservationInAnyOrder) {
+  EnvPlayer all(make_cart_pole()), some(with_observation_elements(make_cart_pole(), {2, 0, 2}));
+  EXPECT_EQ(some.env->spec().observation[0].shape, (std::vector<std::int64_t>{3}));
+  const auto expect_chosen = [&] {
+    const auto* one = reinterpret_cast<const float*>(some.observation.data());
+    const auto* whole = reinterpret_cast<const float*>(all.observation.data());
+    EXPECT_EQ(one[0], whole[2]);
+    EXPECT_EQ(one[1], whole[0]);
+    EXPECT_EQ(one[2], whole[2]);
+  };
+  all.reset(5), some.reset(5);
+  expect_chosen();
+  for (int t = 0; t < 5; ++t) {
+    EXPECT_EQ(all.step(t % 2).reward, some.step(t % 2).reward);
+    expect_chosen();
+  }
+  EXPECT_THROW(with_observation_elements(make_cart_pole(), {}), Error);
+  for (const std::int64_t bad : {-1, 4})
+    EXPECT_THROW(with_observation_elements(make_cart_pole(), {0, bad})({}), Error);
+}
+
 TEST(WrapperTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(with_time_limit(make_ladder(), 0), Error);
   EXPECT_THROW(with_action_repeat(make_ladder(), 0), Error);
@@ -201,7 +222,8 @@ TEST(WrapperTest, RefusesWhatMakesNoSense) {
 
 TEST(WrapperTest, TheRegistryAppliesThemInOrder) {
   EnvPlayer player(make_env_factory(
-      "Pendulum-v1", {.atari = {}, .action_repeat = 3, .time_limit = 2, .reward_scale = 0.5}));
+      "Pendulum-v1",
+      {.atari = {}, .gymnasium = {}, .action_repeat = 3, .time_limit = 2, .reward_scale = 0.5}));
   EnvPlayer plain(make_pendulum());
   player.reset(1);
   plain.reset(1);

@@ -21,6 +21,7 @@ KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf"]
 CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.horizon=16"]  # windows of 512
+MEMORY = ["--set", "schedule_steps=10000", "--envs", "16", "--set", "sampler.horizon=33"]  # of 528
 PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--workers", "2", "--set", "sampler.horizon=64"]  # of 256
 
 # Windows of 32; the ring turns around several times.
@@ -31,6 +32,9 @@ RUNS = {
     "ppo, serial": (["cartpole-ppo", *CARTPOLE, "--sampler", "serial"], 3001, 6000),
     "ppo, parallel-gpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 3001, 6000),
     "ppo, parallel-cpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-cpu"], 5555, 6000),
+    "LSTM, serial": (["cartpole-memory-ppo", *MEMORY, "--sampler", "serial"], 1501, 3072),
+    "LSTM, parallel-gpu": (["cartpole-memory-ppo", *MEMORY, "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 1501, 3072),
+    "LSTM, parallel-cpu": (["cartpole-memory-ppo", *MEMORY, "--sampler", "parallel-cpu", "--set", "sampler.reset=wait"], 1501, 3072),
     "a2c, serial": (["cartpole-a2c", *CARTPOLE, "--sampler", "serial"], 4567, 6000),
     "a2c, parallel-gpu": (["cartpole-a2c", *CARTPOLE, "--sampler", "parallel-gpu"], 4567, 6000),
     "resets wait, everything normalized, evaluations": (

@@ -33,6 +33,8 @@ struct ActorCriticOptions {
 // numbers are drawn from independent Gaussians; what was drawn is recorded as "raw" ("NAME/raw" for
 // a named part), before it is brought within the bounds, and it is what log_prob is of.
 //
+// A model with state (ActorCriticModel::state()) makes it an agent with the same state.
+//
 // Its noise is a few uniform numbers per environment and tick, so that the same outputs of the
 // network give the same action in every batch, and but for rounding on every device. Throws Error
 // for options that the action cannot have.

@@ -93,7 +93,9 @@ struct EvaluateIn {
   at::Tensor previous_reward = {}, first = {};
   NamedTensors state =
       {};  // [sequences, ...], before the first step; empty for feed-forward policies
-  std::int64_t time = 1;  // steps of each sequence
+  // Steps of each sequence. An agent with state is told of previous_action, previous_reward and
+  // first of all N, and begins anew within a sequence where `first` says so.
+  std::int64_t time = 1;
 };
 
 struct Evaluation {

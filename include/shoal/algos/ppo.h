@@ -34,6 +34,10 @@ struct PpoOptions {
   std::uint64_t seed = 1;  // order of the minibatches
 };
 
+// An agent with state learns from whole sequences, each from the state it had at the beginning of
+// the window: a minibatch is all steps of some environments. update() throws Error if there are
+// fewer of those than minibatches.
+//
 // The agent must outlive the algo, and be on its device already.
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "shoal/envs/env.h"
 
@@ -23,6 +24,11 @@ EnvFactory with_action_repeat(EnvFactory make_env, int times);
 
 // Observations are the `frames` newest ones, stored once each. Error if they are stacked already.
 EnvFactory with_stack(EnvFactory make_env, int frames);
+
+// The agent sees these numbers of the observation, which is a vector, in this order; the others are
+// hidden from it, and what it needs of them it must remember. Error for none, for an observation of
+// another kind, or numbers it does not have; these two when an environment is made.
+EnvFactory with_observation_elements(EnvFactory make_env, std::vector<std::int64_t> elements);
 
 EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high);
 EnvFactory with_scaled_reward(EnvFactory make_env, double scale);

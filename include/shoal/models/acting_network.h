@@ -34,4 +34,19 @@ class ActingNetwork {
                        std::int64_t first_env) = 0;
 };
 
+struct ModelIn;
+struct ModelOut;
+
+// The same of a model with state.
+class RecurrentActing {
+ public:
+  virtual ~RecurrentActing() = default;
+  virtual void refresh() = 0;
+  // One step of each sequence (ModelIn::time is 1). `out` holds tensors that exist, contiguous, and
+  // are filled in place; ModelOut::state may not alias ModelIn::state, and is empty if only values
+  // are wanted.
+  virtual void run(const ModelIn& in, ModelOut& out) = 0;
+  virtual std::string description() const = 0;
+};
+
 }  // namespace shoal

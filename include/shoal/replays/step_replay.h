@@ -5,17 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "shoal/core/rng.h"
 #include "shoal/core/spec.h"
 #include "shoal/data/samples.h"
 #include "shoal/replays/replay.h"
-#include "shoal/replays/sum_tree.h"
 
 namespace shoal {
 
+class Priorities;
 class StepStore;
 
 struct StepReplayOptions {
@@ -71,7 +70,7 @@ class StepReplay : public Replay {
   std::int64_t size() const override;
   NamedTensors save() override;
   void restore(const NamedTensors& saved) override;
-  bool prioritized() const { return tree_.has_value(); }
+  bool prioritized() const { return priorities_ != nullptr; }
 
   // Draws n steps, with replacement; a view that is valid until the next call of this or of
   // append(). Prioritized, the range of priorities is cut into n equal parts and one step is drawn
@@ -87,18 +86,15 @@ class StepReplay : public Replay {
  private:
   void offer(std::int64_t tick, bool can_be_drawn);
   void draw_alike();
-  void draw_by_priority(double beta);
 
-  double alpha_;
   std::int64_t largest_batch_;
   std::unique_ptr<StepStore> store_;
-  std::optional<SumTree> tree_;  // of the priorities' powers; none: all are drawn alike
-  double largest_priority_ = 1;
+  std::unique_ptr<Priorities> priorities_;  // of the cells; null: all are drawn alike
   std::int64_t size_ = 0;
   Rng rng_;
   Transitions batch_;
-  std::vector<std::int64_t> drawn_;   // work space: cells
-  std::vector<double> values_, row_;  // likewise: of their priorities
+  std::vector<std::int64_t> drawn_;  // work space: cells
+  std::unique_ptr<bool[]> row_;      // likewise: which of a row can be drawn
 };
 
 }  // namespace shoal

@@ -1,0 +1,196 @@
+#include "shoal/algos/r2d1.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "algos/dqn_loss.h"
+#include "algos/optimizer.h"
+#include "algos/totals.h"
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+void check(const R2d1Options& o) {
+  require(o.learning_rate > 0, "r2d1.learning_rate is {}; it must be positive", o.learning_rate);
+  require(o.optimizer_epsilon > 0, "r2d1.optimizer_epsilon is {}; it must be positive",
+          o.optimizer_epsilon);
+  require(o.batch > 0, "r2d1.batch is {}; at least 1 is needed", o.batch);
+  require(o.target_interval > 0, "r2d1.target_interval is {}; at least 1 is needed",
+          o.target_interval);
+  require(o.huber >= 0, "r2d1.huber is {}; it must not be negative", o.huber);
+  require(o.max_grad_norm >= 0, "r2d1.max_grad_norm is {}; it must not be negative",
+          o.max_grad_norm);
+  require(o.value_scale > 0, "r2d1.value_scale is {}; it must be positive", o.value_scale);
+  for (const double part : {o.priority_eta, o.beta})
+    require(part >= 0 && part <= 1, "r2d1.priority_eta or beta is {}; it must lie in [0, 1]", part);
+  for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
+    require(epsilon >= 0 && epsilon <= 1, "r2d1.epsilon is {}; it must lie in [0, 1]", epsilon);
+  require(o.epsilon_share > 0 && o.epsilon_share <= 1,
+          "r2d1.epsilon_share is {}; it must lie in (0, 1]", o.epsilon_share);
+}
+
+// Rows [from, from + count) of sequences, on a device.
+ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count, at::Device device) {
+  const auto n = s.index.size(0);
+  const auto part = [&](const at::Tensor& x) {
+    return x.narrow(0, from * n, count * n).to(device);
+  };
+  ModelIn in{.observation = {},
+             .state = {},
+             .first = part(s.first),
+             .time = count,
+             .previous_action = {},
+             .previous_reward = part(s.previous_reward)};
+  for (const auto& [name, o] : s.observation) {
+    const auto rows = o.narrow(from * n, count * n);
+    // A batch refers to the frames of the whole replay: to another device go those it needs.
+    in.observation.add(name, device.is_cpu() ? rows : Observed{rows.dense().to(device), {}});
+  }
+  for (const auto& [name, action] : s.previous_action) in.previous_action.add(name, part(action));
+  return in;
+}
+
+class R2d1 : public OffPolicyAlgo {
+ public:
+  R2d1(RecurrentQAgent& agent, SequenceReplay& replay, const R2d1Options& options)
+      : agent_(agent),
+        replay_(replay),
+        options_(options),
+        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
+        updates_(at::zeros({}, at::kLong)) {}
+
+  void explore(const Progress& progress, bool learning) override {
+    auto epsilon = agent_.epsilon();
+    if (!learning) {
+      epsilon.fill_(1);
+      return;
+    }
+    const auto& o = options_;
+    const double done = std::min(1.0, (1 - progress.remaining()) / o.epsilon_share);
+    const double first = o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done;
+    const double last = o.epsilon_start + (o.epsilon_last - o.epsilon_start) * done;
+    if (epsilon.size(0) == 1)
+      epsilon.fill_(first);
+    else
+      epsilon.copy_(at::logspace(std::log10(std::max(first, kLeastEpsilon)),
+                                 std::log10(std::max(last, kLeastEpsilon)), epsilon.size(0)));
+  }
+
+  Metrics update(const Progress&, int updates) override {
+    require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
+    Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
+    for (int i = 0; i < updates; ++i) {
+      const auto& batch = replay_.sample(options_.batch, options_.beta);
+      totals.add(learn(batch));
+      if (replay_.prioritized()) replay_.update_priorities(batch.index, priority_);
+      auto& count = *updates_.data_ptr<std::int64_t>();
+      if (++count % options_.target_interval == 0) agent_.update_target(1);
+    }
+    agent_.parameters_changed();
+    return totals.means();
+  }
+
+  NamedTensors state() override {
+    auto all = optimizer_.state();
+    all.add("updates", updates_);
+    return all;
+  }
+
+ private:
+  static constexpr double kLeastPriority = 1e-6, kLeastEpsilon = 1e-9;
+
+  // Puts both states before the row behind the burn-in, without gradients.
+  void burn_in(const Sequences& s, NamedTensors& online, NamedTensors& target) {
+    torch::NoGradGuard no_grad;
+    const auto device = agent_.device();
+    for (const auto& [name, state] : s.state) online.add(name, state.to(device));
+    target = online;
+    if (s.burn_in == 0) return;
+    auto in = rows_of(s, 0, s.burn_in, device);
+    in.state = online;
+    online = agent_.values(in).state;
+    target = agent_.target_values(in).state;
+  }
+
+  // h(R + discount * h^-1(the target network's value of what the other one would do then)) of each
+  // step; values: [rows * N, actions] behind the burn-in, of both networks.
+  at::Tensor wanted(const Sequences& s, const at::Tensor& online, const at::Tensor& target) const {
+    torch::NoGradGuard no_grad;
+    const auto device = online.device();
+    const auto n = s.index.size(0);
+    const auto next = at::arange(s.length * n, s.next.options())
+                          .add(s.next * n)
+                          .to(device);  // whose value counts
+    auto choices = online.detach();
+    if (!s.mask.empty()) {
+      const auto legal = s.mask[0].narrow(0, s.burn_in * n, online.size(0)).to(device);
+      choices = choices.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity());
+    }
+    const auto value = target.gather(1, choices.argmax(1, /*keepdim=*/true)).squeeze(1);
+    const auto follows = unscale_value(value.index_select(0, next), options_.value_scale);
+    return rescale_value(s.reward.to(device) + s.discount.to(device) * follows,
+                         options_.value_scale);
+  }
+
+  // One step down the gradient; its numbers. Leaves the sequences' priorities in priority_.
+  at::Tensor learn(const Sequences& s) {
+    const auto device = agent_.device();
+    const auto n = s.index.size(0), learned = s.length * n;
+    auto in = rows_of(s, s.burn_in, s.rows - s.burn_in, device);
+    NamedTensors target_state;
+    burn_in(s, in.state, target_state);
+    const auto online = agent_.values(in).values;
+    in.state = std::move(target_state);
+    const auto target = agent_.target_values(in).values;
+    const auto value =
+        online.narrow(0, 0, learned).gather(1, s.action[0].to(device).unsqueeze(1)).squeeze(1);
+    const auto [each, error] = value_losses(wanted(s, online, target), value, options_.huber);
+
+    // Each sequence counts alike, but for its weight; each of its valid steps likewise.
+    const auto valid = s.valid.to(device).to(at::kFloat).view({s.length, n});
+    const auto steps = valid.sum(0).clamp_min(1);
+    const auto of_sequence = (each.view({s.length, n}) * valid).sum(0) / steps;
+    const auto loss = (s.weight.to(device) * of_sequence).mean();
+    auto gradients = agent_.gradients(loss);
+    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
+    optimizer_.step(gradients, options_.learning_rate);
+
+    const auto errors = error.view({s.length, n}) * valid;
+    const auto mean = errors.sum(0) / steps;
+    priority_ = options_.priority_eta * errors.amax(0) + (1 - options_.priority_eta) * mean +
+                kLeastPriority;
+    return at::stack({loss.detach(), norm, mean.mean(), value.detach().mean(), priority_.mean()});
+  }
+
+  RecurrentQAgent& agent_;
+  SequenceReplay& replay_;
+  R2d1Options options_;
+  Optimizer optimizer_;
+  at::Tensor updates_;   // so far
+  at::Tensor priority_;  // [batch], of the last update
+};
+
+}  // namespace
+
+at::Tensor rescale_value(const at::Tensor& x, double epsilon) {
+  return x.sign() * ((x.abs() + 1).sqrt() - 1) + epsilon * x;
+}
+
+// In double precision: two numbers that are nearly the same are subtracted.
+at::Tensor unscale_value(const at::Tensor& y, double epsilon) {
+  const auto size = y.abs().to(at::kDouble);
+  const auto root = ((1 + 4 * epsilon * (size + 1 + epsilon)).sqrt() - 1) / (2 * epsilon);
+  return y.sign() * (root.square() - 1).to(y.scalar_type());
+}
+
+std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay& replay,
+                                         const R2d1Options& options) {
+  check(options);
+  return std::make_unique<R2d1>(agent, replay, options);
+}
+
+}  // namespace shoal

@@ -1,0 +1,149 @@
+#include "shoal/agents/recurrent_q_agent.h"
+
+#include <torch/torch.h>
+
+#include "shoal/core/error.h"
+#include "src/agents/epsilon_greedy.h"
+
+namespace shoal {
+namespace {
+
+class NetworkRecurrentQAgent : public RecurrentQAgent {
+ public:
+  NetworkRecurrentQAgent(std::int64_t actions, std::shared_ptr<ActorCriticModel> online,
+                         std::shared_ptr<ActorCriticModel> target,
+                         const RecurrentQAgentOptions& options)
+      : actions_(actions),
+        dueling_(options.dueling),
+        spec_{.info = {}, .state = online->state()},
+        online_(std::move(online)),
+        target_(std::move(target)),
+        explorer_(actions, options.epsilons) {
+    for (auto& parameter : target_->parameters()) parameter.set_requires_grad(false);
+    update_target(1);
+    parameters_changed();
+  }
+
+  const AgentSpec& spec() const override { return spec_; }
+
+  // The advantages decide: what the observation itself is worth, all actions share.
+  void act(const ActIn& in, ActOut& out) override {
+    torch::NoGradGuard no_grad;
+    auto& action = out.action[0];
+    const auto model_in = inputs(in);
+    if (!acting_) {
+      const auto said = online_->forward(model_in);
+      explorer_.choose(in, said.policy, action);
+      for (const auto& [name, state] : said.state) out.state.at(name).copy_(state);
+      return;
+    }
+    ModelOut said{at::empty({action.size(0), actions_}), at::empty({action.size(0)}), out.state};
+    acting_->run(model_in, said);
+    explorer_.choose_by_rows(in, said.policy, action);
+  }
+
+  void value(const ActIn& in, at::Tensor& value) override {
+    torch::NoGradGuard no_grad;
+    value.copy_(std::get<0>(values_of(*online_, inputs(in)).values.max(1)));
+  }
+
+  SequenceValues values(const ModelIn& in) override { return values_of(*online_, in); }
+  SequenceValues target_values(const ModelIn& in) override {
+    torch::NoGradGuard no_grad;
+    return values_of(*target_, in);
+  }
+  void update_target(double share) override {
+    torch::NoGradGuard no_grad;
+    const auto from = online_->parameters(), to = target_->parameters();
+    at::_foreach_lerp_(to, from, share);
+    const auto buffers = online_->buffers(), targets = target_->buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) targets[i].copy_(buffers[i]);
+  }
+
+  std::vector<at::Tensor> learnable() override { return online_->parameters(); }
+  std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
+    const auto parameters = learnable();
+    auto all = torch::autograd::grad({loss}, parameters, {}, {}, false, /*allow_unused=*/true);
+    // Without dueling, nothing depends on the head for the observation's own value.
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!all[i].defined()) all[i] = at::zeros_like(parameters[i]);
+    return all;
+  }
+  at::Tensor epsilon() override { return explorer_.epsilon(); }
+
+  NamedTensors parameters() override {
+    NamedTensors all;
+    const auto add = [&all](const std::string& prefix, ActorCriticModel& model) {
+      for (auto& item : model.named_parameters()) all.add(prefix + item.key(), item.value());
+      for (auto& item : model.named_buffers()) all.add(prefix + item.key(), item.value());
+    };
+    add("", *online_);
+    add("target/", *target_);
+    all.add("epsilon", explorer_.epsilon());
+    return all;
+  }
+  void parameters_changed() override {
+    if (!device().is_cpu())
+      acting_ = nullptr;
+    else if (acting_)
+      acting_->refresh();
+    else
+      acting_ = online_->make_recurrent_acting();
+  }
+  void to(at::Device device) override {
+    online_->to(device);
+    target_->to(device);
+    acting_ = nullptr;
+    parameters_changed();
+  }
+  at::Device device() const override { return online_->parameters().front().device(); }
+
+ private:
+  static ModelIn inputs(const ActIn& in) {
+    return {in.observation, in.state, in.first, 1, in.previous_action, in.previous_reward};
+  }
+  SequenceValues values_of(ActorCriticModel& model, const ModelIn& in) const {
+    const auto out = model.forward(in);
+    if (!dueling_) return {out.policy, out.state};
+    return {out.value.unsqueeze(1) + out.policy - out.policy.mean(1, /*keepdim=*/true), out.state};
+  }
+
+  std::int64_t actions_;
+  bool dueling_;
+  AgentSpec spec_;
+  std::shared_ptr<ActorCriticModel> online_, target_;
+  EpsilonGreedy explorer_;
+  std::unique_ptr<RecurrentActing> acting_;  // null: the model itself acts
+};
+
+std::int64_t choices_of(const EnvSpec& spec) {
+  require(spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete,
+          "{}: values are learned for one discrete action, and this environment has another kind",
+          spec.id);
+  return spec.action[0].choices[0];
+}
+
+}  // namespace
+
+std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
+                                                        std::shared_ptr<ActorCriticModel> model,
+                                                        std::shared_ptr<ActorCriticModel> target,
+                                                        const RecurrentQAgentOptions& options) {
+  require(options.epsilons >= 1, "epsilons is {}, it must be at least 1", options.epsilons);
+  require(model && target && model != target, "a Q-agent needs two models, one for each network");
+  require(!model->state().empty(), "this Q-agent learns from sequences; give its model a memory");
+  return std::make_unique<NetworkRecurrentQAgent>(choices_of(spec), std::move(model),
+                                                  std::move(target), options);
+}
+
+std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
+                                                        const ModelOptions& model,
+                                                        const RecurrentQAgentOptions& options,
+                                                        std::uint64_t seed) {
+  const auto make = [&] {
+    return make_model(spec.observation, choices_of(spec), model, seed, spec.action);
+  };
+  return make_recurrent_q_agent(spec, make(), make(), options);
+}
+
+}  // namespace shoal

@@ -1,0 +1,77 @@
+#include "src/models/recurrent.h"
+
+#include "shoal/core/error.h"
+#include "src/models/layers.h"
+#include "src/models/models.h"
+
+namespace shoal {
+
+RecurrentModel::RecurrentModel(std::shared_ptr<Trunk> layers, const NamedSpecs& actions,
+                               std::int64_t policy_size, const ModelOptions& options,
+                               const at::Generator& generator)
+    : trunk(register_module("trunk", std::move(layers))),
+      previous(actions),
+      sees_previous(!actions.empty()),
+      shape{options.memory, options.memory_size} {
+  const auto units = shape.units, rows = shape.gates() * units;
+  auto weight = [&](const char* name, std::int64_t columns) {
+    auto w = at::empty({rows, columns});
+    make_orthogonal(w, 1, generator);
+    return register_parameter(name, w);
+  };
+  cell.weight_ih = weight("memory_weight_ih", trunk->width() + extra());
+  cell.weight_hh = weight("memory_weight_hh", units);
+  cell.bias_ih = register_parameter("memory_bias_ih", at::zeros({rows}));
+  cell.bias_hh = register_parameter("memory_bias_hh", at::zeros({rows}));
+  if (shape.kind == MemoryKind::kLstm) {
+    // It remembers to begin with (Gers et al., "Learning to forget", 2000).
+    torch::NoGradGuard no_grad;
+    cell.bias_ih.narrow(0, units, units).fill_(1);
+  }
+  auto head = [&](const char* name, std::int64_t out, double gain) {
+    return register_module(name, initialised(torch::nn::Linear(units, out), gain, generator));
+  };
+  policy = head("policy_head", policy_size, 0.01);
+  value = head("value_head", 1, 1.0);
+}
+
+NamedSpecs RecurrentModel::state() const {
+  return {{"memory", ArraySpec{.shape = {shape.parts(), shape.units}}}};
+}
+
+at::Tensor RecurrentModel::previous_of(const ModelIn& in) const {
+  Observations actions;
+  for (const auto& [name, action] : in.previous_action) actions.add(name, {action, {}});
+  return at::cat({previous(actions), in.previous_reward.unsqueeze(1)}, 1);
+}
+
+ModelOut RecurrentModel::forward(const ModelIn& in) {
+  require(in.state.size() == 1 && in.first.defined(),
+          "a model with memory was given no state, or not told where episodes start");
+  auto x = trunk->forward(in.observation);
+  if (sees_previous) x = at::cat({x, previous_of(in).masked_fill_(in.first.unsqueeze(1), 0)}, 1);
+  x = x.to(cell.weight_ih.scalar_type());
+  const auto [h, state] = unroll(shape, cell, x, in.state[0], in.first);
+  return {policy->forward(h), value->forward(h).squeeze(1), {{"memory", state}}};
+}
+
+std::shared_ptr<ActorCriticModel> make_recurrent(const NamedSpecs& observation,
+                                                 std::int64_t policy_size,
+                                                 const ModelOptions& options,
+                                                 const Named<ActionSpec>& action,
+                                                 at::Generator generator) {
+  require(options.name == "mlp" || options.name == "nature-cnn",
+          "model '{}' gets no memory by ModelOptions::memory; it is for mlp and nature-cnn",
+          options.name);
+  require(options.memory_size > 0, "a memory of {} units; it needs at least 1",
+          options.memory_size);
+  NamedSpecs previous;
+  for (const auto& [name, spec] : action)
+    if (options.memory_sees_previous) previous.add(name, spec.array());
+  auto trunk = options.name == "mlp" ? make_mlp_trunk(observation, options, generator)
+                                     : make_nature_cnn_trunk(observation, generator);
+  return std::make_shared<RecurrentModel>(std::move(trunk), previous, policy_size, options,
+                                          generator);
+}
+
+}  // namespace shoal

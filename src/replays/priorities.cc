@@ -1,0 +1,76 @@
+#include "src/replays/priorities.h"
+
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
+
+namespace shoal {
+
+Priorities::Priorities(std::int64_t cells, double alpha) : alpha_(alpha), tree_(cells) {}
+
+void Priorities::offer(std::int64_t first, std::span<const bool> can_be_drawn) {
+  const double power = std::pow(largest_, alpha_);
+  values_.resize(can_be_drawn.size());
+  for (std::size_t i = 0; i < can_be_drawn.size(); ++i) values_[i] = can_be_drawn[i] ? power : 0;
+  tree_.set_range(first, values_);
+}
+
+void Priorities::draw(std::span<std::int64_t> cells, double beta, Rng& rng, float* weight) {
+  const auto n = cells.size();
+  const double part = tree_.total() / static_cast<double>(n);
+  values_.resize(n);
+  for (std::size_t i = 0; i < n; ++i) values_[i] = (static_cast<double>(i) + rng.uniform()) * part;
+  tree_.find(values_, cells);
+  // The smaller its probability, the more a cell counts.
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < n; ++i) least = std::min(least, values_[i] = tree_[cells[i]]);
+  for (std::size_t i = 0; i < n; ++i)
+    weight[i] = std::pow(static_cast<float>(least / values_[i]), static_cast<float>(beta));
+}
+
+void Priorities::update(const at::Tensor& names, const at::Tensor& priority,
+                        std::pair<std::int64_t, std::int64_t> kept) {
+  require(names.dim() == 1 && names.sizes() == priority.sizes(),
+          "priorities of shape [{}] for indices of shape [{}]: expected one each",
+          fmt::join(priority.sizes(), ", "), fmt::join(names.sizes(), ", "));
+  const auto all = names.to(at::kCPU, at::kLong).contiguous();
+  const auto given = priority.to(at::kCPU, at::kFloat).contiguous();
+  const auto* name = all.const_data_ptr<std::int64_t>();
+  const auto* value = given.const_data_ptr<float>();
+  cells_.clear();
+  values_.clear();
+  const auto count = static_cast<std::int64_t>(tree_.leaves().size());
+  for (std::int64_t i = 0; i < all.size(0); ++i) {
+    require(value[i] > 0 && std::isfinite(value[i]),
+            "priority {} is {}, it must be a number above 0", i, value[i]);
+    if (name[i] < kept.first || name[i] >= kept.second) continue;
+    cells_.push_back(name[i] % count);
+    values_.push_back(std::pow(value[i], static_cast<float>(alpha_)));
+    largest_ = std::max<double>(largest_, value[i]);
+  }
+  tree_.set(cells_, values_);
+}
+
+void Priorities::save(NamedTensors& to) {
+  const auto powers = tree_.leaves();
+  to.add("priorities", at::from_blob(const_cast<double*>(powers.data()),
+                                     {static_cast<std::int64_t>(powers.size())}, at::kDouble));
+  to.add("largest_priority", at::full({}, largest_, at::kDouble));
+}
+
+void Priorities::restore(const NamedTensors& from) {
+  const auto& powers = saved(from, "priorities");
+  const auto cells = tree_.leaves().size();
+  require(powers.numel() == static_cast<std::int64_t>(cells) && powers.scalar_type() == at::kDouble,
+          "a replay of {} cells was saved, this one has {}", powers.numel(), cells);
+  tree_.set_range(0, {powers.const_data_ptr<double>(), cells});
+  largest_ = saved(from, "largest_priority").item<double>();
+}
+
+}  // namespace shoal

@@ -1,0 +1,337 @@
+#include "shoal/replays/sequence_replay.h"
+
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
+#include "src/replays/priorities.h"
+#include "src/replays/step_store.h"
+
+namespace shoal {
+namespace {
+
+// The steps that a sequence needs lie between its first row and n steps behind its last one; before
+// it there is the previous action, and behind it perhaps a part of a window.
+StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs) {
+  require(o.burn_in >= 0, "burn_in is {}, it must not be negative", o.burn_in);
+  require(o.length >= 1 && o.interval >= 1,
+          "sequences of {} steps that begin every {} steps: both must be at least 1", o.length,
+          o.interval);
+  require(o.alpha >= 0, "alpha is {}, it must not be negative", o.alpha);
+  require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
+  const auto least = (o.burn_in + o.length + 2 * o.interval + 1) * envs;
+  require(
+      o.size >= least,
+      "a replay of {} steps: sequences of {} steps of {} environments that begin every {} steps "
+      "need at least {}",
+      o.size, o.burn_in + o.length, envs, o.interval, least);
+  return {.size = o.size,
+          .n_step = o.n_step,
+          .discount = o.discount,
+          .largest_batch = o.largest_batch * (o.burn_in + o.length + o.n_step)};
+}
+
+std::int64_t windows_kept(const SequenceReplayOptions& o, std::int64_t envs) {
+  return (o.size / envs + o.n_step) / o.interval + 2;
+}
+
+at::Tensor rows_like(const ArraySpec& spec, std::int64_t n) {
+  auto shape = spec.shape;
+  shape.insert(shape.begin(), n);
+  return at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
+}
+
+// Row by row.
+template <class Copy>
+void fill(const at::Tensor& tensor, std::int64_t rows, const Copy& copy) {
+  auto* to = static_cast<std::byte*>(tensor.data_ptr());
+  const auto bytes = tensor.nbytes() / static_cast<std::size_t>(rows);
+  for (std::int64_t i = 0; i < rows; ++i, to += bytes) copy(i, to, bytes);
+}
+
+}  // namespace
+
+SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                               const SequenceReplayOptions& options)
+    : options_(options),
+      rows_(options.burn_in + options.length + options.n_step),
+      store_(std::make_unique<StepStore>(env, envs, step_options(options, envs))),
+      kept_(windows_kept(options, envs)),
+      can_be_drawn_(std::make_unique<bool[]>(static_cast<std::size_t>(kept_ * envs))),
+      rng_(options.seed) {
+  if (options.prioritized) priorities_ = std::make_unique<Priorities>(kept_ * envs, options.alpha);
+  for (const auto& [name, spec] : state) {
+    auto states = rows_like(spec, kept_ * envs);
+    auto shape = spec.shape;
+    shape.insert(shape.begin(), {kept_, envs});
+    states_.add(name, states.view(shape));
+  }
+}
+
+SequenceReplay::~SequenceReplay() = default;
+
+std::size_t SequenceReplay::bytes(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                                  const SequenceReplayOptions& options) {
+  const auto sequences = windows_kept(options, envs) * envs;
+  auto all = StepStore::bytes(env, envs, step_options(options, envs));
+  for (const auto& [name, spec] : state) all += spec.bytes() * static_cast<std::size_t>(sequences);
+  return all + (options.prioritized ? Priorities::bytes(sequences) : 0);
+}
+
+// A sequence's first row looks at the action of the step before it.
+std::int64_t SequenceReplay::oldest() const {
+  const auto tick = store_->oldest();
+  return tick == 0 ? 0 : (tick + options_.interval) / options_.interval;
+}
+
+std::int64_t SequenceReplay::end() const {
+  const auto ticks = store_->end() - options_.burn_in - options_.length;
+  return std::max(oldest(), ticks < 0 ? 0 : ticks / options_.interval + 1);
+}
+
+void SequenceReplay::append(const Samples& s) {
+  require(s.T == options_.interval,
+          "a window of {} steps: the sequences of this replay begin every {} steps "
+          "(SequenceReplayOptions::interval), where windows do",
+          s.T, options_.interval);
+  require(s.initial_state.size() == states_.size(), "a window with {} states of an agent, not {}",
+          s.initial_state.size(), states_.size());
+  store_->check(s);
+  const auto from = oldest(), to = end();
+  const auto tick = store_->oldest_after(s.T);
+  const auto first = tick == 0 ? 0 : (tick + options_.interval) / options_.interval;
+  for (auto w = from; w < std::min(to, std::max(from, first)); ++w) offer(w, false);
+  store_->append(s);
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    states_[i][windows_ % kept_].copy_(s.initial_state[i]);
+  ++windows_;
+  for (auto w = std::max(to, oldest()); w < end(); ++w) offer(w, true);
+}
+
+// Makes the sequences that begin with a window such as can be drawn, or not.
+void SequenceReplay::offer(std::int64_t window, bool can_be_drawn) {
+  const auto B = store_->envs(), first = window % kept_ * B;
+  auto* row = can_be_drawn_.get() + first;
+  for (std::int64_t b = 0; b < B; ++b) {
+    size_ -= row[b] ? 1 : 0;
+    row[b] = can_be_drawn && learns(window, b);
+    size_ += row[b] ? 1 : 0;
+  }
+  if (priorities_) priorities_->offer(first, {row, static_cast<std::size_t>(B)});
+}
+
+// Whether the environment did something in the steps to learn from, or waited through all of them.
+bool SequenceReplay::learns(std::int64_t window, std::int64_t b) const {
+  auto cell = store_->ahead(store_->cell_of(window * options_.interval) + b, options_.burn_in);
+  for (std::int64_t t = 0; t < options_.length; ++t, cell = store_->ahead(cell, 1))
+    if (store_->valid(cell)) return true;
+  return false;
+}
+
+NamedTensors SequenceReplay::save() {
+  NamedTensors all;
+  store_->save(all);
+  if (priorities_) priorities_->save(all);
+  add_with_prefix("states/", states_, all);
+  const auto cells = kept_ * store_->envs();
+  all.add("can_be_drawn", at::from_blob(can_be_drawn_.get(), {cells}, at::kBool));
+  all.add("windows", at::full({}, windows_, at::kLong));
+  all.add("size", at::full({}, size_, at::kLong));
+  all.add("draws", at::full({}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
+  return all;
+}
+
+void SequenceReplay::restore(const NamedTensors& from) {
+  store_->restore(from);
+  if (priorities_) priorities_->restore(from);
+  shoal::restore(from, "states/", states_);
+  const auto cells = kept_ * store_->envs();
+  shoal::restore(from, "",
+                 {{"can_be_drawn", at::from_blob(can_be_drawn_.get(), {cells}, at::kBool)}});
+  windows_ = saved(from, "windows").item<std::int64_t>();
+  size_ = saved(from, "size").item<std::int64_t>();
+  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(saved(from, "draws").item<std::int64_t>()));
+}
+
+const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
+  require(n >= 1 && n <= options_.largest_batch,
+          "a batch of {} sequences: it must be in 1 to {} (SequenceReplayOptions::largest_batch)",
+          n, options_.largest_batch);
+  require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
+  require(size_ > 0, "the replay holds no complete sequence yet; append more before drawing");
+  prepare(n);
+  drawn_.resize(static_cast<std::size_t>(n));
+  const auto B = store_->envs(), first = oldest();
+  if (priorities_) {
+    priorities_->draw(drawn_, beta, rng_, batch_.weight.data_ptr<float>());
+  } else {
+    for (auto& cell : drawn_) {
+      do cell = rng_.integer(first * B, end() * B) % (kept_ * B);
+      while (!can_be_drawn_[static_cast<std::size_t>(cell)]);
+    }
+  }
+  auto* name = batch_.index.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto cell = drawn_[static_cast<std::size_t>(i)];
+    const auto ahead = (cell / B - first % kept_ + kept_) % kept_;
+    name[i] = (first + ahead) * B + cell % B;
+    lay_out(first + ahead, cell % B, i);
+    for (std::size_t f = 0; f < states_.size(); ++f)
+      batch_.state[f][i].copy_(states_[f][cell / B][cell % B]);
+  }
+  gather_rows();
+  gather_steps();
+  for (std::size_t f = 0; f < batch_.observation.size(); ++f)
+    if (batch_.observation[f].stacked()) gather_stack(f);
+  return batch_;
+}
+
+void SequenceReplay::prepare(std::int64_t n) {
+  if (batch_.index.defined() && batch_.index.size(0) == n) return;
+  batch_ = {};
+  batch_.rows = rows_;
+  batch_.burn_in = options_.burn_in;
+  batch_.length = options_.length;
+  const auto all = rows_ * n, learned = options_.length * n;
+  const auto& rows = store_->rows();
+  for (std::size_t f = 0; f < rows.observation.size(); ++f) {
+    const auto& name = rows.spec().observation.name(f);
+    const auto& spec = rows.spec().observation[f];
+    if (spec.stack == 1)
+      batch_.observation.add(name, {rows_like(spec, all), {}});
+    else
+      batch_.observation.add(name, {view(rows.arena(), rows.observation[f]).flatten(0, 1),
+                                    at::empty({all, spec.stack}, at::kLong)});
+  }
+  for (const auto& [name, spec] : rows.spec().mask) batch_.mask.add(name, rows_like(spec, all));
+  for (const auto& [name, spec] : rows.spec().action) {
+    batch_.previous_action.add(name, rows_like(spec, all));
+    batch_.action.add(name, rows_like(spec, learned));
+  }
+  batch_.previous_reward = at::zeros({all});
+  batch_.first = at::zeros({all}, at::kBool);
+  for (const auto& [name, states] : states_) {
+    auto shape = states.sizes().vec();
+    shape.erase(shape.begin());
+    shape[0] = n;
+    batch_.state.add(name, at::zeros(shape, states.options()));
+  }
+  batch_.reward = at::zeros({learned});
+  batch_.discount = at::zeros({learned});
+  batch_.next = at::zeros({learned}, at::kLong);
+  batch_.valid = at::zeros({learned}, at::kBool);
+  batch_.weight = at::ones({n});
+  batch_.index = at::zeros({n}, at::kLong);
+  places_.resize(static_cast<std::size_t>(all));
+}
+
+// Step after step, and behind one that truncated an episode its last observation.
+void SequenceReplay::lay_out(std::int64_t window, std::int64_t b, std::int64_t i) {
+  const auto n = batch_.index.size(0);
+  auto cell = store_->cell_of(window * options_.interval) + b;
+  bool last = false;
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    places_[static_cast<std::size_t>(row * n + i)] = {cell, last};
+    const auto& follows = store_->follows(cell);
+    last = !last && follows.last >= 0 && follows.steps == 1;
+    if (!last) cell = store_->ahead(cell, 1);
+  }
+}
+
+// What an agent is told in every row, but for stacks.
+void SequenceReplay::gather_rows() {
+  const auto& rows = store_->rows();
+  const auto& finals = store_->finals();
+  const auto all = static_cast<std::int64_t>(places_.size());
+  const auto place = [&](std::int64_t i) { return places_[static_cast<std::size_t>(i)]; };
+  for (std::size_t f = 0; f < rows.observation.size(); ++f) {
+    if (batch_.observation[f].stacked()) continue;
+    const auto from = store_->column(rows.observation[f]);
+    fill(batch_.observation[f].data, all, [&](auto i, auto* to, auto bytes) {
+      const auto [cell, last] = place(i);
+      std::memcpy(to, last ? finals.frame(f, store_->follows(cell).last) : from.at(cell), bytes);
+    });
+  }
+  for (std::size_t f = 0; f < rows.mask.size(); ++f) {
+    const auto from = store_->column(rows.mask[f]);
+    fill(batch_.mask[f], all, [&](auto i, auto* to, auto bytes) {
+      const auto [cell, last] = place(i);
+      if (last)
+        std::memset(to, 1, bytes);
+      else
+        std::memcpy(to, from.at(cell), bytes);
+    });
+  }
+  const auto starts = store_->column(rows.first);
+  fill(batch_.first, all, [&](auto i, auto* to, auto) {
+    *to = place(i).last ? std::byte{0} : *starts.at(place(i).cell);
+  });
+  const auto previous = [&](const Arena::Field& field, const at::Tensor& into) {
+    const auto from = store_->column(field);
+    fill(into, all, [&](auto i, auto* to, auto bytes) {
+      const auto [cell, last] = place(i);
+      if (last)
+        std::memcpy(to, from.at(cell), bytes);
+      else if (*starts.at(cell) != std::byte{0})
+        std::memset(to, 0, bytes);
+      else
+        std::memcpy(to, from.at(store_->ahead(cell, -1)), bytes);
+    });
+  };
+  for (std::size_t f = 0; f < rows.action.size(); ++f)
+    previous(rows.action[f], batch_.previous_action[f]);
+  previous(rows.reward, batch_.previous_reward);
+}
+
+void SequenceReplay::gather_stack(std::size_t f) {
+  const auto frames = store_->column(store_->rows().observation[f]);
+  auto& index = batch_.observation[f].index;
+  const auto stack = index.size(1);
+  auto* to = index.data_ptr<std::int64_t>();
+  auto spare = store_->cells();
+  for (const auto [cell, last] : places_) {
+    if (last) {
+      std::memcpy(frames.data + static_cast<std::size_t>(spare) * frames.bytes,
+                  store_->finals().frame(f, store_->follows(cell).last), frames.bytes);
+      to[stack - 1] = spare++;
+      store_->go_back(to, stack - 1, cell);
+    } else {
+      store_->go_back(to, stack, cell);
+    }
+    to += stack;
+  }
+}
+
+// What came of the steps to learn from.
+void SequenceReplay::gather_steps() {
+  const auto n = batch_.index.size(0), learned = options_.length * n;
+  const auto* places = places_.data() + options_.burn_in * n;
+  const auto& rows = store_->rows();
+  for (std::size_t f = 0; f < rows.action.size(); ++f) {
+    const auto from = store_->column(rows.action[f]);
+    fill(batch_.action[f], learned,
+         [&](auto i, auto* to, auto bytes) { std::memcpy(to, from.at(places[i].cell), bytes); });
+  }
+  auto *reward = batch_.reward.data_ptr<float>(), *discount = batch_.discount.data_ptr<float>();
+  auto* next = batch_.next.data_ptr<std::int64_t>();
+  auto* valid = batch_.valid.data_ptr<bool>();
+  for (std::int64_t i = 0; i < learned; ++i) {
+    const auto& follows = store_->follows(places[i].cell);
+    valid[i] = follows.valid && !places[i].last;
+    reward[i] = valid[i] ? follows.reward : 0;
+    discount[i] = valid[i] ? follows.discount : 0;
+    next[i] = valid[i] ? follows.steps : 0;
+  }
+}
+
+void SequenceReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
+  require(priorities_ != nullptr, "this replay draws all sequences alike and has no priorities");
+  const auto B = store_->envs();
+  priorities_->update(index, priority, {oldest() * B, end() * B});
+}
+
+}  // namespace shoal

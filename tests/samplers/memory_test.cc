@@ -1,0 +1,123 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "shoal/agents/actor_critic.h"
+#include "shoal/envs/classic_control.h"
+#include "tests/samplers/expect_samples.h"
+
+// An agent with a recurrent network in every sampler: what is recorded is what the network says of
+// the sequences, taken as a whole.
+namespace shoal::memory_test {
+namespace {
+
+constexpr std::int64_t kEnvs = 6, kHorizon = 25;
+
+std::unique_ptr<ActorCritic> remembering(MemoryKind memory) {
+  return make_actor_critic(make_cart_pole()({})->spec(),
+                           {.hidden = {16}, .memory = memory, .memory_size = 12}, {}, 3);
+}
+
+class MemoryTest : public ::testing::TestWithParam<Workforce> {
+ protected:
+  static SamplerOptions options(ResetMode reset) {
+    const auto [kind, workers, groups] = GetParam();
+    return {.kind = kind,
+            .horizon = kHorizon,
+            .envs = kEnvs,
+            .workers = workers,
+            .groups = groups,
+            .reset = reset};
+  }
+};
+
+// Rows [0, time) of environment b; `last`, if given, in place of the last of them.
+EvaluateIn sequence(const Samples& s, std::int64_t b, std::int64_t time, const at::Tensor& last) {
+  const auto of = [&](const at::Tensor& x) { return x.narrow(0, 0, time).select(1, b).clone(); };
+  EvaluateIn in{.observation = Observed{of(s.observation[0]), {}},
+                .action = at::zeros({time}, at::kLong),
+                .previous_reward = of(s.previous_reward),
+                .first = of(s.first),
+                .state = {{"memory", s.initial_state[0].narrow(0, b, 1)}},
+                .time = time};
+  in.action[0]
+      .narrow(0, 0, std::min(time, s.T))
+      .copy_(s.action[0].narrow(0, 0, std::min(time, s.T)).select(1, b));
+  in.previous_action = of(s.previous_action[0]);
+  if (!last.defined()) return in;
+  in.observation[0].data[time - 1].copy_(last);
+  in.first[time - 1] = false;
+  return in;
+}
+
+void expect_near(const at::Tensor& a, const at::Tensor& b, const char* what) {
+  EXPECT_LT((a - b).abs().max().item<double>(), 1e-5) << what;
+}
+
+void expect_consistent(const Samples& s, ActorCritic& agent) {
+  at::NoGradGuard no_grad;
+  for (std::int64_t b = 0; b < s.B; ++b) {
+    const auto now = agent.evaluate(sequence(s, b, s.T + 1, {}));
+    const auto valid = s.valid.select(1, b);
+    const auto of = [&](const char* name) {
+      return s.agent_info.at(name).select(1, b).masked_select(valid);
+    };
+    expect_near(now.log_prob.narrow(0, 0, s.T).masked_select(valid), of("log_prob"), "log_prob");
+    expect_near(now.value.narrow(0, 0, s.T).masked_select(valid), of("value"), "value");
+    if (s.bootstrap_value[b].item<float>() != 0)  // 0: it waits
+      expect_near(now.value[s.T], s.bootstrap_value[b], "bootstrap_value");
+  }
+  const auto& finals = s.finals;
+  for (std::int64_t k = 0; k < finals.size(); ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    if (!s.truncated[finals.t[i]][finals.b[i]].item<bool>()) continue;
+    const auto now =
+        agent.evaluate(sequence(s, finals.b[i], finals.t[i] + 2, finals.observation[0].data[k]));
+    expect_near(now.value[-1], finals.value[k], "value of a truncated episode");
+  }
+}
+
+TEST_P(MemoryTest, RecordsWhatTheSequencesSay) {
+  for (const auto memory : {MemoryKind::kLstm, MemoryKind::kGru}) {
+    for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
+      const auto agent = remembering(memory);
+      const auto sampler = make_sampler(make_cart_pole(17), *agent, options(reset));
+      for (int i = 0; i < 3; ++i) expect_consistent(sampler->collect().samples, *agent);
+    }
+  }
+}
+
+// The cells act row by row: no batch is like another, and all samplers agree bit for bit.
+TEST_P(MemoryTest, EqualsTheSerialSampler) {
+  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
+    const auto one = remembering(MemoryKind::kLstm), other = remembering(MemoryKind::kLstm);
+    auto plain = serial(kHorizon, kEnvs);
+    plain.reset = reset;
+    const auto a = make_sampler(make_cart_pole(17), *one, plain);
+    const auto b = make_sampler(make_cart_pole(17), *other, options(reset));
+    for (int i = 0; i < 3 && !HasFailure(); ++i) expect_same_batches(a->collect(), b->collect());
+  }
+}
+
+TEST_P(MemoryTest, GoesOnFromWhatWasSaved) {
+  const auto one = remembering(MemoryKind::kGru), other = remembering(MemoryKind::kGru);
+  const auto o = options(ResetMode::kAtOnce);
+  const auto a = make_sampler(make_cart_pole(), *one, o);
+  a->collect();
+  const auto b = make_sampler(make_cart_pole(), *other, o, a->save(false));
+  for (int i = 0; i < 2; ++i) expect_same_batches(a->collect(), b->collect());
+}
+
+INSTANTIATE_TEST_SUITE_P(Serial, MemoryTest,
+                         ::testing::Combine(::testing::Values(SamplerKind::kSerial),
+                                            ::testing::Values(0), ::testing::Values(1, 2)),
+                         workforce_name);
+INSTANTIATE_TEST_SUITE_P(Workers, MemoryTest,
+                         ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
+                                                              SamplerKind::kParallelGpu),
+                                            ::testing::Values(1, 3), ::testing::Values(1, 2)),
+                         workforce_name);
+
+}  // namespace
+}  // namespace shoal::memory_test
