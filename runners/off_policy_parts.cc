@@ -17,6 +17,21 @@ StepReplayOptions replay_options(const Config& config) {
   return options;
 }
 
+// The other settings of the replay, for sequences; a window begins one.
+SequenceReplayOptions sequence_options(const Config& config) {
+  const auto& r = config.replay;
+  return {.size = r.size,
+          .burn_in = config.r2d1_burn_in,
+          .length = config.r2d1_length,
+          .interval = config.sampler.horizon,
+          .n_step = r.n_step,
+          .discount = r.discount,
+          .prioritized = r.prioritized,
+          .alpha = r.alpha,
+          .seed = config.seed,
+          .largest_batch = config.r2d1.batch};
+}
+
 template <class Options>
 Options seeded(Options options, const Config& config) {
   options.seed = config.seed;
@@ -43,6 +58,11 @@ std::unique_ptr<Agent> make_off_policy_agent(const Config& config, const EnvSpec
     options.epsilons = config.epsilon_each ? config.sampler.envs : 1;
     return make_q_agent(env, config.model, options, config.seed);
   }
+  if (config.algo == "r2d1") {
+    auto options = config.recurrent_q;
+    options.epsilons = config.epsilon_each ? config.sampler.envs : 1;
+    return make_recurrent_q_agent(env, config.model, options, config.seed);
+  }
   require(config.model.name == "mlp", "model.name: found {}, and {} has networks of kind mlp only",
           config.model.name, config.algo);
   return make_control_agent(env,
@@ -53,22 +73,36 @@ std::unique_ptr<Agent> make_off_policy_agent(const Config& config, const EnvSpec
 }
 
 std::int64_t off_policy_batch(const Config& config) {
+  if (config.algo == "r2d1")
+    return config.r2d1.batch * (config.r2d1_burn_in + config.r2d1_length);
   if (config.algo == "ddpg") return config.ddpg.batch;
   if (config.algo == "td3") return config.td3.batch;
   return config.algo == "sac" ? config.sac.batch : config.dqn.batch;
 }
 
-std::string replay_size(const Config& config, const EnvSpec& env) {
-  const auto bytes = StepReplay::bytes(env, config.sampler.envs, replay_options(config));
+std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent) {
+  const auto envs = config.sampler.envs;
+  const auto bytes =
+      config.algo == "r2d1"
+          ? SequenceReplay::bytes(env, agent.spec().state, envs, sequence_options(config))
+          : StepReplay::bytes(env, envs, replay_options(config));
   const bool large = bytes >= 1'000'000'000;
   return fmt::format("{} steps, {:.1f} {}", config.replay.size,
                      static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
 }
 
 Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent) {
-  auto replay = std::make_unique<StepReplay>(env, config.sampler.envs, replay_options(config));
+  const auto envs = config.sampler.envs;
+  const auto batch = off_policy_batch(config);
+  if (config.algo == "r2d1") {
+    auto replay = std::make_unique<SequenceReplay>(env, agent.spec().state, envs,
+                                                   sequence_options(config));
+    auto algo = make_r2d1(dynamic_cast<RecurrentQAgent&>(agent), *replay, config.r2d1);
+    return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
+  }
+  auto replay = std::make_unique<StepReplay>(env, envs, replay_options(config));
   auto algo = make_algo(config, agent, *replay);
-  return {.replay = std::move(replay), .algo = std::move(algo), .batch = off_policy_batch(config)};
+  return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
 }
 
 }  // namespace shoal

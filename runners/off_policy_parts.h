@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-inline constexpr std::array kOffPolicyAlgos = {"dqn", "ddpg", "td3", "sac"};
+inline constexpr std::array kOffPolicyAlgos = {"dqn", "r2d1", "ddpg", "td3", "sac"};
 
 // The agent of such an algorithm, on the CPU.
 std::unique_ptr<Agent> make_off_policy_agent(const Config& config, const EnvSpec& env);

@@ -114,6 +114,29 @@ Config cartpole_rainbow() {
   return c;
 }
 
+Config cartpole_r2d1() {
+  Config c = classic_control("CartPole-v1", 150'000);
+  c.algo = "r2d1";
+  c.log_steps = 1000;
+  c.env.keep_observation = {0, 2};
+  c.sampler.horizon = 10;
+  c.model.hidden = {64};
+  c.model.memory = MemoryKind::kGru;
+  c.model.memory_size = 64;
+  c.off_policy = {.learning_starts = 2000, .replay_ratio = 24};
+  c.epsilon_each = true;
+  c.replay = {.size = 50'000, .n_step = 3, .prioritized = true, .alpha = 0.9};
+  c.r2d1 = {.learning_rate = 1e-3,
+            .batch = 32,
+            .target_interval = 100,
+            .epsilon_end = 0.1,
+            .epsilon_share = 0.3,
+            .epsilon_last = 0.005};
+  c.r2d1_burn_in = 10;
+  c.r2d1_length = 20;
+  return c;
+}
+
 Config acrobot_ppo() {
   Config c = classic_control("Acrobot-v1", 300'000);
   c.stop_return = -80;
@@ -249,6 +272,8 @@ std::vector<Entry> make_entries() {
       {"cartpole-dqn", "CartPole with DQN (double, dueling, 3-step), 100 thousand agent steps",
        cartpole_dqn},
       {"cartpole-rainbow", "CartPole with Rainbow, 100 thousand agent steps", cartpole_rainbow},
+      {"cartpole-r2d1", "CartPole without velocities with R2D1 and a GRU, 150 thousand agent steps",
+       cartpole_r2d1},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
        mountain_car_ppo},

@@ -10,7 +10,7 @@ namespace shoal {
 template <class C, class Visit>
 void visit_run(C& c, Visit&& visit) {
   visit("preset", c.preset, "the preset this started from");
-  visit("algo", c.algo, "learning algorithm: ppo, a2c, dqn, ddpg, td3 or sac");
+  visit("algo", c.algo, "learning algorithm: ppo, a2c, dqn, r2d1, ddpg, td3 or sac");
   visit("steps", c.steps, "agent steps to take, all environments together");
   visit("schedule_steps", c.schedule_steps,
         "steps over which schedules run; 0: as many as `steps`");
@@ -150,6 +150,8 @@ void visit_off_policy(C& c, Visit&& visit) {
         "steps that are taken at random before anything is learned");
   visit("off_policy.replay_ratio", c.off_policy.replay_ratio,
         "steps learned from for each one that is taken");
+  visit("off_policy.epsilon_each", c.epsilon_each,
+        "every environment has an epsilon of its own, from epsilon_end to epsilon_last");
   auto& r = c.replay;
   visit("replay.size", r.size, "steps that are kept");
   visit("replay.n_step", r.n_step, "rewards that are added up before a value is looked at");
@@ -185,9 +187,32 @@ void visit_dqn(C& c, Visit&& visit) {
   visit("dqn.epsilon_start", d.epsilon_start, "probability of an action at random, at first");
   visit("dqn.epsilon_end", d.epsilon_end, "likewise later");
   visit("dqn.epsilon_share", d.epsilon_share, "part of the schedule until then");
-  visit("dqn.epsilon_each", c.epsilon_each,
-        "every environment has an epsilon of its own, from epsilon_end to epsilon_last");
-  visit("dqn.epsilon_last", d.epsilon_last, "that of the last one");
+  visit("dqn.epsilon_last", d.epsilon_last,
+        "likewise of the last environment (off_policy.epsilon_each)");
+}
+
+template <class C, class Visit>
+void visit_r2d1(C& c, Visit&& visit) {
+  auto& r = c.r2d1;
+  visit("r2d1.optimizer", r.optimizer, "adam | rmsprop");
+  visit("r2d1.optimizer_epsilon", r.optimizer_epsilon, "added to the root of the mean square");
+  visit("r2d1.learning_rate", r.learning_rate, "of all updates");
+  visit("r2d1.batch", r.batch, "sequences of one update");
+  visit("r2d1.burn_in", c.r2d1_burn_in, "steps of each that only bring its state up to date");
+  visit("r2d1.length", c.r2d1_length, "steps behind those, to learn from");
+  visit("r2d1.dueling", c.recurrent_q.dueling, "values are that of the observation plus advantages");
+  visit("r2d1.target_interval", r.target_interval, "updates between two of the target network");
+  visit("r2d1.huber", r.huber, "errors beyond this count linearly; 0: the square of all");
+  visit("r2d1.max_grad_norm", r.max_grad_norm, "global norm; 0: not clipped");
+  visit("r2d1.value_scale", r.value_scale, "epsilon of the rescaling of values");
+  visit("r2d1.priority_eta", r.priority_eta,
+        "a priority is this much of a sequence's largest error, the rest of their mean");
+  visit("r2d1.beta", r.beta, "how far importance weights make up for priorities");
+  visit("r2d1.epsilon_start", r.epsilon_start, "probability of an action at random, at first");
+  visit("r2d1.epsilon_end", r.epsilon_end, "likewise later");
+  visit("r2d1.epsilon_share", r.epsilon_share, "part of the schedule until then");
+  visit("r2d1.epsilon_last", r.epsilon_last,
+        "likewise of the last environment (off_policy.epsilon_each)");
 }
 
 template <class C, class Visit>
@@ -237,6 +262,7 @@ void visit_settings(C& config, Visit&& visit) {
   visit_a2c(config, visit);
   visit_off_policy(config, visit);
   visit_dqn(config, visit);
+  visit_r2d1(config, visit);
   visit_control(config, visit);
 }
 

@@ -52,7 +52,7 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
   at::set_num_threads(tensor_threads(config));
   const auto evaluate = [&] { return evaluate_now(config, *agent, session); };
   if (is_off_policy(config)) {
-    if (!options.quiet) fmt::print("replay: {}\n", replay_size(config, spec));
+    if (!options.quiet) fmt::print("replay: {}\n", replay_size(config, spec, *agent));
     auto learner = make_learner(config, spec, *agent);
     session.begin(*agent, *learner.algo, sampler.get(), learner.replay.get());
     run_off_policy(session, *sampler, learner, config.off_policy, evaluate);

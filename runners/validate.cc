@@ -20,6 +20,10 @@ void within(const std::string& key, double value, double low, double high) {
   require(value >= low && value <= high, "{}: found {}, expected {} to {}", key, value, low, high);
 }
 
+void above_0(const std::string& key, double value) {
+  require(value > 0 && std::isfinite(value), "{}: found {}, expected a number above 0", key, value);
+}
+
 void validate_sampler(const SamplerOptions& s) {
   at_least<std::int64_t>("sampler.horizon", s.horizon, 1);
   at_least<std::int64_t>("sampler.envs", s.envs, 1);
@@ -39,12 +43,10 @@ void validate_sampler(const SamplerOptions& s) {
 template <class Options>
 void validate_learning(const std::string& algo, const Options& o) {
   auto key = [&algo](const char* name) { return algo + "." + name; };
-  require(o.learning_rate > 0 && std::isfinite(o.learning_rate),
-          "{}: found {}, expected a number above 0", key("learning_rate"), o.learning_rate);
+  above_0(key("learning_rate"), o.learning_rate);
   within(key("discount"), o.discount, 0, 1);
   within(key("gae_lambda"), o.gae_lambda, 0, 1);
-  require(o.optimizer_epsilon > 0, "{}: found {}, expected a number above 0",
-          key("optimizer_epsilon"), o.optimizer_epsilon);
+  above_0(key("optimizer_epsilon"), o.optimizer_epsilon);
   at_least(key("max_grad_norm"), o.max_grad_norm, 0.0);
 }
 
@@ -71,11 +73,9 @@ void validate_dqn(const DqnOptions& d, const QAgentOptions& q) {
   at_least<std::int64_t>("dqn.atoms", q.atoms, 2);
   require(q.v_min < q.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}", q.v_min,
           q.v_max);
-  require(q.noise > 0, "dqn.noise: found {}, expected a number above 0", q.noise);
-  require(d.learning_rate > 0 && std::isfinite(d.learning_rate),
-          "dqn.learning_rate: found {}, expected a number above 0", d.learning_rate);
-  require(d.optimizer_epsilon > 0, "dqn.optimizer_epsilon: found {}, expected a number above 0",
-          d.optimizer_epsilon);
+  above_0("dqn.noise", q.noise);
+  above_0("dqn.learning_rate", d.learning_rate);
+  above_0("dqn.optimizer_epsilon", d.optimizer_epsilon);
   at_least<std::int64_t>("dqn.batch", d.batch, 1);
   at_least<std::int64_t>("dqn.target_interval", d.target_interval, 1);
   within("dqn.target_share", d.target_share, 1e-9, 1);
@@ -89,6 +89,25 @@ void validate_dqn(const DqnOptions& d, const QAgentOptions& q) {
   within("dqn.epsilon_share", d.epsilon_share, 1e-9, 1);
 }
 
+void validate_r2d1(const Config& config) {
+  const auto& r = config.r2d1;
+  above_0("r2d1.learning_rate", r.learning_rate);
+  above_0("r2d1.optimizer_epsilon", r.optimizer_epsilon);
+  at_least<std::int64_t>("r2d1.batch", r.batch, 1);
+  at_least<std::int64_t>("r2d1.burn_in", config.r2d1_burn_in, 0);
+  at_least<std::int64_t>("r2d1.length", config.r2d1_length, 1);
+  at_least<std::int64_t>("r2d1.target_interval", r.target_interval, 1);
+  at_least("r2d1.huber", r.huber, 0.0);
+  at_least("r2d1.max_grad_norm", r.max_grad_norm, 0.0);
+  above_0("r2d1.value_scale", r.value_scale);
+  within("r2d1.priority_eta", r.priority_eta, 0, 1);
+  within("r2d1.beta", r.beta, 0, 1);
+  within("r2d1.epsilon_start", r.epsilon_start, 0, 1);
+  within("r2d1.epsilon_end", r.epsilon_end, 0, 1);
+  within("r2d1.epsilon_last", r.epsilon_last, 0, 1);
+  within("r2d1.epsilon_share", r.epsilon_share, 1e-9, 1);
+}
+
 // What SAC, TD3 and DDPG have, each in a table of its own name.
 template <class Options>
 void validate_control(const std::string& algo, const Options& o) {
@@ -96,10 +115,6 @@ void validate_control(const std::string& algo, const Options& o) {
   within(algo + ".tau", o.tau, 0, 1);
   within(algo + ".beta_start", o.beta_start, 0, 1);
   within(algo + ".beta_end", o.beta_end, 0, 1);
-}
-
-void above_0(const std::string& key, double value) {
-  require(value > 0 && std::isfinite(value), "{}: found {}, expected a number above 0", key, value);
 }
 
 void validate_sac(const SacOptions& s) {
@@ -127,9 +142,7 @@ void validate_ddpg(const DdpgOptions& d) {
 
 void validate_replay(const Config& config) {
   at_least<std::int64_t>("off_policy.learning_starts", config.off_policy.learning_starts, 0);
-  require(config.off_policy.replay_ratio > 0 && std::isfinite(config.off_policy.replay_ratio),
-          "off_policy.replay_ratio: found {}, expected a number above 0",
-          config.off_policy.replay_ratio);
+  above_0("off_policy.replay_ratio", config.off_policy.replay_ratio);
   const auto& r = config.replay;
   const auto window = config.sampler.envs * config.sampler.horizon;
   require(r.size >= window,
@@ -159,6 +172,7 @@ void validate_model(const ModelOptions& model) {
 }  // namespace
 
 void validate(const Config& config) {
+  const bool r2d1 = config.algo == "r2d1";
   require_known("algo", config.algo, algo_names());
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
   at_least<std::int64_t>("steps", config.steps, 1);
@@ -185,9 +199,12 @@ void validate(const Config& config) {
       "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
       "and without a memory",
       config.model.name);
-  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config),
-          "model.memory: found a memory, and algo '{}' learns from single steps; choose ppo or a2c",
+  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config) || r2d1,
+          "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo or "
+          "a2c",
           config.algo);
+  require(config.model.memory != MemoryKind::kNone || !r2d1,
+          "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_model(config.model);
@@ -197,6 +214,7 @@ void validate(const Config& config) {
   validate_learning("a2c", config.a2c);
   validate_ppo(config);
   validate_dqn(config.dqn, config.q);
+  validate_r2d1(config);
   validate_sac(config.sac);
   validate_td3(config.td3);
   validate_ddpg(config.ddpg);

@@ -49,7 +49,7 @@ RUNS |= {
     "dqn, serial": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=64"], 3001, 6000),
     "dqn, by priority, an epsilon each, parallel-gpu": (
         ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
-         "dqn.epsilon_each=true", "--set", "dqn.returns=quantile", "--sampler", "parallel-gpu"], 3001, 6000),
+         "off_policy.epsilon_each=true", "--set", "dqn.returns=quantile", "--sampler", "parallel-gpu"], 3001, 6000),
     "rainbow, parallel-cpu": (["cartpole-rainbow", *OFF_POLICY, "--set", "log_steps=0", "--sampler", "parallel-cpu"], 3001, 6000),
     "sac, serial": (["pendulum-sac", *OFF_POLICY, "--set", "log_steps=0", "--set", "off_policy.replay_ratio=64"], 3001, 3600),
     "td3, by priority, parallel-cpu": (
@@ -58,6 +58,8 @@ RUNS |= {
     "ddpg, parallel-gpu": (
         ["pendulum-ddpg", *OFF_POLICY, "--set", "log_steps=0", "--envs", "4", "--sampler", "parallel-gpu", "--set",
          "off_policy.replay_ratio=64"], 3001, 3600),
+    "r2d1, parallel-gpu": (
+        ["cartpole-r2d1", *OFF_POLICY, "--set", "log_steps=0", "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 3001, 4500),
     "Pong, dqn, parallel-gpu": (
         ["pong-ppo", *PONG, "--sampler", "parallel-gpu", "--set", "algo=dqn", "--set", "sampler.horizon=16", "--set",
          "replay.size=400", "--set", "off_policy.learning_starts=256", "--set", "off_policy.replay_ratio=0.5", "--set",

@@ -13,6 +13,7 @@
 #include "shoal/algos/ddpg.h"
 #include "shoal/algos/dqn.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/algos/r2d1.h"
 #include "shoal/algos/sac.h"
 #include "shoal/algos/td3.h"
 #include "shoal/envs/registry.h"
@@ -54,10 +55,13 @@ struct Config {
   A2cOptions a2c;
 
   OffPolicyOptions off_policy;
-  StepReplayOptions replay;  // its seed and largest_batch are not used: see make_learner()
-  QAgentOptions q;           // its epsilons is not used: see epsilon_each
+  bool epsilon_each = false;  // every environment has an epsilon of its own (dqn, r2d1)
+  StepReplayOptions replay;   // its seed and largest_batch are not used: see make_learner()
+  QAgentOptions q;            // its epsilons is not used: see epsilon_each
   DqnOptions dqn;
-  bool epsilon_each = false;  // every environment has an epsilon of its own
+  RecurrentQAgentOptions recurrent_q;  // likewise
+  R2d1Options r2d1;
+  std::int64_t r2d1_burn_in = 40, r2d1_length = 80;  // of SequenceReplayOptions
   DdpgOptions ddpg;
   Td3Options td3;  // its seed is not used, nor that of sac
   SacOptions sac;
@@ -119,6 +123,6 @@ std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent
 // Of an off-policy algorithm; the agent is that of make_agent(), on its device.
 Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent);
 // "1000000 steps, 7.1 GB": what its replay will take.
-std::string replay_size(const Config& config, const EnvSpec& env);
+std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent);
 
 }  // namespace shoal
