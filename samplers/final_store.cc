@@ -103,7 +103,7 @@ Finals FinalStore::finish(Agent& agent) const {
   for (std::size_t i = 0; i < state_.size(); ++i)
     finals.state.add(state_.name(i), state_[i].narrow(0, 0, n).to(device));
   finals.value = at::zeros({n}, at::TensorOptions().device(device));
-  if (truncated_.empty()) return finals;
+  if (truncated_.empty() || !agent.spec().values) return finals;
 
   const auto rows = indices(truncated_).to(device);
   const auto cut = static_cast<std::int64_t>(truncated_.size());

@@ -173,8 +173,10 @@ void Window::finish() {
   const auto& x = actor_.tensors();
   const auto& parts = actor_.parts();
   for (std::size_t part = 0; part < parts.size(); ++part) {
+    const auto& in = actor_.prepare(T_, part);
+    if (!agent_.spec().values) continue;
     auto value = samples_.bootstrap_value.narrow(0, parts[part].first, parts[part].size());
-    agent_.value(actor_.prepare(T_, part), value);
+    agent_.value(in, value);
     actor_.blank_waiting(T_, parts[part], {value});
   }
   samples_.finals = finals_.finish(agent_);

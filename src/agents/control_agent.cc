@@ -171,7 +171,7 @@ class MlpControlAgent : public ControlAgent {
     action.copy_(chosen * half_width_ + middle_);
   }
 
-  AgentSpec spec_;
+  AgentSpec spec_{.info = {}, .state = {}, .values = false};
   FlatInput input_;
   std::int64_t dims_;
   bool stochastic_;

@@ -204,7 +204,7 @@ class NetworkQAgent : public QAgent {
 
   std::int64_t actions_, atoms_;
   QAgentOptions options_;
-  AgentSpec spec_;
+  AgentSpec spec_{.info = {}, .state = {}, .values = false};
   NoisyNetwork online_, target_;
   at::Tensor support_;
   EpsilonGreedy explorer_;

@@ -15,7 +15,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
                          const RecurrentQAgentOptions& options)
       : actions_(actions),
         dueling_(options.dueling),
-        spec_{.info = {}, .state = online->state()},
+        spec_{.info = {}, .state = online->state(), .values = false},
         online_(std::move(online)),
         target_(std::move(target)),
         explorer_(actions, options.epsilons) {

@@ -16,6 +16,8 @@ namespace shoal {
 struct AgentSpec {
   NamedSpecs info;   // e.g. log_prob, value
   NamedSpecs state;  // recurrent state; empty for feed-forward policies
+  // False: whoever learns from it asks for no values, and samplers leave those of Samples zero.
+  bool values = true;
 };
 
 // Names the noise of one step: that of row i depends on (seed, first_env + i, tick) only, whoever

@@ -76,7 +76,8 @@ struct Samples {
   at::Tensor previous_reward;    // [T+1, B] float32: shifted view; meaningless where `first`
   NamedTensors previous_action;  // [T+1, B, ...]: likewise
 
-  at::Tensor bootstrap_value;  // [B] float32: the agent's value of row T; 0 where it is not valid
+  at::Tensor bootstrap_value;  // [B] float32: the agent's value of row T; 0 where it is not valid,
+                               // and here and below if nobody asks for values (AgentSpec::values)
   at::Tensor final_value;  // [T, B] float32: Finals::value, dense; 0 where nothing was truncated
   Finals finals;
 
