@@ -34,16 +34,17 @@ class FusedLearner : public ControlLearner {
         dims_(agent.dims()),
         width_(observed_ + dims_),
         policy_(networks_.policy_mlp, panels_, true),
-        next_policy_(networks_.policy_mlp, panels_, false) {
+        next_policy_(networks_.policy_mlp, panels_, false),
+        chosen_(networks_.critic_mlp, panels_, true) {
     for (std::int64_t k = 0; k < networks_.critics.size(0); ++k) {
       critics_.emplace_back(networks_.critic_mlp, panels_, true);
       targets_.emplace_back(networks_.critic_mlp, panels_, false);
     }
-    for (auto* buffer : {&seen_, &next_, &rows_}) *buffer = make_panel_buffer(width_, panels_);
-    for (auto* buffer : {&action_, &of_action_, &share_}) *buffer = panel_rows(dims_);
+    for (auto* buffer : {&seen_, &next_, &rows_}) *buffer = PanelBuffer(width_, panels_);
+    for (auto* buffer : {&action_, &of_action_, &share_}) *buffer = PanelBuffer(dims_, panels_);
     for (auto* buffer : {&scale_, &weight_, &wanted_, &log_prob_, &next_log_prob_, &worth_})
-      *buffer = panel_rows(1);
-    scale_.narrow(0, 0, n).fill_(1 / static_cast<float>(n));
+      *buffer = PanelBuffer(1, panels_);
+    scale_.tensor.narrow(0, 0, n).fill_(1 / static_cast<float>(n));
     next_noise_ = at::empty({control_noise_size(n, dims_)});
     noise_ = at::empty_like(next_noise_);
     critic_gradient_ = at::empty_like(networks_.critics);
@@ -65,25 +66,22 @@ class FusedLearner : public ControlLearner {
     over_panels([&](const PanelRange& range) { improve(range, update); });
     learn_policy(update);
     for (std::int64_t i = 0; i < n_; ++i) {
-      result.log_prob += data(log_prob_)[i] / static_cast<double>(n_);
-      result.policy_loss -= data(worth_)[i] / static_cast<double>(n_);
+      result.log_prob += log_prob_.data[i] / static_cast<double>(n_);
+      result.policy_loss -= worth_.data[i] / static_cast<double>(n_);
     }
     if (agent_.stochastic()) result.policy_loss += update.alpha * result.log_prob;
     return result;
   }
 
  private:
-  at::Tensor panel_rows(std::int64_t rows) const {
-    return at::zeros({panels_ * rows * kPanel}, at::kFloat);
-  }
   static float* data(const at::Tensor& t) { return t.data_ptr<float>(); }
-  float* of(const at::Tensor& t, std::int64_t rows, std::int64_t panel) const {
-    return data(t) + panel * rows * kPanel;
+  static float* of(const PanelBuffer& buffer, std::int64_t rows, std::int64_t panel) {
+    return buffer.data + panel * rows * kPanel;
   }
   float* critic(const at::Tensor& parameters, std::size_t k) const {
     return data(parameters) + static_cast<std::int64_t>(k) * networks_.critic_mlp.size();
   }
-  PanelInput input(const at::Tensor& t) const { return {data(t), width_ * kPanel}; }
+  PanelInput input(const PanelBuffer& buffer) const { return {buffer.data, width_ * kPanel}; }
 
   // Work that is not worth another thread's waking stays on this one.
   bool worth_threads() const {
@@ -120,16 +118,16 @@ class FusedLearner : public ControlLearner {
     const auto scale = static_cast<float>(1 / agent_.half_width());
     for (auto row = range.from * kPanel; row < std::min(range.to * kPanel, n_); ++row) {
       const auto at = row / kPanel * width_ * kPanel + row % kPanel;
-      float *seen = data(seen_) + at, *then = data(next_) + at;
+      float *seen = seen_.data + at, *then = next_.data + at;
       for (std::int64_t f = 0; f < observed_; ++f) {
         seen[f * kPanel] = observation[row * observed_ + f];
         then[f * kPanel] = next[row * observed_ + f];
       }
       for (std::int64_t i = 0; i < dims_; ++i)
         seen[(observed_ + i) * kPanel] = (action[row * dims_ + i] - middle) * scale;
-      data(weight_)[row] = batch_.weight[row];
+      weight_.data[row] = batch_.weight[row];
     }
-    transpose_panels(input(seen_), width_, panels_, range, data(rows_));
+    transpose_panels(input(seen_), width_, panels_, range, rows_.data);
   }
 
   // The actions at s', beside it in the critics' input.
@@ -139,11 +137,11 @@ class FusedLearner : public ControlLearner {
     for (auto p = range.from; p < range.to; ++p) {
       float* to = of(next_, width_, p) + observed_ * kPanel;
       if (agent_.stochastic())
-        kernels_.squash({dims_, next_policy_.output(p), of(next_noise_, dims_, p), to,
+        kernels_.squash({dims_, next_policy_.output(p), data(next_noise_) + p * dims_ * kPanel, to,
                          of(next_log_prob_, 1, p)});
       else
         kernels_.tanh({dims_, next_policy_.output(p),
-                       update.target_noise > 0 ? of(next_noise_, dims_, p) : nullptr,
+                       update.target_noise > 0 ? data(next_noise_) + p * dims_ * kPanel : nullptr,
                        static_cast<float>(update.target_noise),
                        static_cast<float>(update.target_clip), to});
     }
@@ -152,9 +150,8 @@ class FusedLearner : public ControlLearner {
     for (auto row = range.from * kPanel; row < std::min(range.to * kPanel, n_); ++row) {
       float least = targets_[0].output()[row];
       for (auto& target : targets_) least = std::min(least, target.output()[row]);
-      if (agent_.stochastic())
-        least -= static_cast<float>(update.alpha) * data(next_log_prob_)[row];
-      data(wanted_)[row] = batch_.reward[row] + batch_.discount[row] * least;
+      if (agent_.stochastic()) least -= static_cast<float>(update.alpha) * next_log_prob_.data[row];
+      wanted_.data[row] = batch_.reward[row] + batch_.discount[row] * least;
     }
   }
 
@@ -166,7 +163,7 @@ class FusedLearner : public ControlLearner {
       net.forward(parameters, input(seen_), range);
       for (auto row = range.from * kPanel; row < range.to * kPanel; ++row)
         net.output_gradient()[row] =
-            data(scale_)[row] * data(weight_)[row] * (net.output()[row] - data(wanted_)[row]);
+            scale_.data[row] * weight_.data[row] * (net.output()[row] - wanted_.data[row]);
       net.backward(parameters, range);
     }
   }
@@ -174,15 +171,16 @@ class FusedLearner : public ControlLearner {
   void sum_up(ControlResult& result) {
     const auto count = static_cast<float>(critics_.size());
     double loss = 0, value = 0;
+    float* errors = data(error_);
     for (std::int64_t i = 0; i < n_; ++i) {
       float error = 0;
       for (auto& net : critics_) {
-        const float off = net.output()[i] - data(wanted_)[i];
-        loss += 0.5 * data(weight_)[i] * off * off;
+        const float off = net.output()[i] - wanted_.data[i];
+        loss += 0.5 * weight_.data[i] * off * off;
         value += net.output()[i];
         error += std::abs(off);
       }
-      data(error_)[i] = error / count;
+      errors[i] = error / count;
     }
     result.critic_loss = loss / static_cast<double>(n_);
     result.value = value / static_cast<double>(n_) / count;
@@ -223,7 +221,7 @@ class FusedLearner : public ControlLearner {
       for (auto part = first; part < last; ++part) {
         std::int64_t offset = 0;
         for (const PanelMlp& net : nets) {
-          net.parameter_gradient(input(seen_), data(rows_), part, parts,
+          net.parameter_gradient(input(seen_), rows_.data, part, parts,
                                  data(going.gradient) + offset);
           for (const auto& span : net.part_of(part, parts))
             step(adam, going, offset + span.offset, span.count);
@@ -265,7 +263,7 @@ class FusedLearner : public ControlLearner {
     policy_.backward(data(networks_.policy), range);
   }
   PanelSquash squash_of(std::int64_t p) {
-    return {dims_, policy_.output(p), of(noise_, dims_, p), of(action_, dims_, p),
+    return {dims_, policy_.output(p), data(noise_) + p * dims_ * kPanel, of(action_, dims_, p),
             of(log_prob_, 1, p)};
   }
 
@@ -274,22 +272,32 @@ class FusedLearner : public ControlLearner {
     const auto used = update.least_value ? critics_.size() : 1;
     for (std::size_t k = 0; k < used; ++k)
       critics_[k].forward(critic(networks_.critics, k), input(seen_), range);
-    for (auto row = range.from * kPanel; row < range.to * kPanel; ++row) {
+    std::vector<std::vector<std::int64_t>> rows(used);
+    for (auto row = range.from * kPanel; row < std::min(range.to * kPanel, n_); ++row) {
       std::size_t least = 0;
-      for (std::size_t k = 0; k < used; ++k) {
-        critics_[k].output_gradient()[row] = 0;
+      for (std::size_t k = 1; k < used; ++k)
         if (critics_[k].output()[row] < critics_[least].output()[row]) least = k;
-      }
-      critics_[least].output_gradient()[row] = -data(scale_)[row];
-      data(worth_)[row] = critics_[least].output()[row];
+      rows[least].push_back(row);
+      worth_.data[row] = critics_[least].output()[row];
     }
-    for (std::size_t k = 0; k < used; ++k) {
-      const float* parameters = critic(networks_.critics, k);
-      float* to = data(k == 0 ? of_action_ : share_);
-      critics_[k].backward(parameters, range, /*learns=*/false);
-      critics_[k].input_gradient(parameters, observed_, dims_, range, to);
-      const auto from = range.from * dims_ * kPanel, end = range.to * dims_ * kPanel;
-      for (auto i = from; k > 0 && i < end; ++i) data(of_action_)[i] += data(share_)[i];
+    for (std::size_t k = 0; k < used; ++k)
+      if (!rows[k].empty()) gradient_of_critic(k, rows[k], range);
+  }
+
+  void gradient_of_critic(std::size_t k, const std::vector<std::int64_t>& rows,
+                          const PanelRange& range) {
+    const auto count = static_cast<std::int64_t>(rows.size()), panels = panels_of(count);
+    const PanelRange packed{range.from, range.from + panels, count - (panels - 1) * kPanel};
+    const float* parameters = critic(networks_.critics, k);
+    chosen_.take(critics_[k], rows, packed);
+    std::fill_n(chosen_.output_gradient(range.from), panels * kPanel, -1 / static_cast<float>(n_));
+    chosen_.backward(parameters, packed, /*learns=*/false);
+    chosen_.input_gradient(parameters, observed_, dims_, packed, share_.data);
+    for (std::int64_t j = 0; j < count; ++j) {
+      const float* from = of(share_, dims_, range.from + j / kPanel) + j % kPanel;
+      float* to = of(of_action_, dims_, rows[static_cast<std::size_t>(j)] / kPanel) +
+                  rows[static_cast<std::size_t>(j)] % kPanel;
+      for (std::int64_t i = 0; i < dims_; ++i) to[i * kPanel] = from[i * kPanel];
     }
   }
 
@@ -304,11 +312,12 @@ class FusedLearner : public ControlLearner {
   std::int64_t n_, panels_, observed_, dims_, width_;
   Taken batch_{};
   PanelMlp policy_, next_policy_;
+  PanelMlp chosen_;  // rows of one critic, packed, on the way back from the policy's loss
   std::vector<PanelMlp> critics_, targets_;
-  at::Tensor seen_, next_;  // [panels][width][kPanel]: the critics' input at s and s'
-  at::Tensor rows_;         // seen_ with the batch's actions, transposed
-  at::Tensor action_, of_action_, share_;                                  // [panels][dims][kPanel]
-  at::Tensor scale_, weight_, wanted_, log_prob_, next_log_prob_, worth_;  // [panels][kPanel]
+  PanelBuffer seen_, next_;                 // the critics' input at s and at s'
+  PanelBuffer rows_;                        // seen_ with the batch's actions, transposed
+  PanelBuffer action_, of_action_, share_;  // [panels][dims][kPanel]
+  PanelBuffer scale_, weight_, wanted_, log_prob_, next_log_prob_, worth_;  // [panels][kPanel]
   at::Tensor next_noise_, noise_;
   at::Tensor critic_gradient_, policy_gradient_;
   at::Tensor error_;  // [N]

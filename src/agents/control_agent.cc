@@ -118,18 +118,18 @@ class MlpControlAgent : public ControlAgent {
     const auto n = x.size(0), width = x.size(1), panels = panels_of(n);
     if (!acting_ || panels != panels_) {
       acting_.emplace(networks_.policy_mlp, panels, /*learns=*/false);
-      turned_ = make_panel_buffer(width, panels);
+      turned_ = PanelBuffer(width, panels);
       panels_ = panels;
     }
     const auto* from = x.const_data_ptr<float>();
-    auto* to = turned_.data_ptr<float>();
+    auto* to = turned_.data;
     for (std::int64_t row = 0; row < n; ++row)
       for (std::int64_t f = 0; f < width; ++f)
         to[(row / kPanel * width + f) * kPanel + row % kPanel] = *from++;
-    const auto columns = std::min(n, kPanel);
+    const auto columns = n - (panels - 1) * kPanel;
     at::parallel_for(0, panels, 1, [&](std::int64_t first, std::int64_t last) {
-      acting_->forward(networks_.policy.const_data_ptr<float>(),
-                       {turned_.const_data_ptr<float>(), width * kPanel}, {first, last}, columns);
+      acting_->forward(networks_.policy.const_data_ptr<float>(), {turned_.data, width * kPanel},
+                       {first, last, last == panels ? columns : kPanel});
     });
   }
 
@@ -179,7 +179,7 @@ class MlpControlAgent : public ControlAgent {
   Networks networks_;
   at::Tensor exploration_ = at::tensor({1.0F, 1.0F});
   std::optional<PanelMlp> acting_;  // for as many panels as acted last
-  at::Tensor turned_;               // its input
+  PanelBuffer turned_;              // its input
   std::int64_t panels_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "shoal/runners/launch.h"
 #include "src/app/bench_replay.h"
 #include "src/app/bench_sample.h"
+#include "src/app/bench_update.h"
 #include "src/app/commands.h"
 
 namespace shoal::app {
@@ -158,6 +159,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
   add_bench_replay(*bench, chosen);
+  add_bench_update(*bench, chosen);
 }
 
 }  // namespace shoal::app

@@ -332,6 +332,20 @@ SHOAL_INLINE void normal(std::uint64_t key, std::uint64_t number, std::int64_t n
   }
 }
 
+template <int kWidth>
+SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
+  using V = typename Lanes<kWidth>::Float;
+  constexpr int kSums = 12;  // enough that none waits for itself
+  V sum[kSums];
+  for (int i = 0; i < kSums; ++i) sum[i] = V{} + static_cast<float>(i);
+  const V x = V{} + 0.5F, y = V{} + 0.25F;
+  for (std::int64_t t = 0; t < times; ++t)
+    for (int i = 0; i < kSums; ++i) sum[i] = sum[i] * x + y;
+  float total = 0;
+  for (int i = 0; i < kSums; ++i) total += sum_of<kWidth>(sum[i]);
+  return total > 0 ? times * kSums * kWidth * 2 : 0;
+}
+
 // What is inlined into a function is compiled for its instructions.
 #define SHOAL_PANEL_KERNELS(NAME, TARGET, WIDTH, ROWS)                                            \
   TARGET void product_##NAME(const PanelProduct& p) { product<WIDTH, ROWS>(p); }                  \
@@ -347,12 +361,14 @@ SHOAL_INLINE void normal(std::uint64_t key, std::uint64_t number, std::int64_t n
   }                                                                                               \
   TARGET void normal_##NAME(std::uint64_t key, std::uint64_t number, std::int64_t n, float* to) { \
     normal<WIDTH>(key, number, n, to);                                                            \
-  }
+  }                                                                                               \
+  TARGET std::int64_t multiply_add_##NAME(std::int64_t times) { return multiply_add<WIDTH>(times); }
 
 #define SHOAL_PANEL_TABLE(NAME, TEXT)                                                \
   {                                                                                  \
     TEXT, product_##NAME, dots_##NAME, transpose_##NAME, adam_##NAME, squash_##NAME, \
-        squash_gradient_##NAME, tanh_##NAME, tanh_gradient_##NAME, normal_##NAME     \
+        squash_gradient_##NAME, tanh_##NAME, tanh_gradient_##NAME, normal_##NAME,    \
+        multiply_add_##NAME                                                          \
   }
 
 SHOAL_PANEL_KERNELS(

@@ -41,14 +41,14 @@ struct PanelDots {
 // One step of Adam on n numbers (Kingma and Ba, arXiv 1412.6980), and of the running average
 // (Polyak) of the parameters.
 struct AdamStep {
-  float rate;      // learning rate / (1 - beta1^t)
-  float root;      // 1 / sqrt(1 - beta2^t)
-  float epsilon;   //
-  float tau;       // how far targets go towards the new parameters
-  std::int64_t n;  //
-  float *parameter, *mean, *square;
-  const float* gradient;
-  float* target;  // null: there is none
+  float rate;     // learning rate / (1 - beta1^t)
+  float root;     // 1 / sqrt(1 - beta2^t)
+  float epsilon;  //
+  float tau;      // how far targets go towards the new parameters
+  std::int64_t n = 0;
+  float *parameter = nullptr, *mean = nullptr, *square = nullptr;
+  const float* gradient = nullptr;
+  float* target = nullptr;  // null: there is none
 };
 
 // Of one panel: actions that are drawn from Gaussians and brought within (-1, 1) by tanh.
@@ -97,6 +97,8 @@ struct PanelKernels {
   void (*tanh_gradient)(const float* of_action, const float* action, std::int64_t n, float* to);
   // n numbers, a multiple of 4 * kPanel, standard normal: the same for the same key and number.
   void (*normal)(std::uint64_t key, std::uint64_t number, std::int64_t n, float* to);
+  // Multiplies and adds in registers, to measure what is possible; how many operations those were.
+  std::int64_t (*multiply_add)(std::int64_t times);
 };
 
 // Those for this CPU: AVX-512, AVX2 with FMA, or what every x86-64 has.

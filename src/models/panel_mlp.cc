@@ -6,9 +6,9 @@
 
 namespace shoal {
 
-at::Tensor make_panel_buffer(std::int64_t features, std::int64_t panels) {
-  return at::zeros({panels_of(features) * kPanel * panels * kPanel + kPanel * kPanel}, at::kFloat);
-}
+PanelBuffer::PanelBuffer(std::int64_t features, std::int64_t panels)
+    : tensor(at::zeros({(panels_of(features) * panels + 1) * kPanel * kPanel}, at::kFloat)),
+      data(tensor.data_ptr<float>()) {}
 
 void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_t panels,
                       const PanelRange& range, float* to) {
@@ -23,15 +23,14 @@ PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward)
     : mlp_(shape), panels_(panels) {
   for (std::size_t l = 0; l < mlp_.layers(); ++l) {
     const auto width = mlp_.widths[l + 1];
-    outputs_.push_back(make_panel_buffer(width, panels));
+    outputs_.emplace_back(width, panels);
     if (!backward) continue;
-    gradients_.push_back(make_panel_buffer(width, panels));
-    if (l + 2 < mlp_.layers()) rows_.push_back(make_panel_buffer(width, panels));
+    gradients_.emplace_back(width, panels);
+    if (l + 2 < mlp_.layers()) rows_.emplace_back(width, panels);
   }
 }
 
-void PanelMlp::forward(const float* parameters, const PanelInput& input, const PanelRange& range,
-                       std::int64_t columns) {
+void PanelMlp::forward(const float* parameters, const PanelInput& input, const PanelRange& range) {
   for (auto panel = range.from; panel < range.to; ++panel) {
     const float* x = input.data + panel * input.stride;
     for (std::size_t l = 0; l < mlp_.layers(); ++l) {
@@ -44,7 +43,7 @@ void PanelMlp::forward(const float* parameters, const PanelInput& input, const P
                         .b = x,
                         .rows = out,
                         .c = y,
-                        .columns = columns,
+                        .columns = range.columns_of(panel),
                         .bias = parameters + mlp_.bias_offset(l),
                         .relu = l + 1 < mlp_.layers()});
       x = y;
@@ -63,13 +62,14 @@ void PanelMlp::backward(const float* parameters, const PanelRange& range, bool l
                         .b = at(gradients_[l], panel, out),
                         .rows = in,
                         .c = at(gradients_[l - 1], panel, in),
+                        .columns = range.columns_of(panel),
                         .mask = at(outputs_[l - 1], panel, in)});
     }
   }
   for (std::size_t l = 0; learns && l < rows_.size(); ++l) {
     const auto width = mlp_.widths[l + 1];
     transpose_panels({at(outputs_[l], 0, width), width * kPanel}, width, panels_, range,
-                     rows_[l].data_ptr<float>());
+                     rows_[l].data);
   }
 }
 
@@ -83,7 +83,30 @@ void PanelMlp::input_gradient(const float* parameters, std::int64_t first, std::
                       .steps = out,
                       .b = at(gradients_[0], panel, out),
                       .rows = count,
-                      .c = to + panel * count * kPanel});
+                      .c = to + panel * count * kPanel,
+                      .columns = range.columns_of(panel)});
+}
+
+void PanelMlp::take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
+                    const PanelRange& range) {
+  for (std::size_t l = 0; l + 1 < mlp_.layers(); ++l) {
+    const auto width = mlp_.widths[l + 1];
+    for (std::size_t begin = 0; begin < columns.size();) {
+      // As many as lie in one panel there, and come into one panel here.
+      const auto source = columns[begin] / kPanel, place = static_cast<std::int64_t>(begin);
+      auto end = begin + 1;
+      while (end < columns.size() && columns[end] / kPanel == source && end % kPanel != 0) ++end;
+      std::int32_t column[kPanel];
+      const auto count = end - begin;
+      for (std::size_t j = 0; j < count; ++j)
+        column[j] = static_cast<std::int32_t>(columns[begin + j] % kPanel);
+      const float* from = at(other.outputs_[l], source, width);
+      float* to = at(outputs_[l], range.from + place / kPanel, width) + place % kPanel;
+      for (std::int64_t row = 0; row < width; ++row, from += kPanel, to += kPanel)
+        for (std::size_t j = 0; j < count; ++j) to[j] = from[column[j]];
+      begin = end;
+    }
+  }
 }
 
 void PanelMlp::parameter_gradient(const PanelInput& input, const float* input_rows,
@@ -121,7 +144,7 @@ void PanelMlp::layer_gradient(std::size_t l, const PanelInput& input, const floa
                      to + mlp_.offset(l) + row * in});
   }
   if (last) return;
-  const float* rows = l == 0 ? input_rows : rows_[l - 1].const_data_ptr<float>();
+  const float* rows = l == 0 ? input_rows : rows_[l - 1].data;
   for (std::int64_t i = 0; i < in; i += kPanel)
     kernels_.product({.a = g + from * kPanel,
                       .a_row = kPanel,

@@ -13,6 +13,16 @@ namespace shoal {
 // Panels [from, to) of a batch: what one thread works at.
 struct PanelRange {
   std::int64_t from, to;
+  std::int64_t columns = kPanel;  // of the last one; what lies beyond may be left as it is
+  std::int64_t columns_of(std::int64_t panel) const { return panel + 1 < to ? kPanel : columns; }
+};
+
+// Memory for panels: whole blocks of [kPanel][kPanel], and one more to read beyond the end.
+struct PanelBuffer {
+  PanelBuffer() = default;
+  PanelBuffer(std::int64_t features, std::int64_t panels);
+  at::Tensor tensor;
+  float* data = nullptr;  // its own: to ask for it takes time
 };
 
 // Where the panels of an input lie: the features of one panel one after the other, and so many
@@ -30,11 +40,9 @@ class PanelMlp {
   // backward: there will be a way back.
   PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward);
 
-  // columns: of each panel that are wanted.
-  void forward(const float* parameters, const PanelInput& input, const PanelRange& range,
-               std::int64_t columns = kPanel);
+  void forward(const float* parameters, const PanelInput& input, const PanelRange& range);
   // [panels][out][kPanel]
-  float* output(std::int64_t panel = 0) { return at(outputs_.back(), panel, mlp_.out()); }
+  float* output(std::int64_t panel = 0) const { return at(outputs_.back(), panel, mlp_.out()); }
 
   // [panels][out][kPanel], to be filled before backward().
   float* output_gradient(std::int64_t panel = 0) {
@@ -42,7 +50,11 @@ class PanelMlp {
   }
   // The gradients of all hidden layers. learns: parameter_gradient() is to follow.
   void backward(const float* parameters, const PanelRange& range, bool learns = true);
-  // After it: that of the features [first, first + count) of the input, to
+  // Instead of forward(): what hidden layers of another one put out for these columns, numbered
+  // through all panels, becomes that of columns from panel range.from on.
+  void take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
+            const PanelRange& range);
+  // After backward(): that of the features [first, first + count) of the input, to
   // [panels][count][kPanel].
   void input_gradient(const float* parameters, std::int64_t first, std::int64_t count,
                       const PanelRange& range, float* to);
@@ -59,8 +71,8 @@ class PanelMlp {
   std::vector<Span> part_of(std::int64_t part, std::int64_t parts) const;
 
  private:
-  static float* at(const at::Tensor& buffer, std::int64_t panel, std::int64_t width) {
-    return buffer.data_ptr<float>() + panel * width * kPanel;
+  static float* at(const PanelBuffer& buffer, std::int64_t panel, std::int64_t width) {
+    return buffer.data + panel * width * kPanel;
   }
   void layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
                       std::int64_t from, std::int64_t to_row, float* to) const;
@@ -68,15 +80,13 @@ class PanelMlp {
   FlatMlp mlp_;
   std::int64_t panels_;
   const PanelKernels& kernels_ = panel_kernels();
-  std::vector<at::Tensor> outputs_, gradients_;  // of each layer, [panels][out][kPanel]
-  std::vector<at::Tensor> rows_;                 // outputs_ of hidden layers, transposed
+  std::vector<PanelBuffer> outputs_, gradients_;  // of each layer, [panels][out][kPanel]
+  std::vector<PanelBuffer> rows_;                 // outputs_ of hidden layers, transposed
 };
 
 // Blocks of [features][kPanel] become [features / kPanel][panels * kPanel][kPanel]. `from` must be
 // readable up to whole blocks of kPanel features.
 void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_t panels,
                       const PanelRange& range, float* to);
-// Numbers that transpose_panels() writes, and a buffer of as many and some more.
-at::Tensor make_panel_buffer(std::int64_t features, std::int64_t panels);
 
 }  // namespace shoal

@@ -44,6 +44,25 @@ double train_pendulum(const ControlAgentOptions& options, SamplerKind kind, cons
   return sum / static_cast<double>(episodes.size());
 }
 
+// Some actions at random, the others with noise.
+at::Tensor actions_of(SamplerKind kind, bool stochastic) {
+  at::set_num_threads(1);
+  const auto make_env = make_env_factory("Pendulum-v1");
+  const auto agent = make_control_agent(make_env({})->spec(), {.stochastic = stochastic}, 1);
+  agent->exploration().copy_(at::tensor({0.3F, 0.5F}));
+  const auto sampler = make_sampler(make_env, *agent, {.kind = kind, .horizon = 20, .envs = 6});
+  sampler->collect();
+  return sampler->collect().samples.action[0].clone();
+}
+
+TEST(ControlLearningTest, ActsTheSameInEverySampler) {
+  for (const bool stochastic : {false, true}) {
+    const auto serial = actions_of(SamplerKind::kSerial, stochastic);
+    EXPECT_TRUE(at::equal(serial, actions_of(SamplerKind::kParallelCpu, stochastic)));
+    EXPECT_TRUE(at::equal(serial, actions_of(SamplerKind::kParallelGpu, stochastic)));
+  }
+}
+
 const ControlAgentOptions kTwins{.stochastic = false, .hidden = {64, 64}};
 
 TEST(ControlLearningTest, SacSwingsUpAPendulum) {

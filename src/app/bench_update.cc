@@ -1,0 +1,217 @@
+#include "src/app/bench_update.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shoal/agents/control_agent.h"
+#include "shoal/algos/ddpg.h"
+#include "shoal/algos/sac.h"
+#include "shoal/algos/td3.h"
+#include "shoal/core/error.h"
+#include "shoal/replays/step_replay.h"
+#include "shoal/runners/launch.h"
+#include "src/app/bench_sample.h"
+#include "src/app/cpu_use.h"
+#include "src/models/panel_kernels.h"
+
+namespace shoal::app {
+namespace {
+
+struct UpdateFlags {
+  std::string algo = "sac";
+  std::int64_t observed = 17, dims = 6, hidden = 256, batch = 256;
+  int threads = 1, runs = 5;
+  double seconds = 2;
+  bool json = false;
+};
+
+struct UpdateResult {
+  std::vector<double> runs;
+  double operations = 0;  // of one update: multiplications and additions
+  double peak = 0;        // operations a second of all threads, in registers
+  double other_cpu = 0;
+  double median() const { return middle(runs); }
+  double bound() const { return peak / operations; }
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+EnvSpec control_spec(const UpdateFlags& flags) {
+  return {.id = "bench",
+          .observation = ArraySpec{.shape = {flags.observed}},
+          .action = ActionSpec::box(flags.dims, -1, 1)};
+}
+
+// Random steps of which none ends, as many as the peers have.
+void fill(StepReplay& replay, const UpdateFlags& flags, std::int64_t T, std::int64_t B) {
+  const auto bools = at::TensorOptions().dtype(at::kBool);
+  Samples s;
+  s.T = T;
+  s.B = B;
+  s.observation = at::randn({T + 1, B, flags.observed});
+  s.action = at::rand({T, B, flags.dims}) * 2 - 1;
+  s.reward = at::randn({T, B});
+  s.terminated = s.truncated = at::zeros({T, B}, bools);
+  s.valid = at::ones({T, B}, bools);
+  s.first = at::zeros({T + 1, B}, bools);
+  s.finals.observation = Observed{at::empty({0, flags.observed}), {}};
+  replay.append(s);
+}
+
+// What an update has to compute, by whatever program: a gradient of the policy's loss goes through
+// one critic for each row, and no further than the actions. Elementwise work does not count.
+double operations(const UpdateFlags& flags, const ControlAgent::Networks& n) {
+  const auto products = [](const FlatMlp& mlp, std::size_t from) {
+    double sum = 0;
+    for (auto l = from; l < mlp.layers(); ++l)
+      sum += static_cast<double>(mlp.widths[l] * mlp.widths[l + 1]);
+    return sum;
+  };
+  const double policy = products(n.policy_mlp, 0), policy_back = products(n.policy_mlp, 1);
+  const double critic = products(n.critic_mlp, 0), critic_back = products(n.critic_mlp, 1);
+  const auto critics = static_cast<double>(n.critics.size(0));
+  const double to_action = critic_back + static_cast<double>(flags.dims * flags.hidden);
+  const double valued = flags.algo == "sac" ? critics : 1;
+  const double interval = flags.algo == "td3" ? 2 : 1;
+  const double of_critics = policy + critics * (3 * critic + critic_back);
+  const double of_policy = 2 * policy + policy_back + valued * critic + to_action;
+  return 2 * static_cast<double>(flags.batch) * (of_critics + of_policy / interval);
+}
+
+// What that many threads multiply and add in a second when nothing else is to be done.
+double peak_operations(int threads) {
+  constexpr int kTimes = 200'000, kTries = 20;
+  double best = 0;
+  for (int i = 0; i < kTries; ++i) {
+    std::vector<std::thread> others;
+    const auto start = std::chrono::steady_clock::now();
+    for (int t = 1; t < threads; ++t)
+      others.emplace_back([] { panel_kernels().multiply_add(kTimes); });
+    const auto done = panel_kernels().multiply_add(kTimes);
+    for (auto& other : others) other.join();
+    best = std::max(best, static_cast<double>(done) * threads / seconds_since(start));
+  }
+  return best;
+}
+
+std::unique_ptr<OffPolicyAlgo> make_algo(const UpdateFlags& flags, ControlAgent& agent,
+                                         StepReplay& replay) {
+  if (flags.algo == "sac") return make_sac(agent, replay, {.batch = flags.batch});
+  if (flags.algo == "td3") return make_td3(agent, replay, {.batch = flags.batch});
+  return make_ddpg(agent, replay, {.batch = flags.batch});
+}
+
+UpdateResult measure_updates(const UpdateFlags& flags) {
+  constexpr std::int64_t kSteps = 1000, kEnvs = 100;
+  const auto spec = control_spec(flags);
+  const auto agent = make_control_agent(spec,
+                                        {.stochastic = flags.algo == "sac",
+                                         .critics = flags.algo == "ddpg" ? 1 : 2,
+                                         .hidden = {flags.hidden, flags.hidden}},
+                                        1);
+  StepReplay replay(
+      spec, kEnvs,
+      {.size = kSteps * kEnvs, .largest_batch = std::max<std::int64_t>(flags.batch, 1)});
+  fill(replay, flags, kSteps, kEnvs);
+  const auto algo = make_algo(flags, *agent, replay);
+  const auto run = [&](double seconds) {
+    const auto start = std::chrono::steady_clock::now();
+    double updates = 0, passed = 0;
+    for (; passed < seconds; passed = seconds_since(start), ++updates) algo->update({}, 1);
+    return updates / passed;
+  };
+  UpdateResult out{.runs = {}, .operations = operations(flags, agent->networks())};
+  run(std::min(0.5, flags.seconds));
+  const CpuUse use;
+  for (int i = 0; i < flags.runs; ++i) out.runs.push_back(run(flags.seconds));
+  out.other_cpu = use.others();
+  out.peak = peak_operations(flags.threads);
+  return out;
+}
+
+void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
+  const auto [least, most] = std::ranges::minmax(m.runs);
+  const auto tenth = [](double x) { return std::round(x * 10) / 10; };
+  if (!flags.json) {
+    fmt::print(
+        "{}: {} observed, {} acted, two hidden layers of {}, batches of {}, {} thread{}, {}\n",
+        flags.algo, flags.observed, flags.dims, flags.hidden, flags.batch, flags.threads,
+        flags.threads == 1 ? "" : "s", panel_kernels().instructions);
+    fmt::print("{:.1f} updates a second, median of {} ({:.1f} to {:.1f})\n", m.median(),
+               m.runs.size(), least, most);
+    fmt::print(
+        "bound {:.1f}: {:.1f} million operations an update, {:.1f} billion a second; "
+        "reached: {:.0f} %\n",
+        m.bound(), m.operations * 1e-6, m.peak * 1e-9, 100 * m.median() / m.bound());
+    fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
+    return;
+  }
+  auto runs = nlohmann::ordered_json::array();
+  for (const double run : m.runs) runs.push_back(tenth(run));
+  const nlohmann::ordered_json line = {
+      {"bench", "update_" + flags.algo},
+      {"peer", "shoal"},
+      {"config",
+       {{"size", fmt::format("h{}_b{}", flags.hidden, flags.batch)}, {"threads", flags.threads}}},
+      {"unit", "updates/s"},
+      {"runs", runs},
+      {"min", tenth(least)},
+      {"median", tenth(m.median())},
+      {"max", tenth(most)},
+      {"other_cpu", std::round(m.other_cpu * 100) / 100},
+      {"bound", tenth(m.bound())},
+      {"instructions", panel_kernels().instructions}};
+  fmt::print("{}\n", line.dump());
+}
+
+int bench_update(const UpdateFlags& flags, char** argv) {
+  require(flags.algo == "sac" || flags.algo == "td3" || flags.algo == "ddpg",
+          "--algo: found {}, expected sac, td3 or ddpg", flags.algo);
+  for (const auto& [name, value] : {std::pair{"--observed", flags.observed},
+                                    {"--dims", flags.dims},
+                                    {"--hidden", flags.hidden},
+                                    {"--batch", flags.batch},
+                                    {"--runs", flags.runs},
+                                    {"--threads", flags.threads}})
+    require(value >= 1, "{}: found {}, expected at least 1", name, value);
+  require(flags.seconds > 0, "--seconds: found {}, expected a number above 0", flags.seconds);
+  launch(argv, flags.threads);
+  at::set_num_threads(flags.threads);
+  print_updates(flags, measure_updates(flags));
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_bench_update(CLI::App& bench, Command& chosen) {
+  auto flags = std::make_shared<UpdateFlags>();
+  auto* command = bench.add_subcommand(
+      "update", "Updates a second of SAC, TD3 or DDPG, each with the drawing of its batch");
+  command->add_option("--algo", flags->algo, "sac, td3 or ddpg")->capture_default_str();
+  command->add_option("--observed", flags->observed, "Numbers of an observation")
+      ->capture_default_str();
+  command->add_option("--dims", flags->dims, "Numbers of an action")->capture_default_str();
+  command->add_option("--hidden", flags->hidden, "Units of each of two hidden layers")
+      ->capture_default_str();
+  command->add_option("--batch", flags->batch, "Steps in a batch")->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of arithmetic")->capture_default_str();
+  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
+  command->add_flag("--json", flags->json, "One line of JSON");
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return bench_update(*flags, argv); }; });
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,163 @@
+#include "src/models/panel_kernels.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace shoal::panel_kernels_test {
+namespace {
+
+// Of every set of instructions that this CPU has.
+template <class Check>
+void for_all(const Check& check) {
+  for (const auto* kernels = all_panel_kernels(); *kernels; ++kernels) {
+    SCOPED_TRACE((*kernels)->instructions);
+    check(**kernels);
+  }
+}
+
+float* data(const at::Tensor& t) { return t.data_ptr<float>(); }
+
+double furthest(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+TEST(PanelKernelsTest, ProductsOfAllShapes) {
+  torch::manual_seed(1);
+  for_all([](const PanelKernels& kernels) {
+    for (const std::int64_t rows : {1, 3, 12, 31}) {
+      for (const std::int64_t columns : {1, 8, 17, 32}) {
+        const std::int64_t steps = 19;
+        const auto a = at::randn({rows, steps}), b = at::randn({steps, kPanel}),
+                   bias = at::randn({rows}), mask = at::randn({rows, kPanel});
+        auto c = at::full({rows, kPanel}, 7.0F);
+        PanelProduct p{.a = data(a),
+                       .a_row = steps,
+                       .a_step = 1,
+                       .steps = steps,
+                       .b = data(b),
+                       .rows = rows,
+                       .c = data(c),
+                       .columns = columns};
+        p.bias = data(bias);
+        p.relu = true;
+        kernels.product(p);
+        const auto want = at::mm(a, b) + bias.unsqueeze(1);
+        EXPECT_LT(furthest(c.narrow(1, 0, columns), want.relu().narrow(1, 0, columns)), 1e-5);
+        EXPECT_TRUE(c.narrow(1, columns, kPanel - columns).eq(7).all().item<bool>());
+        p.relu = false;
+        p.mask = data(mask);
+        p.columns = kPanel;
+        kernels.product(p);
+        EXPECT_LT(furthest(c, want * mask.gt(0)), 1e-5);
+      }
+    }
+  });
+}
+
+TEST(PanelKernelsTest, DotsAndTranspositions) {
+  torch::manual_seed(2);
+  for_all([](const PanelKernels& kernels) {
+    const auto g = at::randn({3, kPanel}), h = at::randn({3, 11, kPanel});
+    auto to = at::empty({11}), sum = at::empty({1});
+    kernels.dots({data(g), kPanel, data(h), 11 * kPanel, 3, 11, data(to)});
+    EXPECT_LT(furthest(to, (h * g.unsqueeze(1)).sum(2).sum(0)), 1e-4);
+    kernels.dots({data(g), kPanel, nullptr, 0, 3, 1, data(sum)});
+    EXPECT_NEAR(sum.item<double>(), g.sum().item<double>(), 1e-4);
+    const auto square = at::randn({kPanel, kPanel});
+    auto turned = at::empty({kPanel, kPanel});
+    kernels.transpose(data(square), data(turned));
+    EXPECT_TRUE(at::equal(turned, square.t()));
+  });
+}
+
+TEST(PanelKernelsTest, AdamOfAnyCountAndWithoutATarget) {
+  torch::manual_seed(3);
+  for_all([](const PanelKernels& kernels) {
+    for (const std::int64_t n : {1, 16, 37}) {
+      auto x = at::randn({n}), target = at::randn({n}), m = at::zeros({n}), v = at::zeros({n});
+      auto mine = x.clone().requires_grad_();
+      auto followed = target.clone();
+      torch::optim::Adam adam({mine}, torch::optim::AdamOptions(0.01));
+      for (int t = 1; t <= 5; ++t) {
+        const auto g = at::randn({n}) * 1e-3;
+        mine.mutable_grad() = g;
+        adam.step();
+        const bool moves = t != 3;
+        if (moves) followed.lerp_(mine.detach(), 0.1);
+        kernels.adam({.rate = static_cast<float>(0.01 / (1 - std::pow(0.9, t))),
+                      .root = static_cast<float>(1 / std::sqrt(1 - std::pow(0.999, t))),
+                      .epsilon = 1e-8F,
+                      .tau = 0.1F,
+                      .n = n,
+                      .parameter = data(x),
+                      .mean = data(m),
+                      .square = data(v),
+                      .gradient = data(g),
+                      .target = moves ? data(target) : nullptr});
+        EXPECT_LT(furthest(x, mine.detach()), 1e-6);
+        EXPECT_LT(furthest(target, followed), 1e-6);
+      }
+    }
+    auto x = at::ones({1}), m = at::zeros({1}), v = at::zeros({1});
+    const auto g = at::zeros({1});
+    kernels.adam({.rate = 0.1F,
+                  .root = 1,
+                  .epsilon = 1e-8F,
+                  .tau = 0,
+                  .n = 1,
+                  .parameter = data(x),
+                  .mean = data(m),
+                  .square = data(v),
+                  .gradient = data(g)});
+    EXPECT_EQ(x.item<float>(), 1) << "a gradient of 0 moves nothing";
+  });
+}
+
+// From numbers around 0 to those where 1 - tanh^2 is 0 in float32.
+TEST(PanelKernelsTest, SquashedActionsAndTheirDensity) {
+  const auto mean = at::linspace(-30, 30, 64).view({2, kPanel});
+  const auto log_std = at::linspace(-22, 3, 64).view({2, kPanel});
+  const auto out = at::cat({mean, log_std});
+  const auto z = at::linspace(2, -2, 64).view({2, kPanel});
+  const auto deviation = log_std.clamp(-20, 2).to(at::kDouble);
+  const auto u = mean.to(at::kDouble) + deviation.exp() * z;
+  const auto slope = 2 * (std::log(2) - u.abs() - (-2 * u.abs()).exp().log1p());
+  const auto want = (-z.square() / 2 - deviation - 0.5 * std::log(2 * M_PI) - slope).sum(0);
+  for_all([&](const PanelKernels& kernels) {
+    auto action = at::empty({2, kPanel}), log_prob = at::empty({kPanel});
+    kernels.squash({2, data(out), data(z), data(action), data(log_prob)});
+    EXPECT_LT(furthest(action, u.tanh().to(at::kFloat)), 1e-6);
+    EXPECT_LT(furthest(log_prob / want.to(at::kFloat), at::ones({kPanel})), 1e-5);
+  });
+}
+
+TEST(PanelKernelsTest, NoiseIsNormalAndNamedByKeyAndNumber) {
+  for_all([](const PanelKernels& kernels) {
+    constexpr std::int64_t kMany = 1 << 18;
+    auto z = at::empty({kMany}), other = at::empty({kMany}), few = at::empty({4 * kPanel});
+    kernels.normal(5, 9, kMany, data(z));
+    const auto moment = [&z](double power) { return z.pow(power).mean().item<double>(); };
+    EXPECT_NEAR(moment(1), 0, 0.01);
+    EXPECT_NEAR(moment(2), 1, 0.01);
+    EXPECT_NEAR(moment(3), 0, 0.03);
+    EXPECT_NEAR(moment(4), 3, 0.08);
+    for (const std::int64_t lag : {1, 16, 32, 64, 128})
+      EXPECT_NEAR(
+          (z.narrow(0, 0, kMany - lag) * z.narrow(0, lag, kMany - lag)).mean().item<double>(), 0,
+          0.01)
+          << lag;
+    kernels.normal(5, 9, 4 * kPanel, data(few));
+    EXPECT_TRUE(at::equal(few, z.narrow(0, 0, 4 * kPanel)));
+    kernels.normal(5, 10, kMany, data(other));
+    EXPECT_NEAR((z * other).mean().item<double>(), 0, 0.01);
+    kernels.normal(6, 9, kMany, data(other));
+    EXPECT_NEAR((z * other).mean().item<double>(), 0, 0.01);
+    panel_kernels().normal(5, 9, kMany, data(other));
+    EXPECT_LT(furthest(z, other), 1e-5) << "not those of other instructions";
+  });
+}
+
+}  // namespace
+}  // namespace shoal::panel_kernels_test
