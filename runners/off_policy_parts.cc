@@ -73,8 +73,7 @@ std::unique_ptr<Agent> make_off_policy_agent(const Config& config, const EnvSpec
 }
 
 std::int64_t off_policy_batch(const Config& config) {
-  if (config.algo == "r2d1")
-    return config.r2d1.batch * (config.r2d1_burn_in + config.r2d1_length);
+  if (config.algo == "r2d1") return config.r2d1.batch * (config.r2d1_burn_in + config.r2d1_length);
   if (config.algo == "ddpg") return config.ddpg.batch;
   if (config.algo == "td3") return config.td3.batch;
   return config.algo == "sac" ? config.sac.batch : config.dqn.batch;
@@ -82,10 +81,9 @@ std::int64_t off_policy_batch(const Config& config) {
 
 std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent) {
   const auto envs = config.sampler.envs;
-  const auto bytes =
-      config.algo == "r2d1"
-          ? SequenceReplay::bytes(env, agent.spec().state, envs, sequence_options(config))
-          : StepReplay::bytes(env, envs, replay_options(config));
+  const auto bytes = config.algo == "r2d1" ? SequenceReplay::bytes(env, agent.spec().state, envs,
+                                                                   sequence_options(config))
+                                           : StepReplay::bytes(env, envs, replay_options(config));
   const bool large = bytes >= 1'000'000'000;
   return fmt::format("{} steps, {:.1f} {}", config.replay.size,
                      static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
@@ -95,8 +93,8 @@ Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent) {
   const auto envs = config.sampler.envs;
   const auto batch = off_policy_batch(config);
   if (config.algo == "r2d1") {
-    auto replay = std::make_unique<SequenceReplay>(env, agent.spec().state, envs,
-                                                   sequence_options(config));
+    auto replay =
+        std::make_unique<SequenceReplay>(env, agent.spec().state, envs, sequence_options(config));
     auto algo = make_r2d1(dynamic_cast<RecurrentQAgent&>(agent), *replay, config.r2d1);
     return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
   }

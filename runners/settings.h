@@ -200,7 +200,8 @@ void visit_r2d1(C& c, Visit&& visit) {
   visit("r2d1.batch", r.batch, "sequences of one update");
   visit("r2d1.burn_in", c.r2d1_burn_in, "steps of each that only bring its state up to date");
   visit("r2d1.length", c.r2d1_length, "steps behind those, to learn from");
-  visit("r2d1.dueling", c.recurrent_q.dueling, "values are that of the observation plus advantages");
+  visit("r2d1.dueling", c.recurrent_q.dueling,
+        "values are that of the observation plus advantages");
   visit("r2d1.target_interval", r.target_interval, "updates between two of the target network");
   visit("r2d1.huber", r.huber, "errors beyond this count linearly; 0: the square of all");
   visit("r2d1.max_grad_norm", r.max_grad_norm, "global norm; 0: not clipped");

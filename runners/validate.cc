@@ -199,10 +199,11 @@ void validate(const Config& config) {
       "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
       "and without a memory",
       config.model.name);
-  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config) || r2d1,
-          "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo or "
-          "a2c",
-          config.algo);
+  require(
+      config.model.memory == MemoryKind::kNone || !is_off_policy(config) || r2d1,
+      "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo or "
+      "a2c",
+      config.algo);
   require(config.model.memory != MemoryKind::kNone || !r2d1,
           "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
   parse_device(config.device);

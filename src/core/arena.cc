@@ -39,7 +39,8 @@ std::int64_t padded_bytes(const std::vector<std::int64_t>& lead, const ArraySpec
   }
   fits = fits && !__builtin_add_overflow(bytes, kCacheLine - 1, &bytes);
   require(fits,
-          "{} is larger than 64 bits can count; reduce the number of environments, the horizon or the replay",
+          "{} is larger than 64 bits can count; reduce the number of environments, the horizon or "
+          "the replay",
           shape_text(lead, spec));
   return empty ? 0 : bytes / kCacheLine * kCacheLine;
 }
