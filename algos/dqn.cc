@@ -2,11 +2,10 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "algos/dqn_loss.h"
+#include "algos/epsilon_schedule.h"
 #include "algos/optimizer.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
@@ -52,25 +51,10 @@ class Dqn : public OffPolicyAlgo {
         updates_(at::zeros({}, at::kLong)) {}
 
   void explore(const Progress& progress, bool learning) override {
-    auto epsilon = agent_.epsilon();
-    const auto n = epsilon.size(0);
-    if (!learning) {
-      epsilon.fill_(1);
-      return;
-    }
-    if (agent_.options().noisy) {
-      agent_.draw_noise();
-      agent_.parameters_changed();
-    }
-    const auto& o = options_;
-    const double done = std::min(1.0, (1 - progress.remaining()) / o.epsilon_share);
-    const double first = o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done;
-    const double last = o.epsilon_start + (o.epsilon_last - o.epsilon_start) * done;
-    if (n == 1)
-      epsilon.fill_(first);
-    else
-      epsilon.copy_(at::logspace(std::log10(std::max(first, kLeastEpsilon)),
-                                 std::log10(std::max(last, kLeastEpsilon)), n));
+    set_epsilons(agent_.epsilon(), options_, progress, learning);
+    if (!learning || !agent_.options().noisy) return;
+    agent_.draw_noise();
+    agent_.parameters_changed();
   }
 
   Metrics update(const Progress& progress, int updates) override {
@@ -98,7 +82,7 @@ class Dqn : public OffPolicyAlgo {
   }
 
  private:
-  static constexpr double kLeastPriority = 1e-6, kLeastEpsilon = 1e-9;
+  static constexpr double kLeastPriority = 1e-6;
 
   // Of N actions the returns, [N, atoms].
   static at::Tensor of(const at::Tensor& returns, const at::Tensor& action) {

@@ -2,11 +2,10 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "algos/dqn_loss.h"
+#include "algos/epsilon_schedule.h"
 #include "algos/optimizer.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
@@ -64,20 +63,7 @@ class R2d1 : public OffPolicyAlgo {
         updates_(at::zeros({}, at::kLong)) {}
 
   void explore(const Progress& progress, bool learning) override {
-    auto epsilon = agent_.epsilon();
-    if (!learning) {
-      epsilon.fill_(1);
-      return;
-    }
-    const auto& o = options_;
-    const double done = std::min(1.0, (1 - progress.remaining()) / o.epsilon_share);
-    const double first = o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done;
-    const double last = o.epsilon_start + (o.epsilon_last - o.epsilon_start) * done;
-    if (epsilon.size(0) == 1)
-      epsilon.fill_(first);
-    else
-      epsilon.copy_(at::logspace(std::log10(std::max(first, kLeastEpsilon)),
-                                 std::log10(std::max(last, kLeastEpsilon)), epsilon.size(0)));
+    set_epsilons(agent_.epsilon(), options_, progress, learning);
   }
 
   Metrics update(const Progress&, int updates) override {
@@ -101,7 +87,7 @@ class R2d1 : public OffPolicyAlgo {
   }
 
  private:
-  static constexpr double kLeastPriority = 1e-6, kLeastEpsilon = 1e-9;
+  static constexpr double kLeastPriority = 1e-6;
 
   // Puts both states before the row behind the burn-in, without gradients.
   void burn_in(const Sequences& s, NamedTensors& online, NamedTensors& target) {

@@ -54,14 +54,13 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "agent.act_precision=bf16"], "nature-cnn"),
     (["train", "cartpole-ppo", "--envs", "100000000000"], ""),
     (["train", "cartpole-ppo", "--set", "sampler.horizon=10000000000"], ""),
-    (["train", "cartpole-dqn", "--set", "replay.size=1000000000000"], "GiB is wanted and"),
     (["train", "cartpole-dqn", "--set", "replay.size=31"], "32 steps of a window"),
     (["train", "cartpole-dqn", "--set", "replay.n_step=0"], "replay.n_step"),
     (["train", "cartpole-dqn", "--set", "dqn.batch=0"], "dqn.batch"),
     (["train", "cartpole-dqn", "--set", "dqn.returns=mode"], "categorical"),
     (["train", "cartpole-dqn", "--set", "off_policy.replay_ratio=0"], "off_policy.replay_ratio"),
     (["train", "cartpole-dqn", "--set", "env.id=Pendulum-v1"], "discrete"),
-    (["train", "pendulum-sac", "--set", "env.id=CartPole-v1"], "bounds"),
+    (["train", "pendulum-sac", "--set", "env.id=CartPole-v1"], "real numbers"),
     (["train", "pendulum-sac", "--set", "sac.tau=2"], "sac.tau"),
     (["train", "cartpole-ppo", "--out", "{dir}/full"], "not empty"),
     (["train", "cartpole-ppo", "--out", "{dir}/full/file/run"], "is no folder"),
@@ -159,6 +158,13 @@ class AppTest(unittest.TestCase):
         for arguments, word in MISTAKES:
             with self.subTest(" ".join(arguments)):
                 self.assert_mistake(arguments, word)
+
+    def test_a_replay_is_announced_and_refused_if_there_is_no_memory_for_it(self):
+        done = shoal("train", "cartpole-dqn", "--set", "replay.size=1000000000000", "--out", self.dir / "large")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("replay: 1000000000000 steps, 48000.0 GB", done.stdout)
+        self.assertIn("44703.5 GiB is wanted and", done.stderr)
+        self.assertFalse((self.dir / "large").exists())
 
     def test_missing_games(self):
         for game in MISSING_GAMES:

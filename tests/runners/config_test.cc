@@ -31,6 +31,8 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.reset") return "wait";
   if (setting.key.ends_with(".optimizer")) return "rmsprop";
   if (setting.key == "ppo.normalize_advantage") return "window";
+  if (setting.key == "model.memory") return "gru";
+  if (setting.key == "dqn.returns") return "quantile";
   if (setting.key == "preset") return "pong-ppo";
   if (setting.value == "true") return "false";
   if (setting.value == "false") return "true";
