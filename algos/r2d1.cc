@@ -66,12 +66,14 @@ class R2d1 : public OffPolicyAlgo {
     set_epsilons(agent_.epsilon(), options_, progress, learning);
   }
 
-  Metrics update(const Progress&, int updates) override {
+  Metrics update(const Progress& progress, int updates) override {
     require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
+    const double learning_rate =
+        options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
     Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = replay_.sample(options_.batch, options_.beta);
-      totals.add(learn(batch));
+      totals.add(learn(batch, learning_rate));
       if (replay_.prioritized()) replay_.update_priorities(batch.index, priority_);
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(1);
@@ -123,7 +125,7 @@ class R2d1 : public OffPolicyAlgo {
   }
 
   // One step down the gradient; its numbers. Leaves the sequences' priorities in priority_.
-  at::Tensor learn(const Sequences& s) {
+  at::Tensor learn(const Sequences& s, double learning_rate) {
     const auto device = agent_.device();
     const auto n = s.index.size(0), learned = s.length * n;
     auto in = rows_of(s, s.burn_in, s.rows - s.burn_in, device);
@@ -143,7 +145,7 @@ class R2d1 : public OffPolicyAlgo {
     const auto loss = (s.weight.to(device) * of_sequence).mean();
     auto gradients = agent_.gradients(loss);
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients, options_.learning_rate);
+    optimizer_.step(gradients, learning_rate);
 
     const auto errors = error.view({s.length, n}) * valid;
     const auto mean = errors.sum(0) / steps;

@@ -123,10 +123,11 @@ Config cartpole_r2d1() {
   c.model.hidden = {64};
   c.model.memory = MemoryKind::kGru;
   c.model.memory_size = 64;
-  c.off_policy = {.learning_starts = 2000, .replay_ratio = 24};
+  c.off_policy = {.learning_starts = 2000, .replay_ratio = 48};
   c.epsilon_each = true;
   c.replay = {.size = 50'000, .n_step = 3, .prioritized = true, .alpha = 0.9};
-  c.r2d1 = {.learning_rate = 1e-3,
+  c.r2d1 = {.learning_rate = 5e-4,
+            .anneal_learning_rate = true,
             .batch = 32,
             .target_interval = 100,
             .epsilon_end = 0.1,

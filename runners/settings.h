@@ -197,6 +197,7 @@ void visit_r2d1(C& c, Visit&& visit) {
   visit("r2d1.optimizer", r.optimizer, "adam | rmsprop");
   visit("r2d1.optimizer_epsilon", r.optimizer_epsilon, "added to the root of the mean square");
   visit("r2d1.learning_rate", r.learning_rate, "of all updates");
+  visit("r2d1.anneal_learning_rate", r.anneal_learning_rate, "linearly to 0 over the schedule");
   visit("r2d1.batch", r.batch, "sequences of one update");
   visit("r2d1.burn_in", c.r2d1_burn_in, "steps of each that only bring its state up to date");
   visit("r2d1.length", c.r2d1_length, "steps behind those, to learn from");

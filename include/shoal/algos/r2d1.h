@@ -16,6 +16,7 @@ namespace shoal {
 // the replay has them. Double Q-learning always.
 struct R2d1Options {
   double learning_rate = 1e-4;
+  bool anneal_learning_rate = false;  // linearly to 0 over the schedule
   OptimizerKind optimizer = OptimizerKind::kAdam;
   double optimizer_epsilon = 1e-5;      // the paper: 1e-3, with which small tasks are not learned
   std::int64_t batch = 32;              // sequences of one update
