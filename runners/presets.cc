@@ -115,7 +115,7 @@ Config cartpole_rainbow() {
 }
 
 Config cartpole_r2d1() {
-  Config c = classic_control("CartPole-v1", 150'000);
+  Config c = classic_control("CartPole-v1", 200'000);
   c.algo = "r2d1";
   c.log_steps = 1000;
   c.env.keep_observation = {0, 2};
@@ -126,7 +126,7 @@ Config cartpole_r2d1() {
   c.off_policy = {.learning_starts = 2000, .replay_ratio = 48};
   c.epsilon_each = true;
   c.replay = {.size = 50'000, .n_step = 3, .prioritized = true, .alpha = 0.9};
-  c.r2d1 = {.learning_rate = 5e-4,
+  c.r2d1 = {.learning_rate = 1e-3,
             .anneal_learning_rate = true,
             .batch = 32,
             .target_interval = 100,
@@ -273,7 +273,7 @@ std::vector<Entry> make_entries() {
       {"cartpole-dqn", "CartPole with DQN (double, dueling, 3-step), 100 thousand agent steps",
        cartpole_dqn},
       {"cartpole-rainbow", "CartPole with Rainbow, 100 thousand agent steps", cartpole_rainbow},
-      {"cartpole-r2d1", "CartPole without velocities with R2D1 and a GRU, 150 thousand agent steps",
+      {"cartpole-r2d1", "CartPole without velocities with R2D1 and a GRU, 200 thousand agent steps",
        cartpole_r2d1},
       {"acrobot-ppo", "Acrobot with PPO, 300 thousand agent steps at most", acrobot_ppo},
       {"mountain-car-ppo", "MountainCar with PPO, 1 million agent steps of 4 at most",
