@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "algos/replay_learning.h"
 #include "shoal/core/error.h"
 
 namespace shoal {
@@ -65,9 +66,8 @@ class ControlAlgo : public OffPolicyAlgo {
   }
 
   Metrics update(const Progress& progress, int updates) override {
-    require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
-    const auto& s = settings_;
-    const double beta = s.beta_end + (s.beta_start - s.beta_end) * progress.remaining();
+    require_updates(updates);
+    const double beta = beta_at(settings_, progress);
     Sums sums;
     for (int i = 0; i < updates; ++i) learn(beta, sums);
     agent_.parameters_changed();
@@ -88,8 +88,6 @@ class ControlAlgo : public OffPolicyAlgo {
   }
 
  private:
-  static constexpr double kLeastPriority = 1e-6;
-
   struct Sums {
     double critic_loss = 0, policy_loss = 0, value = 0, log_prob = 0, error = 0;
     int updates = 0, of_policy = 0;
@@ -167,8 +165,7 @@ std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent&
           s.policy_interval);
   for (const double noise : {s.exploration, s.update.target_noise, s.update.target_clip})
     require(noise >= 0, "{}: noise of {}; it must not be negative", name, noise);
-  for (const double beta : {s.beta_start, s.beta_end})
-    require(beta >= 0 && beta <= 1, "{}.beta is {}; it must lie in [0, 1]", name, beta);
+  check_betas(name, s);
   return std::make_unique<ControlAlgo>(agent, replay, s);
 }
 

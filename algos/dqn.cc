@@ -2,11 +2,10 @@
 
 #include <torch/torch.h>
 
-#include <limits>
-
 #include "algos/dqn_loss.h"
-#include "algos/epsilon_schedule.h"
 #include "algos/optimizer.h"
+#include "algos/q_learning.h"
+#include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
 
@@ -14,31 +13,10 @@ namespace shoal {
 namespace {
 
 void check(const DqnOptions& o) {
-  require(o.learning_rate > 0, "dqn.learning_rate is {}; it must be positive", o.learning_rate);
-  require(o.optimizer_epsilon > 0, "dqn.optimizer_epsilon is {}; it must be positive",
-          o.optimizer_epsilon);
-  require(o.batch > 0, "dqn.batch is {}; at least 1 is needed", o.batch);
-  require(o.target_interval > 0, "dqn.target_interval is {}; at least 1 is needed",
-          o.target_interval);
+  check_q_options("dqn", o);
+  check_betas("dqn", o);
   require(o.target_share > 0 && o.target_share <= 1,
           "dqn.target_share is {}; it must lie in (0, 1]", o.target_share);
-  require(o.huber >= 0, "dqn.huber is {}; it must not be negative", o.huber);
-  for (const double beta : {o.beta_start, o.beta_end})
-    require(beta >= 0 && beta <= 1, "dqn.beta is {}; it must lie in [0, 1]", beta);
-  for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
-    require(epsilon >= 0 && epsilon <= 1, "dqn.epsilon is {}; it must lie in [0, 1]", epsilon);
-  require(o.epsilon_share > 0 && o.epsilon_share <= 1,
-          "dqn.epsilon_share is {}; it must lie in (0, 1]", o.epsilon_share);
-  require(o.max_grad_norm >= 0, "dqn.max_grad_norm is {}; it must not be negative",
-          o.max_grad_norm);
-}
-
-// A batch refers to the frames of the whole replay: to another device go those it needs.
-Observations moved(const Observations& observations, at::Device device) {
-  if (device.is_cpu()) return observations;
-  Observations out;
-  for (const auto& [name, o] : observations) out.add(name, {o.dense().to(device), {}});
-  return out;
 }
 
 class Dqn : public OffPolicyAlgo {
@@ -58,11 +36,9 @@ class Dqn : public OffPolicyAlgo {
   }
 
   Metrics update(const Progress& progress, int updates) override {
-    require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
-    const double beta =
-        options_.beta_end + (options_.beta_start - options_.beta_end) * progress.remaining();
-    const double learning_rate =
-        options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
+    require_updates(updates);
+    const double beta = beta_at(options_, progress);
+    const double learning_rate = learning_rate_at(options_, progress);
     Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = replay_.sample(options_.batch, beta);
@@ -82,8 +58,6 @@ class Dqn : public OffPolicyAlgo {
   }
 
  private:
-  static constexpr double kLeastPriority = 1e-6;
-
   // Of N actions the returns, [N, atoms].
   static at::Tensor of(const at::Tensor& returns, const at::Tensor& action) {
     const auto index = action.view({-1, 1, 1}).expand({-1, 1, returns.size(2)});
@@ -97,9 +71,7 @@ class Dqn : public OffPolicyAlgo {
     const auto reward = batch.reward.to(device), discount = batch.discount.to(device);
     const auto returns = agent_.target_returns(next);
     auto values = options_.double_q ? agent_.values(next) : agent_.means(returns);
-    if (!batch.next_mask.empty())
-      values = values.masked_fill(batch.next_mask[0].to(device).logical_not(),
-                                  -std::numeric_limits<float>::infinity());
+    if (!batch.next_mask.empty()) values = of_legal(values, batch.next_mask[0].to(device));
     const auto chosen = of(returns, values.argmax(1));
     switch (agent_.options().returns) {
       case ReturnKind::kMean:

@@ -2,11 +2,10 @@
 
 #include <torch/torch.h>
 
-#include <limits>
-
 #include "algos/dqn_loss.h"
-#include "algos/epsilon_schedule.h"
 #include "algos/optimizer.h"
+#include "algos/q_learning.h"
+#include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
 
@@ -14,22 +13,10 @@ namespace shoal {
 namespace {
 
 void check(const R2d1Options& o) {
-  require(o.learning_rate > 0, "r2d1.learning_rate is {}; it must be positive", o.learning_rate);
-  require(o.optimizer_epsilon > 0, "r2d1.optimizer_epsilon is {}; it must be positive",
-          o.optimizer_epsilon);
-  require(o.batch > 0, "r2d1.batch is {}; at least 1 is needed", o.batch);
-  require(o.target_interval > 0, "r2d1.target_interval is {}; at least 1 is needed",
-          o.target_interval);
-  require(o.huber >= 0, "r2d1.huber is {}; it must not be negative", o.huber);
-  require(o.max_grad_norm >= 0, "r2d1.max_grad_norm is {}; it must not be negative",
-          o.max_grad_norm);
+  check_q_options("r2d1", o);
   require(o.value_scale > 0, "r2d1.value_scale is {}; it must be positive", o.value_scale);
   for (const double part : {o.priority_eta, o.beta})
     require(part >= 0 && part <= 1, "r2d1.priority_eta or beta is {}; it must lie in [0, 1]", part);
-  for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
-    require(epsilon >= 0 && epsilon <= 1, "r2d1.epsilon is {}; it must lie in [0, 1]", epsilon);
-  require(o.epsilon_share > 0 && o.epsilon_share <= 1,
-          "r2d1.epsilon_share is {}; it must lie in (0, 1]", o.epsilon_share);
 }
 
 // Rows [from, from + count) of sequences, on a device.
@@ -44,11 +31,8 @@ ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count, at::D
              .time = count,
              .previous_action = {},
              .previous_reward = part(s.previous_reward)};
-  for (const auto& [name, o] : s.observation) {
-    const auto rows = o.narrow(from * n, count * n);
-    // A batch refers to the frames of the whole replay: to another device go those it needs.
-    in.observation.add(name, device.is_cpu() ? rows : Observed{rows.dense().to(device), {}});
-  }
+  for (const auto& [name, observed] : s.observation)
+    in.observation.add(name, moved(observed.narrow(from * n, count * n), device));
   for (const auto& [name, action] : s.previous_action) in.previous_action.add(name, part(action));
   return in;
 }
@@ -67,9 +51,8 @@ class R2d1 : public OffPolicyAlgo {
   }
 
   Metrics update(const Progress& progress, int updates) override {
-    require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
-    const double learning_rate =
-        options_.learning_rate * (options_.anneal_learning_rate ? progress.remaining() : 1);
+    require_updates(updates);
+    const double learning_rate = learning_rate_at(options_, progress);
     Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = replay_.sample(options_.batch, options_.beta);
@@ -89,8 +72,6 @@ class R2d1 : public OffPolicyAlgo {
   }
 
  private:
-  static constexpr double kLeastPriority = 1e-6;
-
   // Puts both states before the row behind the burn-in, without gradients.
   void burn_in(const Sequences& s, NamedTensors& online, NamedTensors& target) {
     torch::NoGradGuard no_grad;
@@ -114,10 +95,8 @@ class R2d1 : public OffPolicyAlgo {
                           .add(s.next * n)
                           .to(device);  // whose value counts
     auto choices = online.detach();
-    if (!s.mask.empty()) {
-      const auto legal = s.mask[0].narrow(0, s.burn_in * n, online.size(0)).to(device);
-      choices = choices.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity());
-    }
+    if (!s.mask.empty())
+      choices = of_legal(choices, s.mask[0].narrow(0, s.burn_in * n, online.size(0)).to(device));
     const auto value = target.gather(1, choices.argmax(1, /*keepdim=*/true)).squeeze(1);
     const auto follows = unscale_value(value.index_select(0, next), options_.value_scale);
     return rescale_value(s.reward.to(device) + s.discount.to(device) * follows,

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "algos/check_options.h"
+#include "shoal/algos/algo.h"
+#include "shoal/core/error.h"
+#include "shoal/data/samples.h"
+
+// What DQN and R2D1 do alike.
+namespace shoal {
+
+// What the options of both must hold. Throws Error naming "<algo>.<option>".
+template <class Options>
+void check_q_options(const char* algo, const Options& o) {
+  check_optimization(algo, o);
+  require(o.batch > 0, "{}.batch is {}; at least 1 is needed", algo, o.batch);
+  require(o.target_interval > 0, "{}.target_interval is {}; at least 1 is needed", algo,
+          o.target_interval);
+  require(o.huber >= 0, "{}.huber is {}; it must not be negative", algo, o.huber);
+  for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
+    require(epsilon >= 0 && epsilon <= 1, "{}.epsilon is {}; it must lie in [0, 1]", algo, epsilon);
+  require(o.epsilon_share > 0 && o.epsilon_share <= 1,
+          "{}.epsilon_share is {}; it must lie in (0, 1]", algo, o.epsilon_share);
+}
+
+template <class Options>
+double learning_rate_at(const Options& o, const Progress& progress) {
+  return o.learning_rate * (o.anneal_learning_rate ? progress.remaining() : 1);
+}
+
+// Writes the epsilons of the next window, one or one for each environment, as the options
+// epsilon_start, epsilon_end, epsilon_share and epsilon_last of an algorithm say: see DqnOptions.
+template <class Options>
+void set_epsilons(at::Tensor epsilon, const Options& o, const Progress& progress, bool learning) {
+  constexpr double kLeast = 1e-9;  // 0 has no logarithm
+  if (!learning) {
+    epsilon.fill_(1);
+    return;
+  }
+  const double done = std::min(1.0, (1 - progress.remaining()) / o.epsilon_share);
+  const double first = o.epsilon_start + (o.epsilon_end - o.epsilon_start) * done;
+  const double last = o.epsilon_start + (o.epsilon_last - o.epsilon_start) * done;
+  if (epsilon.size(0) == 1)
+    epsilon.fill_(first);
+  else
+    epsilon.copy_(at::logspace(std::log10(std::max(first, kLeast)),
+                               std::log10(std::max(last, kLeast)), epsilon.size(0)));
+}
+
+// A batch refers to the frames of the whole replay: to another device go those it needs.
+inline Observed moved(const Observed& observed, at::Device device) {
+  return device.is_cpu() ? observed : Observed{observed.dense().to(device), {}};
+}
+inline Observations moved(const Observations& observations, at::Device device) {
+  Observations out;
+  for (const auto& [name, observed] : observations) out.add(name, moved(observed, device));
+  return out;
+}
+
+// values: [N, actions]. Those of illegal actions are never the highest.
+inline at::Tensor of_legal(const at::Tensor& values, const at::Tensor& legal) {
+  return values.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace shoal

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "shoal/algos/algo.h"
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+// Added to an error to make a priority: what has been learned perfectly is still drawn at times.
+inline constexpr double kLeastPriority = 1e-6;
+
+inline void require_updates(int updates) {
+  require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
+}
+
+// How far importance weights make up for priorities, as the options beta_start and beta_end of an
+// algorithm say.
+template <class Options>
+void check_betas(const char* algo, const Options& o) {
+  for (const double beta : {o.beta_start, o.beta_end})
+    require(beta >= 0 && beta <= 1, "{}.beta is {}; it must lie in [0, 1]", algo, beta);
+}
+template <class Options>
+double beta_at(const Options& o, const Progress& progress) {
+  return o.beta_end + (o.beta_start - o.beta_end) * progress.remaining();
+}
+
+}  // namespace shoal
