@@ -53,14 +53,15 @@ bool is_off_policy(const Config& config) {
 }
 
 std::unique_ptr<Agent> make_off_policy_agent(const Config& config, const EnvSpec& env) {
+  const auto epsilons = config.epsilon_each ? config.sampler.envs : 1;
   if (config.algo == "dqn") {
     auto options = config.q;
-    options.epsilons = config.epsilon_each ? config.sampler.envs : 1;
+    options.epsilons = epsilons;
     return make_q_agent(env, config.model, options, config.seed);
   }
   if (config.algo == "r2d1") {
     auto options = config.recurrent_q;
-    options.epsilons = config.epsilon_each ? config.sampler.envs : 1;
+    options.epsilons = epsilons;
     return make_recurrent_q_agent(env, config.model, options, config.seed);
   }
   require(config.model.name == "mlp", "model.name: found {}, and {} has networks of kind mlp only",

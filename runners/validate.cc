@@ -39,15 +39,20 @@ void validate_sampler(const SamplerOptions& s) {
           s.horizon);
 }
 
-// What both algorithms have, each in a table of its own name.
+// What algorithms with an optimizer have, each in a table of its own name.
 template <class Options>
-void validate_learning(const std::string& algo, const Options& o) {
-  auto key = [&algo](const char* name) { return algo + "." + name; };
-  above_0(key("learning_rate"), o.learning_rate);
-  within(key("discount"), o.discount, 0, 1);
-  within(key("gae_lambda"), o.gae_lambda, 0, 1);
-  above_0(key("optimizer_epsilon"), o.optimizer_epsilon);
-  at_least(key("max_grad_norm"), o.max_grad_norm, 0.0);
+void validate_optimization(const std::string& algo, const Options& o) {
+  above_0(algo + ".learning_rate", o.learning_rate);
+  above_0(algo + ".optimizer_epsilon", o.optimizer_epsilon);
+  at_least(algo + ".max_grad_norm", o.max_grad_norm, 0.0);
+}
+
+// What PPO and A2C have.
+template <class Options>
+void validate_on_policy(const std::string& algo, const Options& o) {
+  validate_optimization(algo, o);
+  within(algo + ".discount", o.discount, 0, 1);
+  within(algo + ".gae_lambda", o.gae_lambda, 0, 1);
 }
 
 void validate_ppo(const Config& config) {
@@ -69,43 +74,44 @@ void validate_ppo(const Config& config) {
   at_least("ppo.target_kl", p.target_kl, 0.0);
 }
 
+// What DQN and R2D1 have.
+template <class Options>
+void validate_q(const std::string& algo, const Options& o) {
+  validate_optimization(algo, o);
+  at_least<std::int64_t>(algo + ".batch", o.batch, 1);
+  at_least<std::int64_t>(algo + ".target_interval", o.target_interval, 1);
+  at_least(algo + ".huber", o.huber, 0.0);
+  within(algo + ".epsilon_start", o.epsilon_start, 0, 1);
+  within(algo + ".epsilon_end", o.epsilon_end, 0, 1);
+  within(algo + ".epsilon_last", o.epsilon_last, 0, 1);
+  within(algo + ".epsilon_share", o.epsilon_share, 1e-9, 1);
+}
+
+// Of importance weights.
+template <class Options>
+void validate_betas(const std::string& algo, const Options& o) {
+  within(algo + ".beta_start", o.beta_start, 0, 1);
+  within(algo + ".beta_end", o.beta_end, 0, 1);
+}
+
 void validate_dqn(const DqnOptions& d, const QAgentOptions& q) {
   at_least<std::int64_t>("dqn.atoms", q.atoms, 2);
   require(q.v_min < q.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}", q.v_min,
           q.v_max);
   above_0("dqn.noise", q.noise);
-  above_0("dqn.learning_rate", d.learning_rate);
-  above_0("dqn.optimizer_epsilon", d.optimizer_epsilon);
-  at_least<std::int64_t>("dqn.batch", d.batch, 1);
-  at_least<std::int64_t>("dqn.target_interval", d.target_interval, 1);
+  validate_q("dqn", d);
+  validate_betas("dqn", d);
   within("dqn.target_share", d.target_share, 1e-9, 1);
-  at_least("dqn.huber", d.huber, 0.0);
-  at_least("dqn.max_grad_norm", d.max_grad_norm, 0.0);
-  within("dqn.beta_start", d.beta_start, 0, 1);
-  within("dqn.beta_end", d.beta_end, 0, 1);
-  within("dqn.epsilon_start", d.epsilon_start, 0, 1);
-  within("dqn.epsilon_end", d.epsilon_end, 0, 1);
-  within("dqn.epsilon_last", d.epsilon_last, 0, 1);
-  within("dqn.epsilon_share", d.epsilon_share, 1e-9, 1);
 }
 
 void validate_r2d1(const Config& config) {
   const auto& r = config.r2d1;
-  above_0("r2d1.learning_rate", r.learning_rate);
-  above_0("r2d1.optimizer_epsilon", r.optimizer_epsilon);
-  at_least<std::int64_t>("r2d1.batch", r.batch, 1);
+  validate_q("r2d1", r);
   at_least<std::int64_t>("r2d1.burn_in", config.r2d1_burn_in, 0);
   at_least<std::int64_t>("r2d1.length", config.r2d1_length, 1);
-  at_least<std::int64_t>("r2d1.target_interval", r.target_interval, 1);
-  at_least("r2d1.huber", r.huber, 0.0);
-  at_least("r2d1.max_grad_norm", r.max_grad_norm, 0.0);
   above_0("r2d1.value_scale", r.value_scale);
   within("r2d1.priority_eta", r.priority_eta, 0, 1);
   within("r2d1.beta", r.beta, 0, 1);
-  within("r2d1.epsilon_start", r.epsilon_start, 0, 1);
-  within("r2d1.epsilon_end", r.epsilon_end, 0, 1);
-  within("r2d1.epsilon_last", r.epsilon_last, 0, 1);
-  within("r2d1.epsilon_share", r.epsilon_share, 1e-9, 1);
 }
 
 // What SAC, TD3 and DDPG have, each in a table of its own name.
@@ -113,8 +119,7 @@ template <class Options>
 void validate_control(const std::string& algo, const Options& o) {
   at_least<std::int64_t>(algo + ".batch", o.batch, 1);
   within(algo + ".tau", o.tau, 0, 1);
-  within(algo + ".beta_start", o.beta_start, 0, 1);
-  within(algo + ".beta_end", o.beta_end, 0, 1);
+  validate_betas(algo, o);
 }
 
 void validate_sac(const SacOptions& s) {
@@ -123,21 +128,20 @@ void validate_sac(const SacOptions& s) {
   above_0("sac.alpha", s.alpha);
 }
 
+// What TD3 and DDPG have.
+template <class Options>
+void validate_deterministic(const std::string& algo, const Options& o) {
+  validate_control(algo, o);
+  above_0(algo + ".critic_rate", o.critic_rate);
+  above_0(algo + ".policy_rate", o.policy_rate);
+  at_least(algo + ".exploration_noise", o.exploration_noise, 0.0);
+}
+
 void validate_td3(const Td3Options& t) {
-  validate_control("td3", t);
-  above_0("td3.critic_rate", t.critic_rate);
-  above_0("td3.policy_rate", t.policy_rate);
+  validate_deterministic("td3", t);
   at_least<std::int64_t>("td3.policy_interval", t.policy_interval, 1);
   at_least("td3.target_noise", t.target_noise, 0.0);
   at_least("td3.target_clip", t.target_clip, 0.0);
-  at_least("td3.exploration_noise", t.exploration_noise, 0.0);
-}
-
-void validate_ddpg(const DdpgOptions& d) {
-  validate_control("ddpg", d);
-  above_0("ddpg.critic_rate", d.critic_rate);
-  above_0("ddpg.policy_rate", d.policy_rate);
-  at_least("ddpg.exploration_noise", d.exploration_noise, 0.0);
 }
 
 void validate_replay(const Config& config) {
@@ -210,16 +214,15 @@ void validate(const Config& config) {
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_model(config.model);
-  require(config.agent.initial_std > 0 && std::isfinite(config.agent.initial_std),
-          "agent.initial_std: found {}, expected a number above 0", config.agent.initial_std);
-  validate_learning("ppo", config.ppo);
-  validate_learning("a2c", config.a2c);
+  above_0("agent.initial_std", config.agent.initial_std);
+  validate_on_policy("ppo", config.ppo);
+  validate_on_policy("a2c", config.a2c);
   validate_ppo(config);
   validate_dqn(config.dqn, config.q);
   validate_r2d1(config);
   validate_sac(config.sac);
   validate_td3(config.td3);
-  validate_ddpg(config.ddpg);
+  validate_deterministic("ddpg", config.ddpg);
   if (is_off_policy(config)) validate_replay(config);
 }
 
