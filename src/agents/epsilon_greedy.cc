@@ -8,6 +8,13 @@
 
 namespace shoal {
 
+std::int64_t valued_actions(const EnvSpec& spec) {
+  require(spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete,
+          "{}: values are learned for one discrete action, and this environment has another kind",
+          spec.id);
+  return spec.action[0].choices[0];
+}
+
 void EpsilonGreedy::require_epsilons(const ActIn& in, std::int64_t n) const {
   if (in.greedy || epsilon_.size(0) == 1) return;
   require(in.noise.first_env + n <= epsilon_.size(0),

@@ -5,8 +5,12 @@
 #include <cstdint>
 
 #include "shoal/agents/agent.h"
+#include "shoal/core/spec.h"
 
 namespace shoal {
+
+// How many values there are to learn: for one discrete action. Throws Error for others.
+std::int64_t valued_actions(const EnvSpec& spec);
 
 // The action of the highest value, but with probability epsilon any of those that are legal.
 class EpsilonGreedy {

@@ -25,6 +25,7 @@ class NoisyNetwork {
   NoisyNetwork(std::shared_ptr<ActorCriticModel> model, double deviation);
 
   ActorCriticModel& model() { return *model_; }
+  const ActorCriticModel& model() const { return *model_; }
   bool noisy() const { return !layers_.empty(); }
 
   void draw(Rng& rng);

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
+#include "shoal/data/saved.h"
 #include "src/agents/epsilon_greedy.h"
 #include "src/agents/noisy_network.h"
 
@@ -28,7 +31,9 @@ class NetworkQAgent : public QAgent {
         target_(std::move(target)),
         explorer_(actions, options.epsilons),
         noise_seed_(env_seed(seed, Stream::kTrain, -2)),
-        noise_drawn_(at::zeros({}, at::kLong)) {
+        noise_drawn_(at::zeros({}, at::kLong)),
+        shared_(static_cast<std::size_t>(atoms_)),
+        logits_(static_cast<std::size_t>(atoms_)) {
     for (auto& parameter : target_.model().parameters()) parameter.set_requires_grad(false);
     if (options.returns == ReturnKind::kCategorical)
       support_ = at::linspace(options.v_min, options.v_max, atoms_);
@@ -105,7 +110,7 @@ class NetworkQAgent : public QAgent {
 
   NamedTensors parameters() override {
     NamedTensors all = online_.parameters();
-    for (auto& [name, tensor] : target_.parameters()) all.add("target/" + name, tensor);
+    add_with_prefix("target/", target_.parameters(), all);
     all.add("epsilon", explorer_.epsilon());
     if (online_.noisy()) all.add("noise_drawn", noise_drawn_);
     return all;
@@ -118,8 +123,6 @@ class NetworkQAgent : public QAgent {
       acting_ = nullptr;
     else if (!acting_)
       acting_ = online_.model().make_acting_network(Precision::kFloat32);
-    else if (!online_.noisy())
-      acting_->refresh();
   }
   void to(at::Device device) override {
     online_.to(device);
@@ -128,9 +131,7 @@ class NetworkQAgent : public QAgent {
     acting_ = nullptr;
     parameters_changed();
   }
-  at::Device device() const override {
-    return const_cast<NoisyNetwork&>(online_).model().parameters().front().device();
-  }
+  at::Device device() const override { return online_.model().parameters().front().device(); }
 
  private:
   enum class InUse : std::uint8_t { kNeither, kNoise, kMeans };
@@ -139,13 +140,13 @@ class NetworkQAgent : public QAgent {
     return o.returns == ReturnKind::kMean ? 1 : o.atoms;
   }
 
-  // Puts the noise, or the means, into the network and what acts for it.
+  // Puts the noise, or the means, into the network; what acts for it follows when somebody acts.
   void use_noise(bool noise) {
     const auto wanted = noise ? InUse::kNoise : InUse::kMeans;
     if (in_use_ == wanted || (in_use_ != InUse::kNeither && !online_.noisy())) return;
     in_use_ = wanted;
     online_.use(noise);
-    if (acting_ && online_.noisy()) acting_->refresh();
+    acting_is_old_ = true;
   }
 
   at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
@@ -168,29 +169,35 @@ class NetworkQAgent : public QAgent {
       unused_ = at::empty({n});
       values_ = at::empty({n, actions_});
     }
+    if (std::exchange(acting_is_old_, false)) acting_->refresh();
     acting_->run(in.observation, outputs_, unused_, in.noise.first_env);
     if (atoms_ == 1) return outputs_;  // the observation's own value changes nothing
     const auto* from = outputs_.const_data_ptr<float>();
     auto* to = values_.data_ptr<float>();
-    for (std::int64_t i = 0; i < n; ++i, from += outputs)
+    for (std::int64_t i = 0; i < n; ++i, from += outputs) {
+      if (options_.dueling && support_.defined()) find_shared(from);
       for (std::int64_t a = 0; a < actions_; ++a) *to++ = mean_of(from, a);
+    }
     return values_;
   }
 
-  // Of action a, from what the network puts out for one observation.
+  // What the logits of all actions have in common, from what the network puts out for one
+  // observation.
+  void find_shared(const float* outputs) {
+    const auto n = static_cast<float>(actions_);
+    for (std::int64_t k = 0; k < atoms_; ++k) {
+      float sum = 0;
+      for (std::int64_t a = 0; a < actions_; ++a) sum += outputs[a * atoms_ + k];
+      shared_[static_cast<std::size_t>(k)] = outputs[actions_ * atoms_ + k] - sum / n;
+    }
+  }
+
+  // Of action a.
   float mean_of(const float* outputs, std::int64_t a) {
     const auto* own = outputs + a * atoms_;
     if (options_.returns == ReturnKind::kQuantile)
       return std::accumulate(own, own + atoms_, 0.0F);  // what else there is, all actions share
-    logits_.assign(own, own + atoms_);
-    if (options_.dueling) {
-      const auto n = static_cast<float>(actions_);
-      for (std::int64_t k = 0; k < atoms_; ++k) {
-        float sum = 0;
-        for (std::int64_t b = 0; b < actions_; ++b) sum += outputs[b * atoms_ + k];
-        logits_[static_cast<std::size_t>(k)] += outputs[actions_ * atoms_ + k] - sum / n;
-      }
-    }
+    std::transform(own, own + atoms_, shared_.begin(), logits_.begin(), std::plus<>());
     const float most = *std::ranges::max_element(logits_);
     const auto* at = support_.const_data_ptr<float>();
     float mean = 0, total = 0;
@@ -213,20 +220,14 @@ class NetworkQAgent : public QAgent {
   InUse in_use_ = InUse::kNeither;
   std::unique_ptr<ActingNetwork> acting_;  // null: on a device
   at::Tensor outputs_, unused_, values_;   // of it
-  std::vector<float> logits_;              // work space
+  bool acting_is_old_ = true;              // the network has changed, perhaps more than once
+  std::vector<float> shared_, logits_;     // work space, [atoms]; shared_: 0 unless dueling
 };
-
-std::int64_t actions_of(const EnvSpec& spec) {
-  require(spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete,
-          "{}: values are learned for one discrete action, and this environment has another kind",
-          spec.id);
-  return spec.action[0].choices[0];
-}
 
 }  // namespace
 
 std::int64_t q_output_size(const EnvSpec& spec, const QAgentOptions& o) {
-  return (actions_of(spec) + o.dueling) * (o.returns == ReturnKind::kMean ? 1 : o.atoms);
+  return (valued_actions(spec) + o.dueling) * (o.returns == ReturnKind::kMean ? 1 : o.atoms);
 }
 
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
@@ -241,7 +242,8 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorC
   require(model->state().empty(),
           "this Q-agent learns from single steps, and a model with memory needs sequences");
   const double noise = o.noisy ? o.noise : 0;
-  return std::make_unique<NetworkQAgent>(actions_of(spec), NoisyNetwork(std::move(model), noise),
+  return std::make_unique<NetworkQAgent>(valued_actions(spec),
+                                         NoisyNetwork(std::move(model), noise),
                                          NoisyNetwork(std::move(target), noise), o, seed);
 }
 

@@ -3,7 +3,9 @@
 #include <torch/torch.h>
 
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 #include "src/agents/epsilon_greedy.h"
+#include "src/agents/noisy_network.h"
 
 namespace shoal {
 namespace {
@@ -16,10 +18,10 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
       : actions_(actions),
         dueling_(options.dueling),
         spec_{.info = {}, .state = online->state(), .values = false},
-        online_(std::move(online)),
-        target_(std::move(target)),
+        online_(std::move(online), /*deviation=*/0),
+        target_(std::move(target), /*deviation=*/0),
         explorer_(actions, options.epsilons) {
-    for (auto& parameter : target_->parameters()) parameter.set_requires_grad(false);
+    for (auto& parameter : target_.model().parameters()) parameter.set_requires_grad(false);
     update_target(1);
     parameters_changed();
   }
@@ -32,7 +34,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     auto& action = out.action[0];
     const auto model_in = inputs(in);
     if (!acting_) {
-      const auto said = online_->forward(model_in);
+      const auto said = online_.model().forward(model_in);
       explorer_.choose(in, said.policy, action);
       for (const auto& [name, state] : said.state) out.state.at(name).copy_(state);
       return;
@@ -44,41 +46,25 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
 
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
-    value.copy_(std::get<0>(values_of(*online_, inputs(in)).values.max(1)));
+    value.copy_(std::get<0>(values_of(online_.model(), inputs(in)).values.max(1)));
   }
 
-  SequenceValues values(const ModelIn& in) override { return values_of(*online_, in); }
+  SequenceValues values(const ModelIn& in) override { return values_of(online_.model(), in); }
   SequenceValues target_values(const ModelIn& in) override {
     torch::NoGradGuard no_grad;
-    return values_of(*target_, in);
+    return values_of(target_.model(), in);
   }
-  void update_target(double share) override {
-    torch::NoGradGuard no_grad;
-    const auto from = online_->parameters(), to = target_->parameters();
-    at::_foreach_lerp_(to, from, share);
-    const auto buffers = online_->buffers(), targets = target_->buffers();
-    for (std::size_t i = 0; i < buffers.size(); ++i) targets[i].copy_(buffers[i]);
-  }
+  void update_target(double share) override { target_.move_towards(online_, share); }
 
-  std::vector<at::Tensor> learnable() override { return online_->parameters(); }
+  std::vector<at::Tensor> learnable() override { return online_.learnable(); }
   std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
-    const auto parameters = learnable();
-    auto all = torch::autograd::grad({loss}, parameters, {}, {}, false, /*allow_unused=*/true);
-    // Without dueling, nothing depends on the head for the observation's own value.
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (!all[i].defined()) all[i] = at::zeros_like(parameters[i]);
-    return all;
+    return online_.gradients(loss);
   }
   at::Tensor epsilon() override { return explorer_.epsilon(); }
 
   NamedTensors parameters() override {
-    NamedTensors all;
-    const auto add = [&all](const std::string& prefix, ActorCriticModel& model) {
-      for (auto& item : model.named_parameters()) all.add(prefix + item.key(), item.value());
-      for (auto& item : model.named_buffers()) all.add(prefix + item.key(), item.value());
-    };
-    add("", *online_);
-    add("target/", *target_);
+    NamedTensors all = online_.parameters();
+    add_with_prefix("target/", target_.parameters(), all);
     all.add("epsilon", explorer_.epsilon());
     return all;
   }
@@ -88,15 +74,15 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     else if (acting_)
       acting_->refresh();
     else
-      acting_ = online_->make_recurrent_acting();
+      acting_ = online_.model().make_recurrent_acting();
   }
   void to(at::Device device) override {
-    online_->to(device);
-    target_->to(device);
+    online_.to(device);
+    target_.to(device);
     acting_ = nullptr;
     parameters_changed();
   }
-  at::Device device() const override { return online_->parameters().front().device(); }
+  at::Device device() const override { return online_.model().parameters().front().device(); }
 
  private:
   static ModelIn inputs(const ActIn& in) {
@@ -111,17 +97,10 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
   std::int64_t actions_;
   bool dueling_;
   AgentSpec spec_;
-  std::shared_ptr<ActorCriticModel> online_, target_;
+  NoisyNetwork online_, target_;
   EpsilonGreedy explorer_;
   std::unique_ptr<RecurrentActing> acting_;  // null: the model itself acts
 };
-
-std::int64_t choices_of(const EnvSpec& spec) {
-  require(spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete,
-          "{}: values are learned for one discrete action, and this environment has another kind",
-          spec.id);
-  return spec.action[0].choices[0];
-}
 
 }  // namespace
 
@@ -132,7 +111,7 @@ std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
   require(options.epsilons >= 1, "epsilons is {}, it must be at least 1", options.epsilons);
   require(model && target && model != target, "a Q-agent needs two models, one for each network");
   require(!model->state().empty(), "this Q-agent learns from sequences; give its model a memory");
-  return std::make_unique<NetworkRecurrentQAgent>(choices_of(spec), std::move(model),
+  return std::make_unique<NetworkRecurrentQAgent>(valued_actions(spec), std::move(model),
                                                   std::move(target), options);
 }
 
@@ -141,7 +120,7 @@ std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
                                                         const RecurrentQAgentOptions& options,
                                                         std::uint64_t seed) {
   const auto make = [&] {
-    return make_model(spec.observation, choices_of(spec), model, seed, spec.action);
+    return make_model(spec.observation, valued_actions(spec), model, seed, spec.action);
   };
   return make_recurrent_q_agent(spec, make(), make(), options);
 }

@@ -188,6 +188,36 @@ TEST(QAgentBothTest, NoiseIsDrawnAnewAndGreedyActionsHaveNone) {
   EXPECT_TRUE(at::allclose(value.detach(), std::get<0>(mean.max(1))));
 }
 
+// However often it has changed since somebody acted, and whatever was asked of it meanwhile.
+TEST(QAgentBothTest, ActsByTheNetworkAsItIs) {
+  torch::manual_seed(8);
+  const auto agent = make_q_agent(discrete_env(3, 4), ModelOptions{.hidden = {16}},
+                                  {.dueling = true, .noisy = true}, 8);
+  agent->epsilon().zero_();
+  const auto x = at::randn({kRows, 3});
+  const Observations seen = Observed{x, {}};
+  const auto noisily = acting_on(x);
+  auto greedily = acting_on(x);
+  greedily.greedy = true;
+  for (int i = 0; i < 3; ++i) {
+    {
+      torch::NoGradGuard no_grad;
+      for (auto& parameter : agent->learnable()) parameter.add_(at::randn_like(parameter), 0.1);
+    }
+    agent->parameters_changed();
+    agent->draw_noise();
+    agent->parameters_changed();
+    const auto noisy = agent->values(seen).detach().argmax(1);
+    EXPECT_TRUE(at::equal(chosen(*agent, noisily), noisy)) << i;
+    const auto means = agent->greedy(seen, {}).action[0];
+    EXPECT_FALSE(at::equal(means, noisy)) << i;
+    EXPECT_TRUE(at::equal(chosen(*agent, noisily), noisy)) << i;
+    EXPECT_TRUE(at::equal(chosen(*agent, greedily), means)) << i;
+    EXPECT_TRUE(at::equal(agent->values(seen).detach().argmax(1), noisy)) << i;
+    EXPECT_TRUE(at::equal(chosen(*agent, greedily), means)) << i;
+  }
+}
+
 // By differences: moving a learnable number a little moves the loss by its gradient.
 TEST(QAgentBothTest, GradientsReachMeansAndDeviations) {
   const auto agent = make_q_agent(discrete_env(3, 4), ModelOptions{.hidden = {6}},
