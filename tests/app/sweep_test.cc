@@ -8,6 +8,7 @@
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
 #include "tests/runners/temporary_folder.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::app {
 namespace {
@@ -72,7 +73,7 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "variant = 4\n", "variant: expected a table"},
            {base + seeds + "cores = 4294967297\n", "cores: expected"},
            {"base =\n", "line 1"}}) {
-    const auto what = message_of<Error>([&, text = text] { read(text); });
+    const auto what = message_of([&, text = text] { read(text); });
     EXPECT_NE(what.find(word), std::string::npos) << text << what;
   }
 }

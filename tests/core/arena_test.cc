@@ -9,20 +9,12 @@
 #include <limits>
 
 #include "shoal/core/error.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
 
 constexpr auto kHuge = std::numeric_limits<std::int64_t>::max();
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 TEST(ArenaTest, FieldsStartOnCacheLinesAndDoNotOverlap) {
   Arena::Plan plan;
@@ -45,15 +37,18 @@ TEST(ArenaTest, FieldsStartOnCacheLinesAndDoNotOverlap) {
 
 TEST(ArenaTest, RefusesNegativeAndOverflowingShapes) {
   Arena::Plan plan;
-  const auto negative = error_of([&] { plan.add({4, -2}, {DType::kInt32, {3}}); });
+  const auto negative = message_of([&] { plan.add({4, -2}, {DType::kInt32, {3}}); });
   EXPECT_NE(negative.find("int32 array of shape [4, -2, 3]"), std::string::npos) << negative;
-  EXPECT_NE(error_of([&] { plan.add({kHuge}, {DType::kFloat64, {}}); }), "");
-  EXPECT_NE(error_of([&] { plan.add({kHuge}, {DType::kUInt8, {}}); }), "");  // only by its padding
-  EXPECT_NE(error_of([&] { plan.add({1L << 40}, {DType::kUInt8, {1L << 40}}); }), "");
-  EXPECT_NE(error_of([&] { plan.add({0, 1L << 40}, {DType::kUInt8, {1L << 40}}); }), "");
+  EXPECT_NE(message_of([&] { plan.add({kHuge}, {DType::kFloat64, {}}); }), "");
+  EXPECT_NE(message_of([&] {
+              plan.add({kHuge}, {DType::kUInt8, {}});
+            }),
+            "");  // only by its padding
+  EXPECT_NE(message_of([&] { plan.add({1L << 40}, {DType::kUInt8, {1L << 40}}); }), "");
+  EXPECT_NE(message_of([&] { plan.add({0, 1L << 40}, {DType::kUInt8, {1L << 40}}); }), "");
   EXPECT_EQ(plan.bytes(), 0u) << "a refused field must leave no trace";
   plan.add({kHuge / 2}, {DType::kUInt8, {}});
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of([&] {
               plan.add({kHuge / 2}, {DType::kUInt8, {}});
               plan.add({kHuge / 2}, {DType::kUInt8, {}});
             }),
@@ -63,7 +58,7 @@ TEST(ArenaTest, RefusesNegativeAndOverflowingShapes) {
 TEST(ArenaTest, MoreThanThereIsIsAnErrorWithBothNumbers) {
   Arena::Plan plan;
   plan.add({1L << 20, 1L << 20}, {DType::kFloat32, {}});
-  const auto text = error_of([&] { Arena{plan}; });
+  const auto text = message_of([&] { Arena{plan}; });
   EXPECT_NE(text.find("4096.0 GiB is wanted"), std::string::npos) << text;
   EXPECT_NE(text.find("iB is available"), std::string::npos) << text;
   EXPECT_NE(text.find("number of environments"), std::string::npos) << text;

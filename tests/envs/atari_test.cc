@@ -13,6 +13,7 @@
 #include "shoal/core/error.h"
 #include "tests/envs/env_player.h"
 #include "tests/support/allocations.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -20,12 +21,7 @@ namespace {
 constexpr AtariOptions kPlain = {.noop_max = 0};
 
 std::string error_of(const std::string& id, const AtariOptions& options = {}) {
-  try {
-    make_atari(id, options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return message_of([&] { make_atari(id, options); });
 }
 
 TEST(AtariTest, KnowsEveryGameForOnePlayer) {

@@ -16,6 +16,7 @@
 #include "shoal/envs/check_env.h"
 #include "shoal/envs/registry.h"
 #include "tests/envs/env_player.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -45,16 +46,6 @@ class GymnasiumTest : public testing::Test {
 
 EnvFactory toy(const std::string& name, const std::string& kwargs = "") {
   return make_gymnasium("gymnasium:toy_gymnasium:" + name + "-v0", {.kwargs = kwargs});
-}
-
-template <class Act>
-std::string error_of(Act act) {
-  try {
-    act();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 // ---- Spaces ----
@@ -184,8 +175,10 @@ TEST_F(GymnasiumTest, KeywordArgumentsAreGivenOn) {
   Row row(env->spec());
   env->reset(1, row.out());
   EXPECT_TRUE(env->step(row.action(), row.out()).truncated);
-  EXPECT_THAT(error_of([] { toy("Echo", "[1]"); }), HasSubstr("expected a JSON object"));
-  EXPECT_THAT(error_of([] { toy("Echo", "{length: 1}"); }), HasSubstr("JSONDecodeError"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("Echo", "[1]"); }),
+              HasSubstr("expected a JSON object"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("Echo", "{length: 1}"); }),
+              HasSubstr("JSONDecodeError"));
 }
 
 TEST_F(GymnasiumTest, APictureIsWhatRenderGives) {
@@ -324,12 +317,12 @@ TEST_F(GymnasiumTest, AnExceptionComesWithItsTraceback) {
   env->reset(1, row.out());
   env->step(row.action(), row.out());
   env->step(row.action(), row.out());
-  const auto text = error_of([&] { env->step(row.action(), row.out()); });
+  const auto text = message_of<std::exception>([&] { env->step(row.action(), row.out()); });
   EXPECT_THAT(text, HasSubstr("gymnasium:toy_gymnasium:Raises-v0: Traceback (most recent call"));
   EXPECT_THAT(text, HasSubstr("toy_gymnasium.py\", line "));
   EXPECT_TRUE(text.ends_with("ValueError: the third step is a bad one")) << text;
 
-  const auto from_worker = error_of([&] {
+  const auto from_worker = message_of<std::exception>([&] {
     Row one(env->spec());
     WorkerGroup group(1, [&](int, WorkerStatus status) {
       const auto own = toy("Raises")({});
@@ -345,14 +338,18 @@ TEST_F(GymnasiumTest, AnExceptionComesWithItsTraceback) {
 }
 
 TEST_F(GymnasiumTest, WhatCannotBeMadeIsTold) {
-  EXPECT_THAT(error_of([] { toy("CannotBeMade"); }), HasSubstr("FileNotFoundError: no map.png"));
-  EXPECT_THAT(error_of([] { toy("Crashes"); }), HasSubstr("was killed by SIGABRT"));
-  EXPECT_THAT(error_of([] { toy("Words"); }), HasSubstr("the space 'word' is a Text"));
-  const auto unknown = error_of([] { make_env_factory("gymnasium:CartPol-v1"); });
+  EXPECT_THAT(message_of<std::exception>([] { toy("CannotBeMade"); }),
+              HasSubstr("FileNotFoundError: no map.png"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("Crashes"); }),
+              HasSubstr("was killed by SIGABRT"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("Words"); }),
+              HasSubstr("the space 'word' is a Text"));
+  const auto unknown = message_of<std::exception>([] { make_env_factory("gymnasium:CartPol-v1"); });
   EXPECT_THAT(unknown, HasSubstr("Did you mean: `CartPole`"));
   EXPECT_EQ(unknown.find("Traceback"), std::string::npos);
-  EXPECT_THAT(error_of([] { make_gymnasium("gymnasium:"); }), HasSubstr("expected gymnasium:ID"));
-  EXPECT_THAT(error_of([] { make_env_factory("gymnasium:no_such_module:X-v0"); }),
+  EXPECT_THAT(message_of<std::exception>([] { make_gymnasium("gymnasium:"); }),
+              HasSubstr("expected gymnasium:ID"));
+  EXPECT_THAT(message_of<std::exception>([] { make_env_factory("gymnasium:no_such_module:X-v0"); }),
               HasSubstr("ModuleNotFoundError: No module named 'no_such_module'"));
 }
 
@@ -363,7 +360,8 @@ TEST_F(GymnasiumTest, AnObservationMustHaveTheFormOfItsSpace) {
     const auto env = toy(name)({});
     Row row(env->spec());
     env->reset(1, row.out());
-    EXPECT_THAT(error_of([&] { env->step(row.action(), row.out()); }), HasSubstr(message));
+    EXPECT_THAT(message_of<std::exception>([&] { env->step(row.action(), row.out()); }),
+                HasSubstr(message));
   }
 }
 
@@ -372,14 +370,14 @@ TEST_F(GymnasiumTest, SpacesMustStayTheSame) {
   const std::string file = testing::TempDir() + "shoal_shrinks_" + std::to_string(getpid());
   const auto env = toy("Shrinks", R"({"file": ")" + file + "\"}")({});
   Row row(env->spec());
-  EXPECT_THAT(error_of([&] { env->reset(1, row.out()); }),
+  EXPECT_THAT(message_of<std::exception>([&] { env->reset(1, row.out()); }),
               HasSubstr("its spaces are others than when they were first read"));
   std::remove(file.c_str());
 }
 
 // Or there is one already, when all tests run in one process.
 TEST_F(GymnasiumTest, AnInterpreterWithoutGymnasiumIsNamed) {
-  const auto text = error_of(
+  const auto text = message_of<std::exception>(
       [] { make_gymnasium("gymnasium:CartPole-v1", {.python = "/nonexistent/bin/python"}); });
   EXPECT_THAT(text, HasSubstr("/nonexistent/bin/python"));
 }

@@ -21,6 +21,7 @@
 #include "shoal/envs/registry.h"
 #include "src/envs/mujoco_env.h"
 #include "tests/support/allocations.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -85,16 +86,6 @@ class MujocoPlayer {
   MujocoEnv& env;
   std::vector<float> observation, infos, action;
 };
-
-template <class Act>
-std::string error_of(Act act) {
-  try {
-    act();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 // ---- The same as in Python ----
 
@@ -249,7 +240,8 @@ TEST_P(MujocoTest, ContinuesFromASavedState) {
     ASSERT_EQ(a.observation, b.observation) << t;
   }
   bytes.pop_back();
-  EXPECT_THAT(error_of([&] { b.env.load(bytes); }), HasSubstr("a saved state has"));
+  EXPECT_THAT(message_of<std::exception>([&] { b.env.load(bytes); }),
+              HasSubstr("a saved state has"));
 }
 
 TEST_P(MujocoTest, NothingIsWrongWithIt) {
@@ -308,15 +300,15 @@ TEST(MujocoEnvTest, ForkedProcessesPlayTheSame) {
 // ---- What goes wrong ----
 
 TEST(MujocoEnvTest, NamesTheNearestTaskForAnUnknownOne) {
-  EXPECT_EQ(error_of([] { make_mujoco("HalfCheeta-v5"); }),
+  EXPECT_EQ(message_of<std::exception>([] { make_mujoco("HalfCheeta-v5"); }),
             "unknown task of MuJoCo 'HalfCheeta-v5'; did you mean 'HalfCheetah-v5'?");
-  EXPECT_THAT(error_of([] { make_env_factory("Hoper-v5"); }),
+  EXPECT_THAT(message_of<std::exception>([] { make_env_factory("Hoper-v5"); }),
               HasSubstr("did you mean 'Hopper-v5'"));
 }
 
 TEST(MujocoEnvTest, SaysThatModelsAreMissing) {
   setenv("SHOAL_MUJOCO_MODELS", "/nonexistent", 1);
-  EXPECT_THAT(error_of([] { make_env_factory("Ant-v5"); }),
+  EXPECT_THAT(message_of<std::exception>([] { make_env_factory("Ant-v5"); }),
               HasSubstr("there is no model '/nonexistent/ant.xml'. Run `make setup`"));
   EXPECT_TRUE(mujoco_ids().empty());
   unsetenv("SHOAL_MUJOCO_MODELS");
@@ -334,7 +326,8 @@ TEST(MujocoEnvTest, SaysWhatIsWrongWithAModel) {
                   "is not Gymnasium's model for Reacher-v5: it has 0 positions, 0 velocities, 0 "
                   "controls and 2 bodies, expected 4, 4, 2 and 5"}}) {
     std::ofstream(file) << text;
-    EXPECT_THAT(error_of([] { make_env_factory("Reacher-v5"); }), HasSubstr(message));
+    EXPECT_THAT(message_of<std::exception>([] { make_env_factory("Reacher-v5"); }),
+                HasSubstr(message));
   }
   unsetenv("SHOAL_MUJOCO_MODELS");
   std::remove(file.c_str());
@@ -347,10 +340,10 @@ TEST(MujocoEnvTest, SaysThatThePluginCannotBeLoaded) {
   EXPECT_EXIT(
       {
         setenv("SHOAL_MUJOCO_PLUGIN", "/etc/passwd", 1);
-        const std::string broken = error_of([] { make_env_factory("Ant-v5"); });
+        const std::string broken = message_of<std::exception>([] { make_env_factory("Ant-v5"); });
         if (broken.find("cannot load the plugin for MuJoCo: /etc/passwd") != 0) _exit(2);
         setenv("SHOAL_MUJOCO_PLUGIN", "/nonexistent.so", 1);
-        const std::string error = error_of([] { make_env_factory("Ant-v5"); });
+        const std::string error = message_of<std::exception>([] { make_env_factory("Ant-v5"); });
         const bool named = error.find(
                                "MuJoCo is not available: there is no plugin "
                                "'/nonexistent.so'") != std::string::npos;

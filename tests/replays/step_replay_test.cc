@@ -12,6 +12,7 @@
 #include "shoal/core/error.h"
 #include "src/replays/step_store.h"
 #include "tests/replays/history.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -208,16 +209,6 @@ TEST(StepReplayTest, OneSeedDrawsTheSame) {
   EXPECT_FALSE(at::equal(drawn[0], drawn[2]));
 }
 
-template <class Act>
-std::string error_of(Act act) {
-  try {
-    act();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 NamedTensors copy_of(const NamedTensors& tensors) {
   NamedTensors copy;
   for (const auto& [name, tensor] : tensors) copy.add(name, tensor.clone());
@@ -270,11 +261,11 @@ TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
   replay.append(history.window(5));
   StepReplay prioritized(toy_spec(1), kEnvs, {.size = 60, .prioritized = true});
-  EXPECT_THAT(error_of([&] { prioritized.restore(replay.save()); }), HasSubstr("'priorities'"));
+  EXPECT_THAT(message_of([&] { prioritized.restore(replay.save()); }), HasSubstr("'priorities'"));
   StepReplay stacked(toy_spec(4), kEnvs, {.size = 60});
-  EXPECT_THAT(error_of([&] { stacked.restore({}); }), HasSubstr("'ticks'"));
+  EXPECT_THAT(message_of([&] { stacked.restore({}); }), HasSubstr("'ticks'"));
   StepReplay smaller(toy_spec(1), kEnvs, {.size = 9});
-  EXPECT_THAT(error_of([&] { smaller.restore(replay.save()); }), HasSubstr("was saved as"));
+  EXPECT_THAT(message_of([&] { smaller.restore(replay.save()); }), HasSubstr("was saved as"));
 }
 
 // They would pile up in a long run.
@@ -291,31 +282,33 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   const auto make = [&](const StepReplayOptions& o) {
     return [&spec, o] { StepReplay(spec, kEnvs, o); };
   };
-  EXPECT_THAT(error_of(make({.size = 2})), HasSubstr("a replay of 2 steps of 3 environments"));
-  EXPECT_THAT(error_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
-  EXPECT_THAT(error_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));
-  EXPECT_THAT(error_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
+  EXPECT_THAT(message_of(make({.size = 2})), HasSubstr("a replay of 2 steps of 3 environments"));
+  EXPECT_THAT(message_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
+  EXPECT_THAT(message_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));
+  EXPECT_THAT(message_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
   StepReplay replay(spec, kEnvs, {.size = 30});
-  EXPECT_THAT(error_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
-  EXPECT_THAT(error_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));
+  EXPECT_THAT(message_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
+  EXPECT_THAT(message_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));
   History history(1, false, 11);
-  EXPECT_THAT(error_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
+  EXPECT_THAT(message_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
   for (int window = 0; window < 5; ++window) replay.append(History(1, false, 11).window(3));
   const auto size = replay.size();
   auto wrong = history.window(3);
   wrong.observation.at("pose") = wrong.observation.at("pose").to(at::kDouble);
-  EXPECT_THAT(error_of([&] { replay.append(wrong); }), HasSubstr("Double [3, 3]"));
-  EXPECT_THAT(error_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
+  EXPECT_THAT(message_of([&] { replay.append(wrong); }), HasSubstr("Double [3, 3]"));
+  EXPECT_THAT(message_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
   EXPECT_EQ(replay.size(), size) << "a window that was refused";
   replay.append(history.window(3));
   EXPECT_EQ(replay.size(), size);
-  EXPECT_THAT(error_of([&] { replay.sample(4, 2); }), HasSubstr("beta is 2"));
-  EXPECT_THAT(error_of([&] { replay.update_priorities(at::zeros({1}, at::kLong), at::ones({1})); }),
-              HasSubstr("draws all steps alike"));
+  EXPECT_THAT(message_of([&] { replay.sample(4, 2); }), HasSubstr("beta is 2"));
+  EXPECT_THAT(
+      message_of([&] { replay.update_priorities(at::zeros({1}, at::kLong), at::ones({1})); }),
+      HasSubstr("draws all steps alike"));
   StepReplay other(spec, kEnvs, {.size = 30, .prioritized = true});
   other.append(History(1, false, 12).window(3));
-  EXPECT_THAT(error_of([&] { other.update_priorities(at::zeros({1}, at::kLong), at::zeros({1})); }),
-              HasSubstr("must be a number above 0"));
+  EXPECT_THAT(
+      message_of([&] { other.update_priorities(at::zeros({1}, at::kLong), at::zeros({1})); }),
+      HasSubstr("must be a number above 0"));
 }
 
 EnvSpec atari_spec() {
@@ -327,7 +320,7 @@ EnvSpec atari_spec() {
 
 TEST(StepReplayTest, AMillionPicturesTakeTheirBytesOnce) {
   EXPECT_LT(StepReplay::bytes(atari_spec(), 16, {.size = 1'000'000, .prioritized = true}), 7.5e9);
-  EXPECT_THAT(error_of([] { StepReplay(atari_spec(), 16, {.size = 1'000'000'000}); }),
+  EXPECT_THAT(message_of([] { StepReplay(atari_spec(), 16, {.size = 1'000'000'000}); }),
               HasSubstr("is wanted and"));
 }
 

@@ -7,6 +7,7 @@
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
 #include "tests/runners/temporary_folder.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -18,7 +19,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 std::string refusal(const std::string& key, const std::string& value) {
-  return message_of<Error>([&] {
+  return message_of([&] {
     Config config;
     set(config, key, value);
   });
@@ -111,10 +112,10 @@ TEST(Config, ErrorsNameKeyFoundAndExpected) {
 
 TEST(Config, UnknownNamesAreRefusedWithTheNearest) {
   EXPECT_TRUE(contains(refusal("ppo.learning_rat", "1"), "'ppo.learning_rate'"));
-  EXPECT_TRUE(contains(message_of<Error>([] { preset("cartpol-ppo"); }), "'cartpole-ppo'"));
+  EXPECT_TRUE(contains(message_of([] { preset("cartpol-ppo"); }), "'cartpole-ppo'"));
   const TemporaryFolder folder;
   write_file(folder / "x.toml", "[sampler]\nhorizn = 3\n");
-  const auto message = message_of<Error>([&] { read_config(folder / "x.toml"); });
+  const auto message = message_of([&] { read_config(folder / "x.toml"); });
   EXPECT_TRUE(contains(message, "x.toml") && contains(message, "'sampler.horizon'")) << message;
 }
 
@@ -123,11 +124,11 @@ TEST(Config, BrokenFilesAreOneLine) {
   for (const std::string text : {"steps = \n", "[ppo\n", "a = 1\na = 2\n", "preset = 3\n",
                                  "sampler = 1\n", "\"", "\xff\xfe"}) {
     write_file(folder / "x.toml", text);
-    const auto message = message_of<Error>([&] { read_config(folder / "x.toml"); });
+    const auto message = message_of([&] { read_config(folder / "x.toml"); });
     EXPECT_TRUE(contains(message, "x.toml") && !contains(message, "\n")) << message;
   }
-  message_of<Error>([&] { read_config(folder / "missing.toml"); });
-  message_of<Error>([&] { read_config(folder / ""); });
+  message_of([&] { read_config(folder / "missing.toml"); });
+  message_of([&] { read_config(folder / ""); });
 }
 
 TEST(Config, ValidateRefusesWhatCannotWork) {

@@ -12,8 +12,8 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
-#include "tests/runners/temporary_folder.h"
 #include "tests/runners/toy_parts.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -60,7 +60,7 @@ class CoresEnv : public StaircaseEnv {
   setrlimit(RLIMIT_NPROC, &one);
   // Root may have any number of processes.
   if (geteuid() == 0 && setuid(65534) != 0) std::perror("setuid");
-  std::fputs(message_of<Error>([] { play({.workers = 2}); }).c_str(), stderr);
+  std::fputs(message_of([] { play({.workers = 2}); }).c_str(), stderr);
   std::_Exit(0);
 }
 

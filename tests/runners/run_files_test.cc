@@ -16,6 +16,7 @@
 #include "shoal/runners/progress_file.h"
 #include "shoal/runners/run_folder.h"
 #include "tests/runners/temporary_folder.h"
+#include "tests/support/message_of.h"
 
 namespace fs = std::filesystem;
 
@@ -205,12 +206,12 @@ TEST(Files, NamesTheSystemRefusesAreErrorsWithItsReason) {
       {folder / "loop/below", "Too many levels of symbolic links"}};
   for (const auto& [name, reason] : refused) {
     const fs::path& path = name;  // clang captures structured bindings since 16 only
-    const auto read = message_of<Error>([&] { read_file(path); });
+    const auto read = message_of([&] { read_file(path); });
     EXPECT_EQ(read, "cannot read " + path.string() + ": " + reason);
-    const auto made = message_of<Error>([&] { const RunFolder run(path); });
+    const auto made = message_of([&] { const RunFolder run(path); });
     EXPECT_EQ(made, "the run folder " + path.string() + " cannot be made: " + reason);
   }
-  const auto config = message_of<Error>([&] { preset_or_file(long_name); });
+  const auto config = message_of([&] { preset_or_file(long_name); });
   EXPECT_EQ(config, "cannot read " + long_name + ": File name too long");
   EXPECT_NO_THROW(default_run_folder(long_name, 1));
 }
@@ -236,7 +237,7 @@ TEST(RunFolder, IsForOneRunAtATime) {
   fs::create_directory(folder / "run");  // empty, so that anybody may have it
   {
     const RunFolder run(folder / "run");
-    const auto taken = message_of<Error>([&] { const RunFolder other(folder / "run"); });
+    const auto taken = message_of([&] { const RunFolder other(folder / "run"); });
     EXPECT_NE(taken.find("in use by another run"), std::string::npos) << taken;
     EXPECT_THROW(RunFolder(folder / "run", RunFolder::Kind::kExisting), Error);
   }

@@ -18,6 +18,7 @@
 #include "shoal/runners/train.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/runners/toy_parts.h"
+#include "tests/support/message_of.h"
 
 namespace fs = std::filesystem;
 
@@ -213,7 +214,7 @@ TEST(Session, ARowThatCannotBeWrittenIsAnError) {
   Parts p(folder / "run");
   fs::create_symlink("/dev/full", folder / "run/progress.csv");
   p.session.begin(p.agent, p.algo);
-  const auto message = message_of<Error>([&] { p.once(Window()); });
+  const auto message = message_of([&] { p.once(Window()); });
   EXPECT_TRUE(message.ends_with("run/progress.csv: No space left on device")) << message;
 }
 
@@ -321,12 +322,12 @@ TEST(Session, ResumesOnlyWhatCanGoOn) {
   {
     Parts p(folder / "run");
     p.session.begin(p.agent, p.algo);
-    const auto in_use = message_of<Error>([&] { Parts(folder / "run", resume); });
+    const auto in_use = message_of([&] { Parts(folder / "run", resume); });
     EXPECT_NE(in_use.find("in use by another run"), std::string::npos) << in_use;
     while (p.session.running()) p.once(Window());
     p.session.finish();
   }
-  const auto message = message_of<Error>([&] { Parts(folder / "run", resume); });
+  const auto message = message_of([&] { Parts(folder / "run", resume); });
   EXPECT_NE(message.find("has taken 100 of its 100 steps; give it more with --steps, and"),
             std::string::npos)
       << message;

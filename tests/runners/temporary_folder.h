@@ -1,7 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -24,17 +22,5 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-
-// The message of the Error that `action` throws; a failure if it throws none.
-template <class Error, class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 
 }  // namespace shoal

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "shoal/agents/actor_critic.h"
-#include "shoal/core/error.h"
 #include "shoal/envs/classic_control.h"
 #include "tests/samplers/expect_samples.h"
+#include "tests/support/message_of.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
@@ -143,12 +143,7 @@ TEST(ResumeOtherwiseTest, WhatDoesNotFitIsNamed) {
   ToyAgent a(3), b(3);
   const auto saved = make_sampler(make_zoo(), a, serial(6, kEnvs))->save(true);
   const auto message = [&](const EnvFactory& make_env, Agent& agent, std::int64_t envs) {
-    try {
-      make_sampler(make_env, agent, serial(6, envs), saved);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
+    return message_of([&] { make_sampler(make_env, agent, serial(6, envs), saved); });
   };
   EXPECT_EQ(message(make_zoo(), b, 6), "what was saved holds no 'env/5'");
   EXPECT_EQ(message(make_zoo(), b, 4),
