@@ -20,8 +20,13 @@ std::string describe(const NamedSpecs& arrays) {
 }  // namespace
 
 RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
-  RowSpec spec{.observation = env.observation, .action = {}, .agent_info = agent_info};
-  for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
+  require(
+      !env.action_mask ||
+          (env.action.size() == 1 && env.action[0].kind == ActionSpec::Kind::kDiscrete),
+      "{}: an action mask belongs to one discrete action, and this environment has another kind",
+      env.id);
+  auto spec = row_spec(env);
+  spec.agent_info = agent_info;
   for (const auto& info : env.info) {
     const auto& array = info.array;
     require(info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
@@ -31,13 +36,6 @@ RowSpec row_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
             env.id, name_of(array.dtype), array.count());
     spec.env_info.add(info.name, array);
   }
-  require(
-      !env.action_mask ||
-          (env.action.size() == 1 && env.action[0].kind == ActionSpec::Kind::kDiscrete),
-      "{}: an action mask belongs to one discrete action, and this environment has another kind",
-      env.id);
-  if (env.action_mask)
-    spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
   return spec;
 }
 

@@ -10,21 +10,9 @@ namespace shoal {
 
 namespace {
 
-// What the next window looks back at, by the names under which it is saved. The other fields of
-// these rows are not read again.
+// What the next window looks back at. The other fields of these rows are not read again.
 NamedTensors rows_to_keep(const SharedRows& shared) {
-  const auto& rows = shared.rows;
-  NamedTensors all;
-  auto add = [&](const std::string& name, const Arena::Field& field) {
-    all.add("rows/" + name, view(*shared.arena, field).narrow(0, 0, shared.history + 1));
-  };
-  for (const auto& [name, field] : rows.observation) add("observation/" + name, field);
-  for (const auto& [name, field] : rows.mask) add("mask/" + name, field);
-  for (const auto& [name, field] : rows.action) add("action/" + name, field);
-  add("reward", rows.reward);
-  add("first", rows.first);
-  add("valid", rows.valid);
-  return all;
+  return first_rows(shared.rows, shared.history + 1);
 }
 
 }  // namespace

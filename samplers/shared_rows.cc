@@ -5,21 +5,10 @@
 
 namespace shoal {
 
-namespace {
-
-std::int64_t history_of(const EnvSpec& env) {
-  std::int64_t history = 1;  // the previous action and reward
-  for (const auto& [name, field] : env.observation)
-    history = std::max<std::int64_t>(history, field.stack - 1);
-  return history;
-}
-
-}  // namespace
-
 SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent,
                        const Sizes& n)
     : horizon(n.horizon),
-      history(history_of(env)),
+      history(std::max<std::int64_t>(1, rows_back(env))),  // 1: the previous action and reward
       resets_wait(n.resets_wait),
       infos(episode_infos(env)),
       rows(plan, row_spec(env, agent.info), history + horizon + 1 + (resets_wait ? 1 : 0), n.envs),

@@ -1,5 +1,6 @@
 #include "shoal/core/rows.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -22,6 +23,21 @@ void copy_field(std::byte* base, std::size_t row_bytes, std::size_t from, std::s
 }
 
 }  // namespace
+
+RowSpec row_spec(const EnvSpec& env) {
+  RowSpec spec{.observation = env.observation, .action = {}};
+  for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
+  if (env.action_mask)
+    spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
+  return spec;
+}
+
+std::int64_t rows_back(const EnvSpec& env) {
+  std::int64_t rows = 0;
+  for (const auto& [name, spec] : env.observation)
+    rows = std::max<std::int64_t>(rows, spec.stack - 1);
+  return rows;
+}
 
 Rows::Rows(Arena::Plan& plan, const RowSpec& spec, std::int64_t count, std::int64_t envs)
     : spec_(spec), count_(count), envs_(envs) {

@@ -37,4 +37,18 @@ NamedTensors with_prefix(const std::string& prefix, const NamedTensors& from) {
   return out;
 }
 
+NamedTensors first_rows(const Rows& rows, std::int64_t n) {
+  NamedTensors all;
+  const auto add = [&](const std::string& name, const Arena::Field& field) {
+    all.add("rows/" + name, view(rows.arena(), field).narrow(0, 0, n));
+  };
+  for (const auto& [name, field] : rows.observation) add("observation/" + name, field);
+  for (const auto& [name, field] : rows.mask) add("mask/" + name, field);
+  for (const auto& [name, field] : rows.action) add("action/" + name, field);
+  add("reward", rows.reward);
+  add("first", rows.first);
+  add("valid", rows.valid);
+  return all;
+}
+
 }  // namespace shoal

@@ -39,12 +39,6 @@ std::int64_t windows_kept(const SequenceReplayOptions& o, std::int64_t envs) {
   return (o.size / envs + o.n_step) / o.interval + 2;
 }
 
-at::Tensor rows_like(const ArraySpec& spec, std::int64_t n) {
-  auto shape = spec.shape;
-  shape.insert(shape.begin(), n);
-  return at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
-}
-
 // Row by row.
 template <class Copy>
 void fill(const at::Tensor& tensor, std::int64_t rows, const Copy& copy) {

@@ -13,21 +13,6 @@
 namespace shoal {
 namespace {
 
-RowSpec row_spec(const EnvSpec& env) {
-  RowSpec spec{.observation = env.observation, .action = {}};
-  for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
-  if (env.action_mask)
-    spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
-  return spec;
-}
-
-std::int64_t history_of(const EnvSpec& env) {
-  std::int64_t history = 0;
-  for (const auto& [name, spec] : env.observation)
-    history = std::max<std::int64_t>(history, spec.stack - 1);
-  return history;
-}
-
 // So that `size` steps can be drawn; a row more holds the newest observation.
 std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   require(envs >= 1, "a replay of {} environments: at least 1 is needed", envs);
@@ -35,20 +20,14 @@ std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const StepReplayOp
           o.size, envs);
   require(o.n_step >= 1 && o.n_step <= 255, "n_step is {}, it must be in 1 to 255", o.n_step);
   require(o.discount >= 0 && o.discount <= 1, "discount is {}, it must be in 0 to 1", o.discount);
-  return (o.size + envs - 1) / envs + o.n_step + history_of(env);
-}
-
-at::Tensor make(std::int64_t n, const ArraySpec& spec) {
-  auto shape = spec.shape;
-  shape.insert(shape.begin(), n);
-  return at::empty(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
+  return (o.size + envs - 1) / envs + o.n_step + rows_back(env);
 }
 
 // Behind the ring there is room for the last observations that a batch may need, if it refers to
 // its frames.
 std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
-  return history_of(env) == 0 ? 0 : (o.largest_batch + envs - 1) / envs;
+  return rows_back(env) == 0 ? 0 : (o.largest_batch + envs - 1) / envs;
 }
 
 std::byte* row_of(const at::Tensor& tensor, std::int64_t t) {
@@ -58,6 +37,12 @@ std::byte* row_of(const at::Tensor& tensor, std::int64_t t) {
 
 }  // namespace
 
+at::Tensor rows_like(const ArraySpec& spec, std::int64_t n) {
+  auto shape = spec.shape;
+  shape.insert(shape.begin(), n);
+  return at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
+}
+
 // What follow() reads of a window.
 struct StepStore::Window {
   const float* reward;
@@ -66,7 +51,7 @@ struct StepStore::Window {
 
 StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o)
     : n_step_(o.n_step),
-      history_(history_of(env)),
+      history_(rows_back(env)),
       ring_(row_count(env, envs, o)),
       rows_(plan_, row_spec(env), ring_ + spare_rows(env, envs, o), envs),
       follows_field_(plan_.add_bytes(static_cast<std::size_t>(ring_ * envs) * sizeof(Follows))),
@@ -218,18 +203,9 @@ void StepStore::follow(const Window& window, std::int64_t at, std::int64_t b) {
 // What of the ring has been written to so far, and the open steps.
 NamedTensors StepStore::rows_in_use() const {
   const auto rows = std::min(ring_, ticks_ + 1);
-  NamedTensors all;
-  const auto add = [&](const std::string& name, const Arena::Field& field) {
-    all.add("rows/" + name, view(arena_, field).narrow(0, 0, rows));
-  };
-  for (const auto& [name, field] : rows_.observation) add("observation/" + name, field);
-  for (const auto& [name, field] : rows_.mask) add("mask/" + name, field);
-  for (const auto& [name, field] : rows_.action) add("action/" + name, field);
-  add("reward", rows_.reward);
-  add("terminated", rows_.terminated);
-  add("truncated", rows_.truncated);
-  add("first", rows_.first);
-  add("valid", rows_.valid);
+  auto all = first_rows(rows_, rows);
+  all.add("rows/terminated", view(arena_, rows_.terminated).narrow(0, 0, rows));
+  all.add("rows/truncated", view(arena_, rows_.truncated).narrow(0, 0, rows));
   all.add("follows", at::from_blob(follows_, {rows, envs_, sizeof(Follows)}, at::kByte));
   return all;
 }
@@ -254,18 +230,18 @@ void StepStore::prepare(std::int64_t n, Transitions& batch) const {
   batch = {};
   for (const auto& [name, spec] : rows_.spec().observation) {
     if (spec.stack == 1) {
-      batch.observation.add(name, {make(n, spec), {}});
-      batch.next_observation.add(name, {make(n, spec), {}});
+      batch.observation.add(name, {rows_like(spec, n), {}});
+      batch.next_observation.add(name, {rows_like(spec, n), {}});
       continue;
     }
     const auto frames = view(arena_, rows_.observation.at(name)).flatten(0, 1);
     for (auto* observations : {&batch.observation, &batch.next_observation})
       observations->add(name, {frames, at::empty({n, spec.stack}, at::kLong)});
   }
-  for (const auto& [name, spec] : rows_.spec().action) batch.action.add(name, make(n, spec));
+  for (const auto& [name, spec] : rows_.spec().action) batch.action.add(name, rows_like(spec, n));
   for (const auto& [name, spec] : rows_.spec().mask) {
-    batch.mask.add(name, make(n, spec));
-    batch.next_mask.add(name, make(n, spec));
+    batch.mask.add(name, rows_like(spec, n));
+    batch.next_mask.add(name, rows_like(spec, n));
   }
   batch.reward = at::empty({n});
   batch.discount = at::empty({n});

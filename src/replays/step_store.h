@@ -11,6 +11,9 @@
 
 namespace shoal {
 
+// Zeros, [n, ...].
+at::Tensor rows_like(const ArraySpec& spec, std::int64_t n);
+
 // The steps behind a replay: a ring of time rows, and what follows each step within n steps of its
 // episode.
 //

@@ -19,6 +19,12 @@ struct RowSpec {
   NamedSpecs agent_info = {};
 };
 
+// The fields of a step of this environment, but for its infos.
+RowSpec row_spec(const EnvSpec& env);
+
+// How many rows an observation looks back at: the frames of its stacks.
+std::int64_t rows_back(const EnvSpec& env);
+
 // The one storage of the program: a ring of `count` time rows, each of B environments, every field
 // contiguous as [count, B, ...] in the arena. A sampler writes a window of T steps into it; a
 // batch, a double buffer, a replay and a trajectory slot differ only in `count`.

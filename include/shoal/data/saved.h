@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "shoal/core/rows.h"
 #include "shoal/data/samples.h"
 
 namespace shoal {
@@ -18,5 +20,9 @@ void restore(const NamedTensors& from, const std::string& prefix, NamedTensors t
 // Adds all of them, with `prefix` before their names; and those whose names begin with it, without.
 void add_with_prefix(const std::string& prefix, const NamedTensors& from, NamedTensors& to);
 NamedTensors with_prefix(const std::string& prefix, const NamedTensors& from);
+
+// The first n rows of what all who keep rows read again: "rows/observation/NAME", likewise "mask"
+// and "action", "rows/reward", "rows/first" and "rows/valid"; views.
+NamedTensors first_rows(const Rows& rows, std::int64_t n);
 
 }  // namespace shoal
