@@ -24,26 +24,25 @@ NamedTensors zeros(std::int64_t n, const NamedSpecs& specs, at::Device device) {
   return tensors;
 }
 
-// [kTableRows, envs, ...], uniform over what there is to choose.
-at::Tensor random_actions(const ActionSpec& spec, std::int64_t envs) {
+}  // namespace
+
+at::Tensor random_actions(const ActionSpec& spec, std::int64_t T, std::int64_t B) {
   const auto array = spec.array();
-  auto shape = with_lead(envs, array);
-  shape.insert(shape.begin(), kTableRows);
+  auto shape = with_lead(B, array);
+  shape.insert(shape.begin(), T);
   const double low = spec.bounded() ? spec.low : -1, high = spec.bounded() ? spec.high : 1;
   if (spec.kind == ActionSpec::Kind::kBox) return at::rand(shape) * (high - low) + low;
   if (spec.kind == ActionSpec::Kind::kMultiBinary) return at::rand(shape).lt(0.5);
   if (spec.kind == ActionSpec::Kind::kDiscrete)
     return at::randint(0, spec.choices[0], shape, at::kLong);
   std::vector<at::Tensor> parts;
-  for (const auto n : spec.choices)
-    parts.push_back(at::randint(0, n, {kTableRows, envs, 1}, at::kLong));
+  for (const auto n : spec.choices) parts.push_back(at::randint(0, n, {T, B, 1}, at::kLong));
   return at::cat(parts, 2);
 }
 
-}  // namespace
-
 TableAgent::TableAgent(const EnvSpec& spec, std::int64_t envs) {
-  for (const auto& [name, action] : spec.action) table_.add(name, random_actions(action, envs));
+  for (const auto& [name, action] : spec.action)
+    table_.add(name, random_actions(action, kTableRows, envs));
 }
 
 void TableAgent::act(const ActIn& in, ActOut& out) {

@@ -9,6 +9,9 @@
 
 namespace shoal::app {
 
+// [T, B, ...], uniform over what there is to choose; unbounded numbers lie in [-1, 1].
+at::Tensor random_actions(const ActionSpec& spec, std::int64_t T, std::int64_t B);
+
 // Takes its actions from a table of random ones: what it costs is a copy of a few bytes.
 class TableAgent : public Agent {
  public:

@@ -17,6 +17,7 @@
 #include "shoal/runners/launch.h"
 #include "src/app/bench_sample.h"
 #include "src/app/cpu_use.h"
+#include "src/app/steady_window.h"
 
 namespace shoal::app {
 namespace {
@@ -41,26 +42,6 @@ double rate_of(double seconds, const std::function<void()>& act) {
     passed = std::chrono::duration<double>(Clock::now() - start).count();
   } while (passed < seconds);
   return static_cast<double>(times) / passed;
-}
-
-// A window of T steps of B environments in which nothing ends.
-Samples steady_window(const EnvSpec& env, std::int64_t T, std::int64_t B) {
-  const auto& spec = env.observation[0];
-  auto shape = spec.shape;
-  shape.insert(shape.begin(), {T + 1, B});
-  const auto flags = at::TensorOptions().dtype(at::kBool);
-  Samples s;
-  s.T = T;
-  s.B = B;
-  s.observation =
-      spec.dtype == DType::kUInt8 ? at::randint(0, 256, shape, at::kByte) : at::randn(shape);
-  s.action = at::zeros({T, B}, at::kLong);
-  s.reward = at::ones({T, B});
-  s.terminated = s.truncated = at::zeros({T, B}, flags);
-  s.valid = at::ones({T, B}, flags);
-  s.first = at::zeros({T + 1, B}, flags);
-  s.finals.observation = Observed{s.observation[0].flatten(0, 1).narrow(0, 0, 0), {}};
-  return s;
 }
 
 EnvSpec spec_of(bool frames) {

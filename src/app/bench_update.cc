@@ -22,6 +22,7 @@
 #include "shoal/runners/launch.h"
 #include "src/app/bench_sample.h"
 #include "src/app/cpu_use.h"
+#include "src/app/steady_window.h"
 #include "src/models/panel_kernels.h"
 
 namespace shoal::app {
@@ -52,22 +53,6 @@ EnvSpec control_spec(const UpdateFlags& flags) {
   return {.id = "bench",
           .observation = ArraySpec{.shape = {flags.observed}},
           .action = ActionSpec::box(flags.dims, -1, 1)};
-}
-
-// Random steps of which none ends, as many as the peers have.
-void fill(StepReplay& replay, const UpdateFlags& flags, std::int64_t T, std::int64_t B) {
-  const auto bools = at::TensorOptions().dtype(at::kBool);
-  Samples s;
-  s.T = T;
-  s.B = B;
-  s.observation = at::randn({T + 1, B, flags.observed});
-  s.action = at::rand({T, B, flags.dims}) * 2 - 1;
-  s.reward = at::randn({T, B});
-  s.terminated = s.truncated = at::zeros({T, B}, bools);
-  s.valid = at::ones({T, B}, bools);
-  s.first = at::zeros({T + 1, B}, bools);
-  s.finals.observation = Observed{at::empty({0, flags.observed}), {}};
-  replay.append(s);
 }
 
 // What an update has to compute, by whatever program: a gradient of the policy's loss goes through
@@ -124,7 +109,7 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
   StepReplay replay(
       spec, kEnvs,
       {.size = kSteps * kEnvs, .largest_batch = std::max<std::int64_t>(flags.batch, 1)});
-  fill(replay, flags, kSteps, kEnvs);
+  replay.append(steady_window(spec, kSteps, kEnvs));  // as many as the peers have
   const auto algo = make_algo(flags, *agent, replay);
   const auto run = [&](double seconds) {
     const auto start = std::chrono::steady_clock::now();
