@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "algos/check_options.h"
 #include "algos/replay_learning.h"
 #include "shoal/core/error.h"
 

@@ -6,27 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "algos/check_options.h"
 #include "shoal/algos/algo.h"
-#include "shoal/core/error.h"
 #include "shoal/data/samples.h"
 
 // What DQN and R2D1 do alike.
 namespace shoal {
-
-// What the options of both must hold. Throws Error naming "<algo>.<option>".
-template <class Options>
-void check_q_options(const char* algo, const Options& o) {
-  check_optimization(algo, o);
-  require(o.batch > 0, "{}.batch is {}; at least 1 is needed", algo, o.batch);
-  require(o.target_interval > 0, "{}.target_interval is {}; at least 1 is needed", algo,
-          o.target_interval);
-  require(o.huber >= 0, "{}.huber is {}; it must not be negative", algo, o.huber);
-  for (const double epsilon : {o.epsilon_start, o.epsilon_end, o.epsilon_last})
-    require(epsilon >= 0 && epsilon <= 1, "{}.epsilon is {}; it must lie in [0, 1]", algo, epsilon);
-  require(o.epsilon_share > 0 && o.epsilon_share <= 1,
-          "{}.epsilon_share is {}; it must lie in (0, 1]", algo, o.epsilon_share);
-}
 
 template <class Options>
 double learning_rate_at(const Options& o, const Progress& progress) {

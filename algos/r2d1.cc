@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "algos/check_options.h"
 #include "algos/dqn_loss.h"
 #include "algos/optimizer.h"
 #include "algos/q_learning.h"

@@ -15,11 +15,6 @@ inline void require_updates(int updates) {
 // How far importance weights make up for priorities, as the options beta_start and beta_end of an
 // algorithm say.
 template <class Options>
-void check_betas(const char* algo, const Options& o) {
-  for (const double beta : {o.beta_start, o.beta_end})
-    require(beta >= 0 && beta <= 1, "{}.beta is {}; it must lie in [0, 1]", algo, beta);
-}
-template <class Options>
 double beta_at(const Options& o, const Progress& progress) {
   return o.beta_end + (o.beta_start - o.beta_end) * progress.remaining();
 }

@@ -1,35 +1,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "algos/check_options.h"
 #include "runners/known.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
+#include "src/core/option_checks.h"
 
 namespace shoal {
 namespace {
 
-template <class T>
-void at_least(const std::string& key, T value, T low) {
-  require(value >= low, "{}: found {}, expected at least {}", key, value, low);
-}
-
-void within(const std::string& key, double value, double low, double high) {
-  require(value >= low && value <= high, "{}: found {}, expected {} to {}", key, value, low, high);
-}
-
-void above_0(const std::string& key, double value) {
-  require(value > 0 && std::isfinite(value), "{}: found {}, expected a number above 0", key, value);
-}
-
 void validate_sampler(const SamplerOptions& s) {
-  at_least<std::int64_t>("sampler.horizon", s.horizon, 1);
-  at_least<std::int64_t>("sampler.envs", s.envs, 1);
-  at_least("sampler.workers", s.workers, 1);
-  within("sampler.groups", s.groups, 1, std::min<double>(2, static_cast<double>(s.envs)));
-  at_least<std::int64_t>("sampler.decorrelation", s.decorrelation, 0);
+  require_at_least<std::int64_t>("sampler.horizon", s.horizon, 1);
+  require_at_least<std::int64_t>("sampler.envs", s.envs, 1);
+  require_at_least("sampler.workers", s.workers, 1);
+  require_within("sampler.groups", s.groups, 1, std::min<double>(2, static_cast<double>(s.envs)));
+  require_at_least<std::int64_t>("sampler.decorrelation", s.decorrelation, 0);
   require(
       s.kind == SamplerKind::kSerial || s.workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
@@ -39,27 +27,11 @@ void validate_sampler(const SamplerOptions& s) {
           s.horizon);
 }
 
-// What algorithms with an optimizer have, each in a table of its own name.
-template <class Options>
-void validate_optimization(const std::string& algo, const Options& o) {
-  above_0(algo + ".learning_rate", o.learning_rate);
-  above_0(algo + ".optimizer_epsilon", o.optimizer_epsilon);
-  at_least(algo + ".max_grad_norm", o.max_grad_norm, 0.0);
-}
-
-// What PPO and A2C have.
-template <class Options>
-void validate_on_policy(const std::string& algo, const Options& o) {
-  validate_optimization(algo, o);
-  within(algo + ".discount", o.discount, 0, 1);
-  within(algo + ".gae_lambda", o.gae_lambda, 0, 1);
-}
-
 void validate_ppo(const Config& config) {
   const auto& p = config.ppo;
   const auto samples = config.sampler.horizon * config.sampler.envs;
-  at_least("ppo.epochs", p.epochs, 1);
-  at_least("ppo.minibatches", p.minibatches, 1);
+  require_at_least("ppo.epochs", p.epochs, 1);
+  require_at_least("ppo.minibatches", p.minibatches, 1);
   require(config.algo != "ppo" || p.minibatches <= samples,
           "ppo.minibatches: {} minibatches cannot share {} samples "
           "(sampler.horizon x sampler.envs)",
@@ -70,92 +42,73 @@ void validate_ppo(const Config& config) {
           "memory, each learns from whole sequences",
           p.minibatches, config.sampler.envs);
   require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
-  at_least("ppo.value_clip", p.value_clip, 0.0);
-  at_least("ppo.target_kl", p.target_kl, 0.0);
-}
-
-// What DQN and R2D1 have.
-template <class Options>
-void validate_q(const std::string& algo, const Options& o) {
-  validate_optimization(algo, o);
-  at_least<std::int64_t>(algo + ".batch", o.batch, 1);
-  at_least<std::int64_t>(algo + ".target_interval", o.target_interval, 1);
-  at_least(algo + ".huber", o.huber, 0.0);
-  within(algo + ".epsilon_start", o.epsilon_start, 0, 1);
-  within(algo + ".epsilon_end", o.epsilon_end, 0, 1);
-  within(algo + ".epsilon_last", o.epsilon_last, 0, 1);
-  within(algo + ".epsilon_share", o.epsilon_share, 1e-9, 1);
-}
-
-// Of importance weights.
-template <class Options>
-void validate_betas(const std::string& algo, const Options& o) {
-  within(algo + ".beta_start", o.beta_start, 0, 1);
-  within(algo + ".beta_end", o.beta_end, 0, 1);
+  require_at_least("ppo.value_clip", p.value_clip, 0.0);
+  require_at_least("ppo.target_kl", p.target_kl, 0.0);
 }
 
 void validate_dqn(const DqnOptions& d, const QAgentOptions& q) {
-  at_least<std::int64_t>("dqn.atoms", q.atoms, 2);
+  require_at_least<std::int64_t>("dqn.atoms", q.atoms, 2);
   require(q.v_min < q.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}", q.v_min,
           q.v_max);
-  above_0("dqn.noise", q.noise);
-  validate_q("dqn", d);
-  validate_betas("dqn", d);
-  within("dqn.target_share", d.target_share, 1e-9, 1);
+  require_above_0("dqn.noise", q.noise);
+  check_q_options("dqn", d);
+  check_betas("dqn", d);
+  require_within("dqn.target_share", d.target_share, 1e-9, 1);
 }
 
 void validate_r2d1(const Config& config) {
   const auto& r = config.r2d1;
-  validate_q("r2d1", r);
-  at_least<std::int64_t>("r2d1.burn_in", config.r2d1_burn_in, 0);
-  at_least<std::int64_t>("r2d1.length", config.r2d1_length, 1);
-  above_0("r2d1.value_scale", r.value_scale);
-  within("r2d1.priority_eta", r.priority_eta, 0, 1);
-  within("r2d1.beta", r.beta, 0, 1);
+  check_q_options("r2d1", r);
+  require_at_least<std::int64_t>("r2d1.burn_in", config.r2d1_burn_in, 0);
+  require_at_least<std::int64_t>("r2d1.length", config.r2d1_length, 1);
+  require_above_0("r2d1.value_scale", r.value_scale);
+  require_within("r2d1.priority_eta", r.priority_eta, 0, 1);
+  require_within("r2d1.beta", r.beta, 0, 1);
 }
 
 // What SAC, TD3 and DDPG have, each in a table of its own name.
 template <class Options>
 void validate_control(const std::string& algo, const Options& o) {
-  at_least<std::int64_t>(algo + ".batch", o.batch, 1);
-  within(algo + ".tau", o.tau, 0, 1);
-  validate_betas(algo, o);
+  require_at_least<std::int64_t>(algo + ".batch", o.batch, 1);
+  require_within(algo + ".tau", o.tau, 0, 1);
+  check_betas(algo, o);
 }
 
 void validate_sac(const SacOptions& s) {
   validate_control("sac", s);
-  above_0("sac.learning_rate", s.learning_rate);
-  above_0("sac.alpha", s.alpha);
+  require_above_0("sac.learning_rate", s.learning_rate);
+  require_above_0("sac.alpha", s.alpha);
 }
 
 // What TD3 and DDPG have.
 template <class Options>
 void validate_deterministic(const std::string& algo, const Options& o) {
   validate_control(algo, o);
-  above_0(algo + ".critic_rate", o.critic_rate);
-  above_0(algo + ".policy_rate", o.policy_rate);
-  at_least(algo + ".exploration_noise", o.exploration_noise, 0.0);
+  require_above_0(algo + ".critic_rate", o.critic_rate);
+  require_above_0(algo + ".policy_rate", o.policy_rate);
+  require_at_least(algo + ".exploration_noise", o.exploration_noise, 0.0);
 }
 
 void validate_td3(const Td3Options& t) {
   validate_deterministic("td3", t);
-  at_least<std::int64_t>("td3.policy_interval", t.policy_interval, 1);
-  at_least("td3.target_noise", t.target_noise, 0.0);
-  at_least("td3.target_clip", t.target_clip, 0.0);
+  require_at_least<std::int64_t>("td3.policy_interval", t.policy_interval, 1);
+  require_at_least("td3.target_noise", t.target_noise, 0.0);
+  require_at_least("td3.target_clip", t.target_clip, 0.0);
 }
 
 void validate_replay(const Config& config) {
-  at_least<std::int64_t>("off_policy.learning_starts", config.off_policy.learning_starts, 0);
-  above_0("off_policy.replay_ratio", config.off_policy.replay_ratio);
+  require_at_least<std::int64_t>("off_policy.learning_starts", config.off_policy.learning_starts,
+                                 0);
+  require_above_0("off_policy.replay_ratio", config.off_policy.replay_ratio);
   const auto& r = config.replay;
   const auto window = config.sampler.envs * config.sampler.horizon;
   require(r.size >= window,
           "replay.size: found {}, expected at least the {} steps of a window (sampler.horizon x "
           "sampler.envs)",
           r.size, window);
-  within("replay.n_step", r.n_step, 1, 255);
-  within("replay.discount", r.discount, 0, 1);
-  at_least("replay.alpha", r.alpha, 0.0);
+  require_within("replay.n_step", r.n_step, 1, 255);
+  require_within("replay.discount", r.discount, 0, 1);
+  require_at_least("replay.alpha", r.alpha, 0.0);
 }
 
 bool anneals(const Config& config) {
@@ -167,8 +120,8 @@ bool anneals(const Config& config) {
 
 void validate_model(const ModelOptions& model) {
   require_known("model (model.name)", model.name, model_names());
-  for (const auto units : model.hidden) at_least<std::int64_t>("model.hidden", units, 1);
-  at_least<std::int64_t>("model.memory_size", model.memory_size, 1);
+  for (const auto units : model.hidden) require_at_least<std::int64_t>("model.hidden", units, 1);
+  require_at_least<std::int64_t>("model.memory_size", model.memory_size, 1);
   require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
           "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
           model.name);
@@ -180,19 +133,19 @@ void validate(const Config& config) {
   const bool r2d1 = config.algo == "r2d1";
   require_known("algo", config.algo, algo_names());
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
-  at_least<std::int64_t>("steps", config.steps, 1);
-  at_least<std::int64_t>("schedule_steps", config.schedule_steps, 0);
-  at_least("threads", config.threads, 0);
+  require_at_least<std::int64_t>("steps", config.steps, 1);
+  require_at_least<std::int64_t>("schedule_steps", config.schedule_steps, 0);
+  require_at_least("threads", config.threads, 0);
   require(config.threads <= 4096, "threads: found {}, expected at most 4096", config.threads);
   require(config.checkpoint_seconds > 0, "checkpoint_seconds: found {}, expected a number above 0",
           config.checkpoint_seconds);
-  at_least<std::int64_t>("checkpoint_steps", config.checkpoint_steps, 0);
-  at_least<std::int64_t>("keep_checkpoints", config.keep_checkpoints, 1);
-  at_least<std::int64_t>("log_steps", config.log_steps, 0);
-  at_least("table_seconds", config.table_seconds, 0.0);
-  at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
-  at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
-  at_least<double>("live_eval_seconds", config.live_eval_seconds, 0);
+  require_at_least<std::int64_t>("checkpoint_steps", config.checkpoint_steps, 0);
+  require_at_least<std::int64_t>("keep_checkpoints", config.keep_checkpoints, 1);
+  require_at_least<std::int64_t>("log_steps", config.log_steps, 0);
+  require_at_least("table_seconds", config.table_seconds, 0.0);
+  require_at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
+  require_at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
+  require_at_least<double>("live_eval_seconds", config.live_eval_seconds, 0);
   require(
       config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
@@ -214,9 +167,9 @@ void validate(const Config& config) {
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_model(config.model);
-  above_0("agent.initial_std", config.agent.initial_std);
-  validate_on_policy("ppo", config.ppo);
-  validate_on_policy("a2c", config.a2c);
+  require_above_0("agent.initial_std", config.agent.initial_std);
+  check_options("ppo", config.ppo);
+  check_options("a2c", config.a2c);
   validate_ppo(config);
   validate_dqn(config.dqn, config.q);
   validate_r2d1(config);
