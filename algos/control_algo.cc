@@ -56,8 +56,9 @@ class ControlAlgo : public OffPolicyAlgo {
         replay_(replay),
         settings_(settings),
         temperature_(agent.stochastic() ? settings.update.alpha : 1),
-        learner_(agent.device().is_cpu() ? make_fused_learner(agent, settings.batch)
-                                         : make_tensor_learner(agent)),
+        learner_(agent.device().is_cpu()
+                     ? make_fused_learner(agent, settings.batch, settings.precision)
+                     : make_tensor_learner(agent)),
         updates_(at::zeros({}, at::kLong)) {}
 
   void explore(const Progress&, bool learning) override {
@@ -159,6 +160,9 @@ std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent&
   require(s.update.critic_rate > 0 && s.update.policy_rate > 0,
           "{}: learning rates of {} and {}; they must be positive", name, s.update.critic_rate,
           s.update.policy_rate);
+  require(s.precision == Precision::kFloat32 || agent.device().is_cpu(),
+          "{}.precision: found bf16, and the agent on {}; it is for the CPU", name,
+          agent.device().str());
   require(s.batch > 0, "{}.batch is {}; at least 1 is needed", name, s.batch);
   require(s.update.tau > 0 && s.update.tau <= 1, "{}.tau is {}; it must lie in (0, 1]", name,
           s.update.tau);

@@ -10,8 +10,9 @@ namespace shoal {
 
 // What SAC, TD3 and DDPG make of their options.
 struct ControlSettings {
-  ControlUpdate update;                   // of every update, but for what changes
-  std::int64_t batch = 256;               // steps of one update
+  ControlUpdate update;                       // of every update, but for what changes
+  std::int64_t batch = 256;                   // steps of one update
+  Precision precision = Precision::kFloat32;  // of the networks' products, on the CPU
   std::int64_t policy_interval = 1;       // updates between two of the policy and of all targets
   double exploration = 1;                 // deviation of the noise once it learns
   double beta_start = 0.4, beta_end = 1;  // of importance weights, over the schedule

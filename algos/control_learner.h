@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "shoal/agents/control_agent.h"
+#include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
 
 namespace shoal {
@@ -59,8 +60,10 @@ class ControlLearner {
 // By tensor operations, on the agent's device.
 std::unique_ptr<ControlLearner> make_tensor_learner(ControlAgent& agent);
 // The same written out by hand for batches of n, on the CPU: results differ by rounding, and are
-// the same whatever the number of threads.
-std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n);
+// the same whatever the number of threads. precision: of the networks' products, both factors of
+// which are rounded to bf16; float32 all the same on a CPU without instructions for that.
+std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n,
+                                                   Precision precision = Precision::kFloat32);
 
 // The noise of an update: standard normal, [panels][dims][kPanel] of the next actions (with `next`)
 // or of those at the observations.

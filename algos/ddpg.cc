@@ -13,6 +13,7 @@ std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay
                                        .tau = o.tau,
                                        .least_value = false},
                             .batch = o.batch,
+                            .precision = o.precision,
                             .exploration = o.exploration_noise,
                             .beta_start = o.beta_start,
                             .beta_end = o.beta_end});

@@ -24,7 +24,7 @@ namespace {
 // (of a stochastic policy); and nothing is allocated.
 class FusedLearner : public ControlLearner {
  public:
-  FusedLearner(ControlAgent& agent, std::int64_t n)
+  FusedLearner(ControlAgent& agent, std::int64_t n, Precision precision)
       : ControlLearner(agent),
         agent_(agent),
         networks_(agent.networks()),
@@ -33,12 +33,12 @@ class FusedLearner : public ControlLearner {
         observed_(networks_.policy_mlp.in()),
         dims_(agent.dims()),
         width_(observed_ + dims_),
-        policy_(networks_.policy_mlp, panels_, true),
-        next_policy_(networks_.policy_mlp, panels_, false),
-        chosen_(networks_.critic_mlp, panels_, true) {
+        policy_(networks_.policy_mlp, panels_, true, precision),
+        next_policy_(networks_.policy_mlp, panels_, false, precision),
+        chosen_(networks_.critic_mlp, panels_, true, precision) {
     for (std::int64_t k = 0; k < networks_.critics.size(0); ++k) {
-      critics_.emplace_back(networks_.critic_mlp, panels_, true);
-      targets_.emplace_back(networks_.critic_mlp, panels_, false);
+      critics_.emplace_back(networks_.critic_mlp, panels_, true, precision);
+      targets_.emplace_back(networks_.critic_mlp, panels_, false, precision);
     }
     for (auto* buffer : {&seen_, &next_, &rows_}) *buffer = PanelBuffer(width_, panels_);
     for (auto* buffer : {&action_, &of_action_, &share_}) *buffer = PanelBuffer(dims_, panels_);
@@ -325,10 +325,11 @@ class FusedLearner : public ControlLearner {
 
 }  // namespace
 
-std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n) {
+std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n,
+                                                   Precision precision) {
   require(agent.device().is_cpu(), "the fused learner is for the CPU; the agent is on {}",
           agent.device().str());
-  return std::make_unique<FusedLearner>(agent, n);
+  return std::make_unique<FusedLearner>(agent, n, precision);
 }
 
 }  // namespace shoal

@@ -223,6 +223,7 @@ void visit_control(C& c, Visit&& visit) {
   visit("ddpg.critic_rate", d.critic_rate, "learning rate of the critic");
   visit("ddpg.policy_rate", d.policy_rate, "that of the policy");
   visit("ddpg.batch", d.batch, "steps of one update");
+  visit("ddpg.precision", d.precision, "arithmetic of learning on the CPU: float32 | bf16");
   visit("ddpg.tau", d.tau, "how far targets move with an update");
   visit("ddpg.exploration_noise", d.exploration_noise,
         "deviation of the noise on actions, in half-widths of their bounds");
@@ -233,6 +234,7 @@ void visit_control(C& c, Visit&& visit) {
   visit("td3.critic_rate", t.critic_rate, "learning rate of the critics");
   visit("td3.policy_rate", t.policy_rate, "that of the policy");
   visit("td3.batch", t.batch, "steps of one update");
+  visit("td3.precision", t.precision, "arithmetic of learning on the CPU: float32 | bf16");
   visit("td3.tau", t.tau, "how far targets move");
   visit("td3.policy_interval", t.policy_interval,
         "updates between two of the policy and the targets");
@@ -245,6 +247,7 @@ void visit_control(C& c, Visit&& visit) {
   auto& s = c.sac;
   visit("sac.learning_rate", s.learning_rate, "of critics, policy and temperature");
   visit("sac.batch", s.batch, "steps of one update");
+  visit("sac.precision", s.precision, "arithmetic of learning on the CPU: float32 | bf16");
   visit("sac.tau", s.tau, "how far the target critics move with an update");
   visit("sac.alpha", s.alpha, "temperature, at first if it is learned");
   visit("sac.learn_alpha", s.learn_alpha, "it is learned");

@@ -23,6 +23,7 @@
 #include "src/app/bench_sample.h"
 #include "src/app/cpu_use.h"
 #include "src/app/steady_window.h"
+#include "src/models/panel_bf16.h"
 #include "src/models/panel_kernels.h"
 
 namespace shoal::app {
@@ -31,6 +32,7 @@ namespace {
 struct UpdateFlags {
   std::string algo = "sac";
   std::int64_t observed = 17, dims = 6, hidden = 256, batch = 256;
+  std::string precision = "float32";
   int threads = 1, runs = 5;
   double seconds = 2;
   bool json = false;
@@ -75,27 +77,44 @@ double operations(const UpdateFlags& flags, const ControlAgent::Networks& n) {
   return 2 * static_cast<double>(flags.batch) * (of_critics + of_policy / interval);
 }
 
+Precision precision_of(const UpdateFlags& flags) {
+  return flags.precision == "bf16" ? Precision::kBf16 : Precision::kFloat32;
+}
+
+// Of the products; null: in float32.
+const PanelBf16* bf16_of(const UpdateFlags& flags) {
+  return precision_of(flags) == Precision::kBf16 ? panel_bf16() : nullptr;
+}
+
+const char* instructions(const UpdateFlags& flags) {
+  return bf16_of(flags) ? "AVX512-BF16" : panel_kernels().instructions;
+}
+
 // What that many threads multiply and add in a second when nothing else is to be done.
-double peak_operations(int threads) {
+double peak_operations(const UpdateFlags& flags) {
   constexpr int kTimes = 200'000, kTries = 20;
+  const auto* bf16 = bf16_of(flags);
+  const auto work = bf16 ? bf16->multiply_add : panel_kernels().multiply_add;
   double best = 0;
   for (int i = 0; i < kTries; ++i) {
     std::vector<std::thread> others;
     const auto start = std::chrono::steady_clock::now();
-    for (int t = 1; t < threads; ++t)
-      others.emplace_back([] { panel_kernels().multiply_add(kTimes); });
-    const auto done = panel_kernels().multiply_add(kTimes);
+    for (int t = 1; t < flags.threads; ++t) others.emplace_back([work] { work(kTimes); });
+    const auto done = work(kTimes);
     for (auto& other : others) other.join();
-    best = std::max(best, static_cast<double>(done) * threads / seconds_since(start));
+    best = std::max(best, static_cast<double>(done) * flags.threads / seconds_since(start));
   }
   return best;
 }
 
 std::unique_ptr<OffPolicyAlgo> make_algo(const UpdateFlags& flags, ControlAgent& agent,
                                          StepReplay& replay) {
-  if (flags.algo == "sac") return make_sac(agent, replay, {.batch = flags.batch});
-  if (flags.algo == "td3") return make_td3(agent, replay, {.batch = flags.batch});
-  return make_ddpg(agent, replay, {.batch = flags.batch});
+  const auto precision = precision_of(flags);
+  if (flags.algo == "sac")
+    return make_sac(agent, replay, {.batch = flags.batch, .precision = precision});
+  if (flags.algo == "td3")
+    return make_td3(agent, replay, {.batch = flags.batch, .precision = precision});
+  return make_ddpg(agent, replay, {.batch = flags.batch, .precision = precision});
 }
 
 UpdateResult measure_updates(const UpdateFlags& flags) {
@@ -122,7 +141,7 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
   const CpuUse use;
   for (int i = 0; i < flags.runs; ++i) out.runs.push_back(run(flags.seconds));
   out.other_cpu = use.others();
-  out.peak = peak_operations(flags.threads);
+  out.peak = peak_operations(flags);
   return out;
 }
 
@@ -133,7 +152,7 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
     fmt::print(
         "{}: {} observed, {} acted, two hidden layers of {}, batches of {}, {} thread{}, {}\n",
         flags.algo, flags.observed, flags.dims, flags.hidden, flags.batch, flags.threads,
-        flags.threads == 1 ? "" : "s", panel_kernels().instructions);
+        flags.threads == 1 ? "" : "s", instructions(flags));
     fmt::print("{:.1f} updates a second, median of {} ({:.1f} to {:.1f})\n", m.median(),
                m.runs.size(), least, most);
     fmt::print(
@@ -149,7 +168,9 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
       {"bench", "update_" + flags.algo},
       {"peer", "shoal"},
       {"config",
-       {{"size", fmt::format("h{}_b{}", flags.hidden, flags.batch)}, {"threads", flags.threads}}},
+       {{"size", fmt::format("h{}_b{}", flags.hidden, flags.batch)},
+        {"threads", flags.threads},
+        {"precision", flags.precision}}},
       {"unit", "updates/s"},
       {"runs", runs},
       {"min", tenth(least)},
@@ -157,13 +178,15 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
       {"max", tenth(most)},
       {"other_cpu", std::round(m.other_cpu * 100) / 100},
       {"bound", tenth(m.bound())},
-      {"instructions", panel_kernels().instructions}};
+      {"instructions", instructions(flags)}};
   fmt::print("{}\n", line.dump());
 }
 
 int bench_update(const UpdateFlags& flags, char** argv) {
   require(flags.algo == "sac" || flags.algo == "td3" || flags.algo == "ddpg",
           "--algo: found {}, expected sac, td3 or ddpg", flags.algo);
+  require(flags.precision == "float32" || flags.precision == "bf16",
+          "--precision: found {}, expected float32 or bf16", flags.precision);
   for (const auto& [name, value] : {std::pair{"--observed", flags.observed},
                                     {"--dims", flags.dims},
                                     {"--hidden", flags.hidden},
@@ -191,6 +214,8 @@ void add_bench_update(CLI::App& bench, Command& chosen) {
   command->add_option("--hidden", flags->hidden, "Units of each of two hidden layers")
       ->capture_default_str();
   command->add_option("--batch", flags->batch, "Steps in a batch")->capture_default_str();
+  command->add_option("--precision", flags->precision, "Of the networks' products: float32 or bf16")
+      ->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of arithmetic")->capture_default_str();
   command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
   command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();

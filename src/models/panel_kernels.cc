@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/models/panel_tile.h"
 #include "src/models/vector_math.h"
 
 namespace shoal {
@@ -29,26 +30,8 @@ SHOAL_INLINE void product_tile(const PanelProduct& p, std::int64_t m, std::int64
         for (int v = 0; v < kVecs; ++v) sum[r][v] += x[v] * a[r * p.a_row];
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    float* to = p.c + (m + r) * p.c_row + column;
-    for (int v = 0; v < kVecs; ++v) {
-      V& y = sum[r][v];
-      if (p.relu) y = y > 0.0F ? y : V{};
-      if (p.mask) {
-        V mask;
-        load_lanes(mask, p.mask + (m + r) * kPanel + column + v * kWidth);
-        y = mask > 0.0F ? y : V{};
-      }
-      const auto left = p.columns - column - v * kWidth;
-      if (left >= kWidth) {
-        store_lanes(to + v * kWidth, y);
-      } else if (left > 0) {
-        float last[kWidth];
-        store_lanes(last, y);
-        std::copy_n(last, left, to + v * kWidth);
-      }
-    }
-  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVecs; ++v) store_product<kWidth>(p, m + r, column + v * kWidth, sum[r][v]);
 }
 
 template <int kWidth, int kMostRows, int kVecs>

@@ -19,8 +19,8 @@ void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_
                         to + (f * panels + panel * kPanel) * kPanel);
 }
 
-PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward)
-    : mlp_(shape), panels_(panels) {
+PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward, Precision precision)
+    : mlp_(shape), panels_(panels), bf16_(precision == Precision::kBf16 ? panel_bf16() : nullptr) {
   for (std::size_t l = 0; l < mlp_.layers(); ++l) {
     const auto width = mlp_.widths[l + 1];
     outputs_.emplace_back(width, panels);
@@ -30,22 +30,30 @@ PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward)
   }
 }
 
+void PanelMlp::multiply(const PanelProduct& p) const {
+  constexpr std::int64_t kWorth = 8;  // below, rounding takes longer than it saves
+  if (bf16_ && p.rows >= kWorth)
+    bf16_->product(p);
+  else
+    kernels_.product(p);
+}
+
 void PanelMlp::forward(const float* parameters, const PanelInput& input, const PanelRange& range) {
   for (auto panel = range.from; panel < range.to; ++panel) {
     const float* x = input.data + panel * input.stride;
     for (std::size_t l = 0; l < mlp_.layers(); ++l) {
       const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
       float* y = at(outputs_[l], panel, out);
-      kernels_.product({.a = parameters + mlp_.offset(l),
-                        .a_row = in,
-                        .a_step = 1,
-                        .steps = in,
-                        .b = x,
-                        .rows = out,
-                        .c = y,
-                        .columns = range.columns_of(panel),
-                        .bias = parameters + mlp_.bias_offset(l),
-                        .relu = l + 1 < mlp_.layers()});
+      multiply({.a = parameters + mlp_.offset(l),
+                .a_row = in,
+                .a_step = 1,
+                .steps = in,
+                .b = x,
+                .rows = out,
+                .c = y,
+                .columns = range.columns_of(panel),
+                .bias = parameters + mlp_.bias_offset(l),
+                .relu = l + 1 < mlp_.layers()});
       x = y;
     }
   }
@@ -55,15 +63,15 @@ void PanelMlp::backward(const float* parameters, const PanelRange& range, bool l
   for (auto panel = range.from; panel < range.to; ++panel) {
     for (auto l = mlp_.layers() - 1; l > 0; --l) {
       const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
-      kernels_.product({.a = parameters + mlp_.offset(l),
-                        .a_row = 1,
-                        .a_step = in,
-                        .steps = out,
-                        .b = at(gradients_[l], panel, out),
-                        .rows = in,
-                        .c = at(gradients_[l - 1], panel, in),
-                        .columns = range.columns_of(panel),
-                        .mask = at(outputs_[l - 1], panel, in)});
+      multiply({.a = parameters + mlp_.offset(l),
+                .a_row = 1,
+                .a_step = in,
+                .steps = out,
+                .b = at(gradients_[l], panel, out),
+                .rows = in,
+                .c = at(gradients_[l - 1], panel, in),
+                .columns = range.columns_of(panel),
+                .mask = at(outputs_[l - 1], panel, in)});
     }
   }
   for (std::size_t l = 0; learns && l < rows_.size(); ++l) {
@@ -77,14 +85,14 @@ void PanelMlp::input_gradient(const float* parameters, std::int64_t first, std::
                               const PanelRange& range, float* to) {
   const auto in = mlp_.in(), out = mlp_.widths[1];
   for (auto panel = range.from; panel < range.to; ++panel)
-    kernels_.product({.a = parameters + first,
-                      .a_row = 1,
-                      .a_step = in,
-                      .steps = out,
-                      .b = at(gradients_[0], panel, out),
-                      .rows = count,
-                      .c = to + panel * count * kPanel,
-                      .columns = range.columns_of(panel)});
+    multiply({.a = parameters + first,
+              .a_row = 1,
+              .a_step = in,
+              .steps = out,
+              .b = at(gradients_[0], panel, out),
+              .rows = count,
+              .c = to + panel * count * kPanel,
+              .columns = range.columns_of(panel)});
 }
 
 void PanelMlp::take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
@@ -146,17 +154,17 @@ void PanelMlp::layer_gradient(std::size_t l, const PanelInput& input, const floa
   if (last) return;
   const float* rows = l == 0 ? input_rows : rows_[l - 1].data;
   for (std::int64_t i = 0; i < in; i += kPanel)
-    kernels_.product({.a = g + from * kPanel,
-                      .a_row = kPanel,
-                      .a_step = 1,
-                      .steps = kPanel,
-                      .blocks = panels_,
-                      .a_block = out * kPanel,
-                      .b = rows + i * panels_ * kPanel,
-                      .rows = to_row - from,
-                      .c = to + mlp_.offset(l) + from * in + i,
-                      .c_row = in,
-                      .columns = std::min(kPanel, in - i)});
+    multiply({.a = g + from * kPanel,
+              .a_row = kPanel,
+              .a_step = 1,
+              .steps = kPanel,
+              .blocks = panels_,
+              .a_block = out * kPanel,
+              .b = rows + i * panels_ * kPanel,
+              .rows = to_row - from,
+              .c = to + mlp_.offset(l) + from * in + i,
+              .c_row = in,
+              .columns = std::min(kPanel, in - i)});
 }
 
 }  // namespace shoal

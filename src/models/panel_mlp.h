@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "shoal/models/acting_network.h"
 #include "shoal/models/flat_mlp.h"
+#include "src/models/panel_bf16.h"
 #include "src/models/panel_kernels.h"
 
 namespace shoal {
@@ -37,8 +39,10 @@ struct PanelInput {
 // how many there are.
 class PanelMlp {
  public:
-  // backward: there will be a way back.
-  PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward);
+  // backward: there will be a way back. precision: of the products; float32 all the same on a CPU
+  // that has no instructions for bf16, and for layers of few units.
+  PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward,
+           Precision precision = Precision::kFloat32);
 
   void forward(const float* parameters, const PanelInput& input, const PanelRange& range);
   // [panels][out][kPanel]
@@ -74,12 +78,14 @@ class PanelMlp {
   static float* at(const PanelBuffer& buffer, std::int64_t panel, std::int64_t width) {
     return buffer.data + panel * width * kPanel;
   }
+  void multiply(const PanelProduct& p) const;
   void layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
                       std::int64_t from, std::int64_t to_row, float* to) const;
 
   FlatMlp mlp_;
   std::int64_t panels_;
   const PanelKernels& kernels_ = panel_kernels();
+  const PanelBf16* bf16_;                         // null: float32
   std::vector<PanelBuffer> outputs_, gradients_;  // of each layer, [panels][out][kPanel]
   std::vector<PanelBuffer> rows_;                 // outputs_ of hidden layers, transposed
 };

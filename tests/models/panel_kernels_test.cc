@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "src/models/panel_bf16.h"
+
 namespace shoal::panel_kernels_test {
 namespace {
 
@@ -54,6 +56,45 @@ TEST(PanelKernelsTest, ProductsOfAllShapes) {
       }
     }
   });
+}
+
+// Both layouts of the first factor, odd counts, and several blocks.
+TEST(PanelKernelsTest, Bf16ProductsAreThoseOfRoundedFactors) {
+  const auto* bf16 = panel_bf16();
+  if (!bf16) GTEST_SKIP() << "this CPU has no instructions for bf16";
+  torch::manual_seed(4);
+  const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
+  for (const std::int64_t rows : {1, 12, 31}) {
+    for (const std::int64_t columns : {1, 16, 17, 32}) {
+      for (const auto& [steps, blocks] : {std::pair{1, 1}, {19, 1}, {64, 1}, {32, 3}}) {
+        for (const bool transposed : {false, true}) {
+          if (transposed && blocks > 1) continue;
+          const auto a = at::randn({blocks, rows, steps}), b = at::randn({blocks * steps, kPanel}),
+                     bias = at::randn({rows}), mask = at::randn({rows, kPanel});
+          const auto laid = transposed ? a[0].t().contiguous() : a;
+          auto c = at::full({rows, kPanel}, 7.0F);
+          PanelProduct p{.a = data(laid),
+                         .a_row = transposed ? 1 : steps,
+                         .a_step = transposed ? rows : 1,
+                         .steps = steps,
+                         .blocks = blocks,
+                         .a_block = rows * steps,
+                         .b = data(b),
+                         .rows = rows,
+                         .c = data(c),
+                         .columns = columns};
+          p.bias = data(bias);
+          p.mask = data(mask);
+          bf16->product(p);
+          const auto want = (at::bmm(rounded(a), rounded(b).view({blocks, steps, kPanel})).sum(0) +
+                             bias.unsqueeze(1)) *
+                            mask.gt(0);
+          EXPECT_LT(furthest(c.narrow(1, 0, columns), want.narrow(1, 0, columns)), 1e-4);
+          EXPECT_TRUE(c.narrow(1, columns, kPanel - columns).eq(7).all().item<bool>());
+        }
+      }
+    }
+  }
 }
 
 TEST(PanelKernelsTest, DotsAndTranspositions) {

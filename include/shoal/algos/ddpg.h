@@ -5,6 +5,7 @@
 
 #include "shoal/agents/control_agent.h"
 #include "shoal/algos/off_policy.h"
+#include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
 
 namespace shoal {
@@ -21,7 +22,10 @@ namespace shoal {
 struct DdpgOptions {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   std::int64_t batch = 256;                       // steps of one update
-  double tau = 0.005;                             // how far targets move
+  // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
+  // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.
+  Precision precision = Precision::kFloat32;
+  double tau = 0.005;              // how far targets move
   double exploration_noise = 0.1;  // deviation, in half-widths of the action's bounds
   // How far importance weights make up for priorities: from the first number to the second over the
   // schedule.

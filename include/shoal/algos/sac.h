@@ -5,6 +5,7 @@
 
 #include "shoal/agents/control_agent.h"
 #include "shoal/algos/off_policy.h"
+#include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
 
 namespace shoal {
@@ -22,8 +23,11 @@ namespace shoal {
 struct SacOptions {
   double learning_rate = 3e-4;  // of the critics, the policy and log_alpha; Adam
   std::int64_t batch = 256;     // steps of one update
-  double tau = 0.005;           // how far the target critics move towards the critics
-  double alpha = 1;             // what entropy is worth, in rewards; the first one if it is learned
+  // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
+  // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.
+  Precision precision = Precision::kFloat32;
+  double tau = 0.005;  // how far the target critics move towards the critics
+  double alpha = 1;    // what entropy is worth, in rewards; the first one if it is learned
   bool learn_alpha = true;
   // That alpha holds the policy's entropy at, for each number of the action, which is in
   // half-widths of its bounds.

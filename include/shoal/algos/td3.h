@@ -5,6 +5,7 @@
 
 #include "shoal/agents/control_agent.h"
 #include "shoal/algos/off_policy.h"
+#include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
 
 namespace shoal {
@@ -23,7 +24,10 @@ namespace shoal {
 struct Td3Options {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   std::int64_t batch = 256;                       // steps of one update
-  double tau = 0.005;                             // how far targets move
+  // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
+  // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.
+  Precision precision = Precision::kFloat32;
+  double tau = 0.005;                // how far targets move
   std::int64_t policy_interval = 2;  // updates between two of the policy and of the targets
   double target_noise = 0.2;         // deviation
   double target_clip = 0.5;          // noise beyond this is cut

@@ -1,0 +1,151 @@
+#include "src/models/panel_bf16.h"
+
+#include <immintrin.h>
+
+#include <vector>
+
+#include "src/models/panel_tile.h"
+
+namespace shoal {
+namespace {
+
+// These have to stand before every function with such instructions: what is inlined needs the same.
+#define SHOAL_BF16                                                            \
+  __attribute__((                                                             \
+      target("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma,prefer-" \
+             "vector-width=512")))
+
+constexpr std::int64_t kWide = 16;  // numbers of a vector
+constexpr int kTileRows = 12;       // as many sums as fit into the registers, beside two vectors
+
+// The factors, rounded, each two numbers of successive k side by side (the first one in the low
+// half): the instruction multiplies and adds such pairs. An odd last one has a zero beside it.
+struct Pairs {
+  std::int64_t count;
+  const std::uint32_t* a;
+  std::int64_t a_row, a_pair;  // (m, pair) is at [m * a_row + pair * a_pair]
+  const std::uint32_t* b;      // [count][kPanel]
+};
+
+__mmask16 first_lanes(std::int64_t n) {
+  return static_cast<__mmask16>(n >= kWide ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+// n pairs of even[i] and odd[i], where odd may be null.
+SHOAL_BF16 inline void pair_up(const float* even, const float* odd, std::int64_t n,
+                               std::uint32_t* to) {
+  const auto order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+                                      23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  for (std::int64_t i = 0; i < n; i += kWide) {
+    const auto lanes = first_lanes(n - i);
+    const auto low = _mm512_maskz_loadu_ps(lanes, even + i);
+    const auto high = odd ? _mm512_maskz_loadu_ps(lanes, odd + i) : _mm512_setzero_ps();
+    const auto both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    _mm512_mask_storeu_epi32(to + i, lanes, _mm512_permutexvar_epi16(order, both));
+  }
+}
+
+// n successive numbers as pairs.
+SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::uint32_t* to) {
+  for (std::int64_t i = 0; i < n; i += 2 * kWide, to += kWide) {
+    const auto low = _mm512_maskz_loadu_ps(first_lanes(n - i), from + i);
+    const auto high = _mm512_maskz_loadu_ps(first_lanes(n - i - kWide), from + i + kWide);
+    _mm512_mask_storeu_epi32(to, first_lanes((n - i + 1) / 2),
+                             (__m512i)_mm512_cvtne2ps_pbh(high, low));
+  }
+}
+
+// A thread's work space, which grows as it has to.
+std::uint32_t* scratch(std::int64_t n) {
+  struct alignas(64) Line {
+    std::uint32_t numbers[kWide];
+  };
+  thread_local std::vector<Line> lines;
+  const auto wanted = static_cast<std::size_t>((n + kWide - 1) / kWide);
+  if (lines.size() < wanted) lines.resize(wanted);
+  return lines.data()->numbers;
+}
+
+SHOAL_BF16 Pairs pairs_of(const PanelProduct& p) {
+  const auto steps = p.blocks * p.steps, count = (steps + 1) / 2;
+  auto* b = scratch((kPanel + p.rows) * count);
+  auto* a = b + kPanel * count;
+  for (std::int64_t k = 0; k < steps; k += 2)
+    pair_up(p.b + k * kPanel, k + 1 < steps ? p.b + (k + 1) * kPanel : nullptr, kPanel,
+            b + k / 2 * kPanel);
+  if (p.a_step == 1) {
+    for (std::int64_t m = 0; m < p.rows; ++m)
+      for (std::int64_t block = 0; block < p.blocks; ++block)
+        pair_neighbours(p.a + m * p.a_row + block * p.a_block, p.steps,
+                        a + m * count + block * (p.steps / 2));
+    return {count, a, count, 1, b};
+  }
+  for (std::int64_t k = 0; k < steps; k += 2) {
+    const float* even = p.a + k * p.a_step;
+    pair_up(even, k + 1 < steps ? even + p.a_step : nullptr, p.rows, a + k / 2 * p.rows);
+  }
+  return {count, a, 1, p.rows, b};
+}
+
+template <int kRows, int kVecs>
+SHOAL_BF16 void tile(const PanelProduct& p, const Pairs& pairs, std::int64_t m,
+                     std::int64_t column) {
+  __m512 sum[kRows][kVecs];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVecs; ++v) sum[r][v] = _mm512_set1_ps(p.bias ? p.bias[m + r] : 0.0F);
+  const auto* a = pairs.a + m * pairs.a_row;
+  const auto* b = pairs.b + column;
+  for (std::int64_t k = 0; k < pairs.count; ++k, a += pairs.a_pair, b += kPanel) {
+    __m512bh x[kVecs];
+    for (int v = 0; v < kVecs; ++v) x[v] = (__m512bh)_mm512_loadu_si512(b + v * kWide);
+    for (int r = 0; r < kRows; ++r) {
+      const auto y = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[r * pairs.a_row]));
+      for (int v = 0; v < kVecs; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], y, x[v]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVecs; ++v) store_product<kWide>(p, m + r, column + v * kWide, sum[r][v]);
+}
+
+template <int kVecs>
+SHOAL_BF16 void columns(const PanelProduct& p, const Pairs& pairs, std::int64_t column) {
+  std::int64_t m = 0;
+  for (; m + kTileRows <= p.rows; m += kTileRows) tile<kTileRows, kVecs>(p, pairs, m, column);
+  for (; m + 4 <= p.rows; m += 4) tile<4, kVecs>(p, pairs, m, column);
+  for (; m < p.rows; ++m) tile<1, kVecs>(p, pairs, m, column);
+}
+
+SHOAL_BF16 void product(const PanelProduct& p) {
+  const auto pairs = pairs_of(p);
+  if (p.columns > kWide)
+    columns<2>(p, pairs, 0);
+  else
+    columns<1>(p, pairs, 0);
+}
+
+SHOAL_BF16 std::int64_t multiply_add(std::int64_t times) {
+  constexpr int kSums = 12;  // enough that none waits for itself
+  __m512 sum[kSums];
+  for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  const auto halves = _mm512_set1_ps(0.5F);
+  const auto x = _mm512_cvtne2ps_pbh(halves, halves);
+  for (std::int64_t t = 0; t < times; ++t)
+    for (auto& s : sum) s = _mm512_dpbf16_ps(s, x, x);
+  float total = 0;
+  for (const auto& s : sum) total += _mm512_cvtss_f32(s);
+  return total > 0 ? times * kSums * kWide * 4 : 0;
+}
+
+#undef SHOAL_BF16
+
+}  // namespace
+
+const PanelBf16* panel_bf16() {
+  static const PanelBf16 kKernels{product, multiply_add};
+  static const bool kHas = __builtin_cpu_supports("avx512bf16") &&
+                           __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return kHas ? &kKernels : nullptr;
+}
+
+}  // namespace shoal
