@@ -31,16 +31,19 @@ void give_second_name(const fs::path& file, const fs::path& name) {
 
 }  // namespace
 
-void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps, bool best) const {
+void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps) const {
   const auto newest = folder_ / kCheckpointFile;
   try {
     write_checkpoint(newest, checkpoint);
   } catch (const Error& e) {
     throw Error("{}; the checkpoint before it stays", e.what());
   }
-  if (best) give_second_name(newest, folder_ / kBestFile);
   if (keep_ > 1) give_second_name(newest, folder_ / fmt::format("{}{:012}.ckpt", kNumbered, steps));
   drop_oldest();
+}
+
+void CheckpointFiles::write_best(const Checkpoint& checkpoint) const {
+  write_checkpoint(folder_ / kBestFile, checkpoint);
 }
 
 void CheckpointFiles::drop_oldest() const {

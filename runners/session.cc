@@ -138,6 +138,8 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int
   updates_ += updates;
   means_->add(metrics);
   if (row_is_due()) write_row(times);
+  for (const auto& [name, value] : metrics)
+    if (name == kEvalReturn) save_if_best(value);
   if (checkpoint_is_due()) save_checkpoint();
 }
 
@@ -220,12 +222,7 @@ void Session::save_checkpoint() {
   // Only these come at the same steps in every run, so that all of them may reset environments.
   const bool by_steps = checkpoint_steps_are_over();
   Checkpoint checkpoint;
-  checkpoint.counters = {{"steps", steps_},
-                         {"row_steps", row_steps_},
-                         {"updates", updates_},
-                         {"episodes", episodes_.total()}};
-  const bool best = episodes_.full() && episodes_.mean_score() > best_return_;
-  if (best) best_return_ = episodes_.mean_score();
+  checkpoint.counters = counters();
   auto& all = checkpoint.tensors;
   add_with_prefix("agent/", agent_->parameters(), all);
   add_with_prefix("algo/", algo_->state(), all);
@@ -234,15 +231,32 @@ void Session::save_checkpoint() {
   all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
   if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(by_steps), all);
   progress_.sync();
-  // Of the best one, nobody wants the replay.
-  if (best && replay_ != nullptr) write_checkpoint(folder() / kBestFile, checkpoint);
   if (replay_ != nullptr) add_with_prefix("replay/", replay_->save(), all);
-  checkpoints_.write(checkpoint, steps_, best && replay_ == nullptr);
+  checkpoints_.write(checkpoint, steps_);
+  if (config_.eval_steps == 0 && episodes_.full()) save_if_best(episodes_.mean_score());
   say_what_cannot_be_saved(all);
   saved_seconds_ = seconds();
   saving_ = saved_seconds_ - start;
   logging_ += saving_;
   saved_steps_ = steps_;
+}
+
+// The agent alone: of the best one, nobody wants to go on with the training.
+void Session::save_if_best(double score) {
+  if (!(score > best_return_)) return;
+  best_return_ = score;
+  Checkpoint best;
+  best.counters = counters();
+  add_with_prefix("agent/", agent_->parameters(), best.tensors);
+  best.tensors.add("return", at::full({}, score, at::kDouble));
+  checkpoints_.write_best(best);
+}
+
+Named<std::int64_t> Session::counters() const {
+  return {{"steps", steps_},
+          {"row_steps", row_steps_},
+          {"updates", updates_},
+          {"episodes", episodes_.total()}};
 }
 
 void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {

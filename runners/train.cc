@@ -26,7 +26,7 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session)
                                  .kind = SamplerKind::kSerial})
                           .run([&] { return session.stop_signal() != 0; });
   if (result.episodes < config.eval_episodes) return {};
-  return {{"eval_return", result.mean_return}, {"eval_std", result.std_return}};
+  return {{kEvalReturn, result.mean_return}, {"eval_std", result.std_return}};
 }
 
 }  // namespace

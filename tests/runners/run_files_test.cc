@@ -85,9 +85,10 @@ Checkpoint at_step(std::int64_t steps) { return {.counters = {{"steps", steps}},
 TEST(CheckpointFiles, TheLastOnesAndTheBestStay) {
   const TemporaryFolder folder;
   const CheckpointFiles files(folder / "", 2);
-  files.write(at_step(5), 5, false);
-  files.write(at_step(10), 10, true);
-  files.write(at_step(1000), 1000, false);
+  files.write(at_step(5), 5);
+  files.write(at_step(10), 10);
+  files.write_best(at_step(10));
+  files.write(at_step(1000), 1000);
   EXPECT_EQ(names_in(folder / ""),
             (std::vector<std::string>{"best.ckpt", "checkpoint-000000000010.ckpt",
                                       "checkpoint-000000001000.ckpt", "model.ckpt"}));
@@ -99,8 +100,8 @@ TEST(CheckpointFiles, TheLastOnesAndTheBestStay) {
 TEST(CheckpointFiles, OneIsKeptAsOneFile) {
   const TemporaryFolder folder;
   const CheckpointFiles files(folder / "", 1);
-  files.write(at_step(5), 5, false);
-  files.write(at_step(10), 10, false);
+  files.write(at_step(5), 5);
+  files.write(at_step(10), 10);
   EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"model.ckpt"});
 }
 

@@ -378,6 +378,25 @@ TEST(Session, CheckpointsAndEvaluationsComeEverySoManySteps) {
   EXPECT_EQ(checkpoints, 3);
 }
 
+TEST(Session, TheBestAgentIsThatOfTheBestEvaluation) {
+  const TemporaryFolder folder;
+  Config config = Parts::config();
+  config.checkpoint_steps = 10;
+  config.eval_steps = 20;
+  Parts p(folder / "run", {.quiet = true}, config);
+  p.session.begin(p.agent, p.algo);
+  const Window window;
+  std::vector<std::int64_t> at;
+  for (const double eval_return : {-3.0, 5.0, 4.0}) {
+    p.session.advance(window.batch());
+    at.push_back(p.session.steps());
+    p.session.report({{kEvalReturn, eval_return}}, {});
+  }
+  const auto best = read_checkpoint(folder / "run" / kBestFile);
+  EXPECT_EQ(best.counters.at("steps"), at[1]);
+  EXPECT_EQ(best.tensors.at("return").item<double>(), 5);
+}
+
 TEST(SignalGuard, TheSameRequestTwiceIsOne) {
   const SignalGuard guard;
   std::raise(SIGTERM);

@@ -18,8 +18,9 @@ class CheckpointFiles {
   CheckpointFiles(std::filesystem::path folder, std::int64_t keep)
       : folder_(std::move(folder)), keep_(keep) {}
 
-  // best: it is also the best one. Throws Error if it cannot be written.
-  void write(const Checkpoint& checkpoint, std::int64_t steps, bool best) const;
+  // Both throw Error if the file cannot be written.
+  void write(const Checkpoint& checkpoint, std::int64_t steps) const;
+  void write_best(const Checkpoint& checkpoint) const;
 
  private:
   void drop_oldest() const;

@@ -33,6 +33,10 @@ struct SessionOptions {
   std::string heading = {};  // the first line on the console, once the run begins
 };
 
+// The metric that says what an evaluation gave, a mean return: best.ckpt is the agent of the
+// highest.
+inline constexpr const char* kEvalReturn = "eval_return";
+
 // What a run is besides its loop: folder, signals, progress, checkpoints. A runner is
 //
 //   Session session(config, folder);  // first of all: claims the folder, catches Ctrl-C
@@ -105,6 +109,8 @@ class Session {
   bool checkpoint_steps_are_over() const;
   void say_what_cannot_be_saved(const NamedTensors& checkpoint);
   void save_checkpoint();
+  void save_if_best(double score);
+  Named<std::int64_t> counters() const;
   void save_summary() const;
 
   Config config_;
