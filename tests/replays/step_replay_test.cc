@@ -172,6 +172,15 @@ TEST(StepReplayTest, DrawsInProportionToThePowerOfPriorities) {
   EXPECT_LT((batch.weight - want).abs().max().item<double>(), 1e-5);
 }
 
+// Of as many equal priorities as there are draws, each part is one step.
+TEST(StepReplayTest, DrawsFromEveryPartOfThePriorities) {
+  History history(1, false, 3);
+  StepReplay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true});
+  for (int window = 0; window < 3; ++window) replay.append(history.window(5));
+  const auto index = replay.sample(replay.size()).index;
+  EXPECT_EQ(std::get<0>(at::_unique(index)).size(0), replay.size());
+}
+
 TEST(StepReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
   History history(1, false, 8);
   StepReplay replay(toy_spec(1), kEnvs,
