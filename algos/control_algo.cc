@@ -70,8 +70,9 @@ class ControlAlgo : public OffPolicyAlgo {
   Metrics update(const Progress& progress, int updates) override {
     require_updates(updates);
     const double beta = beta_at(settings_, progress);
+    const double pace = settings_.anneal_learning_rate ? progress.remaining() : 1;
     Sums sums;
-    for (int i = 0; i < updates; ++i) learn(beta, sums);
+    for (int i = 0; i < updates; ++i) learn(beta, pace, sums);
     agent_.parameters_changed();
     return metrics(sums);
   }
@@ -107,10 +108,13 @@ class ControlAlgo : public OffPolicyAlgo {
     }
   };
 
-  void learn(double beta, Sums& sums) {
+  // pace: what the learning rates are multiplied by.
+  void learn(double beta, double pace, Sums& sums) {
     const auto& s = settings_;
     auto& count = *updates_.data_ptr<std::int64_t>();
     auto update = s.update;
+    update.critic_rate *= pace;
+    update.policy_rate *= pace;
     update.number = static_cast<std::uint64_t>(count);
     update.alpha = agent_.stochastic() ? temperature_.alpha() : 0;
     update.policy = ++count % s.policy_interval == 0;
@@ -121,7 +125,7 @@ class ControlAlgo : public OffPolicyAlgo {
       replay_.update_priorities(batch.index, result.error + kLeastPriority);
     // The temperature of this update was the one before its step.
     if (s.learn_alpha && update.policy)
-      temperature_.step(result.log_prob, s.target_entropy, s.alpha_rate);
+      temperature_.step(result.log_prob, s.target_entropy, pace * s.alpha_rate);
     sums.add(result, update.policy);
   }
 

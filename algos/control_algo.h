@@ -13,6 +13,7 @@ struct ControlSettings {
   ControlUpdate update;                       // of every update, but for what changes
   std::int64_t batch = 256;                   // steps of one update
   Precision precision = Precision::kFloat32;  // of the networks' products, on the CPU
+  bool anneal_learning_rate = false;          // all of them, linearly to 0 over the schedule
   std::int64_t policy_interval = 1;       // updates between two of the policy and of all targets
   double exploration = 1;                 // deviation of the noise once it learns
   double beta_start = 0.4, beta_end = 1;  // of importance weights, over the schedule

@@ -14,6 +14,7 @@ std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay
                                        .least_value = false},
                             .batch = o.batch,
                             .precision = o.precision,
+                            .anneal_learning_rate = o.anneal_learning_rate,
                             .exploration = o.exploration_noise,
                             .beta_start = o.beta_start,
                             .beta_end = o.beta_end});

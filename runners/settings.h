@@ -222,6 +222,7 @@ void visit_control(C& c, Visit&& visit) {
   auto& d = c.ddpg;
   visit("ddpg.critic_rate", d.critic_rate, "learning rate of the critic");
   visit("ddpg.policy_rate", d.policy_rate, "that of the policy");
+  visit("ddpg.anneal_learning_rate", d.anneal_learning_rate, "linearly to 0 over the schedule");
   visit("ddpg.batch", d.batch, "steps of one update");
   visit("ddpg.precision", d.precision, "arithmetic of learning on the CPU: float32 | bf16");
   visit("ddpg.tau", d.tau, "how far targets move with an update");
@@ -233,6 +234,7 @@ void visit_control(C& c, Visit&& visit) {
   auto& t = c.td3;
   visit("td3.critic_rate", t.critic_rate, "learning rate of the critics");
   visit("td3.policy_rate", t.policy_rate, "that of the policy");
+  visit("td3.anneal_learning_rate", t.anneal_learning_rate, "linearly to 0 over the schedule");
   visit("td3.batch", t.batch, "steps of one update");
   visit("td3.precision", t.precision, "arithmetic of learning on the CPU: float32 | bf16");
   visit("td3.tau", t.tau, "how far targets move");
@@ -246,6 +248,7 @@ void visit_control(C& c, Visit&& visit) {
   visit("td3.beta_end", t.beta_end, "likewise at the end of the schedule");
   auto& s = c.sac;
   visit("sac.learning_rate", s.learning_rate, "of critics, policy and temperature");
+  visit("sac.anneal_learning_rate", s.anneal_learning_rate, "linearly to 0 over the schedule");
   visit("sac.batch", s.batch, "steps of one update");
   visit("sac.precision", s.precision, "arithmetic of learning on the CPU: float32 | bf16");
   visit("sac.tau", s.tau, "how far the target critics move with an update");

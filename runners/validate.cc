@@ -115,7 +115,10 @@ bool anneals(const Config& config) {
   return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
          (config.algo == "a2c" && config.a2c.anneal_learning_rate) ||
          (config.algo == "dqn" && config.dqn.anneal_learning_rate) ||
-         (config.algo == "r2d1" && config.r2d1.anneal_learning_rate);
+         (config.algo == "r2d1" && config.r2d1.anneal_learning_rate) ||
+         (config.algo == "ddpg" && config.ddpg.anneal_learning_rate) ||
+         (config.algo == "td3" && config.td3.anneal_learning_rate) ||
+         (config.algo == "sac" && config.sac.anneal_learning_rate);
 }
 
 void validate_model(const ModelOptions& model) {

@@ -72,6 +72,23 @@ TEST(Td3Test, TensorOperationsLearnTheSame) {
   }
 }
 
+TEST(Td3Test, RatesFallOverTheSchedule) {
+  const auto falling = make_control_agent(control_oracle::toy_env(), kSmall, 3),
+             steady = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+  auto replay = control_oracle::make_replay(false), other = control_oracle::make_replay(false);
+  for (auto* r : {&replay, &other}) r->append(control_oracle::make_window());
+  const auto ours = make_td3(
+      *falling, replay,
+      {.critic_rate = 4e-3, .policy_rate = 4e-3, .anneal_learning_rate = true, .batch = kBatch});
+  const auto theirs =
+      make_td3(*steady, other, {.critic_rate = 1e-3, .policy_rate = 1e-3, .batch = kBatch});
+  const auto mine = ours->update({.steps = 75, .schedule_steps = 100}, 4);
+  EXPECT_EQ(mine, theirs->update({.steps = 75, .schedule_steps = 100}, 4));
+  const auto want = steady->parameters(), got = falling->parameters();
+  for (const auto& [name, parameter] : want)
+    EXPECT_TRUE(at::equal(parameter, got.at(name))) << name;
+}
+
 TEST(Td3Test, ExploresAtRandomUntilItLearns) {
   const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
   auto replay = control_oracle::make_replay(false);

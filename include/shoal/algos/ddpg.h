@@ -21,6 +21,7 @@ namespace shoal {
 // and the first critic tells the policy.
 struct DdpgOptions {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
+  bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
   // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
   // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.

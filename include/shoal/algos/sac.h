@@ -21,8 +21,9 @@ namespace shoal {
 //   alpha   : log_alpha * -(mean of log p(a | s) + target entropy), for the next update
 // Then the target critics move. The importance weights count for the critics alone.
 struct SacOptions {
-  double learning_rate = 3e-4;  // of the critics, the policy and log_alpha; Adam
-  std::int64_t batch = 256;     // steps of one update
+  double learning_rate = 3e-4;        // of the critics, the policy and log_alpha; Adam
+  bool anneal_learning_rate = false;  // linearly to 0 over the schedule
+  std::int64_t batch = 256;           // steps of one update
   // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
   // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.
   Precision precision = Precision::kFloat32;
