@@ -28,7 +28,7 @@ std::string refusal(const std::string& key, const std::string& value) {
 // Another value of the same type, so that a key that is not read or not written shows.
 std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.kind") return "serial";
-  if (setting.key == "agent.act_precision") return "bf16";
+  if (setting.key.ends_with("precision")) return "bf16";
   if (setting.key == "sampler.reset") return "wait";
   if (setting.key.ends_with(".optimizer")) return "rmsprop";
   if (setting.key == "ppo.normalize_advantage") return "window";
