@@ -70,7 +70,7 @@ class ControlAlgo : public OffPolicyAlgo {
   Metrics update(const Progress& progress, int updates) override {
     require_updates(updates);
     const double beta = beta_at(settings_, progress);
-    const double pace = settings_.anneal_learning_rate ? progress.remaining() : 1;
+    const double pace = pace_at(settings_, progress);
     Sums sums;
     for (int i = 0; i < updates; ++i) learn(beta, pace, sums);
     agent_.parameters_changed();

@@ -39,7 +39,7 @@ class Dqn : public OffPolicyAlgo {
   Metrics update(const Progress& progress, int updates) override {
     require_updates(updates);
     const double beta = beta_at(options_, progress);
-    const double learning_rate = learning_rate_at(options_, progress);
+    const double learning_rate = options_.learning_rate * pace_at(options_, progress);
     Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = replay_.sample(options_.batch, beta);

@@ -12,11 +12,6 @@
 // What DQN and R2D1 do alike.
 namespace shoal {
 
-template <class Options>
-double learning_rate_at(const Options& o, const Progress& progress) {
-  return o.learning_rate * (o.anneal_learning_rate ? progress.remaining() : 1);
-}
-
 // Writes the epsilons of the next window, one or one for each environment, as the options
 // epsilon_start, epsilon_end, epsilon_share and epsilon_last of an algorithm say: see DqnOptions.
 template <class Options>

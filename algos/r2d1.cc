@@ -53,7 +53,7 @@ class R2d1 : public OffPolicyAlgo {
 
   Metrics update(const Progress& progress, int updates) override {
     require_updates(updates);
-    const double learning_rate = learning_rate_at(options_, progress);
+    const double learning_rate = options_.learning_rate * pace_at(options_, progress);
     Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = replay_.sample(options_.batch, options_.beta);

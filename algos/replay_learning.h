@@ -12,6 +12,12 @@ inline void require_updates(int updates) {
   require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
 }
 
+// What learning rates are multiplied by, as the option anneal_learning_rate of an algorithm says.
+template <class Options>
+double pace_at(const Options& o, const Progress& progress) {
+  return o.anneal_learning_rate ? progress.remaining() : 1;
+}
+
 // How far importance weights make up for priorities, as the options beta_start and beta_end of an
 // algorithm say.
 template <class Options>

@@ -195,6 +195,10 @@ inline double metric(const Metrics& metrics, const std::string& name) {
 }
 
 // That the agent's networks are now those of the oracle.
+inline void expect_equal(const NamedTensors& want, const NamedTensors& got) {
+  for (const auto& [name, tensor] : want) EXPECT_TRUE(at::equal(tensor, got.at(name))) << name;
+}
+
 inline double furthest(const ControlAgent& agent, const Oracle& oracle) {
   const auto& n = agent.networks();
   auto off = (n.policy - oracle.policy[0].flat()).abs().max();

@@ -121,9 +121,7 @@ NamedTensors train(int threads, int updates, Precision precision) {
 
 TEST(SacTest, ThreadsDoNotMatter) {
   for (const auto precision : {Precision::kFloat32, Precision::kBf16}) {
-    const auto one = train(1, 3, precision), two = train(2, 3, precision);
-    for (const auto& [name, parameter] : one)
-      EXPECT_TRUE(at::equal(parameter, two.at(name))) << name;
+    control_oracle::expect_equal(train(1, 3, precision), train(2, 3, precision));
   }
 }
 
@@ -143,12 +141,8 @@ TEST(SacTest, GoesOnFromItsState) {
   copy_into(state, resumed->state());
   other.restore(steps);
   resumed->update({}, 3);
-  const auto want = whole->parameters(), got = again->parameters();
-  for (const auto& [name, parameter] : want)
-    EXPECT_TRUE(at::equal(parameter, got.at(name))) << name;
-  const auto state_now = sac->state(), state_then = resumed->state();
-  for (const auto& [name, tensor] : state_now)
-    EXPECT_TRUE(at::equal(tensor, state_then.at(name))) << name;
+  control_oracle::expect_equal(whole->parameters(), again->parameters());
+  control_oracle::expect_equal(sac->state(), resumed->state());
 }
 
 TEST(SacTest, RatesFallOverTheSchedule) {
@@ -161,9 +155,7 @@ TEST(SacTest, RatesFallOverTheSchedule) {
   const auto theirs = make_sac(*steady, other, {.learning_rate = 1e-3, .batch = kBatch});
   const auto mine = ours->update({.steps = 75, .schedule_steps = 100}, 4);
   EXPECT_EQ(mine, theirs->update({.steps = 75, .schedule_steps = 100}, 4));
-  const auto want = steady->parameters(), got = falling->parameters();
-  for (const auto& [name, parameter] : want)
-    EXPECT_TRUE(at::equal(parameter, got.at(name))) << name;
+  control_oracle::expect_equal(steady->parameters(), falling->parameters());
 }
 
 TEST(SacTest, ExploresAtRandomUntilItLearns) {

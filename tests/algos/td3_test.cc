@@ -84,9 +84,7 @@ TEST(Td3Test, RatesFallOverTheSchedule) {
       make_td3(*steady, other, {.critic_rate = 1e-3, .policy_rate = 1e-3, .batch = kBatch});
   const auto mine = ours->update({.steps = 75, .schedule_steps = 100}, 4);
   EXPECT_EQ(mine, theirs->update({.steps = 75, .schedule_steps = 100}, 4));
-  const auto want = steady->parameters(), got = falling->parameters();
-  for (const auto& [name, parameter] : want)
-    EXPECT_TRUE(at::equal(parameter, got.at(name))) << name;
+  control_oracle::expect_equal(steady->parameters(), falling->parameters());
 }
 
 TEST(Td3Test, ExploresAtRandomUntilItLearns) {
