@@ -49,11 +49,14 @@ class FusedLearner : public ControlLearner {
     noise_ = at::empty_like(next_noise_);
     critic_gradient_ = at::empty_like(networks_.critics);
     policy_gradient_ = at::empty_like(networks_.policy);
+    transposed_critics_ = at::empty_like(networks_.critics);
+    transposed_policy_ = at::empty_like(networks_.policy);
     error_ = at::empty({n});
   }
 
   ControlResult learn(const Transitions& batch, const ControlUpdate& update) override {
     take(batch, update);
+    transpose_critics();
     over_panels([&](const PanelRange& range) {
       load(range);
       act_next(range, update);
@@ -63,6 +66,8 @@ class FusedLearner : public ControlLearner {
     sum_up(result);
     learn_critics(update);
     if (!update.policy) return result;
+    transpose_critics();
+    policy_.transpose_weights(data(networks_.policy), data(transposed_policy_));
     over_panels([&](const PanelRange& range) { improve(range, update); });
     learn_policy(update);
     for (std::int64_t i = 0; i < n_; ++i) {
@@ -107,6 +112,11 @@ class FusedLearner : public ControlLearner {
     if (agent_.stochastic() || update.target_noise > 0)
       control_noise(update, true, size, data(next_noise_));
     if (agent_.stochastic()) control_noise(update, false, size, data(noise_));
+  }
+
+  void transpose_critics() {
+    for (std::size_t k = 0; k < critics_.size(); ++k)
+      critics_[k].transpose_weights(critic(networks_.critics, k), critic(transposed_critics_, k));
   }
 
   // Rows become panels; beyond the batch they are zeros of no weight.
@@ -155,17 +165,21 @@ class FusedLearner : public ControlLearner {
     }
   }
 
-  // The critics' errors, and their gradients.
+  // The critics' errors, and their gradients; panel by panel, so that on the way back a panel's
+  // numbers are still in the cache.
   void judge(const PanelRange& range) {
-    for (std::size_t k = 0; k < critics_.size(); ++k) {
-      auto& net = critics_[k];
-      const float* parameters = critic(networks_.critics, k);
-      net.forward(parameters, input(seen_), range);
-      for (auto row = range.from * kPanel; row < range.to * kPanel; ++row)
-        net.output_gradient()[row] =
-            scale_.data[row] * weight_.data[row] * (net.output()[row] - wanted_.data[row]);
-      net.backward(parameters, range);
-    }
+    for (std::size_t k = 0; k < critics_.size(); ++k)
+      for (auto panel = range.from; panel < range.to; ++panel) judge_panel(k, panel);
+  }
+  void judge_panel(std::size_t k, std::int64_t panel) {
+    auto& net = critics_[k];
+    const float* parameters = critic(networks_.critics, k);
+    const PanelRange range{panel, panel + 1};
+    net.forward(parameters, input(seen_), range);
+    for (auto row = panel * kPanel; row < (panel + 1) * kPanel; ++row)
+      net.output_gradient()[row] =
+          scale_.data[row] * weight_.data[row] * (net.output()[row] - wanted_.data[row]);
+    net.backward(parameters, critic(transposed_critics_, k), range);
   }
 
   void sum_up(ControlResult& result) {
@@ -260,7 +274,7 @@ class FusedLearner : public ControlLearner {
         kernels_.tanh_gradient(of(of_action_, dims_, p), of(action_, dims_, p), dims_ * kPanel,
                                policy_.output_gradient(p));
     }
-    policy_.backward(data(networks_.policy), range);
+    policy_.backward(data(networks_.policy), data(transposed_policy_), range);
   }
   PanelSquash squash_of(std::int64_t p) {
     return {dims_, policy_.output(p), data(noise_) + p * dims_ * kPanel, of(action_, dims_, p),
@@ -291,7 +305,7 @@ class FusedLearner : public ControlLearner {
     const float* parameters = critic(networks_.critics, k);
     chosen_.take(critics_[k], rows, packed);
     std::fill_n(chosen_.output_gradient(range.from), panels * kPanel, -1 / static_cast<float>(n_));
-    chosen_.backward(parameters, packed, /*learns=*/false);
+    chosen_.backward(parameters, critic(transposed_critics_, k), packed, /*learns=*/false);
     chosen_.input_gradient(parameters, observed_, dims_, packed, share_.data);
     for (std::int64_t j = 0; j < count; ++j) {
       const float* from = of(share_, dims_, range.from + j / kPanel) + j % kPanel;
@@ -320,7 +334,8 @@ class FusedLearner : public ControlLearner {
   PanelBuffer scale_, weight_, wanted_, log_prob_, next_log_prob_, worth_;  // [panels][kPanel]
   at::Tensor next_noise_, noise_;
   at::Tensor critic_gradient_, policy_gradient_;
-  at::Tensor error_;  // [N]
+  at::Tensor transposed_critics_, transposed_policy_;  // as the parameters lie, layer by layer
+  at::Tensor error_;                                   // [N]
 };
 
 }  // namespace

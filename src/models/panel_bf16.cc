@@ -103,8 +103,7 @@ SHOAL_BF16 void tile(const PanelProduct& p, const Pairs& pairs, std::int64_t m,
       for (int v = 0; v < kVecs; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], y, x[v]);
     }
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVecs; ++v) store_product<kWide>(p, m + r, column + v * kWide, sum[r][v]);
+  store_tile<kWide>(p, m, column, sum);
 }
 
 template <int kVecs>

@@ -30,8 +30,7 @@ SHOAL_INLINE void product_tile(const PanelProduct& p, std::int64_t m, std::int64
         for (int v = 0; v < kVecs; ++v) sum[r][v] += x[v] * a[r * p.a_row];
     }
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVecs; ++v) store_product<kWidth>(p, m + r, column + v * kWidth, sum[r][v]);
+  store_tile<kWidth>(p, m, column, sum);
 }
 
 template <int kWidth, int kMostRows, int kVecs>
@@ -88,25 +87,37 @@ SHOAL_INLINE void dots(const PanelDots& p) {
   for (; i < p.rows; ++i) dot_rows<kWidth, 1>(p, i);
 }
 
-// Squares of four by four: the halves off the diagonal change places, then those of the halves.
+// A square of four by four: the halves off the diagonal change places, then those of the halves.
 // (Squares of more lanes were slower: their shuffles take indices from memory.)
-SHOAL_INLINE void transpose(const float* from, float* to) {
+SHOAL_INLINE void transpose_square(const float* from, std::int64_t from_row, float* to,
+                                   std::int64_t to_row) {
   using V = Lanes<4>::Float;
   using I = Lanes<4>::Int;
-  for (std::int64_t row = 0; row < kPanel; row += 4) {
-    for (std::int64_t column = 0; column < kPanel; column += 4) {
-      V x[4];
-      for (int i = 0; i < 4; ++i) load_lanes(x[i], from + (row + i) * kPanel + column);
-      const V a = __builtin_shuffle(x[0], x[2], I{0, 1, 4, 5});
-      const V b = __builtin_shuffle(x[0], x[2], I{2, 3, 6, 7});
-      const V c = __builtin_shuffle(x[1], x[3], I{0, 1, 4, 5});
-      const V d = __builtin_shuffle(x[1], x[3], I{2, 3, 6, 7});
-      x[0] = __builtin_shuffle(a, c, I{0, 4, 2, 6});
-      x[1] = __builtin_shuffle(a, c, I{1, 5, 3, 7});
-      x[2] = __builtin_shuffle(b, d, I{0, 4, 2, 6});
-      x[3] = __builtin_shuffle(b, d, I{1, 5, 3, 7});
-      for (int i = 0; i < 4; ++i) store_lanes(to + (column + i) * kPanel + row, x[i]);
-    }
+  V x[4];
+  for (int i = 0; i < 4; ++i) load_lanes(x[i], from + i * from_row);
+  const V a = __builtin_shuffle(x[0], x[2], I{0, 1, 4, 5});
+  const V b = __builtin_shuffle(x[0], x[2], I{2, 3, 6, 7});
+  const V c = __builtin_shuffle(x[1], x[3], I{0, 1, 4, 5});
+  const V d = __builtin_shuffle(x[1], x[3], I{2, 3, 6, 7});
+  x[0] = __builtin_shuffle(a, c, I{0, 4, 2, 6});
+  x[1] = __builtin_shuffle(a, c, I{1, 5, 3, 7});
+  x[2] = __builtin_shuffle(b, d, I{0, 4, 2, 6});
+  x[3] = __builtin_shuffle(b, d, I{1, 5, 3, 7});
+  for (int i = 0; i < 4; ++i) store_lanes(to + i * to_row, x[i]);
+}
+
+SHOAL_INLINE void transpose(const float* from, std::int64_t rows, std::int64_t columns, float* to) {
+  constexpr std::int64_t kStrip = 16;  // rows that make whole lines of the cache of what is written
+  const auto squares = columns / 4 * 4;
+  for (std::int64_t strip = 0; strip < rows; strip += kStrip) {
+    const auto end = std::min(strip + kStrip, rows);
+    const auto square_end = strip + (end - strip) / 4 * 4;
+    for (std::int64_t column = 0; column < squares; column += 4)
+      for (auto row = strip; row < square_end; row += 4)
+        transpose_square(from + row * columns + column, columns, to + column * rows + row, rows);
+    for (auto row = strip; row < end; ++row)
+      for (auto column = row < square_end ? squares : 0; column < columns; ++column)
+        to[column * rows + row] = from[row * columns + column];
   }
 }
 
@@ -333,7 +344,10 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
 #define SHOAL_PANEL_KERNELS(NAME, TARGET, WIDTH, ROWS)                                            \
   TARGET void product_##NAME(const PanelProduct& p) { product<WIDTH, ROWS>(p); }                  \
   TARGET void dots_##NAME(const PanelDots& p) { dots<WIDTH>(p); }                                 \
-  TARGET void transpose_##NAME(const float* from, float* to) { transpose(from, to); }             \
+  TARGET void transpose_##NAME(const float* from, std::int64_t rows, std::int64_t columns,        \
+                               float* to) {                                                       \
+    transpose(from, rows, columns, to);                                                           \
+  }                                                                                               \
   TARGET void adam_##NAME(const AdamStep& s) { adam<WIDTH>(s); }                                  \
   TARGET void squash_##NAME(const PanelSquash& p) { squash<WIDTH>(p); }                           \
   TARGET void squash_gradient_##NAME(const PanelSquashGradient& p) { squash_gradient<WIDTH>(p); } \

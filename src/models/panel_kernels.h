@@ -87,8 +87,8 @@ struct PanelKernels {
   const char* instructions;
   void (*product)(const PanelProduct&);
   void (*dots)(const PanelDots&);
-  // [kPanel][kPanel], columns become rows.
-  void (*transpose)(const float* from, float* to);
+  // [rows][columns] to [columns][rows]
+  void (*transpose)(const float* from, std::int64_t rows, std::int64_t columns, float* to);
   void (*adam)(const AdamStep&);
   void (*squash)(const PanelSquash&);
   void (*squash_gradient)(const PanelSquashGradient&);

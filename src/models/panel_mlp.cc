@@ -15,7 +15,7 @@ void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_
   const auto& kernels = panel_kernels();
   for (auto panel = range.from; panel < range.to; ++panel)
     for (std::int64_t f = 0; f < features; f += kPanel)
-      kernels.transpose(from.data + panel * from.stride + f * kPanel,
+      kernels.transpose(from.data + panel * from.stride + f * kPanel, kPanel, kPanel,
                         to + (f * panels + panel * kPanel) * kPanel);
 }
 
@@ -59,13 +59,29 @@ void PanelMlp::forward(const float* parameters, const PanelInput& input, const P
   }
 }
 
-void PanelMlp::backward(const float* parameters, const PanelRange& range, bool learns) {
+// Down the columns of a small layer is as fast as along its rows; those of a large one lie in a
+// page of memory each.
+bool PanelMlp::transposes(std::size_t l) const {
+  constexpr std::int64_t kLarge = 16384;
+  return l > 0 && mlp_.widths[l] * mlp_.widths[l + 1] >= kLarge;
+}
+
+void PanelMlp::transpose_weights(const float* parameters, float* to) const {
+  for (std::size_t l = 0; l < mlp_.layers(); ++l)
+    if (transposes(l))
+      kernels_.transpose(parameters + mlp_.offset(l), mlp_.widths[l + 1], mlp_.widths[l],
+                         to + mlp_.offset(l));
+}
+
+void PanelMlp::backward(const float* parameters, const float* transposed, const PanelRange& range,
+                        bool learns) {
   for (auto panel = range.from; panel < range.to; ++panel) {
     for (auto l = mlp_.layers() - 1; l > 0; --l) {
       const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
-      multiply({.a = parameters + mlp_.offset(l),
-                .a_row = 1,
-                .a_step = in,
+      const bool rows = transposes(l);
+      multiply({.a = (rows ? transposed : parameters) + mlp_.offset(l),
+                .a_row = rows ? out : 1,
+                .a_step = rows ? 1 : in,
                 .steps = out,
                 .b = at(gradients_[l], panel, out),
                 .rows = in,

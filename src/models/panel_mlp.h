@@ -52,8 +52,11 @@ class PanelMlp {
   float* output_gradient(std::int64_t panel = 0) {
     return at(gradients_.back(), panel, mlp_.out());
   }
+  // What backward() needs of these parameters beside them, [size()].
+  void transpose_weights(const float* parameters, float* to) const;
   // The gradients of all hidden layers. learns: parameter_gradient() is to follow.
-  void backward(const float* parameters, const PanelRange& range, bool learns = true);
+  void backward(const float* parameters, const float* transposed, const PanelRange& range,
+                bool learns = true);
   // Instead of forward(): what hidden layers of another one put out for these columns, numbered
   // through all panels, becomes that of columns from panel range.from on.
   void take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
@@ -79,6 +82,7 @@ class PanelMlp {
     return buffer.data + panel * width * kPanel;
   }
   void multiply(const PanelProduct& p) const;
+  bool transposes(std::size_t l) const;
   void layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
                       std::int64_t from, std::int64_t to_row, float* to) const;
 

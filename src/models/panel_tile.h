@@ -7,27 +7,41 @@
 
 namespace shoal {
 
-// What was summed up for a vector of a row's columns, from `column` on, into the product.
-template <int kWidth>
-SHOAL_INLINE void store_product(const PanelProduct& p, std::int64_t row, std::int64_t column,
-                                const typename Lanes<kWidth>::Float& sum) {
+// What was summed up for rows from `row` on, of columns from `column` on, into the product. The
+// three ways are written out, so that the sums stay in registers: with all of it in one loop GCC
+// keeps one of them in memory while it is summed up, which takes twice the time then.
+template <int kWidth, class Sum, int kRows, int kVecs>
+SHOAL_INLINE void store_tile(const PanelProduct& p, std::int64_t row, std::int64_t column,
+                             Sum (&sum)[kRows][kVecs]) {
   using V = typename Lanes<kWidth>::Float;
-  V y = sum;
-  if (p.relu) y = y > 0.0F ? y : V{};
-  if (p.mask) {
-    V mask;
-    load_lanes(mask, p.mask + row * kPanel + column);
-    y = mask > 0.0F ? y : V{};
+  constexpr std::int64_t kColumns = kVecs * kWidth;
+  float* const c = p.c + row * p.c_row + column;
+  const auto c_row = p.c_row, left = p.columns - column;
+  const bool whole = left >= kColumns;
+  float room[kRows * kColumns];
+  float* const to = whole ? c : room;
+  const auto to_row = whole ? c_row : kColumns;
+  if (p.relu) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < kVecs; ++v) {
+        const V y = sum[r][v];
+        store_lanes(to + r * to_row + v * kWidth, y > 0.0F ? y : V{});
+      }
+    }
+  } else if (p.mask) {
+    const float* const mask = p.mask + row * kPanel + column;
+    for (int r = 0; r < kRows; ++r) {
+      for (int v = 0; v < kVecs; ++v) {
+        V m;
+        load_lanes(m, mask + r * kPanel + v * kWidth);
+        store_lanes(to + r * to_row + v * kWidth, m > 0.0F ? V(sum[r][v]) : V{});
+      }
+    }
+  } else {
+    for (int r = 0; r < kRows; ++r)
+      for (int v = 0; v < kVecs; ++v) store_lanes(to + r * to_row + v * kWidth, sum[r][v]);
   }
-  float* to = p.c + row * p.c_row + column;
-  const auto left = p.columns - column;
-  if (left >= kWidth) {
-    store_lanes(to, y);
-  } else if (left > 0) {
-    float last[kWidth];
-    store_lanes(last, y);
-    std::copy_n(last, left, to);
-  }
+  for (int r = 0; !whole && r < kRows; ++r) std::copy_n(room + r * kColumns, left, c + r * c_row);
 }
 
 }  // namespace shoal

@@ -106,10 +106,12 @@ TEST(PanelKernelsTest, DotsAndTranspositions) {
     EXPECT_LT(furthest(to, (h * g.unsqueeze(1)).sum(2).sum(0)), 1e-4);
     kernels.dots({data(g), kPanel, nullptr, 0, 3, 1, data(sum)});
     EXPECT_NEAR(sum.item<double>(), g.sum().item<double>(), 1e-4);
-    const auto square = at::randn({kPanel, kPanel});
-    auto turned = at::empty({kPanel, kPanel});
-    kernels.transpose(data(square), data(turned));
-    EXPECT_TRUE(at::equal(turned, square.t()));
+    for (const auto& [rows, columns] : {std::pair{kPanel, kPanel}, {1, 9}, {18, 7}, {33, 64}}) {
+      const auto from = at::randn({rows, columns});
+      auto turned = at::empty({columns, rows});
+      kernels.transpose(data(from), rows, columns, data(turned));
+      EXPECT_TRUE(at::equal(turned, from.t())) << rows << " by " << columns;
+    }
   });
 }
 
