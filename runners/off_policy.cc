@@ -14,18 +14,19 @@ std::int64_t updates_due(std::int64_t steps, std::int64_t batch, const OffPolicy
 
 void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                     const OffPolicyOptions& options, const Evaluate& evaluate) {
-  auto& [replay, algo, batch_size] = learner;
+  auto& replay = *learner.replay;
+  auto& algo = *learner.algo;
   while_training([&] {
     while (session.running()) {
-      algo->explore(session.progress(), session.steps() >= options.learning_starts);
+      algo.explore(session.progress(), session.steps() >= options.learning_starts);
       const Batch batch = sampler.collect();
       const Progress before = session.advance(batch);
-      replay->append(batch.samples);
+      replay.append(batch.samples);
       // Told by the steps alone, so that a run that was resumed makes the same ones.
-      const auto updates = updates_due(session.steps(), batch_size, options) -
-                           updates_due(before.steps, batch_size, options);
-      const bool learns = updates > 0 && replay->size() > 0;
-      auto metrics = learns ? algo->update(before, static_cast<int>(updates)) : Metrics{};
+      const auto updates = updates_due(session.steps(), learner.batch, options) -
+                           updates_due(before.steps, learner.batch, options);
+      const bool learns = updates > 0 && replay.size() > 0;
+      auto metrics = learns ? algo.update(before, static_cast<int>(updates)) : Metrics{};
       if (evaluate && session.evaluation_is_due())
         std::ranges::move(evaluate(), std::back_inserter(metrics));
       session.report(metrics, sampler.times(), learns ? updates : 0);

@@ -151,7 +151,7 @@ class NetworkQAgent : public QAgent {
 
   at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
     const auto out = network.model().forward({observation, {}, {}}).policy;
-    const auto of_action = out.narrow(1, 0, actions_ * atoms_).unflatten(1, {actions_, atoms_});
+    auto of_action = out.narrow(1, 0, actions_ * atoms_).unflatten(1, {actions_, atoms_});
     if (!options_.dueling) return of_action;
     const auto of_observation = out.narrow(1, actions_ * atoms_, atoms_).unsqueeze(1);
     return of_observation + of_action - of_action.mean(1, /*keepdim=*/true);

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/launch.h"
+#include "src/app/bench_line.h"
 #include "src/app/bench_replay.h"
+#include "src/app/bench_ring.h"
 #include "src/app/bench_sample.h"
 #include "src/app/bench_update.h"
 #include "src/app/commands.h"
@@ -52,12 +53,6 @@ Config configure(const BenchFlags& flags) {
   return config;
 }
 
-double five_digits(double x) {
-  if (x == 0 || !std::isfinite(x)) return 0;
-  const double scale = std::pow(10, 4 - std::floor(std::log10(std::abs(x))));
-  return std::round(x * scale) / scale;
-}
-
 nlohmann::ordered_json config_json(const BenchFlags& flags) {
   nlohmann::ordered_json config;
   if (is_atari(flags.env)) {
@@ -78,23 +73,15 @@ nlohmann::ordered_json config_json(const BenchFlags& flags) {
 }
 
 void print_json(const BenchFlags& flags, const BenchResult& result) {
-  auto runs = nlohmann::ordered_json::array();
-  for (const double run : result.sampling) runs.push_back(five_digits(run));
-  const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
-  const nlohmann::ordered_json line = {
-      {"bench", is_atari(flags.env) ? "sample_atari" : "sample_cartpole"},
-      {"peer", "shoal"},
-      {"config", config_json(flags)},
-      {"unit", is_atari(flags.env) ? "agent steps/s" : "env steps/s"},
-      {"runs", runs},
-      {"min", five_digits(*least)},
-      {"median", five_digits(result.median())},
-      {"max", five_digits(*most)},
-      {"other_cpu", std::round(result.other_cpu * 100) / 100},
-      {"environments_alone", five_digits(result.environments)},
-      {"acting_alone", five_digits(result.acting)},
-      {"share_of_bound", std::round(result.share() * 1000) / 1000},
-      {"arithmetic", arithmetic(configure(flags))}};
+  auto line = json_of({.bench = is_atari(flags.env) ? "sample_atari" : "sample_cartpole",
+                       .config = config_json(flags),
+                       .unit = is_atari(flags.env) ? "agent steps/s" : "env steps/s",
+                       .runs = result.sampling,
+                       .other_cpu = result.other_cpu});
+  line["environments_alone"] = five_digits(result.environments);
+  line["acting_alone"] = five_digits(result.acting);
+  line["share_of_bound"] = std::round(result.share() * 1000) / 1000;
+  line["arithmetic"] = arithmetic(configure(flags));
   fmt::print("{}\n", line.dump());
 }
 
@@ -116,9 +103,7 @@ void print_text(const BenchFlags& flags, const BenchResult& result) {
 }
 
 int bench_command(BenchFlags flags, char** argv) {
-  require(flags.options.runs > 0, "--runs: found {}, expected at least 1", flags.options.runs);
-  require(flags.options.seconds > 0, "--seconds: found {}, expected a number above 0",
-          flags.options.seconds);
+  require_runs(flags.options.runs, flags.options.seconds);
   if (flags.threads == 0) flags.threads = static_cast<int>(allowed_cores().size());
   flags.options.config = configure(flags);
   launch(argv, flags.threads);
@@ -160,6 +145,7 @@ void add_bench(CLI::App& app, Command& chosen) {
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
   add_bench_replay(*bench, chosen);
   add_bench_update(*bench, chosen);
+  add_bench_ring(*bench, chosen);
 }
 
 }  // namespace shoal::app

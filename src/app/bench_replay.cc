@@ -5,24 +5,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/runners/launch.h"
-#include "src/app/bench_sample.h"
+#include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
 #include "src/app/steady_window.h"
 
 namespace shoal::app {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct ReplayFlags {
   bool frames = false, copied = false, json = false;
@@ -30,19 +25,6 @@ struct ReplayFlags {
   int threads = 1, runs = 5;
   double seconds = 2;
 };
-
-// How often a second `act` can be done, for so long.
-double rate_of(double seconds, const std::function<void()>& act) {
-  std::int64_t times = 0;
-  const auto start = Clock::now();
-  double passed = 0;
-  do {
-    for (int i = 0; i < 16; ++i) act();
-    times += 16;
-    passed = std::chrono::duration<double>(Clock::now() - start).count();
-  } while (passed < seconds);
-  return static_cast<double>(times) / passed;
-}
 
 EnvSpec spec_of(bool frames) {
   EnvSpec env;
@@ -140,8 +122,6 @@ Measured measure_priorities(const ReplayFlags& flags) {
   return out;
 }
 
-double rounded(double x, double unit) { return std::round(x / unit) * unit; }
-
 void print(const ReplayFlags& flags, const Measured& m) {
   const auto [least, most] = std::ranges::minmax(m.runs);
   if (!flags.json) {
@@ -157,29 +137,24 @@ void print(const ReplayFlags& flags, const Measured& m) {
     fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
     return;
   }
-  auto runs = nlohmann::ordered_json::array();
-  for (const double run : m.runs) runs.push_back(rounded(run, 0.1));
-  const nlohmann::ordered_json line = {
-      {"bench", "replay"},
-      {"peer", !flags.frames  ? "shoal"
+  auto line = json_of(
+      {.bench = "replay",
+       .peer = !flags.frames  ? "shoal"
                : flags.copied ? "shoal_frames_copied"
-                              : "shoal_frames"},
-      {"config", {{"capacity", flags.size}, {"batch", flags.batch}, {"threads", flags.threads}}},
-      {"unit", flags.frames ? "samples/s (batches)" : "cycles/s"},
-      {"runs", runs},
-      {"min", rounded(least, 0.1)},
-      {"median", rounded(m.median(), 0.1)},
-      {"max", rounded(most, 0.1)},
-      {"other_cpu", rounded(m.other_cpu, 0.01)},
-      {"bound", rounded(m.bound, 0.1)}};
+                              : "shoal_frames",
+       .config = {{"capacity", flags.size}, {"batch", flags.batch}, {"threads", flags.threads}},
+       .unit = flags.frames ? "samples/s (batches)" : "cycles/s",
+       .runs = m.runs,
+       .other_cpu = m.other_cpu});
+  line["bound"] = five_digits(m.bound);
   fmt::print("{}\n", line.dump());
 }
 
 int bench_replay(ReplayFlags flags, char** argv) {
   for (const auto& [name, value] :
-       {std::pair{"--batch", flags.batch}, {"--runs", flags.runs}, {"--threads", flags.threads}})
+       {std::pair{"--batch", flags.batch}, {"--threads", flags.threads}})
     require(value >= 1, "{}: found {}, expected at least 1", name, value);
-  require(flags.seconds > 0, "--seconds: found {}, expected a number above 0", flags.seconds);
+  require_runs(flags.runs, flags.seconds);
   if (flags.size == 0) flags.size = flags.frames ? 50'000 : 1'000'000;
   launch(argv, flags.threads);
   at::set_num_threads(flags.threads);

@@ -47,12 +47,6 @@ std::int64_t act(Agent& agent, ActingReplay& replay) {
 
 }  // namespace
 
-double middle(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  const auto n = numbers.size();
-  return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
-}
-
 double BenchResult::median() const { return middle(sampling); }
 
 double BenchResult::bound() const { return middle(bounds); }

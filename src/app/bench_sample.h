@@ -26,9 +26,6 @@ struct BenchResult {
   double share() const;  // of the bound that was reached, median over the runs
 };
 
-// The median of at least one number.
-double middle(std::vector<double> numbers);
-
 // Measures sampling, and each half of it alone. Forks workers: the rules of make_sampler() hold.
 BenchResult bench_sample(const BenchOptions& options);
 

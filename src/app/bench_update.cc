@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,7 +19,7 @@
 #include "shoal/core/error.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/runners/launch.h"
-#include "src/app/bench_sample.h"
+#include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
 #include "src/app/steady_window.h"
 #include "src/models/panel_bf16.h"
@@ -132,9 +131,9 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
   const auto algo = make_algo(flags, *agent, replay);
   const auto run = [&](double seconds) {
     const auto start = std::chrono::steady_clock::now();
-    double updates = 0, passed = 0;
-    for (; passed < seconds; passed = seconds_since(start), ++updates) algo->update({}, 1);
-    return updates / passed;
+    double updates = 0;
+    for (; seconds_since(start) < seconds; ++updates) algo->update({}, 1);
+    return updates / seconds_since(start);
   };
   UpdateResult out{.runs = {}, .operations = operations(flags, agent->networks())};
   run(std::min(0.5, flags.seconds));
@@ -147,7 +146,6 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
 
 void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
   const auto [least, most] = std::ranges::minmax(m.runs);
-  const auto tenth = [](double x) { return std::round(x * 10) / 10; };
   if (!flags.json) {
     fmt::print(
         "{}: {} observed, {} acted, two hidden layers of {}, batches of {}, {} thread{}, {}\n",
@@ -162,23 +160,15 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
     fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
     return;
   }
-  auto runs = nlohmann::ordered_json::array();
-  for (const double run : m.runs) runs.push_back(tenth(run));
-  const nlohmann::ordered_json line = {
-      {"bench", "update_" + flags.algo},
-      {"peer", "shoal"},
-      {"config",
-       {{"size", fmt::format("h{}_b{}", flags.hidden, flags.batch)},
-        {"threads", flags.threads},
-        {"precision", flags.precision}}},
-      {"unit", "updates/s"},
-      {"runs", runs},
-      {"min", tenth(least)},
-      {"median", tenth(m.median())},
-      {"max", tenth(most)},
-      {"other_cpu", std::round(m.other_cpu * 100) / 100},
-      {"bound", tenth(m.bound())},
-      {"instructions", instructions(flags)}};
+  auto line = json_of({.bench = "update_" + flags.algo,
+                       .config = {{"size", fmt::format("h{}_b{}", flags.hidden, flags.batch)},
+                                  {"threads", flags.threads},
+                                  {"precision", flags.precision}},
+                       .unit = "updates/s",
+                       .runs = m.runs,
+                       .other_cpu = m.other_cpu});
+  line["bound"] = five_digits(m.bound());
+  line["instructions"] = instructions(flags);
   fmt::print("{}\n", line.dump());
 }
 
@@ -191,10 +181,9 @@ int bench_update(const UpdateFlags& flags, char** argv) {
                                     {"--dims", flags.dims},
                                     {"--hidden", flags.hidden},
                                     {"--batch", flags.batch},
-                                    {"--runs", flags.runs},
                                     {"--threads", flags.threads}})
     require(value >= 1, "{}: found {}, expected at least 1", name, value);
-  require(flags.seconds > 0, "--seconds: found {}, expected a number above 0", flags.seconds);
+  require_runs(flags.runs, flags.seconds);
   launch(argv, flags.threads);
   at::set_num_threads(flags.threads);
   print_updates(flags, measure_updates(flags));

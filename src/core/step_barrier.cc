@@ -1,50 +1,12 @@
 #include "shoal/core/step_barrier.h"
 
-#include <algorithm>
 #include <new>
 
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
-#include "src/core/futex.h"
+#include "src/core/waiting.h"
 
 namespace shoal {
-
-// How no wake-up is lost: the waiter raises its flag and then looks at the word; the other side
-// changes the word and then looks at the flag. All four are sequentially consistent, so at least
-// one of the two sees the other's write: the waiter does not park, or is woken. The kernel's own
-// comparison covers the time between the last look and the parking.
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-using Word = std::atomic<std::uint32_t>;
-
-static_assert(Word::is_always_lock_free, "words are shared between processes");
-
-constexpr std::chrono::hours kLongestWait{24};  // keeps a deadline from overflowing
-
-template <class Ready>
-bool poll(const Word& word, int times, Ready ready) {
-  for (int i = 0;; ++i) {
-    if (ready(word.load(std::memory_order_acquire))) return true;
-    if (i >= times) return false;
-    __builtin_ia32_pause();
-  }
-}
-
-template <class Ready>
-bool park(Word& word, std::chrono::milliseconds timeout, Ready ready) {
-  const auto deadline = Clock::now() + std::min<std::chrono::milliseconds>(timeout, kLongestWait);
-  for (;;) {
-    const auto seen = word.load(std::memory_order_seq_cst);
-    if (ready(seen)) return true;
-    const auto left = deadline - Clock::now();
-    if (left <= Clock::duration::zero()) return false;
-    futex_wait(word, seen, left);
-  }
-}
-
-}  // namespace
 
 StepBarrier::StepBarrier(std::byte* memory, int workers, int spin)
     : words_(new (memory) Words),
@@ -66,7 +28,7 @@ bool StepBarrier::wait(int worker, std::chrono::milliseconds timeout) {
   const auto arrived = [generation](std::uint32_t value) { return value == generation; };
   if (poll(done, spin_, arrived)) return true;
   words_->server_parked.store(static_cast<std::uint32_t>(worker) + 1, std::memory_order_seq_cst);
-  const bool in_time = park(done, timeout, arrived);
+  const bool in_time = park(done, deadline_of(timeout), arrived);
   words_->server_parked.store(0, std::memory_order_relaxed);
   return in_time;
 }
@@ -83,7 +45,7 @@ bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
   const auto released = [last](std::uint32_t value) { return value != last; };
   if (poll(words_->generation, spin_, released)) return true;
   words_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const bool in_time = park(words_->generation, timeout, released);
+  const bool in_time = park(words_->generation, deadline_of(timeout), released);
   words_->sleepers.fetch_sub(1, std::memory_order_relaxed);
   return in_time;
 }

@@ -18,13 +18,13 @@ constexpr std::array<std::string_view, 4> kNoSinglePlayer = {"combat", "joust", 
                                                              "warlords"};
 
 const Plugin& ale_plugin() {
-  static const Plugin ale{.what = "Atari",
-                          .file = "shoal_ale.so",
-                          .variable = "SHOAL_ALE_PLUGIN",
-                          .built = SHOAL_ALE_PLUGIN_PATH,
-                          .option = "SHOAL_WITH_ATARI",
-                          .symbol = SHOAL_ALE_GET_API};
-  return ale;
+  static const Plugin kAle{.what = "Atari",
+                           .file = "shoal_ale.so",
+                           .variable = "SHOAL_ALE_PLUGIN",
+                           .built = SHOAL_ALE_PLUGIN_PATH,
+                           .option = "SHOAL_WITH_ATARI",
+                           .symbol = SHOAL_ALE_GET_API};
+  return kAle;
 }
 
 const shoal_ale_api& load_ale() {

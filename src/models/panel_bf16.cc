@@ -10,10 +10,7 @@ namespace shoal {
 namespace {
 
 // These have to stand before every function with such instructions: what is inlined needs the same.
-#define SHOAL_BF16                                                            \
-  __attribute__((                                                             \
-      target("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma,prefer-" \
-             "vector-width=512")))
+#define SHOAL_BF16 __attribute__((target("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")))
 
 constexpr std::int64_t kWide = 16;  // numbers of a vector
 constexpr int kTileRows = 12;       // as many sums as fit into the registers, beside two vectors

@@ -92,17 +92,16 @@ SHOAL_INLINE void dots(const PanelDots& p) {
 SHOAL_INLINE void transpose_square(const float* from, std::int64_t from_row, float* to,
                                    std::int64_t to_row) {
   using V = Lanes<4>::Float;
-  using I = Lanes<4>::Int;
   V x[4];
   for (int i = 0; i < 4; ++i) load_lanes(x[i], from + i * from_row);
-  const V a = __builtin_shuffle(x[0], x[2], I{0, 1, 4, 5});
-  const V b = __builtin_shuffle(x[0], x[2], I{2, 3, 6, 7});
-  const V c = __builtin_shuffle(x[1], x[3], I{0, 1, 4, 5});
-  const V d = __builtin_shuffle(x[1], x[3], I{2, 3, 6, 7});
-  x[0] = __builtin_shuffle(a, c, I{0, 4, 2, 6});
-  x[1] = __builtin_shuffle(a, c, I{1, 5, 3, 7});
-  x[2] = __builtin_shuffle(b, d, I{0, 4, 2, 6});
-  x[3] = __builtin_shuffle(b, d, I{1, 5, 3, 7});
+  const V a = __builtin_shufflevector(x[0], x[2], 0, 1, 4, 5);
+  const V b = __builtin_shufflevector(x[0], x[2], 2, 3, 6, 7);
+  const V c = __builtin_shufflevector(x[1], x[3], 0, 1, 4, 5);
+  const V d = __builtin_shufflevector(x[1], x[3], 2, 3, 6, 7);
+  x[0] = __builtin_shufflevector(a, c, 0, 4, 2, 6);
+  x[1] = __builtin_shufflevector(a, c, 1, 5, 3, 7);
+  x[2] = __builtin_shufflevector(b, d, 0, 4, 2, 6);
+  x[3] = __builtin_shufflevector(b, d, 1, 5, 3, 7);
   for (int i = 0; i < 4; ++i) store_lanes(to + i * to_row, x[i]);
 }
 
@@ -341,6 +340,7 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
 }
 
 // What is inlined into a function is compiled for its instructions.
+// NOLINTBEGIN(bugprone-macro-parentheses): names and attributes take none
 #define SHOAL_PANEL_KERNELS(NAME, TARGET, WIDTH, ROWS)                                            \
   TARGET void product_##NAME(const PanelProduct& p) { product<WIDTH, ROWS>(p); }                  \
   TARGET void dots_##NAME(const PanelDots& p) { dots<WIDTH>(p); }                                 \
@@ -368,11 +368,11 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
         multiply_add_##NAME                                                          \
   }
 
-SHOAL_PANEL_KERNELS(
-    avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"))),
-    16, kRows512)
+SHOAL_PANEL_KERNELS(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), 16,
+                    kRows512)
 SHOAL_PANEL_KERNELS(avx2, __attribute__((target("avx2,fma"))), 8, kRows2)
 SHOAL_PANEL_KERNELS(plain, , 4, kRows2)
+// NOLINTEND(bugprone-macro-parentheses)
 
 const PanelKernels kAvx512 = SHOAL_PANEL_TABLE(avx512, "AVX-512"),
                    kAvx2 = SHOAL_PANEL_TABLE(avx2, "AVX2"),
@@ -386,7 +386,7 @@ bool has_avx512() {
 }  // namespace
 
 const PanelKernels* const* all_panel_kernels() {
-  static const std::array<const PanelKernels*, 4> all = [] {
+  static const std::array<const PanelKernels*, 4> kAll = [] {
     std::array<const PanelKernels*, 4> found{};
     std::size_t n = 0;
     if (has_avx512()) found[n++] = &kAvx512;
@@ -394,7 +394,7 @@ const PanelKernels* const* all_panel_kernels() {
     found[n] = &kPlain;
     return found;
   }();
-  return all.data();
+  return kAll.data();
 }
 
 const PanelKernels& panel_kernels() { return *all_panel_kernels()[0]; }

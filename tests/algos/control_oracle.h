@@ -24,7 +24,7 @@ inline EnvSpec toy_env() {
 
 // Steps of two environments; some end.
 inline Samples make_window() {
-  constexpr std::int64_t T = 60, B = 2;
+  const std::int64_t T = 60, B = 2;
   torch::manual_seed(9);
   const auto flags = at::TensorOptions().dtype(at::kBool);
   Samples s;

@@ -24,7 +24,7 @@ EnvSpec toy_env(bool masked) {
 
 // Steps of two environments; some end, none is truncated.
 Samples make_window(bool masked) {
-  constexpr std::int64_t T = 40, B = 2;
+  const std::int64_t T = 40, B = 2;
   torch::manual_seed(9);
   const auto flags = at::TensorOptions().dtype(at::kBool);
   Samples s;

@@ -93,7 +93,7 @@ TEST_P(RecurrentTest, ActingStepByStepEqualsTheSequence) {
 TEST_P(RecurrentTest, ARowDoesNotDependOnItsBatch) {
   const auto model = make({.hidden = {64}, .memory_size = 40});
   const auto acting = model->make_recurrent_acting();
-  constexpr std::int64_t n = 53;
+  const std::int64_t n = 53;
   const auto in = random_sequences(1, n, kWide, kActions, model->state());
   torch::NoGradGuard no_grad;
   ModelOut all{at::empty({n, 5}), at::empty({n}), {{"memory", at::empty_like(in.state[0])}}};

@@ -83,6 +83,7 @@ MISTAKES = [
     (["eval", "{dir}/good", "--seed", "-1"], "--seed"),
     (["bench", "sample", "--env", "CartPole-v2"], "CartPole-v1"),
     (["bench", "sample", "--runs", "0"], "runs"),
+    (["bench", "ring", "--item", "vector"], "vectors"),
     (["bench", "sample", "--envs", "1", "--workers", "2"], "cannot share"),
     (["list", "env"], "envs"),
 ]
@@ -314,6 +315,16 @@ class AppTest(unittest.TestCase):
             self.assertEqual(len(line["runs"]), 2)
             self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
             self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
+    def test_bench_lines_of_the_parts(self):
+        for command, bench in [(["replay", "--size", "2000"], "replay"), (["ring"], "queue_ipc"),
+                               (["update", "--hidden", "16", "--batch", "32"], "update_sac")]:
+            done = shoal("bench", *command, "--runs", "2", "--seconds", "0.05", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = json.loads(done.stdout)
+            self.assertEqual((line["bench"], line["peer"], len(line["runs"])), (bench, "shoal", 2))
+            self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
+            self.assertGreater(line["bound"], 0)
 
     def test_check_env(self):
         done = shoal("check-env", "Pendulum-v1", "--steps", "200")

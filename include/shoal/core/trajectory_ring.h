@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace shoal {
+
+// What goes with a window.
+struct WindowTag {
+  std::int64_t number = 0;          // of this window among all, from 1 on, as they are published
+  std::int64_t first_tick = 0;      // steps that its environments had taken before it
+  std::int64_t policy_version = 0;  // of the parameters it was begun with
+  int writer = 0;
+};
+
+// What becomes of a window whose policy is too old when its turn comes.
+enum class TooOld : std::uint8_t {
+  kUse,   // it is counted, and given to the reader
+  kDrop,  // it is counted, and its slot is free again, unread
+};
+
+struct TrajectoryRingOptions {
+  int slots = 8;  // windows that are being written, wait, or are being read
+  // Versions by which a window's policy may lie behind the reader's.
+  std::int64_t max_lag = std::numeric_limits<std::int64_t>::max();
+  TooOld too_old = TooOld::kUse;
+  // A writer that finds no free slot waits until every window has been read: sampling and learning
+  // then alternate once sampling runs ahead (the rule of DPPO's queue, Heess et al., arXiv
+  // 1707.02286). Otherwise it waits for any slot.
+  bool drain = false;
+  int spin = 0;  // polls before parking: see default_spin()
+};
+
+// What has become of the windows so far.
+struct RingCounts {
+  std::int64_t published = 0;  // numbers that were given out
+  std::int64_t taken = 0;      // given to the reader
+  std::int64_t dropped = 0;    // too old, and not given
+  std::int64_t too_old = 0;    // dropped or not
+  std::int64_t reclaimed = 0;  // begun by writers that died before they published
+};
+
+// Hands windows from many writers to one reader, in shared memory, without copying them: a bounded
+// ring of slots, whose contents are the caller's (`slots` places in the arena).
+//
+//   writer:  slot = acquire(writer)  ->  fill it, in place  ->  publish(slot)
+//   reader:  window = take(version)  ->  read it, in place  ->  release(window.slot)
+//
+// Writers wait while no slot is free, the reader while no window is there. A writer's windows come
+// in the order in which it published them, those of different writers nearly so. Everything written
+// before publish() is visible after take(), everything read before release() is over before the
+// slot is written again.
+//
+// A writer may be killed at any moment: each slot's state is a single word, so it is either
+// published, or its own still, until reclaim() gives it back. Nobody holds a lock. Every wait ends
+// after its timeout, so that the waiter can look for deaths.
+//
+// An object is a handle: each process or thread uses a copy of its own.
+class TrajectoryRing {
+ public:
+  static std::size_t bytes(int slots);  // memory it needs, beside the contents
+
+  // Constructs the words in `memory` (64-byte aligned, at least bytes(options.slots)); call once,
+  // before the fork. Throws Error for fewer than one slot, or more than 65,535.
+  TrajectoryRing(std::byte* memory, const TrajectoryRingOptions& options);
+
+  // Writers only. A slot to fill; nothing after the timeout, or once the ring is stopped. writer:
+  // from 0, below 16,384; each has a number of its own.
+  std::optional<int> acquire(int writer, std::chrono::milliseconds timeout);
+  // The writer that has it. Of the tag, number and writer are filled in here.
+  void publish(int slot, WindowTag tag);
+
+  struct Window {
+    int slot;
+    WindowTag tag;
+  };
+  // The reader only. The next window; nothing after the timeout, or, once the ring is stopped, if
+  // there is none. It may take several before it releases them. version: of the reader's own
+  // policy, for max_lag.
+  std::optional<Window> take(std::int64_t version, std::chrono::milliseconds timeout);
+  void release(int slot);
+
+  // Anybody. Nobody waits from now on.
+  void stop();
+  bool stopped() const;
+
+  // The reader's process, once this writer is dead and before another one uses its number: gives
+  // back the slots it was filling. How many those were.
+  int reclaim(int writer);
+
+  int slots() const { return options_.slots; }
+  RingCounts counts() const;  // of the reader's process
+
+ private:
+  struct Head;
+  struct Slot;
+  Slot& slot(int index) const;
+  std::optional<int> find_free(int writer);
+  bool ready(int index) const;
+  int oldest_ready() const;
+  void free_slot(int index);
+  bool unread() const;
+  void begin_draining();
+  void end_draining_if_empty();
+  void wake_writers();
+
+  Head* head_;
+  TrajectoryRingOptions options_;
+  int next_ = 0;  // where a writer looks first
+  RingCounts counts_;
+};
+
+}  // namespace shoal

@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <vector>
+
+#include "shoal/core/arena.h"
+#include "shoal/core/rng.h"
+#include "shoal/core/trajectory_ring.h"
+
+// Writers that are killed at any moment, again and again, and replaced.
+namespace shoal::ring_kill_test {
+namespace {
+
+constexpr int kWriters = 3, kSlots = 4;
+constexpr std::chrono::seconds kLong{20};  // a wait that lasts as long has lost something
+
+// Of one life of a writer: its windows are numbered from 0 on.
+struct Content {
+  long life, window;
+  std::array<long, 32> copies;
+};
+
+void dawdle(Rng& rng, int longest) {
+  for (auto i = rng.integer(0, longest); i > 0; --i) __builtin_ia32_pause();
+}
+
+class RingKillTest : public testing::TestWithParam<bool> {
+ protected:
+  RingKillTest()
+      : words_(plan_.add_bytes(TrajectoryRing::bytes(kSlots))),
+        contents_(plan_.add_bytes(kSlots * sizeof(Content))),
+        published_(plan_.add_bytes(kWriters * sizeof(std::atomic<long>))),
+        arena_(plan_),
+        ring_(arena_.data(words_), {.slots = kSlots, .drain = GetParam()}) {
+    for (int w = 0; w < kWriters; ++w) start(w);
+  }
+  ~RingKillTest() override {
+    for (int w = 0; w < kWriters; ++w) end(w);
+  }
+
+  Content& content(int slot) { return reinterpret_cast<Content*>(arena_.data(contents_))[slot]; }
+  // Windows of its present life that a writer knows to be published.
+  std::atomic<long>& published(int writer) {
+    return reinterpret_cast<std::atomic<long>*>(arena_.data(published_))[writer];
+  }
+
+  void start(int writer) {
+    auto& life = lives_[static_cast<std::size_t>(writer)];
+    life = static_cast<long>(seen_.size());
+    seen_.push_back(0);
+    published(writer) = 0;
+    auto& pid = pids_[static_cast<std::size_t>(writer)];
+    pid = fork();
+    if (pid == 0) write(writer, life);
+  }
+
+  // Some kill themselves in the middle of a window; the others are killed, at whatever moment.
+  [[noreturn]] void write(int writer, long life) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Rng rng(static_cast<std::uint64_t>(life));
+    const long last = life % 4 == 0 ? rng.integer(0, 4) : -1;
+    for (long window = 0;;) {
+      const auto slot = ring_.acquire(writer, std::chrono::milliseconds(100));
+      if (!slot) continue;
+      auto& to = content(*slot);
+      to.life = life;
+      to.window = window;
+      for (auto& x : to.copies) {
+        x = window;
+        dawdle(rng, 200);
+        if (window == last && &x == &to.copies[16]) raise(SIGKILL);
+      }
+      ring_.publish(*slot, {});
+      published(writer).store(++window);
+      dawdle(rng, 500);
+    }
+  }
+
+  void end(int writer) {
+    const auto w = static_cast<std::size_t>(writer);
+    if (pids_[w] <= 0) return;
+    kill(pids_[w], SIGKILL);
+    waitpid(pids_[w], nullptr, 0);
+    pids_[w] = 0;
+    ring_.reclaim(writer);
+    ends_.push_back({lives_[w], published(writer)});
+  }
+
+  void replace(int writer) {
+    end(writer);
+    start(writer);
+  }
+  // If all have killed themselves, no window comes until they are replaced.
+  void replace_the_dead() {
+    for (int w = 0; w < kWriters; ++w) {
+      siginfo_t ended{};
+      const auto pid = static_cast<id_t>(pids_[static_cast<std::size_t>(w)]);
+      if (waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+        replace(w);
+    }
+  }
+
+  void read() {
+    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    auto window = ring_.take(0, std::chrono::milliseconds(10));
+    while (!window && std::chrono::steady_clock::now() < deadline) {
+      replace_the_dead();
+      window = ring_.take(0, std::chrono::milliseconds(10));
+    }
+    ASSERT_TRUE(window) << "nothing came";
+    const auto& found = content(window->slot);
+    ASSERT_EQ(found.window, seen_.at(static_cast<std::size_t>(found.life))++)
+        << "lost or doubled, of life " << found.life;
+    for (const long x : found.copies) ASSERT_EQ(x, found.window) << "half a window";
+    ring_.release(window->slot);
+  }
+
+  Arena::Plan plan_;
+  Arena::Field words_, contents_, published_;
+  Arena arena_;
+  TrajectoryRing ring_;
+  std::array<pid_t, kWriters> pids_{};
+  std::array<long, kWriters> lives_{};
+  std::vector<long> seen_;  // windows, of each life
+  struct End {
+    long life, published;
+  };
+  std::vector<End> ends_;
+};
+
+TEST_P(RingKillTest, NoWindowIsLostOrDoubled) {
+  Rng rng(7);
+  for (int round = 0; round < 1000; ++round) {
+    SCOPED_TRACE(round);
+    for (auto i = rng.integer(0, 8); i > 0; --i) {
+      read();
+      if (HasFatalFailure()) return;
+    }
+    dawdle(rng, 20'000);  // now and then until the ring is full
+    replace(static_cast<int>(rng.integer(0, kWriters)));
+  }
+  for (int w = 0; w < kWriters; ++w) end(w);
+  while (const auto window = ring_.take(0, std::chrono::milliseconds(0))) {
+    ++seen_.at(static_cast<std::size_t>(content(window->slot).life));
+    ring_.release(window->slot);
+  }
+  for (const auto& [life, published] : ends_) {
+    const auto seen = seen_.at(static_cast<std::size_t>(life));
+    // It may have died before it had counted its last one.
+    EXPECT_TRUE(seen == published || seen == published + 1)
+        << "life " << life << " published " << published << ", " << seen << " were read";
+  }
+  for (int i = 0; i < kSlots; ++i)
+    EXPECT_TRUE(ring_.acquire(0, std::chrono::milliseconds(0))) << "slot " << i << " is lost";
+  EXPECT_GT(ring_.counts().reclaimed, 0) << "none died in the middle";
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, RingKillTest, testing::Bool(),
+                         [](const auto& made) { return made.param ? "Drain" : "AnySlot"; });
+
+}  // namespace
+}  // namespace shoal::ring_kill_test
