@@ -19,15 +19,34 @@ constexpr int writer_of(std::uint32_t state) { return static_cast<int>(state >> 
 
 constexpr int kMostSlots = 65'535, kMostWriters = 16'384;
 
+const TrajectoryRingOptions& checked(const TrajectoryRingOptions& options) {
+  require(options.slots >= 1 && options.slots <= kMostSlots,
+          "a ring of {} slots: 1 to {} are possible", options.slots, kMostSlots);
+  require(options.max_lag >= 0, "a ring's max_lag is {}; it must not be negative", options.max_lag);
+  return options;
+}
+
+// Waits, with the flag raised, until the word is another one than `seen`; whether there is time
+// left.
+bool await_change(Word& word, Word& flag, std::uint32_t seen, int spin,
+                  std::chrono::steady_clock::time_point deadline) {
+  const auto changed = [seen](std::uint32_t value) { return value != seen; };
+  if (!poll(word, spin, changed)) {
+    flag.store(1, std::memory_order_seq_cst);
+    park(word, deadline, changed);
+  }
+  return std::chrono::steady_clock::now() < deadline;
+}
+
 }  // namespace
 
 struct TrajectoryRing::Head {
-  alignas(64) Word published{0};      // changed by every publish(); the reader parks on it
-  alignas(64) Word reader_parked{0};  //
-  alignas(64) Word freed{0};          // changed by every slot that becomes free; writers park on it
+  alignas(64) Word published{0};       // the reader parks on it
+  alignas(64) Word reader_parked{0};   //
+  alignas(64) Word freed{0};           // writers park on it
   alignas(64) Word writers_parked{0};  //
   alignas(64) Word stopped{0};
-  alignas(64) Word draining{0};  // no writer acquires
+  alignas(64) Word draining{0};  // no writer acquires; raised by a writer, lowered by the reader
   alignas(64) std::atomic<std::int64_t> number{0};
 };
 
@@ -41,10 +60,8 @@ std::size_t TrajectoryRing::bytes(int slots) {
 }
 
 TrajectoryRing::TrajectoryRing(std::byte* memory, const TrajectoryRingOptions& options)
-    : head_(new (memory) Head), options_(options) {
-  require(options.slots >= 1 && options.slots <= kMostSlots,
-          "a ring of {} slots: 1 to {} are possible", options.slots, kMostSlots);
-  require(options.max_lag >= 0, "a ring's max_lag is {}; it must not be negative", options.max_lag);
+    : options_(checked(options)) {
+  head_ = new (memory) Head;
   for (int i = 0; i < options.slots; ++i) new (&slot(i)) Slot;
 }
 
@@ -52,18 +69,25 @@ TrajectoryRing::Slot& TrajectoryRing::slot(int index) const {
   return reinterpret_cast<Slot*>(head_ + 1)[index];
 }
 
+bool TrajectoryRing::drains() const {
+  return options_.drain && head_->draining.load(std::memory_order_seq_cst) != 0;
+}
+
 std::optional<int> TrajectoryRing::find_free(int writer) {
-  if (options_.drain && head_->draining.load(std::memory_order_seq_cst) != 0) return {};
+  if (drains()) return {};
+  bool waiting = false;
   for (int i = 0; i < options_.slots; ++i) {
     const int index = (next_ + i) % options_.slots;
     auto& state = slot(index).state;
-    std::uint32_t free = kFree;
-    if (state.load(std::memory_order_relaxed) != kFree ||
-        !state.compare_exchange_strong(free, state_of(kWriting, writer), std::memory_order_acquire))
+    auto seen = state.load(std::memory_order_relaxed);
+    waiting |= phase_of(seen) == kReady;
+    if (seen != kFree ||
+        !state.compare_exchange_strong(seen, state_of(kWriting, writer), std::memory_order_acquire))
       continue;
     next_ = index + 1;
     return index;
   }
+  if (options_.drain && waiting) begin_draining();
   return {};
 }
 
@@ -71,15 +95,12 @@ std::optional<int> TrajectoryRing::acquire(int writer, std::chrono::milliseconds
   require(writer >= 0 && writer < kMostWriters, "writer {}: a number from 0 to {} was expected",
           writer, kMostWriters - 1);
   const auto deadline = deadline_of(timeout);
-  for (;;) {
-    if (stopped()) return {};
+  for (bool last = false;;) {
     const auto seen = head_->freed.load(std::memory_order_seq_cst);
+    if (stopped()) return {};
     if (const auto found = find_free(writer)) return found;
-    if (options_.drain) begin_draining();
-    const auto changed = [seen](std::uint32_t freed) { return freed != seen; };
-    if (poll(head_->freed, options_.spin, changed)) continue;
-    head_->writers_parked.store(1, std::memory_order_seq_cst);
-    if (!park(head_->freed, deadline, changed)) return stopped() ? std::nullopt : find_free(writer);
+    if (last) return {};
+    last = !await_change(head_->freed, head_->writers_parked, seen, options_.spin, deadline);
   }
 }
 
@@ -92,9 +113,18 @@ void TrajectoryRing::publish(int index, WindowTag tag) {
   tag.number = head_->number.fetch_add(1, std::memory_order_relaxed) + 1;
   of.tag = tag;
   of.state.store(state_of(kReady, tag.writer), std::memory_order_seq_cst);
-  // A writer that is killed here leaves a window that the reader finds when its wait times out.
+  wake_reader();
+}
+
+void TrajectoryRing::wake_reader() {
   head_->published.fetch_add(1, std::memory_order_seq_cst);
   if (head_->reader_parked.load(std::memory_order_seq_cst) != 0) futex_wake_all(head_->published);
+}
+
+// The reader may have found nothing left to read, and have parked, since this writer found the ring
+// full: it has to look again, because it alone ends what begins here.
+void TrajectoryRing::begin_draining() {
+  if (head_->draining.exchange(1, std::memory_order_seq_cst) == 0) wake_reader();
 }
 
 bool TrajectoryRing::ready(int index) const {
@@ -119,67 +149,63 @@ std::optional<TrajectoryRing::Window> TrajectoryRing::take(std::int64_t version,
   const auto deadline = deadline_of(timeout);
   for (bool last = false;;) {
     const auto seen = head_->published.load(std::memory_order_seq_cst);
-    for (int index = oldest_ready(); index >= 0; index = oldest_ready()) {
-      auto& of = slot(index);
-      of.state.store(state_of(kReading, 0), std::memory_order_seq_cst);
-      const bool old = version - of.tag.policy_version > options_.max_lag;
-      counts_.too_old += old;
-      if (!old || options_.too_old == TooOld::kUse) {
-        ++counts_.taken;
-        return Window{.slot = index, .tag = of.tag};
-      }
-      ++counts_.dropped;
+    int index = oldest_ready();
+    for (int dropped = 1; index >= 0; ++dropped, index = oldest_ready()) {
+      if (begin_reading(index, version)) return Window{.slot = index, .tag = slot(index).tag};
       release(index);
+      if (dropped % options_.slots == 0 && std::chrono::steady_clock::now() >= deadline) return {};
     }
-    end_draining_if_empty();
+    // All there is has been handed out; the reader may hold some still, but it wants more.
+    end_draining();
     if (last || stopped()) return {};
-    const auto changed = [seen](std::uint32_t published) { return published != seen; };
-    if (poll(head_->published, options_.spin, changed)) continue;
-    head_->reader_parked.store(1, std::memory_order_seq_cst);
-    last = !park(head_->published, deadline, changed);
+    last = !await_change(head_->published, head_->reader_parked, seen, options_.spin, deadline);
     head_->reader_parked.store(0, std::memory_order_relaxed);
   }
 }
 
+// Whether it is to be used.
+bool TrajectoryRing::begin_reading(int index, std::int64_t version) {
+  auto& of = slot(index);
+  of.state.store(state_of(kReading, 0), std::memory_order_seq_cst);
+  const bool old = version - of.tag.policy_version > options_.max_lag;
+  const bool dropped = old && options_.too_old == TooOld::kDrop;
+  counts_.too_old += old;
+  ++(dropped ? counts_.dropped : counts_.taken);
+  return !dropped;
+}
+
 void TrajectoryRing::release(int index) {
-  require(phase_of(slot(index).state.load(std::memory_order_relaxed)) == kReading,
+  auto& state = slot(index).state;
+  require(phase_of(state.load(std::memory_order_relaxed)) == kReading,
           "slot {} is released, but was not taken", index);
-  free_slot(index);
-  end_draining_if_empty();
-}
-
-void TrajectoryRing::free_slot(int index) {
-  slot(index).state.store(kFree, std::memory_order_seq_cst);
-  wake_writers();
-}
-
-void TrajectoryRing::wake_writers() {
-  head_->freed.fetch_add(1, std::memory_order_seq_cst);
-  // Not a count of who waits: a writer that was killed while it did would be counted for ever.
-  if (head_->writers_parked.load(std::memory_order_seq_cst) != 0 &&
-      head_->writers_parked.exchange(0, std::memory_order_seq_cst) != 0)
-    futex_wake_all(head_->freed);
+  state.store(kFree, std::memory_order_seq_cst);
+  if (!drains())
+    wake_writers();
+  else if (!unread())
+    end_draining();
 }
 
 bool TrajectoryRing::unread() const {
   for (int i = 0; i < options_.slots; ++i) {
-    const auto phase = phase_of(slot(i).state.load(std::memory_order_seq_cst));
+    const auto phase = phase_of(slot(i).state.load(std::memory_order_acquire));
     if (phase == kReady || phase == kReading) return true;
   }
   return false;
 }
 
-// Of a writer that found no free slot. The reader may have freed the last one meanwhile, and looked
-// for this flag before it was up: then nobody else would take it down.
-void TrajectoryRing::begin_draining() {
-  if (unread() && head_->draining.exchange(1, std::memory_order_seq_cst) == 0)
-    end_draining_if_empty();
+void TrajectoryRing::end_draining() {
+  if (drains() && head_->draining.exchange(0, std::memory_order_seq_cst) != 0) wake_writers();
 }
 
-void TrajectoryRing::end_draining_if_empty() {
-  if (!options_.drain || head_->draining.load(std::memory_order_seq_cst) == 0 || unread()) return;
-  head_->draining.store(0, std::memory_order_seq_cst);
-  wake_writers();
+// The flag is no count of who waits: a writer that was killed while it did would be counted for
+// ever. A writer that raises it between the first step and its being lowered is waiting for the
+// second one.
+void TrajectoryRing::wake_writers() {
+  head_->freed.fetch_add(1, std::memory_order_seq_cst);
+  if (head_->writers_parked.load(std::memory_order_seq_cst) == 0) return;
+  head_->writers_parked.store(0, std::memory_order_seq_cst);
+  head_->freed.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(head_->freed);
 }
 
 void TrajectoryRing::stop() {
@@ -190,16 +216,18 @@ void TrajectoryRing::stop() {
   }
 }
 
-bool TrajectoryRing::stopped() const { return head_->stopped.load(std::memory_order_acquire) != 0; }
+bool TrajectoryRing::stopped() const { return head_->stopped.load(std::memory_order_seq_cst) != 0; }
 
 int TrajectoryRing::reclaim(int writer) {
   int found = 0;
   for (int i = 0; i < options_.slots; ++i) {
-    if (slot(i).state.load(std::memory_order_acquire) != state_of(kWriting, writer)) continue;
-    free_slot(i);
+    auto& state = slot(i).state;
+    if (state.load(std::memory_order_acquire) != state_of(kWriting, writer)) continue;
+    state.store(kFree, std::memory_order_seq_cst);
     ++found;
   }
   counts_.reclaimed += found;
+  wake_writers();
   return found;
 }
 

@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <vector>
 
 #include "shoal/core/arena.h"
@@ -60,7 +63,7 @@ class RingKillTest : public testing::TestWithParam<bool> {
   }
 
   // Some kill themselves in the middle of a window; the others are killed, at whatever moment.
-  [[noreturn]] void write(int writer, long life) {
+  [[noreturn]] void write(int writer, long life) noexcept {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Rng rng(static_cast<std::uint64_t>(life));
     const long last = life % 4 == 0 ? rng.integer(0, 4) : -1;
@@ -162,6 +165,73 @@ TEST_P(RingKillTest, NoWindowIsLostOrDoubled) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, RingKillTest, testing::Bool(),
                          [](const auto& made) { return made.param ? "Drain" : "AnySlot"; });
+
+struct Ring {
+  Ring()
+      : words(plan.add_bytes(TrajectoryRing::bytes(2))),
+        arena(plan),
+        ring(arena.data(words), {.slots = 2, .drain = true}) {}
+  Arena::Plan plan;
+  Arena::Field words;
+  Arena arena;
+  TrajectoryRing ring;
+};
+
+constexpr std::chrono::milliseconds kNow{0};
+constexpr std::int64_t kTick = 5;
+
+void write_one(TrajectoryRing& ring, int writer) {
+  if (const auto slot = ring.acquire(writer, kNow)) ring.publish(*slot, {.first_tick = kTick});
+}
+
+// Writer 0 is dead: all windows are whole, and the next writer gets on. How many windows there
+// were.
+int read_what_is_left(TrajectoryRing ring) {
+  ring.reclaim(0);
+  int windows = 0;
+  for (auto window = ring.take(0, kNow); window; window = ring.take(0, kNow)) {
+    EXPECT_EQ(window->tag.first_tick, kTick) << "half a window";
+    ring.release(window->slot);
+    ++windows;
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(ring.acquire(0, kNow)) << "slot " << i << " is lost";
+  return windows;
+}
+
+// One instruction of a writer after the other: what it has left in shared memory by then is what
+// it would leave if it were killed there.
+TEST(RingKillStepTest, AWriterMayDieAfterAnyInstruction) {
+  for (const bool full : {false, true}) {
+    Ring writers, readers;
+    write_one(writers.ring, 1);  // also binds what is called for the first time
+    if (full) write_one(writers.ring, 1);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
+      write_one(writers.ring, 0);
+      _exit(0);
+    }
+    int status = 0, steps = 0, least = 2, most = 0;
+    waitpid(pid, &status, 0);
+    for (; WIFSTOPPED(status) && !HasFailure() && steps < 1'000'000; ++steps) {
+      std::memcpy(readers.arena.data(readers.words), writers.arena.data(writers.words),
+                  TrajectoryRing::bytes(2));
+      const int windows = read_what_is_left(readers.ring);
+      least = std::min(least, windows);
+      most = std::max(most, windows);
+      ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr);
+      waitpid(pid, &status, 0);
+    }
+    EXPECT_TRUE(WIFEXITED(status)) << "after " << steps << " instructions, full: " << full;
+    EXPECT_GT(steps, 100);
+    EXPECT_EQ(least, full ? 2 : 1);
+    EXPECT_EQ(most, 2);
+    if (WIFEXITED(status)) continue;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+  }
+}
 
 }  // namespace
 }  // namespace shoal::ring_kill_test

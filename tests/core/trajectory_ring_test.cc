@@ -17,7 +17,16 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kNow{0};
-constexpr seconds kLong{20};  // a wait that lasts as long has lost its wake-up
+constexpr seconds kLong{20};
+
+// A wait that lasts half as long has lost its wake-up, though it looks once more at its end.
+template <class Wait>
+auto in_time(const Wait& wait) {
+  const auto start = std::chrono::steady_clock::now();
+  auto found = wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2) << "a wake-up was lost";
+  return found;
+}
 
 struct Memory {
   explicit Memory(const TrajectoryRingOptions& options)
@@ -49,7 +58,7 @@ TEST_P(TrajectoryRingTest, EveryWindowIsReadOnceWholeAndInItsWritersOrder) {
     threads.emplace_back([&, w] {
       auto ring = memory.ring;
       for (long k = 0; k < each; ++k) {
-        const auto slot = ring.acquire(w, kLong);
+        const auto slot = in_time([&] { return ring.acquire(w, kLong); });
         if (!slot) return;
         for (auto& x : contents[static_cast<std::size_t>(*slot)]) x = w * each + k;
         ring.publish(*slot, {.first_tick = k, .policy_version = 0});
@@ -60,8 +69,8 @@ TEST_P(TrajectoryRingTest, EveryWindowIsReadOnceWholeAndInItsWritersOrder) {
   std::vector<long> next(static_cast<std::size_t>(writers));
   std::vector<bool> numbers(static_cast<std::size_t>(writers * each) + 1);
   for (long i = 0; i < writers * each; ++i) {
-    const auto window = ring.take(0, kLong);
-    ASSERT_TRUE(window) << "a wake-up was lost at window " << i;
+    const auto window = in_time([&] { return ring.take(0, kLong); });
+    ASSERT_TRUE(window) << "nothing came after " << i;
     const auto w = static_cast<std::size_t>(window->tag.writer);
     ASSERT_EQ(window->tag.first_tick, next[w]++) << "of writer " << w;
     const auto& found = contents[static_cast<std::size_t>(window->slot)];
@@ -157,6 +166,29 @@ TEST(TrajectoryRingTest, WhoFindsItFullWaitsUntilAllIsReadIfItDrains) {
   fill(ring, 3);
 }
 
+TEST(TrajectoryRingTest, WhoHoldsWindowsAndWantsMoreEndsTheDraining) {
+  Memory memory({.slots = 4, .drain = true});
+  auto& ring = memory.ring;
+  fill(ring, 4);
+  EXPECT_FALSE(ring.acquire(0, kNow));
+  for (int i = 0; i < 3; ++i) read_one(ring);
+  const auto held = ring.take(0, kNow);
+  ASSERT_TRUE(held);
+  EXPECT_FALSE(ring.acquire(0, kNow)) << "it is being read";
+  EXPECT_FALSE(ring.take(0, kNow));
+  EXPECT_TRUE(ring.acquire(0, kNow)) << "otherwise both would wait for ever";
+}
+
+TEST(TrajectoryRingTest, DroppedWindowsAreDrained) {
+  Memory memory({.slots = 2, .max_lag = 1, .too_old = TooOld::kDrop, .drain = true});
+  auto& ring = memory.ring;
+  fill(ring, 2, /*version=*/1);
+  EXPECT_FALSE(ring.acquire(0, kNow));
+  EXPECT_FALSE(ring.take(/*version=*/9, kNow));
+  EXPECT_EQ(ring.counts().dropped, 2);
+  EXPECT_TRUE(ring.acquire(0, kNow));
+}
+
 TEST(TrajectoryRingTest, NobodyDrainsWhatIsBeingWritten) {
   Memory memory({.slots = 1, .drain = true});
   auto& ring = memory.ring;
@@ -167,26 +199,35 @@ TEST(TrajectoryRingTest, NobodyDrainsWhatIsBeingWritten) {
   EXPECT_TRUE(ring.acquire(1, kNow));
 }
 
+// At any moment: before they wait, while they go to sleep, and after that.
 TEST(TrajectoryRingTest, StopWakesEverybody) {
-  Memory full({.slots = 1}), empty({.slots = 1}), draining({.slots = 1, .drain = true});
-  fill(full.ring, 1);
-  fill(draining.ring, 1);
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::future<bool>> waits;
-  for (auto* memory : {&full, &draining})
-    waits.push_back(std::async(std::launch::async, [ring = memory->ring]() mutable {
-      return ring.acquire(1, kLong).has_value();
+  for (int moment = 0; moment < 40; ++moment) {
+    Memory full({.slots = 1}), empty({.slots = 1}), draining({.slots = 1, .drain = true});
+    fill(full.ring, 1);
+    fill(draining.ring, 1);
+    std::vector<std::future<bool>> waits;
+    for (auto* memory : {&full, &draining})
+      waits.push_back(std::async(std::launch::async, [ring = memory->ring]() mutable {
+        return in_time([&] { return ring.acquire(1, kLong); }).has_value();
+      }));
+    waits.push_back(std::async(std::launch::async, [ring = empty.ring]() mutable {
+      return in_time([&] { return ring.take(0, kLong); }).has_value();
     }));
-  waits.push_back(std::async(std::launch::async, [ring = empty.ring]() mutable {
-    return ring.take(0, kLong).has_value();
-  }));
-  for (auto* memory : {&full, &draining, &empty}) memory->ring.stop();
-  for (auto& wait : waits) EXPECT_FALSE(wait.get());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kLong / 2);
-  EXPECT_TRUE(full.ring.stopped());
-  EXPECT_FALSE(empty.ring.acquire(0, kLong)) << "free, but stopped";
-  EXPECT_TRUE(full.ring.take(0, kLong)) << "what was there still is";
-  EXPECT_FALSE(full.ring.take(0, kLong));
+    for (int i = 0; i < moment * 1000; ++i) __builtin_ia32_pause();
+    for (auto* memory : {&full, &draining, &empty}) memory->ring.stop();
+    for (auto& wait : waits) EXPECT_FALSE(wait.get());
+  }
+}
+
+TEST(TrajectoryRingTest, NothingNewBeginsOnceItIsStopped) {
+  Memory memory({.slots = 2});
+  auto& ring = memory.ring;
+  fill(ring, 1);
+  ring.stop();
+  EXPECT_TRUE(ring.stopped());
+  EXPECT_FALSE(in_time([&] { return ring.acquire(0, kLong); })) << "free, but stopped";
+  EXPECT_TRUE(ring.take(0, kLong)) << "what was there still is";
+  EXPECT_FALSE(in_time([&] { return ring.take(0, kLong); }));
 }
 
 TEST(TrajectoryRingTest, OldWindowsAreCountedAndDropped) {

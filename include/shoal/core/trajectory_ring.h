@@ -28,8 +28,9 @@ struct TrajectoryRingOptions {
   // Versions by which a window's policy may lie behind the reader's.
   std::int64_t max_lag = std::numeric_limits<std::int64_t>::max();
   TooOld too_old = TooOld::kUse;
-  // A writer that finds no free slot waits until every window has been read: sampling and learning
-  // then alternate once sampling runs ahead (the rule of DPPO's queue, Heess et al., arXiv
+  // A writer that finds no slot free, and windows among them that nobody reads yet, has all writers
+  // wait until the reader has released them all, or asks for more than there are: sampling and
+  // learning alternate once sampling runs ahead (the rule of DPPO's queue, Heess et al., arXiv
   // 1707.02286). Otherwise it waits for any slot.
   bool drain = false;
   int spin = 0;  // polls before parking: see default_spin()
@@ -37,7 +38,7 @@ struct TrajectoryRingOptions {
 
 // What has become of the windows so far.
 struct RingCounts {
-  std::int64_t published = 0;  // numbers that were given out
+  std::int64_t published = 0;  // numbers given out; one that a writer died with counts, too
   std::int64_t taken = 0;      // given to the reader
   std::int64_t dropped = 0;    // too old, and not given
   std::int64_t too_old = 0;    // dropped or not
@@ -51,13 +52,14 @@ struct RingCounts {
 //   reader:  window = take(version)  ->  read it, in place  ->  release(window.slot)
 //
 // Writers wait while no slot is free, the reader while no window is there. A writer's windows come
-// in the order in which it published them, those of different writers nearly so. Everything written
-// before publish() is visible after take(), everything read before release() is over before the
-// slot is written again.
+// in the order in which it published them, those of different writers nearly so. Everything
+// written before publish() is visible after take(), everything read before release() is over before
+// the slot is written again.
 //
 // A writer may be killed at any moment: each slot's state is a single word, so it is either
-// published, or its own still, until reclaim() gives it back. Nobody holds a lock. Every wait ends
-// after its timeout, so that the waiter can look for deaths.
+// published, or its own still, until reclaim() gives it back; whom it should have woken is woken
+// then, or by the end of its timeout. Every wait ends after its timeout (of at most a day), so that
+// the waiter can look for deaths.
 //
 // An object is a handle: each process or thread uses a copy of its own.
 class TrajectoryRing {
@@ -65,7 +67,7 @@ class TrajectoryRing {
   static std::size_t bytes(int slots);  // memory it needs, beside the contents
 
   // Constructs the words in `memory` (64-byte aligned, at least bytes(options.slots)); call once,
-  // before the fork. Throws Error for fewer than one slot, or more than 65,535.
+  // before the fork. Throws Error for fewer than one slot, more than 65,535, or a max_lag below 0.
   TrajectoryRing(std::byte* memory, const TrajectoryRingOptions& options);
 
   // Writers only. A slot to fill; nothing after the timeout, or once the ring is stopped. writer:
@@ -78,34 +80,37 @@ class TrajectoryRing {
     int slot;
     WindowTag tag;
   };
-  // The reader only. The next window; nothing after the timeout, or, once the ring is stopped, if
-  // there is none. It may take several before it releases them. version: of the reader's own
-  // policy, for max_lag.
+  // The reader only. The next window that is not dropped; nothing after the timeout, or, once the
+  // ring is stopped, if there is none. It may take several before it releases them. version: of the
+  // reader's own policy, for max_lag.
   std::optional<Window> take(std::int64_t version, std::chrono::milliseconds timeout);
   void release(int slot);
 
-  // Anybody. Nobody waits from now on.
+  // Anybody. No wait begins from now on, and those under way end.
   void stop();
   bool stopped() const;
 
-  // The reader's process, once this writer is dead and before another one uses its number: gives
-  // back the slots it was filling. How many those were.
+  // The reader only, once this writer is dead and before another one uses its number: gives back
+  // the slots it was filling. How many those were.
   int reclaim(int writer);
 
   int slots() const { return options_.slots; }
-  RingCounts counts() const;  // of the reader's process
+  // The reader, of the handle it takes with.
+  RingCounts counts() const;
 
  private:
   struct Head;
   struct Slot;
   Slot& slot(int index) const;
   std::optional<int> find_free(int writer);
+  bool drains() const;
+  void begin_draining();
+  void end_draining();
   bool ready(int index) const;
   int oldest_ready() const;
-  void free_slot(int index);
   bool unread() const;
-  void begin_draining();
-  void end_draining_if_empty();
+  bool begin_reading(int index, std::int64_t version);
+  void wake_reader();
   void wake_writers();
 
   Head* head_;
