@@ -198,8 +198,8 @@ void TrajectoryRing::end_draining() {
 }
 
 // The flag is no count of who waits: a writer that was killed while it did would be counted for
-// ever. A writer that raises it between the first step and its being lowered is waiting for the
-// second one.
+// ever. The word changes once more after the flag is lowered, for a writer that looked at the word
+// after its first change, and whose flag it was.
 void TrajectoryRing::wake_writers() {
   head_->freed.fetch_add(1, std::memory_order_seq_cst);
   if (head_->writers_parked.load(std::memory_order_seq_cst) == 0) return;

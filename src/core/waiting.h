@@ -13,7 +13,7 @@ namespace shoal {
 // raises its flag and then looks at the word; the other side changes the word and then looks at the
 // flag. All four are sequentially consistent, so at least one of the two sees the other's write:
 // the waiter does not park, or is woken. The kernel's own comparison covers the time between the
-// last look and the parking.
+// last look and the parking. Whoever lowers another's flag changes the word after that.
 
 using Word = std::atomic<std::uint32_t>;
 

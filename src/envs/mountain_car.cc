@@ -45,8 +45,8 @@ void draw(const MountainCar::State& state, double goal, Image& image) {
       image,
       {.height = 400, .width = 600, .scale = kPixels, .origin = {-kMinPosition * kPixels, 0}});
   std::vector<Drawing::Point> ground;
-  for (int i = 0; i <= 100; ++i) {
-    const double x = kMinPosition + i * 6 * kPixel;
+  for (int pixel = 0; pixel <= 600; pixel += 6) {
+    const double x = kMinPosition + pixel * kPixel;
     ground.push_back({x, height(x)});
   }
   drawing.path(ground, 2 * kPixel, Drawing::kBlack);

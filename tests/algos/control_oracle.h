@@ -194,11 +194,11 @@ inline double metric(const Metrics& metrics, const std::string& name) {
   throw std::out_of_range(name);
 }
 
-// That the agent's networks are now those of the oracle.
 inline void expect_equal(const NamedTensors& want, const NamedTensors& got) {
   for (const auto& [name, tensor] : want) EXPECT_TRUE(at::equal(tensor, got.at(name))) << name;
 }
 
+// How far the agent's networks are from those of the oracle.
 inline double furthest(const ControlAgent& agent, const Oracle& oracle) {
   const auto& n = agent.networks();
   auto off = (n.policy - oracle.policy[0].flat()).abs().max();
