@@ -17,7 +17,7 @@ void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), val
 
 Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
                      WorkerStatus* status)
-    : shared_(shared), options_(options), status_(status), tick_(options.tick) {
+    : shared_(&shared), options_(options), status_(status), tick_(options.tick) {
   const auto& rows = shared.rows;
   observation_.resize(rows.observation.size());
   info_.resize(rows.env_info.size());
@@ -36,13 +36,13 @@ Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const
 }
 
 Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b) {
-  const auto& rows = shared_.rows;
-  const auto seed = env_seed(options_.seed, options_.stream, b);
+  const auto& rows = shared_->rows;
+  const auto seed = env_seed(options_.seed, options_.stream, index(b));
   Slot slot;
   enter(WorkerStatus::kConstructing, b);
-  slot.env = make_env({.seed = seed, .index = b, .stream = options_.stream});
-  require_same(rows.spec(), slot.env->spec(), b);
-  slot.infos.resize(shared_.infos.size());
+  slot.env = make_env({.seed = seed, .index = index(b), .stream = options_.stream});
+  require_same(rows.spec(), slot.env->spec(), index(b));
+  slot.infos.resize(shared_->infos.size());
   if (!options_.saved.empty()) {
     go_on(slot, b);
   } else {
@@ -54,17 +54,18 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
 
 // In the first row of the window.
 void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
-  const auto& rows = shared_.rows;
+  const auto& rows = shared_->rows;
   begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
-  slot.env->reset(seed, out(shared_.history, -1, b));
-  rows.scalar<bool>(rows.first, shared_.history, b) = true;
-  rows.scalar<bool>(rows.valid, shared_.history, b) = true;
+  slot.env->reset(seed, out(shared_->history, -1, b));
+  rows.scalar<bool>(rows.first, shared_->history, b) = true;
+  rows.scalar<bool>(rows.valid, shared_->history, b) = true;
 }
 
 // Not that of the environment itself: the same episode would begin after every save().
 std::uint64_t Collector::seed_of_now(std::int64_t b) const {
-  return Rng(env_seed(options_.seed, options_.stream, b), static_cast<std::uint64_t>(tick_))();
+  return Rng(env_seed(options_.seed, options_.stream, index(b)),
+             static_cast<std::uint64_t>(tick_))();
 }
 
 std::vector<std::byte> Collector::save(bool reset_others) {
@@ -95,16 +96,16 @@ std::vector<std::byte> Collector::save(bool reset_others) {
 
 // From what save() has made of it.
 void Collector::go_on(Slot& slot, std::int64_t b) {
-  const auto bytes = options_.saved[static_cast<std::size_t>(b)];
+  const auto bytes = options_.saved[static_cast<std::size_t>(index(b))];
   if (bytes.empty()) return begin(slot, b, seed_of_now(b));
   const auto infos = slot.infos.size() * sizeof(double), head = sizeof slot.so_far + infos;
-  require(bytes.size() >= head, "environment {} was saved in {} bytes, at least {} are needed", b,
-          bytes.size(), head);
+  require(bytes.size() >= head, "environment {} was saved in {} bytes, at least {} are needed",
+          index(b), bytes.size(), head);
   std::memcpy(&slot.so_far, bytes.data(), sizeof slot.so_far);
   std::ranges::copy(bytes.subspan(sizeof slot.so_far, infos),
                     std::as_writable_bytes(std::span(slot.infos)).begin());
-  require(slot.env->load(bytes.subspan(head)), "environment {} ({}) was saved, but cannot load", b,
-          slot.env->spec().id);
+  require(slot.env->load(bytes.subspan(head)), "environment {} ({}) was saved, but cannot load",
+          index(b), slot.env->spec().id);
 }
 
 // Row 0 is written again and again; the frames of a stack before it stay blank.
@@ -112,20 +113,20 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
   RandomActions random(slot.env->spec().action, Rng(~seed));  // not the environment's own numbers
   const auto steps = random.rng().integer(0, options_.decorrelation + 1);
   for (std::int64_t i = 0; i < steps; ++i) {
-    const auto to = out(shared_.history, -1, b);
+    const auto to = out(shared_->history, -1, b);
     enter(WorkerStatus::kStepping, b);
     const auto result =
         slot.env->step(random.choose(reinterpret_cast<const std::byte*>(to.mask)), to);
     count(slot, result, to.info);
-    if (result.episode_over()) reset(slot, shared_.history, b);
+    if (result.episode_over()) reset(slot, shared_->history, b);
   }
 }
 
 void Collector::step(std::int64_t t) {
-  if (t == shared_.horizon) {
+  if (t == shared_->horizon) {
     reset_waiting();
   } else {
-    shared_.ended_in(options_.ends) = 0;
+    shared_->ended_in(options_.ends) = 0;
     for (auto b = options_.first; b < options_.last; ++b) {
       auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
       if (slot.waits)
@@ -139,8 +140,8 @@ void Collector::step(std::int64_t t) {
 }
 
 void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
-  const auto& rows = shared_.rows;
-  const auto row = shared_.history + t;
+  const auto& rows = shared_->rows;
+  const auto row = shared_->history + t;
   for (std::size_t i = 0; i < action_.size(); ++i)
     action_[i] = rows.element(rows.action[i], row, b).data();
   enter(WorkerStatus::kStepping, b);
@@ -155,7 +156,7 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   count(slot, result, to.info);
   slot.over = result.episode_over();
   if (slot.over) record_episode(slot, t, b);
-  if (ended && shared_.resets_wait)
+  if (ended && shared_->resets_wait)
     wait(slot, row + 1, b);
   else if (slot.over)
     reset(slot, row + 1, b);
@@ -164,13 +165,13 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
 void Collector::reset_waiting() {
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
-    if (slot.waits && slot.over) reset(slot, shared_.spare_row(), b);
+    if (slot.waits && slot.over) reset(slot, shared_->spare_row(), b);
     slot.waits = false;
   }
 }
 
 StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b) {
-  const auto& rows = shared_.rows;
+  const auto& rows = shared_->rows;
   for (std::size_t i = 0; i < observation_.size(); ++i)
     observation_[i] = rows.element(rows.observation[i], observation_row, b).data();
   for (std::size_t i = 0; i < info_.size() && info_row >= 0; ++i)
@@ -185,7 +186,7 @@ void Collector::begin_episode(Slot& slot) const {
   slot.so_far = {};
   for (std::size_t i = 0; i < slot.infos.size(); ++i)
     slot.infos[i] =
-        shared_.infos[i].reduce == PerEpisode::kMax ? -std::numeric_limits<double>::infinity() : 0;
+        shared_->infos[i].reduce == PerEpisode::kMax ? -std::numeric_limits<double>::infinity() : 0;
 }
 
 void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& infos) const {
@@ -197,7 +198,7 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
   e.discount *= options_.discount;
   e.score += score_ ? *infos.as<float>(*score_) : result.reward;
   for (std::size_t i = 0; i < slot.infos.size(); ++i) {
-    const auto& info = shared_.infos[i];
+    const auto& info = shared_->infos[i];
     const auto x = number_at(infos.as<std::byte>(info.place), info.dtype);
     auto& y = slot.infos[i];
     y = info.reduce == PerEpisode::kSum   ? y + x
@@ -208,15 +209,15 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
 
 // The observation in row t + 1 is its last.
 void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) const {
-  const auto& rows = shared_.rows;
+  const auto& rows = shared_->rows;
   for (std::size_t i = 0; i < rows.observation.size(); ++i) {
-    const auto from = rows.element(rows.observation[i], shared_.history + t + 1, b);
-    std::memcpy(shared_.last.element(shared_.last.observation[i], shared_.end_row(t), b).data(),
+    const auto from = rows.element(rows.observation[i], shared_->history + t + 1, b);
+    std::memcpy(shared_->last.element(shared_->last.observation[i], shared_->end_row(t), b).data(),
                 from.data(), from.size());
   }
-  shared_.episode_end(t, b) = slot.so_far;
-  std::ranges::copy(slot.infos, shared_.reduced(t, b).begin());
-  ++shared_.ended_in(options_.ends);
+  shared_->episode_end(t, b) = slot.so_far;
+  std::ranges::copy(slot.infos, shared_->reduced(t, b).begin());
+  ++shared_->ended_in(options_.ends);
 }
 
 void Collector::reset(Slot& slot, std::int64_t row, std::int64_t b) {
@@ -228,13 +229,13 @@ void Collector::reset(Slot& slot, std::int64_t row, std::int64_t b) {
 // What was written to `row` is the first observation after a lost life, or recorded already.
 void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) const {
   slot.waits = true;
-  if (!slot.over) shared_.rows.copy_observation(row, shared_.spare_row(), b);
+  if (!slot.over) shared_->rows.copy_observation(row, shared_->spare_row(), b);
   blank(row, b);
 }
 
 void Collector::write_nothing(std::int64_t t, std::int64_t b) const {
-  const auto& rows = shared_.rows;
-  const auto row = shared_.history + t;
+  const auto& rows = shared_->rows;
+  const auto row = shared_->history + t;
   for (const auto& [name, field] : rows.env_info) fill_bytes(rows.element(field, row, b), 0);
   rows.scalar<float>(rows.reward, row, b) = 0;
   rows.scalar<bool>(rows.terminated, row, b) = false;
@@ -244,7 +245,7 @@ void Collector::write_nothing(std::int64_t t, std::int64_t b) const {
 
 // All actions are legal there, so that an agent that looks at the row finds one.
 void Collector::blank(std::int64_t row, std::int64_t b) const {
-  const auto& rows = shared_.rows;
+  const auto& rows = shared_->rows;
   for (const auto& [name, field] : rows.observation) fill_bytes(rows.element(field, row, b), 0);
   for (const auto& [name, field] : rows.mask) fill_bytes(rows.element(field, row, b), 1);
   rows.scalar<bool>(rows.first, row, b) = false;

@@ -18,6 +18,8 @@ class Collector {
  public:
   struct Options {
     std::int64_t first = 0, last = 0;
+    // What the first of the rows' environments is among all: seeds and names go by that.
+    std::int64_t rows_begin = 0;
     int ends = 0;  // which of SharedRows' counts of ended episodes is its own
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
@@ -33,6 +35,9 @@ class Collector {
   // follow to the first row of the window. `status` may be null (serial).
   Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
             WorkerStatus* status);
+
+  // From now on in these rows, which begin as the last ones ended.
+  void go_to(const SharedRows& shared) { shared_ = &shared; }
 
   // Takes the actions of row t of the window, writes what follows, and resets what is over, unless
   // resets wait. Then there is a step T after the last one, which resets what waits.
@@ -68,11 +73,12 @@ class Collector {
   void wait(Slot& slot, std::int64_t row, std::int64_t b) const;
   void write_nothing(std::int64_t t, std::int64_t b) const;
   void blank(std::int64_t row, std::int64_t b) const;
+  std::int64_t index(std::int64_t b) const { return options_.rows_begin + b; }
   void enter(WorkerStatus::Phase phase, std::int64_t b) {
-    if (status_) status_->enter(phase, b, tick_);
+    if (status_) status_->enter(phase, index(b), tick_);
   }
 
-  const SharedRows& shared_;
+  const SharedRows* shared_;
   Options options_;
   WorkerStatus* status_;
   std::vector<Slot> slots_;

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "samplers/mailbox.h"
 #include "samplers/partition.h"
 #include "samplers/samplers.h"
 #include "samplers/saved_state.h"
+#include "samplers/stepper.h"
 #include "samplers/window.h"
 #include "shoal/core/step_barrier.h"
 
@@ -14,110 +14,6 @@ namespace shoal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Makes the environments of a group take one step: start() once their actions are there, and what
-// follows is there after finish(). If resets wait, step T resets what waits.
-class Stepper {
- public:
-  virtual ~Stepper() = default;
-  virtual void start(std::int64_t t, int group) = 0;
-  virtual void finish(int group) = 0;
-  virtual void save(bool reset_others, NamedTensors& to) = 0;
-};
-
-class SerialStepper : public Stepper {
- public:
-  SerialStepper(const SharedRows& shared, const Making& making) : options_(making.options) {
-    for (int g = 0; g < options_.groups; ++g)
-      collectors_.push_back(make_collector(shared, making, g, 1, 0, nullptr));
-    steps_.resize(collectors_.size());
-  }
-  void start(std::int64_t t, int group) override { steps_[static_cast<std::size_t>(group)] = t; }
-  void finish(int group) override {
-    const auto g = static_cast<std::size_t>(group);
-    collectors_[g]->step(steps_[g]);
-  }
-  void save(bool reset_others, NamedTensors& to) override {
-    for (int g = 0; g < options_.groups; ++g)
-      add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
-                     group_range(options_.envs, options_.groups, g), to);
-  }
-
- private:
-  SamplerOptions options_;
-  std::vector<std::int64_t> steps_;  // that the groups are to take
-  std::vector<std::unique_ptr<Collector>> collectors_;
-};
-
-// A worker has environments of every group, if there are enough, and steps the groups by turns.
-class ParallelStepper : public Stepper {
- public:
-  ParallelStepper(const SharedRows& shared, const std::vector<std::byte*>& barriers,
-                  const Making& making)
-      : shared_(shared), options_(making.options), mailbox_(options_.groups * options_.workers) {
-    const auto& o = options_;
-    for (int g = 0; g < o.groups; ++g) {
-      auto& group = groups_.emplace_back(StepBarrier(barriers[static_cast<std::size_t>(g)],
-                                                     o.workers, default_spin(o.workers + 1)));
-      for (int w = 0; w < o.workers; ++w)
-        if (!worker_range(o.envs, o.groups, g, o.workers, w).empty()) group.workers.push_back(w);
-    }
-    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(o));
-    for (int g = 0; g < o.groups; ++g) finish(g);
-  }
-
-  void start(std::int64_t t, int group) override {
-    shared_.order(group) = t;
-    groups_[static_cast<std::size_t>(group)].barrier.release();
-  }
-  void finish(int group) override {
-    auto& [barrier, workers] = groups_[static_cast<std::size_t>(group)];
-    for (const int w : workers)
-      while (!barrier.wait(w, kPatience)) workers_->check(w);
-  }
-  void save(bool reset_others, NamedTensors& to) override {
-    for (int g = 0; g < options_.groups; ++g)
-      start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, g);
-    for (int g = 0; g < options_.groups; ++g) finish(g);
-    take_env_states(mailbox_, options_, to);
-  }
-
- private:
-  struct Group {
-    explicit Group(StepBarrier b) : barrier(b) {}
-    StepBarrier barrier;
-    std::vector<int> workers;  // that have environments of it
-  };
-
-  // In the child; never returns.
-  void work(int worker, WorkerStatus status, const Making& making) {
-    std::vector<std::unique_ptr<Collector>> collectors;
-    for (int g = 0; g < options_.groups; ++g)
-      collectors.push_back(make_collector(shared_, making, g, options_.workers, worker, &status));
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-      if (collectors[g]) groups_[g].barrier.arrive(worker);
-    for (std::size_t g = 0;; g = (g + 1) % groups_.size()) {
-      if (!collectors[g]) continue;
-      while (!groups_[g].barrier.wait_release(worker, kPatience)) {
-      }
-      const auto group = static_cast<int>(g);
-      const auto t = shared_.order(group);
-      if (t < 0)
-        mailbox_.put(group * options_.workers + worker,
-                     collectors[g]->save(t == SharedRows::kSaveAndReset));
-      else
-        collectors[g]->step(t);
-      groups_[g].barrier.arrive(worker);
-    }
-  }
-
-  const SharedRows& shared_;
-  SamplerOptions options_;
-  Mailbox mailbox_;
-  std::vector<Group> groups_;
-  std::unique_ptr<WorkerGroup> workers_;
-};
 
 // All environments of a group step together; the calling process acts for all of them.
 class LockstepSampler : public Sampler {
@@ -141,11 +37,11 @@ class LockstepSampler : public Sampler {
     shared_.attach(arena_);
     if (!making.saved.empty()) restore_rows(shared_, making.saved);
     if (options_.kind == SamplerKind::kSerial) {
-      stepper_ = std::make_unique<SerialStepper>(shared_, making);
+      stepper_ = make_serial_stepper({&shared_}, making);
     } else {
       std::vector<std::byte*> barriers;
       for (int g = 0; g < groups_; ++g) barriers.push_back(arena_.element(barriers_, g).data());
-      stepper_ = std::make_unique<ParallelStepper>(shared_, barriers, making);
+      stepper_ = make_parallel_stepper({&shared_}, making, barriers);
     }
     std::vector<Range> parts;
     for (int g = 0; g < groups_; ++g) parts.push_back(group_range(options_.envs, groups_, g));

@@ -83,7 +83,7 @@ class ParallelCpuSampler : public Sampler {
  private:
   // Has the workers fill a window from step 0 on, reset what waits, or save.
   void release(std::int64_t order) {
-    shared_.order(0) = order;
+    shared_.order(0) = {order, 0};
     barrier_.release();
   }
 
@@ -107,7 +107,7 @@ class ParallelCpuSampler : public Sampler {
     auto tick = making.first_tick;
     for (;;) {
       next_release(worker);
-      const auto order = shared_.order(0);
+      const auto order = shared_.order(0).step;
       if (order < 0) {
         for (std::size_t part = 0; part < parts.size(); ++part)
           mailbox_.put(slots[part], collectors[part]->save(order == SharedRows::kSaveAndReset));
@@ -126,7 +126,7 @@ class ParallelCpuSampler : public Sampler {
         for (std::size_t part = 0; part < parts.size(); ++part) {
           actor.act(t, part);
           collectors[part]->step(t);
-          keep_final_states(t, parts[part]);
+          shared_.keep_final_states(t, parts[part].first, parts[part].last);
         }
       }
       tick += o.horizon;
@@ -136,18 +136,6 @@ class ParallelCpuSampler : public Sampler {
   void next_release(int worker) {
     barrier_.arrive(worker);
     while (!barrier_.wait_release(worker, kPatience)) {
-    }
-  }
-
-  // The states after step t of the environments whose episodes ended in it.
-  void keep_final_states(std::int64_t t, const Range& envs) const {
-    const auto& states = shared_.state[(t + 1) % 2];
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      for (auto b = envs.first; b < envs.last; ++b) {
-        if (shared_.episode_end(t, b).length == 0) continue;
-        const auto to = arena_.element(shared_.final_state[i], t * shared_.rows.envs() + b);
-        std::memcpy(to.data(), arena_.element(states[i], b).data(), to.size());
-      }
     }
   }
 

@@ -13,12 +13,13 @@ at::Tensor part_of(const at::Tensor& of_all, const Range& envs) {
 }  // namespace
 
 RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
-                   std::vector<Range> parts)
+                   std::vector<Range> parts, std::int64_t rows_begin)
     : shared_(shared),
       agent_(agent),
       // Not the seed itself: evaluation must not see the noise of training.
       noise_seed_(env_seed(options.seed, options.stream, -1)),
       greedy_(options.greedy),
+      rows_begin_(rows_begin),
       parts_(std::move(parts)),
       tensors_(shared, agent.device()) {
   make_steps();
@@ -65,7 +66,7 @@ RowActor::Step RowActor::make_step(std::int64_t t, const Range& envs) const {
   step.in.previous_action = parts(x.action, row - 1);
   step.in.previous_reward = part(x.reward.device[row - 1]);
   step.in.first = part(x.first.device[row]);
-  step.in.noise = {.seed = noise_seed_, .tick = 0, .first_env = envs.first};
+  step.in.noise = {.seed = noise_seed_, .tick = 0, .first_env = rows_begin_ + envs.first};
   step.in.greedy = greedy_;
   step.out.action = parts(x.action, row);
   step.out.agent_info = parts(x.agent_info, row);

@@ -13,8 +13,9 @@ namespace shoal {
 // tensors of all steps are made once.
 class RowActor {
  public:
+  // rows_begin: what the first of the rows' environments is among all of the run.
   RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
-           std::vector<Range> parts);
+           std::vector<Range> parts, std::int64_t rows_begin = 0);
 
   // Once the agent has moved to another device, goes there, too: true if so. The other functions
   // must be called with the agent where it was.
@@ -48,6 +49,7 @@ class RowActor {
   Agent& agent_;
   std::uint64_t noise_seed_;
   bool greedy_;
+  std::int64_t rows_begin_;
   std::vector<Range> parts_;
   RowTensors tensors_;
   std::vector<Step> steps_;  // [T+1][parts]; the last ones are only asked for their values

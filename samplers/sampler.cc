@@ -24,6 +24,7 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
   return std::make_unique<Collector>(shared, making.make_env,
                                      Collector::Options{.first = envs.first,
                                                         .last = envs.last,
+                                                        .rows_begin = making.rows_begin,
                                                         .ends = group * workers + worker,
                                                         .seed = o.seed,
                                                         .stream = o.stream,
@@ -57,8 +58,8 @@ void check(const SamplerOptions& o) {
 
 }  // namespace
 
-std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
-                                      const SamplerOptions& options, const NamedTensors& saved) {
+Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
+                      const NamedTensors& saved) {
   check(options);
   const EnvContext first{.seed = env_seed(options.seed, options.stream, 0),
                          .stream = options.stream};
@@ -71,6 +72,12 @@ std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
     making.env_states = env_states(saved, options.envs);
     making.first_tick = first_tick(saved);
   }
+  return making;
+}
+
+std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
+                                      const SamplerOptions& options, const NamedTensors& saved) {
+  const auto making = checked_making(make_env, options, saved);
   return options.kind == SamplerKind::kParallelCpu ? make_parallel_cpu_sampler(making, agent)
                                                    : make_lockstep_sampler(making, agent);
 }

@@ -20,7 +20,12 @@ struct Making {
   const NamedTensors& saved;                           // empty: a new run
   std::vector<std::span<const std::byte>> env_states;  // of it
   std::int64_t first_tick = 0;
+  std::int64_t rows_begin = 0;  // what the first of these environments is among all of the run
 };
+
+// Throws Error for impossible options.
+Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
+                      const NamedTensors& saved);
 
 std::unique_ptr<Sampler> make_lockstep_sampler(const Making& making, Agent& agent);
 std::unique_ptr<Sampler> make_parallel_cpu_sampler(const Making& making, Agent& agent);

@@ -61,4 +61,15 @@ void SharedRows::attach(const Arena& a) {
   }
 }
 
+void SharedRows::keep_final_states(std::int64_t t, std::int64_t first, std::int64_t end) const {
+  const auto& after = state[static_cast<std::size_t>((t + 1) % 2)];
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    for (auto b = first; b < end; ++b) {
+      if (episode_end(t, b).length == 0) continue;
+      const auto to = arena->element(final_state[i], t * rows.envs() + b);
+      std::memcpy(to.data(), arena->element(after[i], b).data(), to.size());
+    }
+  }
+}
+
 }  // namespace shoal

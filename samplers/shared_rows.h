@@ -62,6 +62,9 @@ struct SharedRows {
     const auto bytes = arena->element(reduced_infos, end_row(t) * rows.envs() + b);
     return {reinterpret_cast<double*>(bytes.data()), infos.size()};
   }
+  // If ends wait: remembers the states after step t of those of the environments [first, end)
+  // whose episodes ended in it.
+  void keep_final_states(std::int64_t t, std::int64_t first, std::int64_t end) const;
   // With b's observation of row 0 of the next window, if it waits.
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.
@@ -71,8 +74,12 @@ struct SharedRows {
   // What the next release asks of a group's workers: the step to take. If resets wait, step T
   // resets what does. kSave, kSaveAndReset: to save the environments, and to reset those that
   // cannot be saved.
-  std::int64_t& order(int group) const {
-    return *reinterpret_cast<std::int64_t*>(arena->data(orders) + group * 64);
+  struct Order {
+    std::int64_t step;
+    std::int64_t rows;  // in which of the SharedRows that the workers know
+  };
+  Order& order(int group) const {
+    return *reinterpret_cast<Order*>(arena->data(orders) + group * 64);
   }
   static constexpr std::int64_t kSave = -1, kSaveAndReset = -2;
   std::int64_t end_row(std::int64_t t) const { return t % last.count(); }

@@ -84,6 +84,21 @@ void Window::begin() {
   if (actor_.follow_agent()) make_samples();
   advance();
   advanced_ = false;
+  enter(state_after(-1));
+}
+
+void Window::read(const Numbers& numbers, const NamedTensors& initial_state,
+                  const NamedTensors& final_state) {
+  if (actor_.follow_agent()) make_samples();
+  samples_.first_env = numbers.first_env;
+  samples_.first_tick = numbers.first_tick;
+  samples_.policy_version = numbers.policy_version;
+  enter(initial_state);
+  finish_others(final_state);
+}
+
+// The rows that precede the first step, and the state.
+void Window::enter(const NamedTensors& initial_state) {
   finals_.clear();
   episodes_.clear();
   const auto& x = actor_.tensors();
@@ -92,8 +107,8 @@ void Window::begin() {
   for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid})
     m->copy_rows(0, H_ + 1);
   actor_.set_first_tick(samples_.first_tick);
-  for (std::size_t i = 0; i < x.state[0].size(); ++i)
-    samples_.initial_state[i].copy_(x.state[0][i].device);
+  for (std::size_t i = 0; i < initial_state.size(); ++i)
+    samples_.initial_state[i].copy_(initial_state[i]);
 }
 
 void Window::save(NamedTensors& to) const {

@@ -39,12 +39,21 @@ class Window {
   // state after each step, [T, B, ...], where an episode ended.
   void finish_others(const NamedTensors& final_state);
 
+  // Likewise of rows that others have filled from the first one on. initial_state: [B, ...], the
+  // agent's before it.
+  struct Numbers {
+    std::int64_t first_env, first_tick, policy_version;  // as Samples has them
+  };
+  void read(const Numbers& numbers, const NamedTensors& initial_state,
+            const NamedTensors& final_state);
+
   // After step t, [B, ...].
   NamedTensors state_after(std::int64_t t) const;
   Batch batch() const { return {samples_, episodes_, info_names_}; }
 
  private:
   void make_samples();
+  void enter(const NamedTensors& initial_state);
   void begin_anew();
   at::Tensor window(const RowTensors::Mirror& m, std::int64_t rows, std::int64_t shift = 0) const;
   NamedTensors window(const Named<RowTensors::Mirror>& fields, std::int64_t rows,

@@ -70,11 +70,28 @@ void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
   for (const auto* field : {&reward, &terminated, &truncated, &first, &valid}) copy_one(*field);
 }
 
-void Rows::copy_observation(std::int64_t from, std::int64_t to, std::int64_t env) const {
-  for (const auto* group : {&observation, &mask}) {
-    for (const auto& [name, field] : *group) {
-      const auto source = element(field, from, env);
-      std::memcpy(element(field, to, env).data(), source.data(), source.size());
+void Rows::copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const {
+  assert(envs_ == source.envs_ && from + n <= source.count_ && to + n <= count_);
+  const auto copy_one = [&](const Arena::Field& mine, const Arena::Field& other) {
+    const auto row_bytes = static_cast<std::size_t>(envs_) * mine.spec.bytes();
+    std::memcpy(element(mine, to, 0).data(), source.element(other, from, 0).data(),
+                static_cast<std::size_t>(n) * row_bytes);
+  };
+  for (const auto group :
+       {&Rows::observation, &Rows::action, &Rows::mask, &Rows::env_info, &Rows::agent_info})
+    for (std::size_t i = 0; i < (this->*group).size(); ++i)
+      copy_one((this->*group)[i], (source.*group)[i]);
+  for (const auto field :
+       {&Rows::reward, &Rows::terminated, &Rows::truncated, &Rows::first, &Rows::valid})
+    copy_one(this->*field, source.*field);
+}
+
+void Rows::copy_observation_of(const Rows& source, std::int64_t from, std::int64_t to,
+                               std::int64_t env) const {
+  for (const auto group : {&Rows::observation, &Rows::mask}) {
+    for (std::size_t i = 0; i < (this->*group).size(); ++i) {
+      const auto bytes = source.element((source.*group)[i], from, env);
+      std::memcpy(element((this->*group)[i], to, env).data(), bytes.data(), bytes.size());
     }
   }
 }

@@ -138,7 +138,7 @@ void WorkerGroup::check(int awaited) {
   const auto passed = std::min<Clock::duration>(now - last_check_, kLongestStretch);
   last_check_ = now;
   for (int w = 0; w < static_cast<int>(pids_.size()); ++w) {
-    const auto text = find_failure(w, w == awaited, passed);
+    const auto text = find_failure(w, awaited == w || awaited == kEverybody, passed);
     if (text.empty()) continue;
     kill_all();
     failure_ =

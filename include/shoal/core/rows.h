@@ -48,7 +48,14 @@ class Rows {
   void copy(std::int64_t from, std::int64_t to, std::int64_t n) const;
 
   // Likewise observation and mask of one environment, from one row to another.
-  void copy_observation(std::int64_t from, std::int64_t to, std::int64_t env) const;
+  void copy_observation(std::int64_t from, std::int64_t to, std::int64_t env) const {
+    copy_observation_of(*this, from, to, env);
+  }
+
+  // Both from other rows of the same spec and as many environments.
+  void copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const;
+  void copy_observation_of(const Rows& source, std::int64_t from, std::int64_t to,
+                           std::int64_t env) const;
 
   std::span<std::byte> element(const Arena::Field& field, std::int64_t row,
                                std::int64_t env) const {

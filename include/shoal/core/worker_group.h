@@ -56,8 +56,9 @@ class WorkerGroup {
   // has been killed and reaped; later calls throw the same again.
   //
   // awaited: the worker whose step the caller waits for. If that one does not even begin it, it is
-  // frozen, and the limit of a step holds for it too; -1: nobody.
-  void check(int awaited = -1);
+  // frozen, and the limit of a step holds for it too.
+  void check(int awaited = kNobody);
+  static constexpr int kNobody = -1, kEverybody = -2;
 
   const std::vector<pid_t>& pids() const { return pids_; }
 

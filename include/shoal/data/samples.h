@@ -54,6 +54,9 @@ struct Finals {
 struct Samples {
   std::int64_t T = 0, B = 0;
   std::int64_t steps = 0;  // that are valid: T * B, unless environments wait
+  // What the first of these environments is among all of the sampler, the others following: 0,
+  // unless a window is that of one worker (make_async_sampler()).
+  std::int64_t first_env = 0;
 
   NamedTensors observation;  // [T+1, B, ...]; of a stacked field the newest frame only
   Observations

@@ -1,0 +1,291 @@
+#include "shoal/samplers/async_sampler.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "samplers/partition.h"
+#include "samplers/producer.h"
+#include "samplers/samplers.h"
+#include "samplers/saved_state.h"
+#include "samplers/window.h"
+#include "shoal/core/error.h"
+#include "shoal/core/step_barrier.h"
+#include "shoal/data/saved.h"
+
+namespace shoal {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// How many write, and what each of them has.
+struct Shape {
+  int writers;
+  SamplerOptions options;  // of one writer
+  int slots;
+
+  Shape(const SamplerOptions& all, const AsyncOptions& async)
+      : writers(all.kind == SamplerKind::kParallelCpu ? all.workers : 1),
+        options(all),
+        slots(async.slots > 0 ? async.slots : writers + 2) {
+    options.envs /= writers;
+  }
+  // Processes that step the environments of a writer.
+  int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
+};
+
+class RingSampler : public AsyncSampler {
+ public:
+  RingSampler(const Making& making, Agent& agent, Agent& actor, const AsyncOptions& async)
+      : agent_(agent),
+        actor_(actor),
+        options_(making.options),
+        async_(async),
+        shape_(options_, async),
+        parameters_(agent),
+        rows_(plan_, making.spec, agent.spec(),
+              {.window = {.horizon = options_.horizon,
+                          .envs = shape_.options.envs,
+                          .collectors = options_.groups * shape_.steppers(),
+                          .groups = options_.groups,
+                          .ends_wait = true,
+                          .resets_wait = options_.reset == ResetMode::kWait},
+               .slots = shape_.slots,
+               .writers = shape_.writers}),
+        ring_memory_(plan_.add_bytes(TrajectoryRing::bytes(shape_.slots))),
+        board_memory_(plan_.add_bytes(ParameterBoard::bytes(parameters_.bytes()))),
+        start_memory_(plan_.add_bytes(StepBarrier::bytes(shape_.writers))),
+        barriers_(plan_.add(
+            {options_.groups},
+            {.dtype = DType::kUInt8,
+             .shape = {static_cast<std::int64_t>(StepBarrier::bytes(shape_.steppers()))}})),
+        arena_(plan_),
+        ring_(arena_.data(ring_memory_), {.slots = shape_.slots,
+                                          .max_lag = async.max_lag,
+                                          .too_old = async.too_old,
+                                          .drain = async.drain}),
+        board_(arena_.data(board_memory_), parameters_.bytes()),
+        start_(arena_.data(start_memory_), shape_.writers, /*spin=*/0),
+        tick_(making.first_tick),
+        episode_number_(static_cast<std::size_t>(options_.envs), 0) {
+    rows_.attach(arena_);
+    if (!making.saved.empty()) restore(making.saved);
+    if (options_.kind == SamplerKind::kParallelCpu)
+      fork_actors(making);
+    else
+      make_stepper(making);
+    make_windows();
+  }
+
+  ~RingSampler() override {
+    ring_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Batch collect() override {
+    const at::NoGradGuard no_grad;
+    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
+    if (collected_ % async_.publish_interval == 0)
+      parameters_.publish(board_, version_ + collected_);
+    if (collected_ == 0) start();
+    const auto before = steady_clock::now();
+    const auto taken = take();
+    const auto arrived = count_time(times_.waiting, before);
+    taken_ = taken.slot;
+    const auto batch = read(taken);
+    versions_behind_ = version_ + collected_ - taken.tag.policy_version;
+    ++collected_;
+    count_time(times_.acting, arrived);
+    return batch;
+  }
+
+  const SamplerTimes& times() const override { return times_; }
+  std::int64_t versions_behind() const override { return versions_behind_; }
+  RingCounts counts() const override { return ring_.counts(); }
+
+  NamedTensors save(bool) override {
+    NamedTensors saved;
+    for (std::int64_t b = 0; b < options_.envs; ++b)
+      saved.add("env/" + std::to_string(b), at::empty({0}, at::kByte));
+    saved.add("episode_numbers", at::tensor(episode_number_));
+    // No tick is used twice, so that no noise comes again: not those of windows under way either.
+    const auto tick = tick_ + (shape_.slots + 1) * options_.horizon;
+    saved.add("clock", at::tensor({tick, version_ + collected_}));
+    return saved;
+  }
+
+ private:
+  Producer::Parts parts(int writer, Stepper& stepper) const {
+    return {rows_, ring_, board_, stepper, actor_, writer};
+  }
+
+  void make_stepper(const Making& making) {
+    const auto windows = Producer::windows(rows_, 0);
+    if (options_.kind == SamplerKind::kSerial) {
+      stepper_ = make_serial_stepper(windows, making);
+      return;
+    }
+    std::vector<std::byte*> barriers;
+    for (int g = 0; g < options_.groups; ++g)
+      barriers.push_back(arena_.element(barriers_, g).data());
+    stepper_ = make_parallel_stepper(windows, making, barriers);
+  }
+
+  void fork_actors(const Making& making) {
+    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
+    group_ = std::make_unique<WorkerGroup>(shape_.writers, body, worker_options(options_));
+    for (int w = 0; w < shape_.writers; ++w)
+      while (!start_.wait(w, kPatience)) group_->check(w);
+  }
+
+  // In the child; never returns.
+  void work(int worker, WorkerStatus status, const Making& making) {
+    at::set_num_threads(1);
+    const auto own = of_writer(making, worker);
+    const auto stepper = make_serial_stepper(Producer::windows(rows_, worker), own, &status);
+    Producer producer(parts(worker, *stepper), shape_.options, making.first_tick);
+    start_.arrive(worker);
+    while (!start_.wait_release(worker, kPatience)) {
+    }
+    producer.run();
+  }
+
+  Making of_writer(const Making& making, int writer) const {
+    return {.make_env = making.make_env,
+            .spec = making.spec,
+            .options = shape_.options,
+            .saved = making.saved,
+            .env_states = making.env_states,
+            .first_tick = making.first_tick,
+            .rows_begin = writer * shape_.options.envs};
+  }
+
+  void make_windows() {
+    for (std::size_t i = 0; i < rows_.slots.size(); ++i) {
+      const auto& rows = rows_.slots[i];
+      const std::vector<Range> all{{0, rows.rows.envs()}};
+      auto& slot = slots_.emplace_back();
+      slot.window = std::make_unique<Window>(rows, agent_, shape_.options, all);
+      for (const auto& [name, field] : rows_.initial_state[i])
+        slot.initial_state.add(name, view(arena_, field));
+      for (const auto& [name, field] : rows.final_state)
+        slot.final_state.add(name, view(arena_, field));
+    }
+  }
+
+  // Once the parameters to begin with are there. The thread comes as late as this, because forks
+  // must come before it.
+  void start() {
+    if (group_) {
+      start_.release();
+      return;
+    }
+    thread_ = std::thread([this] {
+      try {
+        at::set_num_threads(1);
+        Producer(parts(0, *stepper_), options_, tick_).run();
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      ring_.stop();
+    });
+  }
+
+  TrajectoryRing::Window take() {
+    for (;;) {
+      if (const auto window = ring_.take(version_ + collected_, kPatience)) return *window;
+      if (group_) group_->check(WorkerGroup::kEverybody);
+      if (!ring_.stopped()) continue;
+      if (thread_.joinable()) thread_.join();
+      std::rethrow_exception(failure_);
+    }
+  }
+
+  // Episodes are those of the window's environments: of all, they have other numbers.
+  Batch read(const TrajectoryRing::Window& taken) {
+    const auto& slot = slots_[static_cast<std::size_t>(taken.slot)];
+    const auto first_env = taken.tag.writer * shape_.options.envs;
+    slot.window->read({first_env, taken.tag.first_tick, taken.tag.policy_version},
+                      slot.initial_state, slot.final_state);
+    const auto batch = slot.window->batch();
+    episodes_ = batch.episodes;
+    for (auto& episode : episodes_) {
+      episode.env += first_env;
+      episode.number = episode_number_[static_cast<std::size_t>(episode.env)]++;
+    }
+    tick_ = std::max(tick_, taken.tag.first_tick + options_.horizon);
+    return {batch.samples, episodes_, batch.infos};
+  }
+
+  void restore(const NamedTensors& saved) {
+    auto numbers = at::empty({options_.envs}, at::kLong), clock = at::empty({2}, at::kLong);
+    shoal::restore(saved, "", {{"episode_numbers", numbers}, {"clock", clock}});
+    std::copy_n(numbers.const_data_ptr<std::int64_t>(), options_.envs, episode_number_.begin());
+    version_ = clock[1].item<std::int64_t>();
+  }
+
+  // What the reader has for a slot.
+  struct Slot {
+    std::unique_ptr<Window> window;
+    NamedTensors initial_state, final_state;
+  };
+
+  Agent& agent_;
+  Agent& actor_;
+  SamplerOptions options_;
+  AsyncOptions async_;
+  Shape shape_;
+  Parameters parameters_;
+  Arena::Plan plan_;
+  RingRows rows_;
+  Arena::Field ring_memory_, board_memory_, start_memory_, barriers_;
+  Arena arena_;
+  TrajectoryRing ring_;
+  ParameterBoard board_;
+  StepBarrier start_;  // workers that act wait here for the first parameters
+  std::vector<Slot> slots_;
+  std::unique_ptr<WorkerGroup> group_;  // of workers that act
+  std::unique_ptr<Stepper> stepper_;    // of the thread that acts
+  std::thread thread_;
+  std::exception_ptr failure_;  // of the thread, once the ring is stopped
+  int taken_ = -1;              // the slot of the last batch
+  std::int64_t collected_ = 0, version_ = 0, versions_behind_ = 0;
+  std::int64_t tick_;  // the latest that was seen
+  std::vector<std::int64_t> episode_number_;
+  std::vector<Episode> episodes_;
+  SamplerTimes times_;
+};
+
+void check(const SamplerOptions& o, const AsyncOptions& async) {
+  require(async.slots == 0 || async.slots >= 2,
+          "async.slots is {}; at least 2 are needed, one to write and one to read, or 0",
+          async.slots);
+  require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
+          async.publish_interval);
+  require(o.kind != SamplerKind::kParallelCpu || o.envs % o.workers == 0,
+          "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
+          "parallel-cpu sampler needs that",
+          o.envs, o.workers);
+}
+
+}  // namespace
+
+std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Agent& agent,
+                                                 Agent& actor, const SamplerOptions& options,
+                                                 const AsyncOptions& async,
+                                                 const NamedTensors& saved) {
+  check(options, async);
+  auto making = checked_making(make_env, options, saved);
+  // Rows are not saved, so environments cannot go on.
+  std::ranges::fill(making.env_states, std::span<const std::byte>());
+  return std::make_unique<RingSampler>(making, agent, actor, async);
+}
+
+}  // namespace shoal

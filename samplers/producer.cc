@@ -1,0 +1,88 @@
+#include "samplers/producer.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+#include <span>
+
+#include "samplers/partition.h"
+#include "shoal/data/flat.h"
+
+namespace shoal {
+
+Parameters::Parameters(Agent& agent)
+    : agent_(agent), flat_(sizeof(version_) + bytes_of(agent.parameters())) {}
+
+void Parameters::publish(ParameterBoard& board, std::int64_t version) {
+  std::memcpy(flat_.data(), &version, sizeof version);
+  flatten(agent_.parameters(), std::span(flat_).subspan(sizeof version));
+  board.publish(flat_);
+}
+
+std::int64_t Parameters::follow(const ParameterBoard& board) {
+  if (!board.read(flat_, sequence_)) return version_;
+  std::memcpy(&version_, flat_.data(), sizeof version_);
+  unflatten(std::span(flat_).subspan(sizeof version_), agent_.parameters());
+  agent_.parameters_changed();
+  return version_;
+}
+
+Windows Producer::windows(const RingRows& rows, int writer) {
+  Windows all{&rows.next[static_cast<std::size_t>(writer)]};
+  for (const auto& slot : rows.slots) all.push_back(&slot);
+  return all;
+}
+
+Producer::Producer(const Parts& parts, const SamplerOptions& options, std::int64_t first_tick)
+    : parts_(parts), options_(options), parameters_(parts.agent), tick_(first_tick) {
+  for (int g = 0; g < options.groups; ++g)
+    groups_.push_back(group_range(options.envs, options.groups, g));
+  for (const auto& slot : parts.rows.slots)
+    actors_.push_back(std::make_unique<RowActor>(slot, parts.agent, options, groups_,
+                                                 parts.writer * options.envs));
+}
+
+void Producer::run() {
+  const at::NoGradGuard no_grad;
+  while (!parts_.ring.stopped()) {
+    const auto slot = parts_.ring.acquire(parts_.writer, kPatience);
+    if (!slot) continue;
+    const auto version = parameters_.follow(parts_.board);
+    fill(*slot);
+    if (parts_.ring.stopped()) return;  // it may have stopped in the middle
+    parts_.ring.publish(*slot, {.first_tick = tick_, .policy_version = version});
+    tick_ += options_.horizon;
+  }
+}
+
+// Groups by turns: while one is stepped, actions are chosen for the other.
+void Producer::fill(int slot) {
+  auto& stepper = parts_.stepper;
+  const auto& window = parts_.rows.slots[static_cast<std::size_t>(slot)];
+  auto& actor = *actors_[static_cast<std::size_t>(slot)];
+  const auto rows = static_cast<std::size_t>(slot) + 1;  // as in windows()
+  const auto finish = [&](std::int64_t t, int group) {
+    stepper.finish(group);
+    const auto& envs = groups_[static_cast<std::size_t>(group)];
+    window.keep_final_states(t, envs.first, envs.last);
+  };
+  parts_.rows.begin(slot, parts_.writer);
+  actor.set_first_tick(tick_);
+  for (std::int64_t t = 0; t < options_.horizon; ++t) {
+    if (parts_.ring.stopped()) return;
+    for (int g = 0; g < options_.groups; ++g) {
+      if (t > 0) finish(t - 1, g);
+      actor.act(t, static_cast<std::size_t>(g));
+      stepper.start(t, g, rows);
+    }
+  }
+  for (int g = 0; g < options_.groups; ++g) finish(options_.horizon - 1, g);
+  if (options_.reset == ResetMode::kWait) {
+    for (int g = 0; g < options_.groups; ++g) stepper.start(options_.horizon, g, rows);
+    for (int g = 0; g < options_.groups; ++g) stepper.finish(g);
+  }
+  parts_.rows.end(slot, parts_.writer);
+}
+
+}  // namespace shoal

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "samplers/ring_rows.h"
+#include "samplers/row_actor.h"
+#include "samplers/stepper.h"
+#include "shoal/core/parameter_board.h"
+#include "shoal/core/trajectory_ring.h"
+
+namespace shoal {
+
+// The newest parameters of a learning agent and their version, on their way to acting ones.
+class Parameters {
+ public:
+  explicit Parameters(Agent& agent);  // a copy of its own for each process or thread
+  std::size_t bytes() const { return flat_.size(); }
+
+  void publish(ParameterBoard& board, std::int64_t version);
+  // Gives the agent the newest ones, if it has not got them; their version.
+  std::int64_t follow(const ParameterBoard& board);
+
+ private:
+  Agent& agent_;
+  std::vector<std::byte> flat_;  // the version, and the parameters behind it
+  std::uint64_t sequence_ = 0;
+  std::int64_t version_ = 0;
+};
+
+// Fills slots of a ring with windows, one after the other, acting for all its environments. For one
+// thread or process.
+class Producer {
+ public:
+  struct Parts {
+    const RingRows& rows;
+    TrajectoryRing ring;
+    const ParameterBoard& board;
+    Stepper& stepper;  // made with windows(rows, writer)
+    Agent& agent;
+    int writer;
+  };
+  // The rows that a writer's environments are stepped in.
+  static Windows windows(const RingRows& rows, int writer);
+
+  // options.envs: those of this writer.
+  Producer(const Parts& parts, const SamplerOptions& options, std::int64_t first_tick);
+  // Until the ring is stopped.
+  void run();
+
+ private:
+  void fill(int slot);
+
+  Parts parts_;
+  SamplerOptions options_;
+  Parameters parameters_;
+  std::vector<Range> groups_;
+  std::vector<std::unique_ptr<RowActor>> actors_;  // of each slot
+  std::int64_t tick_;
+};
+
+}  // namespace shoal

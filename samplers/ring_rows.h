@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "samplers/shared_rows.h"
+
+namespace shoal {
+
+// What a TrajectoryRing hands from writers to the reader: whole windows, each in rows of its own;
+// and for every writer the rows that its next window begins with, while it has no slot to write to.
+struct RingRows {
+  struct Sizes {
+    SharedRows::Sizes window;  // its envs are those of one writer
+    int slots, writers;
+  };
+  RingRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent, const Sizes& sizes);
+  void attach(const Arena& arena);
+
+  // The writer that has the slot: brings its rows to the beginning of a window, and after the
+  // window's last step on to the next one.
+  void begin(int slot, int writer) const;
+  void end(int slot, int writer) const;
+
+  std::vector<SharedRows> slots;
+  std::vector<Named<Arena::Field>> initial_state;  // of each slot: [B, ...], the agent's before it
+  std::vector<SharedRows> next;                    // of each writer, of no steps
+};
+
+}  // namespace shoal

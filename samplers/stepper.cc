@@ -1,0 +1,124 @@
+#include "samplers/stepper.h"
+
+#include "samplers/mailbox.h"
+#include "samplers/partition.h"
+#include "samplers/saved_state.h"
+#include "shoal/core/step_barrier.h"
+
+namespace shoal {
+
+namespace {
+
+class SerialStepper : public Stepper {
+ public:
+  SerialStepper(const Windows& windows, const Making& making, WorkerStatus* status)
+      : windows_(windows), options_(making.options) {
+    for (int g = 0; g < options_.groups; ++g)
+      collectors_.push_back(make_collector(*windows[0], making, g, 1, 0, status));
+    due_.resize(collectors_.size());
+  }
+  void start(std::int64_t t, int group, std::size_t rows) override {
+    collectors_[static_cast<std::size_t>(group)]->go_to(*windows_[rows]);
+    due_[static_cast<std::size_t>(group)] = t;
+  }
+  void finish(int group) override {
+    const auto g = static_cast<std::size_t>(group);
+    collectors_[g]->step(due_[g]);
+  }
+  void save(bool reset_others, NamedTensors& to) override {
+    for (int g = 0; g < options_.groups; ++g)
+      add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
+                     group_range(options_.envs, options_.groups, g), to);
+  }
+
+ private:
+  Windows windows_;
+  SamplerOptions options_;
+  std::vector<std::int64_t> due_;  // steps that the groups are to take
+  std::vector<std::unique_ptr<Collector>> collectors_;
+};
+
+class ParallelStepper : public Stepper {
+ public:
+  ParallelStepper(const Windows& windows, const Making& making,
+                  const std::vector<std::byte*>& barriers)
+      : windows_(windows), options_(making.options), mailbox_(options_.groups * options_.workers) {
+    const auto& o = options_;
+    for (int g = 0; g < o.groups; ++g) {
+      auto& group = groups_.emplace_back(StepBarrier(barriers[static_cast<std::size_t>(g)],
+                                                     o.workers, default_spin(o.workers + 1)));
+      for (int w = 0; w < o.workers; ++w)
+        if (!worker_range(o.envs, o.groups, g, o.workers, w).empty()) group.workers.push_back(w);
+    }
+    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
+    workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(o));
+    for (int g = 0; g < o.groups; ++g) finish(g);
+  }
+
+  void start(std::int64_t t, int group, std::size_t rows) override {
+    windows_[0]->order(group) = {t, static_cast<std::int64_t>(rows)};
+    groups_[static_cast<std::size_t>(group)].barrier.release();
+  }
+  void finish(int group) override {
+    auto& [barrier, workers] = groups_[static_cast<std::size_t>(group)];
+    for (const int w : workers)
+      while (!barrier.wait(w, kPatience)) workers_->check(w);
+  }
+  void save(bool reset_others, NamedTensors& to) override {
+    for (int g = 0; g < options_.groups; ++g)
+      start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, g, 0);
+    for (int g = 0; g < options_.groups; ++g) finish(g);
+    take_env_states(mailbox_, options_, to);
+  }
+
+ private:
+  struct Group {
+    explicit Group(StepBarrier b) : barrier(b) {}
+    StepBarrier barrier;
+    std::vector<int> workers;  // that have environments of it
+  };
+
+  // In the child; never returns.
+  void work(int worker, WorkerStatus status, const Making& making) {
+    std::vector<std::unique_ptr<Collector>> collectors;
+    for (int g = 0; g < options_.groups; ++g)
+      collectors.push_back(
+          make_collector(*windows_[0], making, g, options_.workers, worker, &status));
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      if (collectors[g]) groups_[g].barrier.arrive(worker);
+    for (std::size_t g = 0;; g = (g + 1) % groups_.size()) {
+      if (!collectors[g]) continue;
+      while (!groups_[g].barrier.wait_release(worker, kPatience)) {
+      }
+      const auto group = static_cast<int>(g);
+      const auto order = windows_[0]->order(group);
+      collectors[g]->go_to(*windows_[static_cast<std::size_t>(order.rows)]);
+      if (order.step < 0)
+        mailbox_.put(group * options_.workers + worker,
+                     collectors[g]->save(order.step == SharedRows::kSaveAndReset));
+      else
+        collectors[g]->step(order.step);
+      groups_[g].barrier.arrive(worker);
+    }
+  }
+
+  Windows windows_;
+  SamplerOptions options_;
+  Mailbox mailbox_;
+  std::vector<Group> groups_;
+  std::unique_ptr<WorkerGroup> workers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stepper> make_serial_stepper(const Windows& windows, const Making& making,
+                                             WorkerStatus* status) {
+  return std::make_unique<SerialStepper>(windows, making, status);
+}
+
+std::unique_ptr<Stepper> make_parallel_stepper(const Windows& windows, const Making& making,
+                                               const std::vector<std::byte*>& barriers) {
+  return std::make_unique<ParallelStepper>(windows, making, barriers);
+}
+
+}  // namespace shoal

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "samplers/samplers.h"
+
+namespace shoal {
+
+// Makes the environments of a group take one step: start() once their actions are there, and what
+// follows is there after finish(). If resets wait, step T resets what waits.
+class Stepper {
+ public:
+  virtual ~Stepper() = default;
+  // rows: which of those it was made with; a window's steps in the same ones.
+  virtual void start(std::int64_t t, int group, std::size_t rows = 0) = 0;
+  // Throws WorkerError if a worker fails.
+  virtual void finish(int group) = 0;
+  virtual void save(bool reset_others, NamedTensors& to) = 0;
+};
+
+// Where environments may be stepped. They write their first observations to the first row of the
+// first window.
+using Windows = std::vector<const SharedRows*>;
+
+// In this process. `status` may be null.
+std::unique_ptr<Stepper> make_serial_stepper(const Windows& windows, const Making& making,
+                                             WorkerStatus* status = nullptr);
+
+// In forked workers. A worker has environments of every group, if there are enough, and steps the
+// groups by turns. barriers: memory for the StepBarrier of each group.
+std::unique_ptr<Stepper> make_parallel_stepper(const Windows& windows, const Making& making,
+                                               const std::vector<std::byte*>& barriers);
+
+}  // namespace shoal
