@@ -22,7 +22,13 @@ template <class Options>
 void check_options(const std::string& algo, const Options& o) {
   check_optimization(algo, o);
   require_within(algo + ".discount", o.discount, 0, 1);
-  require_within(algo + ".gae_lambda", o.gae_lambda, 0, 1);
+  if constexpr (requires { o.gae_lambda; })
+    require_within(algo + ".gae_lambda", o.gae_lambda, 0, 1);
+  if constexpr (requires { o.lambda; }) require_within(algo + ".lambda", o.lambda, 0, 1);
+  if constexpr (requires { o.rho_bar; }) {
+    require_above_0(algo + ".rho_bar", o.rho_bar);
+    require_above_0(algo + ".c_bar", o.c_bar);
+  }
 }
 
 // Of DQN and R2D1.

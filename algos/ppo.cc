@@ -19,6 +19,10 @@ void check(const PpoOptions& o) {
   require(o.epochs > 0, "ppo.epochs is {}; at least 1 is needed", o.epochs);
   require(o.minibatches > 0, "ppo.minibatches is {}; at least 1 is needed", o.minibatches);
   require(o.clip > 0, "ppo.clip is {}; it must be positive", o.clip);
+  require(
+      !o.vtrace || o.normalize_advantage != NormalizeAdvantage::kWindow,
+      "ppo.normalize_advantage is window, but ppo.vtrace finds the advantages of each minibatch "
+      "anew: choose minibatch or none");
 }
 
 // One window in the form the losses read it: everything flattened to N = T * B.
@@ -78,7 +82,8 @@ class Ppo : public OnPolicyAlgo {
     agent_.observe(samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
-    metrics.emplace_back("explained_variance", explained_variance(flat));
+    const auto& judged = options_.vtrace ? corrected_ : recorded(flat);
+    metrics.emplace_back("explained_variance", explained_variance(judged.target, judged.value));
     metrics.emplace_back("epochs", std::min(epoch + 1, options_.epochs));
     metrics.emplace_back("learning_rate", options.learning_rate);
     return metrics;
@@ -91,26 +96,27 @@ class Ppo : public OnPolicyAlgo {
   }
 
  private:
-  // Whether minibatches are whole sequences.
   bool remembers() const { return !agent_.spec().state.empty(); }
+  bool whole_sequences() const { return remembers() || options_.vtrace; }
 
   void check_minibatches(const Samples& s) const {
     require(options_.minibatches <= s.T * s.B,
             "{} minibatches of {} samples; choose at most as many as there are samples",
             options_.minibatches, s.T * s.B);
-    require(!remembers() || options_.minibatches <= s.B,
-            "{} minibatches of {} environments; an agent with memory learns from whole sequences: "
-            "choose at most as many as there are environments",
-            options_.minibatches, s.B);
+    require(
+        !whole_sequences() || options_.minibatches <= s.B,
+        "{} minibatches of {} environments; an agent with memory, and V-trace, learn from whole "
+        "sequences: choose at most as many as there are environments",
+        options_.minibatches, s.B);
   }
 
   // The minibatches of one pass.
   std::vector<Minibatch> shuffled(const Samples& samples, const Flat& flat) {
-    const auto n = remembers() ? samples.B : flat.valid.size(0);
+    const auto n = whole_sequences() ? samples.B : flat.valid.size(0);
     const auto minibatches = std::min<std::int64_t>(options_.minibatches, n);
     const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
     std::vector<Minibatch> all;
-    if (!remembers()) {
+    if (!whole_sequences()) {
       for (const auto& rows : flat.valid.index_select(0, order).tensor_split(minibatches))
         all.push_back({rows, {}});
       return all;
@@ -143,10 +149,12 @@ class Ppo : public OnPolicyAlgo {
   }
 
   Flat prepare(const Samples& s) const {
-    const auto gae =
-        generalized_advantages(s, s.agent_info.at("value"), options_.discount, options_.gae_lambda);
     const auto valid = s.valid.flatten().nonzero().flatten();
-    auto advantage = gae.advantage.flatten();
+    Advantages gae;  // of V-trace, every minibatch has its own
+    if (!options_.vtrace)
+      gae = generalized_advantages(s, s.agent_info.at("value"), options_.discount,
+                                   options_.gae_lambda);
+    auto advantage = options_.vtrace ? at::Tensor() : gae.advantage.flatten();
     if (options_.normalize_advantage == NormalizeAdvantage::kWindow)
       advantage = normalized(advantage, advantage.index_select(0, valid));
     return {.action = flatten(s.action, s.T),
@@ -154,17 +162,16 @@ class Ppo : public OnPolicyAlgo {
             .agent_info = flatten(s.agent_info, s.T),
             .valid = valid,
             .advantage = advantage,
-            .target = gae.target.flatten(),
+            .target = options_.vtrace ? at::Tensor() : gae.target.flatten(),
             .previous_action = flatten(s.previous_action, s.T),
             .previous_reward =
                 remembers() ? s.previous_reward.narrow(0, 0, s.T).flatten() : at::Tensor(),
             .first = remembers() ? s.first.narrow(0, 0, s.T).flatten() : at::Tensor()};
   }
 
-  // What the present policy says of a minibatch. then: what was recorded; both end up with the
-  // valid rows alone.
-  Evaluation evaluate(const Samples& samples, const Flat& flat, Minibatch& minibatch,
-                      NamedTensors& then) {
+  // What the present policy says of a minibatch.
+  Evaluation evaluate(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
+                      const NamedTensors& then) {
     const auto& rows = minibatch.rows;
     EvaluateIn in{.observation = select(samples.observed, rows),
                   .action = select(flat.action, rows),
@@ -176,31 +183,49 @@ class Ppo : public OnPolicyAlgo {
     in.first = flat.first.index_select(0, rows);
     in.state = select(samples.initial_state, minibatch.envs);
     in.time = samples.T;
-    auto now = agent_.evaluate(in);
-    if (samples.steps == samples.T * samples.B) return now;
+    return agent_.evaluate(in);
+  }
+
+  PpoTargets targets(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
+                     const NamedTensors& then, const Evaluation& now) const {
+    PpoTargets out{
+        .log_prob = then.at("log_prob"), .value = then.at("value"), .advantage = {}, .target = {}};
+    if (options_.vtrace) {
+      const auto as_window = [&](const at::Tensor& x) { return x.detach().view({samples.T, -1}); };
+      const auto corrected =
+          vtrace(select(outcomes(samples), minibatch.envs), as_window(now.value),
+                 as_window(now.log_prob - out.log_prob),
+                 {options_.discount, options_.gae_lambda, options_.rho_bar, options_.c_bar});
+      out.advantage = corrected.advantage.flatten();
+      out.target = corrected.target.flatten();
+    } else {
+      out.advantage = flat.advantage.index_select(0, minibatch.rows);
+      out.target = flat.target.index_select(0, minibatch.rows);
+    }
+    return out;
+  }
+
+  // Of whole sequences, the steps in which something was done.
+  static void keep_valid(const Samples& samples, const at::Tensor& rows, Evaluation& now,
+                         PpoTargets& then) {
+    if (samples.steps == samples.T * samples.B) return;
     const auto valid = samples.valid.flatten().index_select(0, rows).nonzero().flatten();
-    minibatch.rows = rows.index_select(0, valid);
-    then = select(then, valid);
-    for (auto* numbers : {&now.log_prob, &now.entropy, &now.value})
+    for (auto* numbers : {&now.log_prob, &now.entropy, &now.value, &then.log_prob, &then.value,
+                          &then.advantage, &then.target})
       *numbers = numbers->index_select(0, valid);
-    return now;
   }
 
   // One gradient step; returns the mean KL divergence from the policy that acted.
-  at::Tensor learn(const Samples& samples, const Flat& flat, Minibatch minibatch,
+  at::Tensor learn(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                    const PpoOptions& options, Totals& totals) {
-    auto then = select(flat.agent_info, minibatch.rows);
-    const auto now = evaluate(samples, flat, minibatch, then);
-    const auto& rows = minibatch.rows;
-    auto advantage = flat.advantage.index_select(0, rows);
+    const auto recorded = select(flat.agent_info, minibatch.rows);
+    auto now = evaluate(samples, flat, minibatch, recorded);
+    auto then = targets(samples, flat, minibatch, recorded, now);
+    if (minibatch.envs.defined()) keep_valid(samples, minibatch.rows, now, then);
+    if (options_.vtrace) corrected_ = then;
     if (options.normalize_advantage == NormalizeAdvantage::kMinibatch)
-      advantage = normalized(advantage, advantage);
-    const auto loss = ppo_loss(now,
-                               {.log_prob = then.at("log_prob"),
-                                .value = then.at("value"),
-                                .advantage = advantage,
-                                .target = flat.target.index_select(0, rows)},
-                               options);
+      then.advantage = normalized(then.advantage, then.advantage);
+    const auto loss = ppo_loss(now, then, options);
     auto gradients = torch::autograd::grad({loss.total}, optimizer_.parameters());
     const auto norm = clip_gradients(gradients, options.max_grad_norm);
     optimizer_.step(gradients, options.learning_rate);
@@ -208,11 +233,17 @@ class Ppo : public OnPolicyAlgo {
     return loss.parts[kKl];
   }
 
+  // Targets and recorded values of the whole window.
+  static PpoTargets recorded(const Flat& flat) {
+    return {.log_prob = {},
+            .value = flat.agent_info.at("value").index_select(0, flat.valid),
+            .advantage = {},
+            .target = flat.target.index_select(0, flat.valid)};
+  }
+
   // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0
   // worse than a constant.
-  static double explained_variance(const Flat& flat) {
-    const auto target = flat.target.index_select(0, flat.valid);
-    const auto value = flat.agent_info.at("value").index_select(0, flat.valid);
+  static double explained_variance(const at::Tensor& target, const at::Tensor& value) {
     if (target.numel() < 2) return 0;
     const auto variance = target.var().item<double>();
     return variance > 0 ? 1 - (target - value).var().item<double>() / variance : 0;
@@ -223,6 +254,7 @@ class Ppo : public OnPolicyAlgo {
   Optimizer optimizer_;
   at::Tensor updates_;  // [] int64, on the CPU
   at::Generator generator_;
+  PpoTargets corrected_;  // of the last minibatch, if V-trace made them
 
   static constexpr int kKl = 3;  // of PpoLoss::parts
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runners/sampler_numbers.h"
 #include "runners/while_training.h"
 
 namespace shoal {
@@ -27,6 +28,7 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                            updates_due(before.steps, learner.batch, options);
       const bool learns = updates > 0 && replay.size() > 0;
       auto metrics = learns ? algo.update(before, static_cast<int>(updates)) : Metrics{};
+      add_numbers(sampler, metrics);
       if (evaluate && session.evaluation_is_due())
         std::ranges::move(evaluate(), std::back_inserter(metrics));
       session.report(metrics, sampler.times(), learns ? updates : 0);

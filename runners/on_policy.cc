@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runners/sampler_numbers.h"
 #include "runners/while_training.h"
 
 namespace shoal {
@@ -14,6 +15,7 @@ void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
       const Batch batch = sampler.collect();
       const Progress progress = session.advance(batch);
       auto metrics = algo.update(batch.samples, progress);
+      add_numbers(sampler, metrics);
       if (evaluate && session.evaluation_is_due())
         std::ranges::move(evaluate(), std::back_inserter(metrics));
       session.report(metrics, sampler.times());

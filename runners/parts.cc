@@ -18,7 +18,7 @@ Registered<AlgoFactory>& registered_algos() {
 }  // namespace
 
 std::vector<std::string> algo_names() {
-  std::vector<std::string> names{"ppo", "a2c"};
+  std::vector<std::string> names{"ppo", "a2c", "impala"};
   for (const auto* name : kOffPolicyAlgos) names.emplace_back(name);
   registered_algos().append_names(names);
   return names;
@@ -48,9 +48,10 @@ SamplerOptions training_sampler(const Config& config) {
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;
-  options.discount = is_off_policy(config)  ? config.replay.discount
-                     : config.algo == "a2c" ? config.a2c.discount
-                                            : config.ppo.discount;
+  options.discount = is_off_policy(config)     ? config.replay.discount
+                     : config.algo == "a2c"    ? config.a2c.discount
+                     : config.algo == "impala" ? config.impala.discount
+                                               : config.ppo.discount;
   return options;
 }
 
@@ -79,6 +80,7 @@ std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent
   require_known("algo", config.algo, algo_names());
   if (const auto* own = registered_algos().find(config.algo)) return (*own)(agent, config);
   if (config.algo == "a2c") return make_a2c(agent, config.a2c);
+  if (config.algo == "impala") return make_impala(agent, config.impala);
   PpoOptions options = config.ppo;
   options.seed = config.seed;
   return make_ppo(agent, options);

@@ -15,6 +15,7 @@
 #include "shoal/agents/q_agent.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
+#include "shoal/core/trajectory_ring.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
 
@@ -31,6 +32,8 @@ inline constexpr std::pair<const char*, Precision> kPrecisions[] = {
 inline constexpr std::pair<const char*, ResetMode> kResetModes[] = {{"at-once", ResetMode::kAtOnce},
                                                                     {"wait", ResetMode::kWait}};
 
+inline constexpr std::pair<const char*, TooOld> kTooOlds[] = {{"use", TooOld::kUse},
+                                                              {"drop", TooOld::kDrop}};
 inline constexpr std::pair<const char*, OptimizerKind> kOptimizers[] = {
     {"adam", OptimizerKind::kAdam}, {"rmsprop", OptimizerKind::kRmsProp}};
 inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizations[] = {
@@ -50,6 +53,7 @@ inline const auto& names_of(ReturnKind) { return kReturnKinds; }
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }
 inline const auto& names_of(ResetMode) { return kResetModes; }
+inline const auto& names_of(TooOld) { return kTooOlds; }
 inline const auto& names_of(SamplerKind) { return kSamplerKinds; }
 inline const auto& names_of(Precision) { return kPrecisions; }
 

@@ -10,7 +10,7 @@ namespace shoal {
 template <class C, class Visit>
 void visit_run(C& c, Visit&& visit) {
   visit("preset", c.preset, "the preset this started from");
-  visit("algo", c.algo, "learning algorithm: ppo, a2c, dqn, r2d1, ddpg, td3 or sac");
+  visit("algo", c.algo, "learning algorithm: ppo, a2c, impala, dqn, r2d1, ddpg, td3 or sac");
   visit("steps", c.steps, "agent steps to take, all environments together");
   visit("schedule_steps", c.schedule_steps,
         "steps over which schedules run; 0: as many as `steps`");
@@ -82,6 +82,17 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
   visit("sampler.pin", s.pin, "bind each worker to a core");
   visit("sampler.cores", s.cores, "cores for that, by turns; empty: those this process may use");
+  visit("sampler.asynchronous", c.asynchronous, "sampling goes on while the agent learns");
+  auto& a = c.async;
+  visit("async.slots", a.slots,
+        "windows that are written, wait or are learned from; 0: one for each that writes, and two");
+  visit("async.max_lag", a.max_lag,
+        "batches by which the policy of a window may lie behind the one that learns from it");
+  visit("async.too_old", a.too_old, "what becomes of older windows: use | drop");
+  visit("async.drain", a.drain,
+        "once no slot is free, sampling rests until all that waits has been learned from");
+  visit("async.publish_interval", a.publish_interval,
+        "batches learned from between two policies for the sampler");
 }
 
 template <class C, class Visit>
@@ -126,6 +137,10 @@ void visit_ppo(C& c, Visit&& visit) {
         "to mean 0 and deviation 1 over: none | window | minibatch");
   visit("ppo.anneal_learning_rate", p.anneal_learning_rate, "linearly to 0 over the schedule");
   visit("ppo.anneal_clip", p.anneal_clip, "linearly to 0 over the schedule, value_clip, too");
+  visit("ppo.vtrace", p.vtrace,
+        "V-trace, for windows that an older policy made (with sampler.asynchronous: APPO)");
+  visit("ppo.rho_bar", p.rho_bar, "where V-trace cuts the ratios of policies");
+  visit("ppo.c_bar", p.c_bar, "likewise those of its traces");
   visit("ppo.target_kl", p.target_kl, "stop the passes of a window beyond this KL; 0: never");
 }
 
@@ -142,6 +157,22 @@ void visit_a2c(C& c, Visit&& visit) {
   visit("a2c.max_grad_norm", a.max_grad_norm, "global norm; 0: not clipped");
   visit("a2c.normalize_advantage", a.normalize_advantage, "per window");
   visit("a2c.anneal_learning_rate", a.anneal_learning_rate, "linearly to 0 over the schedule");
+}
+
+template <class C, class Visit>
+void visit_impala(C& c, Visit&& visit) {
+  auto& i = c.impala;
+  visit("impala.optimizer", i.optimizer, "adam | rmsprop");
+  visit("impala.optimizer_epsilon", i.optimizer_epsilon, "added to the root of the mean square");
+  visit("impala.learning_rate", i.learning_rate, "at the start");
+  visit("impala.discount", i.discount, "gamma");
+  visit("impala.lambda", i.lambda, "lambda of V-trace");
+  visit("impala.rho_bar", i.rho_bar, "where it cuts the ratios of policies");
+  visit("impala.c_bar", i.c_bar, "likewise those of its traces");
+  visit("impala.value_coef", i.value_coef, "weight of the value loss");
+  visit("impala.entropy_coef", i.entropy_coef, "weight of the entropy bonus");
+  visit("impala.max_grad_norm", i.max_grad_norm, "global norm; 0: not clipped");
+  visit("impala.anneal_learning_rate", i.anneal_learning_rate, "linearly to 0 over the schedule");
 }
 
 template <class C, class Visit>
@@ -268,6 +299,7 @@ void visit_settings(C& config, Visit&& visit) {
   visit_agent(config, visit);
   visit_ppo(config, visit);
   visit_a2c(config, visit);
+  visit_impala(config, visit);
   visit_off_policy(config, visit);
   visit_dqn(config, visit);
   visit_r2d1(config, visit);

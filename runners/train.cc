@@ -39,8 +39,15 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
   const auto spec = make_env({})->spec();
   const auto agent = make_agent(config, spec);
   require_minibatch_fits(config, spec);
-  const auto sampler =
-      make_sampler(make_env, *agent, training_sampler(config), session.sampler_state());
+  std::unique_ptr<Agent> actor;  // of an asynchronous sampler
+  std::unique_ptr<Sampler> sampler;
+  if (config.asynchronous) {
+    actor = make_agent(config, spec);
+    sampler = make_async_sampler(make_env, *agent, *actor, training_sampler(config), config.async,
+                                 session.sampler_state());
+  } else {
+    sampler = make_sampler(make_env, *agent, training_sampler(config), session.sampler_state());
+  }
 
   if (config.live_eval_seconds > 0)
     session.add_sink(make_live_evaluation(make_evaluated(config), *agent, folder,
@@ -49,6 +56,8 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
   move_to_device(*agent, config.device);
+  if (actor && config.sampler.kind != SamplerKind::kParallelCpu)
+    move_to_device(*actor, config.device);  // a thread of this process acts with it
   at::set_num_threads(tensor_threads(config));
   const auto evaluate = [&] { return evaluate_now(config, *agent, session); };
   if (is_off_policy(config)) {

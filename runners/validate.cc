@@ -27,6 +27,25 @@ void validate_sampler(const SamplerOptions& s) {
           s.horizon);
 }
 
+void validate_async(const Config& config) {
+  const auto& a = config.async;
+  const auto& s = config.sampler;
+  require(a.slots == 0 || a.slots >= 2, "async.slots: found {}, expected 0, or at least 2",
+          a.slots);
+  require_at_least<std::int64_t>("async.max_lag", a.max_lag, 0);
+  require_at_least<std::int64_t>("async.publish_interval", a.publish_interval, 1);
+  if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;
+  require(s.envs % s.workers == 0,
+          "sampler.envs: {} environments cannot be shared evenly by {} workers, as "
+          "sampler.asynchronous demands of parallel-cpu",
+          s.envs, s.workers);
+  require(!is_off_policy(config) || s.workers == 1,
+          "sampler.workers: found {}, expected 1: a replay takes windows of all environments, and "
+          "those of parallel-cpu with sampler.asynchronous are of one worker's; or choose "
+          "sampler.kind = parallel-gpu",
+          s.workers);
+}
+
 void validate_ppo(const Config& config) {
   const auto& p = config.ppo;
   const auto samples = config.sampler.horizon * config.sampler.envs;
@@ -41,6 +60,9 @@ void validate_ppo(const Config& config) {
           "ppo.minibatches: {} minibatches cannot share {} environments (sampler.envs): with a "
           "memory, each learns from whole sequences",
           p.minibatches, config.sampler.envs);
+  require(!p.vtrace || p.normalize_advantage != NormalizeAdvantage::kWindow,
+          "ppo.normalize_advantage: found window, and ppo.vtrace finds advantages minibatch by "
+          "minibatch; choose minibatch or none");
   require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
   require_at_least("ppo.value_clip", p.value_clip, 0.0);
   require_at_least("ppo.target_kl", p.target_kl, 0.0);
@@ -114,6 +136,7 @@ void validate_replay(const Config& config) {
 bool anneals(const Config& config) {
   return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
          (config.algo == "a2c" && config.a2c.anneal_learning_rate) ||
+         (config.algo == "impala" && config.impala.anneal_learning_rate) ||
          (config.algo == "dqn" && config.dqn.anneal_learning_rate) ||
          (config.algo == "r2d1" && config.r2d1.anneal_learning_rate) ||
          (config.algo == "ddpg" && config.ddpg.anneal_learning_rate) ||
@@ -160,19 +183,20 @@ void validate(const Config& config) {
       "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
       "and without a memory",
       config.model.name);
-  require(
-      config.model.memory == MemoryKind::kNone || !is_off_policy(config) || r2d1,
-      "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo or "
-      "a2c",
-      config.algo);
+  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config) || r2d1,
+          "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo, "
+          "a2c or impala",
+          config.algo);
   require(config.model.memory != MemoryKind::kNone || !r2d1,
           "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
   parse_device(config.device);
   validate_sampler(config.sampler);
+  validate_async(config);
   validate_model(config.model);
   require_above_0("agent.initial_std", config.agent.initial_std);
   check_options("ppo", config.ppo);
   check_options("a2c", config.a2c);
+  check_options("impala", config.impala);
   validate_ppo(config);
   validate_dqn(config.dqn, config.q);
   validate_r2d1(config);

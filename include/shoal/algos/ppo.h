@@ -30,6 +30,11 @@ struct PpoOptions {
   NormalizeAdvantage normalize_advantage = NormalizeAdvantage::kMinibatch;
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
   bool anneal_clip = false;          // likewise the clip ranges, that of the value, too
+  // For windows that an older policy made (asynchronous samplers): advantages and targets are those
+  // of V-trace, with the present policy's values, and gae_lambda for its lambda. Minibatches are
+  // whole sequences then.
+  bool vtrace = false;
+  double rho_bar = 1, c_bar = 1;  // where its ratios are cut
   double target_kl = 0;    // stop the passes of a window once the mean KL exceeds this; 0: never
   std::uint64_t seed = 1;  // order of the minibatches
 };
@@ -37,6 +42,9 @@ struct PpoOptions {
 // An agent with state learns from whole sequences, each from the state it had at the beginning of
 // the window: a minibatch is all steps of some environments. update() throws Error if there are
 // fewer of those than minibatches.
+//
+// With vtrace it is the asynchronous PPO (APPO) of Petrenko et al., Sample Factory, arXiv
+// 2006.11751.
 //
 // The agent must outlive the algo, and be on its device already.
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options);

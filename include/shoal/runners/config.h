@@ -12,6 +12,7 @@
 #include "shoal/algos/a2c.h"
 #include "shoal/algos/ddpg.h"
 #include "shoal/algos/dqn.h"
+#include "shoal/algos/impala.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/algos/r2d1.h"
 #include "shoal/algos/sac.h"
@@ -20,6 +21,7 @@
 #include "shoal/models/actor_critic.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/runners/learner.h"
+#include "shoal/samplers/async_sampler.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
@@ -48,11 +50,14 @@ struct Config {
 
   std::string env_id;
   EnvOptions env;
-  SamplerOptions sampler;  // its seed is not used: see training_sampler()
+  SamplerOptions sampler;     // its seed is not used: see training_sampler()
+  bool asynchronous = false;  // it samples while the agent learns
+  AsyncOptions async;
   ModelOptions model;
   ActorCriticOptions agent;
   PpoOptions ppo;  // its seed is not used: see make_algo()
   A2cOptions a2c;
+  ImpalaOptions impala;
 
   OffPolicyOptions off_policy;
   bool epsilon_each = false;  // every environment has an epsilon of its own (dqn, r2d1)

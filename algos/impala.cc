@@ -1,0 +1,98 @@
+#include "shoal/algos/impala.h"
+
+#include <torch/torch.h>
+
+#include "algos/check_options.h"
+#include "algos/optimizer.h"
+#include "algos/totals.h"
+#include "shoal/algos/returns.h"
+
+namespace shoal {
+
+namespace {
+
+class Impala : public OnPolicyAlgo {
+ public:
+  Impala(ActorCritic& agent, const ImpalaOptions& options)
+      : agent_(agent),
+        options_(options),
+        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon) {}
+
+  Metrics update(const Samples& samples, const Progress& progress) override {
+    const auto& o = options_;
+    const double rate =
+        o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
+    const auto [loss, parts] = loss_of(samples);
+    auto gradients = torch::autograd::grad({loss}, optimizer_.parameters());
+    const auto norm = clip_gradients(gradients, o.max_grad_norm);
+    optimizer_.step(gradients, rate);
+    agent_.observe(samples);
+    agent_.parameters_changed();
+
+    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
+    totals.add(at::cat({parts, norm.view(1)}));
+    auto metrics = totals.means();
+    metrics.emplace_back("learning_rate", rate);
+    return metrics;
+  }
+
+  NamedTensors state() override { return optimizer_.state(); }
+
+ private:
+  struct Loss {
+    at::Tensor total;  // scalar, with gradients
+    at::Tensor parts;  // [5], without: the first metrics
+  };
+
+  // All steps of a window, in order.
+  Evaluation evaluate(const Samples& s) {
+    const auto flat = [&s](const NamedTensors& tensors) {
+      NamedTensors out;
+      for (const auto& [name, t] : tensors) out.add(name, t.narrow(0, 0, s.T).flatten(0, 1));
+      return out;
+    };
+    EvaluateIn in{.observation = {},
+                  .action = flat(s.action),
+                  .mask = flat(s.mask),
+                  .agent_info = flat(s.agent_info)};
+    for (const auto& [name, o] : s.observed) in.observation.add(name, o.narrow(0, s.T * s.B));
+    if (agent_.spec().state.empty()) return agent_.evaluate(in);
+    in.previous_action = flat(s.previous_action);
+    in.previous_reward = s.previous_reward.narrow(0, 0, s.T).flatten();
+    in.first = s.first.narrow(0, 0, s.T).flatten();
+    in.state = s.initial_state;
+    in.time = s.T;
+    return agent_.evaluate(in);
+  }
+
+  Loss loss_of(const Samples& s) {
+    const auto& o = options_;
+    const auto now = evaluate(s);
+    const auto log_ratio = now.log_prob.detach() - s.agent_info.at("log_prob").flatten();
+    const auto corrected =
+        vtrace(outcomes(s), now.value.detach().view({s.T, s.B}), log_ratio.view({s.T, s.B}),
+               {o.discount, o.lambda, o.rho_bar, o.c_bar});
+    const auto valid = s.valid.flatten().to(at::kFloat);
+    const auto mean = [&](const at::Tensor& x) { return (x * valid).sum() / valid.sum(); };
+    const auto gain = (corrected.rho * corrected.advantage).flatten();
+    const auto policy = -mean(now.log_prob * gain);
+    const auto value = 0.5 * mean((now.value - corrected.target.flatten()).square());
+    const auto entropy = mean(now.entropy);
+    const auto kl = mean(log_ratio.exp() - 1 - log_ratio);
+    return {policy + o.value_coef * value - o.entropy_coef * entropy,
+            at::stack({policy, value, entropy, kl, mean(corrected.rho.flatten())}).detach()};
+  }
+
+  ActorCritic& agent_;
+  ImpalaOptions options_;
+  Optimizer optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& o) {
+  check_options("impala", o);
+  return std::make_unique<Impala>(agent, o);
+}
+
+}  // namespace shoal

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "shoal/algos/algo.h"
+#include "shoal/samplers/async_sampler.h"
+
+namespace shoal {
+
+// What an asynchronous sampler adds to the numbers of a row: batches by which the window's policy
+// lay behind, and windows dropped so far for being too old.
+inline void add_numbers(const Sampler& sampler, Metrics& metrics) {
+  const auto* async = dynamic_cast<const AsyncSampler*>(&sampler);
+  if (async == nullptr) return;
+  metrics.emplace_back("policy_lag", async->versions_behind());
+  metrics.emplace_back("dropped_windows", async->counts().dropped);
+}
+
+}  // namespace shoal
