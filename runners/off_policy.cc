@@ -28,6 +28,11 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                            updates_due(before.steps, learner.batch, options);
       const bool learns = updates > 0 && replay.size() > 0;
       auto metrics = learns ? algo.update(before, static_cast<int>(updates)) : Metrics{};
+      if (const auto learned = session.steps() - options.learning_starts; learned > 0) {
+        const auto drawn = (session.updates() + (learns ? updates : 0)) * learner.batch;
+        metrics.emplace_back("replay_ratio",
+                             static_cast<double>(drawn) / static_cast<double>(learned));
+      }
       add_numbers(sampler, metrics);
       if (evaluate && session.evaluation_is_due())
         std::ranges::move(evaluate(), std::back_inserter(metrics));

@@ -61,6 +61,29 @@ Config cartpole_a2c() {
   return c;
 }
 
+// One process steps and acts, this one learns. What is learned from is some windows older than the
+// policy; with single passes, the updates are as many as there are sequences.
+Config cartpole_appo() {
+  Config c = cartpole_ppo();
+  c.steps = c.schedule_steps = 1'000'000;
+  c.log_steps = 10'000;
+  c.sampler = {.kind = SamplerKind::kParallelCpu, .horizon = 32, .envs = 64, .workers = 1};
+  c.asynchronous = true;
+  c.ppo.epochs = 1;
+  c.ppo.minibatches = 4;
+  c.ppo.vtrace = true;
+  return c;
+}
+
+Config cartpole_impala() {
+  Config c = cartpole_appo();
+  c.algo = "impala";
+  c.sampler.horizon = 16;
+  c.sampler.envs = 16;
+  c.impala = {.learning_rate = 2e-3, .lambda = 0.95, .entropy_coef = 0, .max_grad_norm = 0.5};
+  return c;
+}
+
 // Without the velocities, which have to be found out from what was seen before. Policy and value
 // share the memory, so returns are kept small: the value's gradient would drown the policy's.
 Config cartpole_memory_ppo() {
@@ -259,6 +282,19 @@ Config pong_dqn() {
   return c;
 }
 
+// Workers act for themselves while this process learns.
+Config pong_appo() {
+  Config c = pong_ppo();
+  c.sampler.kind = SamplerKind::kParallelCpu;
+  while (c.sampler.envs % c.sampler.workers != 0) --c.sampler.workers;
+  c.sampler.horizon = 32;
+  c.asynchronous = true;
+  c.ppo.epochs = 1;
+  c.ppo.minibatches = 1;
+  c.ppo.vtrace = true;
+  return c;
+}
+
 Config breakout_ppo() {
   Config c = atari_ppo("Breakout");
   c.steps = c.schedule_steps = 5'000'000;
@@ -282,6 +318,9 @@ std::vector<Entry> make_entries() {
   std::vector<Entry> all{
       {"cartpole-ppo", "CartPole with PPO, until the mean return is 475", cartpole_ppo},
       {"cartpole-a2c", "CartPole with A2C, until the mean return is 475", cartpole_a2c},
+      {"cartpole-appo", "CartPole with asynchronous PPO, until the mean return is 475",
+       cartpole_appo},
+      {"cartpole-impala", "CartPole with IMPALA, likewise", cartpole_impala},
       {"cartpole-memory-ppo", "CartPole without velocities, with PPO and an LSTM",
        cartpole_memory_ppo},
       {"cartpole-dqn", "CartPole with DQN (double, dueling, 3-step), 100 thousand agent steps",
@@ -303,6 +342,7 @@ std::vector<Entry> make_entries() {
        [] { return mujoco("HalfCheetah-v5", "sac", 1'000'000); }},
       {"hopper-td3", "MuJoCo's Hopper with TD3, 300 thousand agent steps", hopper_td3},
       {"pong-ppo", "Atari Pong with PPO, 4 million agent steps at most", pong_ppo},
+      {"pong-appo", "Atari Pong with asynchronous PPO, likewise", pong_appo},
       {"pong-dqn", "Atari Pong with DQN, 1.5 million agent steps at most", pong_dqn},
       {"breakout-ppo", "Atari Breakout with PPO, 5 million agent steps", breakout_ppo}};
   for (const auto& [name, game] : kAtariGames)

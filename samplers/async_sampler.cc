@@ -91,9 +91,9 @@ class RingSampler : public AsyncSampler {
 
   Batch collect() override {
     const at::NoGradGuard no_grad;
-    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
     if (collected_ % async_.publish_interval == 0)
       parameters_.publish(board_, version_ + collected_);
+    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
     if (collected_ == 0) start();
     const auto before = steady_clock::now();
     const auto taken = take();
@@ -199,6 +199,7 @@ class RingSampler : public AsyncSampler {
   }
 
   TrajectoryRing::Window take() {
+    look_for_deaths();
     for (;;) {
       if (const auto window = ring_.take(version_ + collected_, kPatience)) return *window;
       if (group_) group_->check(WorkerGroup::kEverybody);
@@ -206,6 +207,14 @@ class RingSampler : public AsyncSampler {
       if (thread_.joinable()) thread_.join();
       std::rethrow_exception(failure_);
     }
+  }
+
+  // Of workers whose absence does not show, because others go on.
+  void look_for_deaths() {
+    const auto now = steady_clock::now();
+    if (!group_ || now - looked_ < kPatience) return;
+    looked_ = now;
+    group_->check();
   }
 
   // Episodes are those of the window's environments: of all, they have other numbers.
@@ -253,6 +262,7 @@ class RingSampler : public AsyncSampler {
   std::vector<Slot> slots_;
   std::unique_ptr<WorkerGroup> group_;  // of workers that act
   std::unique_ptr<Stepper> stepper_;    // of the thread that acts
+  steady_clock::time_point looked_;     // at them
   std::thread thread_;
   std::exception_ptr failure_;  // of the thread, once the ring is stopped
   int taken_ = -1;              // the slot of the last batch

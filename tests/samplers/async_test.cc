@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "shoal/samplers/async_sampler.h"
@@ -114,6 +118,160 @@ TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
       expect_same_batches({want.samples, want.episodes, batch.infos}, batch);
       want.samples.first_tick = -1;  // it must not come twice
     }
+  }
+}
+
+// Everything it records, and its actions' probability, is the number it was given last, written
+// many times over: half of another one would show.
+class Numbered : public Agent {
+ public:
+  const AgentSpec& spec() const override { return spec_; }
+  void act(const ActIn&, ActOut& out) override {
+    const auto* numbers = number_.const_data_ptr<float>();
+    for (std::int64_t i = 0; i < number_.numel(); ++i) torn |= numbers[i] != numbers[0];
+    out.action[0].zero_();
+    out.agent_info.at("number").fill_(torn ? -1 : numbers[0]);
+  }
+  void value(const ActIn&, at::Tensor& value) override { value.zero_(); }
+  NamedTensors parameters() override { return {{"number", number_}}; }
+  void to(at::Device) override {}
+  at::Device device() const override { return at::kCPU; }
+  void set(double number) { number_.fill_(number); }
+
+ private:
+  bool torn = false;
+  at::Tensor number_ = at::zeros({100'000});
+  AgentSpec spec_{.info = {{"number", ArraySpec{}}}, .state = {}};
+};
+
+SamplerOptions options_of(const Workforce& force, std::int64_t horizon = 5) {
+  const auto [kind, workers, groups] = force;
+  return {.kind = kind, .horizon = horizon, .envs = 6, .workers = workers, .groups = groups};
+}
+
+// A window is made with one policy from its first step to its last, and says which.
+TEST_P(AsyncTest, EveryWindowKnowsItsPolicy) {
+  Numbered agent, actor;
+  const auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()));
+  std::int64_t newest = 0;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    agent.set(static_cast<double>(i));
+    const auto& s = sampler->collect().samples;
+    ASSERT_TRUE(
+        s.agent_info.at("number").eq(static_cast<double>(s.policy_version)).all().item<bool>())
+        << s.policy_version << ":\n"
+        << s.agent_info.at("number");
+    ASSERT_EQ(sampler->versions_behind(), i - s.policy_version);
+    ASSERT_GE(s.policy_version, 0);
+    newest = std::max(newest, s.policy_version);
+  }
+  EXPECT_GT(newest, 50);
+}
+
+TEST_P(AsyncTest, PublishesAsOftenAsAsked) {
+  Numbered agent, actor;
+  const auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()),
+                                          {.publish_interval = 10});
+  for (int i = 0; i < 60; ++i) {
+    agent.set(i);
+    const auto& s = sampler->collect().samples;
+    ASSERT_EQ(s.policy_version % 10, 0);
+    ASSERT_EQ(s.agent_info.at("number")[0][0].item<float>(), s.policy_version);
+  }
+}
+
+// Of a learner that is slow, so that all slots are full, windows older than one batch are dropped,
+// and what comes is young.
+TEST_P(AsyncTest, DropsWhatIsTooOld) {
+  Numbered agent, actor;
+  const auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()),
+                                          {.slots = 6, .max_lag = 1, .too_old = TooOld::kDrop});
+  for (int i = 0; i < 40; ++i) {
+    const auto before = sampler->counts();
+    sampler->collect();
+    ASSERT_LE(sampler->versions_behind(), 1);
+    ASSERT_EQ(sampler->counts().taken, before.taken + 1);
+    while (i < 3 &&
+           sampler->counts().published - sampler->counts().taken - sampler->counts().dropped < 5) {
+    }
+  }
+  EXPECT_GT(sampler->counts().dropped, 0);
+}
+
+// Whoever waits for a slot is no obstacle.
+TEST_P(AsyncTest, EndsAtOnceWhileItsWritersWait) {
+  Numbered agent, actor;
+  auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()));
+  sampler->collect();
+  const auto counts = sampler->counts();
+  while (sampler->counts().published < counts.taken + 2) {
+  }
+  const auto before = std::chrono::steady_clock::now();
+  sampler.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
+}
+
+// Episodes begin anew; ticks, and so the noise, and versions go on.
+TEST_P(AsyncTest, GoesOnFromWhatItSaved) {
+  Numbered agent, actor;
+  const auto o = options_of(GetParam());
+  NamedTensors saved;
+  std::int64_t latest = 0;
+  {
+    const auto first = make_async_sampler(make_counter(), agent, actor, o);
+    for (int i = 0; i < 9; ++i)
+      latest = std::max(latest, first->collect().samples.first_tick + o.horizon);
+    saved = first->save(false);
+  }
+  const auto second = make_async_sampler(make_counter(), agent, actor, o, {}, saved);
+  agent.set(9);
+  const auto batch = second->collect();
+  EXPECT_GT(batch.samples.first_tick, latest);
+  EXPECT_EQ(batch.samples.policy_version, 9);
+  EXPECT_TRUE(batch.samples.first[0].all().item<bool>());
+  ASSERT_FALSE(batch.episodes.empty());
+  EXPECT_GT(batch.episodes[0].number, 0);
+}
+
+TEST(AsyncOptionsTest, RefusesWhatMakesNoSense) {
+  Numbered agent, actor;
+  const auto refusal = [&](const SamplerOptions& o, const AsyncOptions& async) {
+    return message_of([&] { make_async_sampler(make_counter(), agent, actor, o, async); });
+  };
+  const SamplerOptions good{.horizon = 5, .envs = 4};
+  EXPECT_NE(refusal(good, {.slots = 1}).find("async.slots is 1"), std::string::npos);
+  EXPECT_NE(refusal(good, {.publish_interval = 0}).find("publish_interval is 0"),
+            std::string::npos);
+  EXPECT_NE(refusal({.kind = SamplerKind::kParallelCpu, .horizon = 5, .envs = 5, .workers = 2}, {})
+                .find("sampler.envs is 5, which 2 workers"),
+            std::string::npos);
+}
+
+// Thrown by the thread that acts, at the caller of collect().
+class Failing : public Numbered {
+ public:
+  void act(const ActIn& in, ActOut& out) override {
+    if (++acts_ == 20) throw std::runtime_error("no idea what to do");
+    Numbered::act(in, out);
+  }
+
+ private:
+  int acts_ = 0;
+};
+
+TEST(AsyncFailureTest, AnAgentThatThrowsEndsIt) {
+  for (const auto kind :
+       {SamplerKind::kSerial, SamplerKind::kParallelGpu, SamplerKind::kParallelCpu}) {
+    Failing agent, actor;
+    const auto sampler = make_async_sampler(make_counter(), agent, actor,
+                                            {.kind = kind, .horizon = 5, .envs = 4, .workers = 2});
+    std::string text;
+    try {
+      for (int i = 0; i < 100; ++i) sampler->collect();
+    } catch (const std::exception& e) {
+      text = e.what();
+    }
+    EXPECT_NE(text.find("no idea what to do"), std::string::npos) << text;
   }
 }
 

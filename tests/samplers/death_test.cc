@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "shoal/core/error.h"
-#include "shoal/samplers/sampler.h"
+#include "shoal/samplers/async_sampler.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
@@ -47,21 +47,27 @@ struct Outcome {
 
 // Collects until the mishap; environment 5 of 8 belongs to worker 1 of 2.
 Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s,
-                        SamplerKind kind = SamplerKind::kParallelGpu) {
-  testing::ToyAgent agent(2);
+                        SamplerKind kind = SamplerKind::kParallelGpu, bool asynchronous = false) {
+  testing::ToyAgent agent(2), actor(2);
   Outcome out;
   auto before = Clock::now();
   try {
-    auto sampler = make_sampler(unlucky(mishap), agent,
-                                {.kind = kind,
+    const SamplerOptions options{.kind = kind,
                                  .horizon = 10,
                                  .envs = 8,
                                  .workers = 2,
                                  .step_limit = limit,
-                                 .reset_limit = limit});
+                                 .reset_limit = limit};
+    std::unique_ptr<Sampler> sampler;
+    if (asynchronous)
+      sampler = make_async_sampler(unlucky(mishap), agent, actor, options);
+    else
+      sampler = make_sampler(unlucky(mishap), agent, options);
     sampler->collect();
     before = Clock::now();
     sampler->collect();
+    // The other worker may go on for a while.
+    while (asynchronous && Clock::now() - before < 5s) sampler->collect();
   } catch (const WorkerError& e) {
     EXPECT_EQ(e.worker, 1) << e.what();
     out = {e.what(), e.env, e.step, Clock::now() - before};
@@ -126,6 +132,19 @@ TEST_F(DeathTest, TheSameWhereWorkersActThemselves) {
   const auto out = run_until_death(Mishap::kHang, 500ms, SamplerKind::kParallelCpu);
   EXPECT_LT(out.took, 1500ms);
   expect_words(out, {"worker 1", "environment 5", "step 11"});
+}
+
+TEST_F(DeathTest, TheSameWhileTheCallerLearns) {
+  for (const auto kind : {SamplerKind::kParallelCpu, SamplerKind::kParallelGpu}) {
+    for (const auto mishap : {Mishap::kThrow, Mishap::kExit, Mishap::kKill}) {
+      const auto out = run_until_death(mishap, 60s, kind, /*asynchronous=*/true);
+      EXPECT_LT(out.took, 2s);
+      expect_words(out, {"worker 1", "environment 5", "step 11"});
+    }
+    const auto out = run_until_death(Mishap::kHang, 500ms, kind, /*asynchronous=*/true);
+    EXPECT_LT(out.took, 1500ms);
+    expect_words(out, {"worker 1", "environment 5", "step 11"});
+  }
 }
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeResetIsNamed) {
