@@ -14,6 +14,7 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "src/core/child_process.h"
 #include "src/core/worker_slot.h"
 
 namespace shoal {
@@ -44,32 +45,10 @@ void pin_to(int core) {
   require(sched_setaffinity(0, sizeof(set), &set) == 0, "core {}: {}", core, std::strerror(errno));
 }
 
-// No signal reaches a child before it has chosen how to take it: until then it has its parent's
-// handlers.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 // Time runs against a worker in stretches of at most this between two looks at it: what lies
 // between them otherwise is the parent's own work, or all processes were suspended together
 // (Ctrl-Z).
 constexpr std::chrono::milliseconds kLongestStretch{200};
-
-void become_child_of(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
-  for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
-  for (const int ordinary : {SIGPIPE, SIGCHLD}) signal(ordinary, SIG_DFL);
-}
 
 // Ends the child: without the parent's destructors and exit handlers, but with what it has printed.
 [[noreturn]] void leave_process(int code) {
@@ -82,9 +61,15 @@ void become_child_of(pid_t parent) {
 WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions& options)
     : options_(checked(workers, options)),
       slots_(plan_.add({workers}, {.dtype = DType::kUInt8, .shape = {sizeof(Slot)}})),
+      nursery_(plan_nursery(plan_)),
       arena_(plan_) {
   for (int w = 0; w < workers; ++w) new (&slot(w)) Slot;
   std::fflush(nullptr);  // what is buffered now would be printed by the children too
+  watches_.resize(static_cast<std::size_t>(workers));
+  if (options.on_death == OnDeath::kRestart) {
+    start_nursery(body);
+    return;
+  }
   for (int w = 0; w < workers; ++w) {
     const pid_t pid = start(w, body);
     if (pid < 0) {
@@ -95,7 +80,6 @@ WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions
           workers, std::strerror(error));
     }
     pids_.push_back(pid);
-    watches_.push_back({.beat = 0});
   }
 }
 
@@ -137,33 +121,49 @@ void WorkerGroup::check(int awaited) {
   const auto now = Clock::now();
   const auto passed = std::min<Clock::duration>(now - last_check_, kLongestStretch);
   last_check_ = now;
-  for (int w = 0; w < static_cast<int>(pids_.size()); ++w) {
+  for (int w = 0; w < workers(); ++w) {
     const auto text = find_failure(w, awaited == w || awaited == kEverybody, passed);
     if (text.empty()) continue;
+    const WorkerError error(text, w, slot(w).env.load(), slot(w).step.load());
+    if (restarts_allowed_ && restart(w, error)) continue;
     kill_all();
-    failure_ =
-        std::make_exception_ptr(WorkerError(text, w, slot(w).env.load(), slot(w).step.load()));
+    failure_ = std::make_exception_ptr(error);
     std::rethrow_exception(failure_);
   }
+}
+
+pid_t WorkerGroup::pid(int worker) const {
+  return has_nursery() ? slot(worker).pid.load() : pids_[static_cast<std::size_t>(worker)];
+}
+
+std::vector<pid_t> WorkerGroup::pids() const {
+  std::vector<pid_t> all;
+  for (int w = 0; w < workers(); ++w) all.push_back(pid(w));
+  return all;
+}
+
+// How the process of this worker ended; "" while it runs.
+std::string WorkerGroup::end_of(int worker) {
+  if (has_nursery()) return end_in_nursery(worker);
+  auto& reaped = watches_[static_cast<std::size_t>(worker)].reaped;
+  int status = 0;
+  const pid_t ended = waitpid(pid(worker), &status, WNOHANG);
+  const bool lost = ended < 0 && errno == ECHILD;  // reaped by somebody else
+  reaped = ended == pid(worker) || lost;
+  return lost ? "is gone" : reaped ? describe_end(status) : "";
 }
 
 std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration passed) {
   const auto& own = slot(worker);
   auto& watch = watches_[static_cast<std::size_t>(worker)];
-  const pid_t pid = pids_[static_cast<std::size_t>(worker)];
-  int status = 0;
-  const pid_t ended = waitpid(pid, &status, WNOHANG);
-  const bool lost = ended < 0 && errno == ECHILD;  // reaped by somebody else
-  watch.reaped = ended == pid || lost;
-  const auto name = fmt::format("worker {} (pid {})", worker, pid);
+  const auto end = end_of(worker);
+  const auto name = fmt::format("worker {} (pid {})", worker, pid(worker));
   const auto outcome = own.outcome.load(std::memory_order_acquire);
   if (outcome == Slot::kThrew)
     return fmt::format("{} threw while {}: {}", name, own.doing(), own.message);
   if (outcome != Slot::kRunning)
     return fmt::format("{} {} while {}", name, own.message, own.doing());
-  if (watch.reaped)
-    return fmt::format("{} {} while {}", name, lost ? "is gone" : describe_end(status),
-                       own.doing());
+  if (!end.empty()) return fmt::format("{} {} while {}", name, end, own.doing());
 
   const auto phase = own.phase.load(std::memory_order_acquire);
   const auto beat = own.beat.load(std::memory_order_relaxed);
@@ -183,6 +183,7 @@ std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration 
 }
 
 void WorkerGroup::kill_all() {
+  if (nursery_pid_ > 0) end_nursery();
   for (std::size_t w = 0; w < pids_.size(); ++w)
     if (!watches_[w].reaped) kill(pids_[w], SIGKILL);
   for (std::size_t w = 0; w < pids_.size(); ++w) {

@@ -17,6 +17,14 @@ void WorkerGroup::Slot::finish(Outcome how, std::string_view text) {
   outcome.store(how, std::memory_order_release);
 }
 
+void WorkerGroup::Slot::begin_anew() {
+  phase.store(WorkerStatus::kWaiting, std::memory_order_relaxed);
+  env.store(-1, std::memory_order_relaxed);
+  step.store(-1, std::memory_order_relaxed);
+  outcome.store(kRunning, std::memory_order_relaxed);
+  wanted.store(wanted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
 std::string WorkerGroup::Slot::doing() const {
   static constexpr const char* kVerbs[] = {"waiting", "constructing", "resetting", "stepping",
                                            "saving"};
@@ -34,6 +42,12 @@ void WorkerStatus::enter(Phase phase, std::int64_t env, std::int64_t step) {
   slot.env.store(env, std::memory_order_relaxed);
   slot.step.store(step, std::memory_order_relaxed);
   slot.phase.store(phase, std::memory_order_release);
+}
+
+int WorkerStatus::past_lives() const {
+  return static_cast<int>(
+             static_cast<WorkerGroup::Slot*>(slot_)->wanted.load(std::memory_order_relaxed)) -
+         1;
 }
 
 std::string describe_end(int status) {

@@ -17,8 +17,13 @@ struct alignas(64) WorkerGroup::Slot {
   std::atomic<std::uint32_t> phase{WorkerStatus::kWaiting};
   std::atomic<std::uint32_t> outcome{kRunning};  // released after `message`
   std::atomic<std::int64_t> env{-1}, step{-1};
-  char message[4096] = {};  // a traceback takes some room
+  // OnDeath::kRestart: which of its processes is wanted, runs, and has ended, counted from 1.
+  std::atomic<std::uint32_t> wanted{1}, born{0}, ended{0};
+  std::atomic<pid_t> pid{0};   // written before `born`
+  std::atomic<int> status{0};  // of the one that ended, as of waitpid(); before `ended`
+  char message[4096] = {};     // a traceback takes some room
 
+  void begin_anew();
   void finish(Outcome how, std::string_view text);
   std::string doing() const;  // "stepping environment 5 at step 12"
 };

@@ -6,10 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <new>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "shoal/core/error.h"
 
@@ -163,6 +170,120 @@ TEST(WorkerGroupTest, AWorkerThatDoesNotBeginTheStepWaitedForIsFrozen) {
   }
   EXPECT_NE(text.find("waiting for more than 0.1 s"), std::string::npos) << text;
   EXPECT_NE(text.find("sampler.step_limit"), std::string::npos) << text;
+}
+
+// Workers that count the lives they live in shared memory, and die or go on as told.
+struct Lives {
+  std::atomic<int> begun[2]{}, died[2]{};
+  std::atomic<bool> die[2]{};
+};
+
+class RestartTest : public ::testing::Test {
+ protected:
+  RestartTest() : field_(plan_.add_bytes(sizeof(Lives))), arena_(plan_) {
+    lives_ = new (arena_.data(field_)) Lives;
+  }
+  WorkerGroupOptions options() {
+    return {.step_limit = milliseconds(300),
+            .on_death = OnDeath::kRestart,
+            .before_restart = [this](int worker, const WorkerError& death) {
+              deaths_.emplace_back(death.what());
+              ++lives_->died[worker];
+            }};
+  }
+  // What each of them does once it is told to die.
+  WorkerGroup::Body body(const std::function<void()>& end) {
+    return [this, end](int worker, WorkerStatus status) {
+      EXPECT_EQ(status.past_lives(), lives_->begun[worker]++);
+      status.enter(WorkerStatus::kStepping, 5, 12);
+      while (!lives_->die[worker]) status.enter(WorkerStatus::kStepping, 5, 12);
+      lives_->die[worker] = false;
+      end();
+    };
+  }
+  void await(const std::atomic<int>& number, int wanted, WorkerGroup& group) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (number != wanted) {
+      group.check();
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
+  }
+
+  Arena::Plan plan_;
+  Arena::Field field_;
+  Arena arena_;
+  Lives* lives_;
+  std::vector<std::string> deaths_;
+};
+
+TEST_F(RestartTest, WhateverEndedIt) {
+  const std::vector<std::pair<std::function<void()>, std::string>> ends{
+      {[] { throw Error("no rom"); }, "threw while stepping environment 5 at step 12: no rom"},
+      {[] { std::exit(3); }, "called exit(3) while stepping"},
+      {[] { raise(SIGKILL); }, "SIGKILL"},
+      {[] { wait_forever(); }, "for more than 0.3 s"}};
+  for (const auto& [end, words] : ends) {
+    new (lives_) Lives;
+    deaths_.clear();
+    std::vector<pid_t> before, after;
+    {
+      WorkerGroup group(2, body(end), options());
+      await(lives_->begun[0], 1, group);
+      await(lives_->begun[1], 1, group);
+      group.allow_restarts();
+      before = group.pids();
+      lives_->die[1] = true;
+      await(lives_->begun[1], 2, group);
+      EXPECT_EQ(group.restarts(), 1);
+      after = group.pids();
+    }
+    ASSERT_EQ(deaths_.size(), 1u);
+    EXPECT_NE(deaths_[0].find(words), std::string::npos) << deaths_[0];
+    EXPECT_NE(deaths_[0].find("worker 1 (pid "), std::string::npos) << deaths_[0];
+    EXPECT_EQ(lives_->begun[0], 1) << "the other one went on";
+    EXPECT_EQ(before[0], after[0]);
+    EXPECT_NE(before[1], after[1]);
+    for (const pid_t pid : after) EXPECT_EQ(kill(pid, 0), -1) << "left running";
+  }
+}
+
+TEST_F(RestartTest, WhoCannotEvenBeginFails) {
+  WorkerGroup group(2, body([] { throw Error("no rom"); }), options());
+  lives_->die[1] = true;
+  EXPECT_THROW(await(lives_->begun[1], 2, group), WorkerError);
+  EXPECT_TRUE(deaths_.empty());
+}
+
+TEST_F(RestartTest, TheFifthDeathWithinAMinuteIsOneTooMany) {
+  WorkerGroup group(2, body([] { throw Error("no rom"); }), options());
+  await(lives_->begun[1], 1, group);
+  group.allow_restarts();
+  for (int life = 2; life <= 5; ++life) {
+    lives_->die[1] = true;
+    await(lives_->begun[1], life, group);
+  }
+  lives_->die[1] = true;
+  EXPECT_THROW(await(lives_->begun[1], 6, group), WorkerError);
+  EXPECT_EQ(deaths_.size(), 4u);
+}
+
+TEST_F(RestartTest, WithoutTheProcessThatForksThemItFails) {
+  WorkerGroup group(2, body([] {}), options());
+  await(lives_->begun[0], 1, group);
+  await(lives_->begun[1], 1, group);
+  group.allow_restarts();
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", getpid()));
+  pid_t nursery = 0;
+  ASSERT_TRUE(file >> nursery);
+  kill(nursery, SIGKILL);
+  std::string text;
+  try {
+    await(lives_->begun[1], 2, group);
+  } catch (const WorkerError& e) {
+    text = e.what();
+  }
+  EXPECT_NE(text.find("the process that forks workers was killed by SIGKILL"), std::string::npos)
+      << text;
 }
 
 TEST(WorkerGroupTest, LeavesNothingRunning) {

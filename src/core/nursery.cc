@@ -1,0 +1,148 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
+#include "src/core/child_process.h"
+#include "src/core/waiting.h"
+#include "src/core/worker_slot.h"
+
+// The part of a group whose workers may be forked anew: a process that does nothing but fork them,
+// reap them, and say how they ended.
+namespace shoal {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kBetweenLooks{20};  // of the nursery at its children
+constexpr std::chrono::seconds kLongestEnd{5};          // from SIGKILL to the end
+constexpr std::size_t kMostDeaths = 5;                  // within a minute
+
+}  // namespace
+
+struct WorkerGroup::Nursery {
+  alignas(64) Word calls{0};  // changes with every call for a worker, and for the end
+  alignas(64) Word ends{0};
+};
+
+Arena::Field WorkerGroup::plan_nursery(Arena::Plan& plan) {
+  return plan.add_bytes(sizeof(Nursery));
+}
+
+WorkerGroup::Nursery& WorkerGroup::nursery() const {
+  return *reinterpret_cast<Nursery*>(arena_.data(nursery_));
+}
+
+void WorkerGroup::start_nursery(const Body& body) {
+  new (&nursery()) Nursery;
+  const pid_t parent = getpid();
+  {
+    const SignalsBlocked blocked;
+    nursery_pid_ = fork();
+    if (nursery_pid_ < 0)
+      throw Error("the process that forks workers could not be forked itself: {}",
+                  std::strerror(errno));
+    if (nursery_pid_ > 0) return;
+    become_child_of(parent);
+  }
+  tend(body);
+}
+
+// In the nursery; never returns.
+void WorkerGroup::tend(const Body& body) {
+  auto& words = nursery();
+  for (;;) {
+    const auto seen = words.calls.load(std::memory_order_acquire);
+    if (words.ends.load(std::memory_order_acquire) != 0) break;
+    for (int w = 0; w < workers(); ++w) {
+      auto& of = slot(w);
+      const auto wanted = of.wanted.load(std::memory_order_acquire);
+      if (of.born.load(std::memory_order_relaxed) == wanted) continue;
+      const pid_t pid = start(w, body);
+      if (pid < 0) continue;  // there may be room for a process later
+      of.pid.store(pid, std::memory_order_relaxed);
+      of.born.store(wanted, std::memory_order_release);
+    }
+    int status = 0;
+    for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      for (int w = 0; w < workers(); ++w) {
+        auto& of = slot(w);
+        if (of.pid.load(std::memory_order_relaxed) != pid) continue;
+        of.status.store(status, std::memory_order_relaxed);
+        of.ended.store(of.born.load(std::memory_order_relaxed), std::memory_order_release);
+      }
+    }
+    futex_wait(words.calls, seen, kBetweenLooks);
+  }
+  for (int w = 0; w < workers(); ++w)
+    if (slot(w).ended.load() != slot(w).born.load()) kill(slot(w).pid.load(), SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+  _exit(0);
+}
+
+std::string WorkerGroup::end_in_nursery(int worker) {
+  int status = 0;
+  if (waitpid(nursery_pid_, &status, WNOHANG) == nursery_pid_) {
+    restarts_allowed_ = false;
+    nursery_pid_ = -1;  // and with it all workers have died
+    return fmt::format("is gone, because the process that forks workers {}", describe_end(status));
+  }
+  const auto& of = slot(worker);
+  const bool ended = of.ended.load(std::memory_order_acquire) == of.wanted.load();
+  return ended ? describe_end(of.status.load(std::memory_order_relaxed)) : "";
+}
+
+bool WorkerGroup::dies_too_often() {
+  const auto now = Clock::now();
+  std::erase_if(deaths_, [now](auto then) { return now - then > std::chrono::minutes(1); });
+  deaths_.push_back(now);
+  return deaths_.size() >= kMostDeaths;
+}
+
+bool WorkerGroup::await_end(int worker) const {
+  const auto& of = slot(worker);
+  const auto deadline = Clock::now() + kLongestEnd;
+  while (of.ended.load(std::memory_order_acquire) != of.wanted.load()) {
+    if (Clock::now() > deadline) return false;
+    usleep(1000);
+  }
+  return true;
+}
+
+// False if it is not to be.
+bool WorkerGroup::restart(int worker, const WorkerError& death) {
+  auto& of = slot(worker);
+  if (dies_too_often()) return false;
+  if (of.ended.load(std::memory_order_acquire) != of.wanted.load()) kill(pid(worker), SIGKILL);
+  if (!await_end(worker)) return false;
+  if (options_.before_restart) options_.before_restart(worker, death);
+  watches_[static_cast<std::size_t>(worker)] = {};
+  of.begin_anew();
+  nursery().calls.fetch_add(1, std::memory_order_release);
+  futex_wake_all(nursery().calls);
+  ++restarts_;
+  return true;
+}
+
+void WorkerGroup::end_nursery() {
+  nursery().ends.store(1, std::memory_order_release);
+  nursery().calls.fetch_add(1, std::memory_order_release);
+  futex_wake_all(nursery().calls);
+  const auto deadline = Clock::now() + kLongestEnd;
+  while (waitpid(nursery_pid_, nullptr, WNOHANG) == 0) {
+    // Workers die with it, if it does not answer.
+    if (Clock::now() > deadline) kill(nursery_pid_, SIGKILL);
+    usleep(1000);
+  }
+  nursery_pid_ = -1;
+}
+
+}  // namespace shoal
