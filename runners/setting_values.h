@@ -16,6 +16,7 @@
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
 #include "shoal/core/trajectory_ring.h"
+#include "shoal/core/worker_group.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
 
@@ -32,6 +33,8 @@ inline constexpr std::pair<const char*, Precision> kPrecisions[] = {
 inline constexpr std::pair<const char*, ResetMode> kResetModes[] = {{"at-once", ResetMode::kAtOnce},
                                                                     {"wait", ResetMode::kWait}};
 
+inline constexpr std::pair<const char*, OnDeath> kOnDeaths[] = {{"fail", OnDeath::kFail},
+                                                                {"restart", OnDeath::kRestart}};
 inline constexpr std::pair<const char*, TooOld> kTooOlds[] = {{"use", TooOld::kUse},
                                                               {"drop", TooOld::kDrop}};
 inline constexpr std::pair<const char*, OptimizerKind> kOptimizers[] = {
@@ -53,6 +56,7 @@ inline const auto& names_of(ReturnKind) { return kReturnKinds; }
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizations; }
 inline const auto& names_of(ResetMode) { return kResetModes; }
+inline const auto& names_of(OnDeath) { return kOnDeaths; }
 inline const auto& names_of(TooOld) { return kTooOlds; }
 inline const auto& names_of(SamplerKind) { return kSamplerKinds; }
 inline const auto& names_of(Precision) { return kPrecisions; }

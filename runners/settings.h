@@ -80,6 +80,9 @@ void visit_sampler(C& c, Visit&& visit) {
         "at most this many random steps of each environment come first");
   visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
+  visit("sampler.on_death", s.on_death,
+        "a worker that dies ends the run, or is started anew: fail | restart (parallel-cpu with "
+        "sampler.asynchronous)");
   visit("sampler.pin", s.pin, "bind each worker to a core");
   visit("sampler.cores", s.cores, "cores for that, by turns; empty: those this process may use");
   visit("sampler.asynchronous", c.asynchronous, "sampling goes on while the agent learns");

@@ -109,6 +109,7 @@ class RingSampler : public AsyncSampler {
   const SamplerTimes& times() const override { return times_; }
   std::int64_t versions_behind() const override { return versions_behind_; }
   RingCounts counts() const override { return ring_.counts(); }
+  std::int64_t restarts() const override { return group_ ? group_->restarts() : 0; }
 
   NamedTensors save(bool) override {
     NamedTensors saved;
@@ -140,18 +141,30 @@ class RingSampler : public AsyncSampler {
 
   void fork_actors(const Making& making) {
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    group_ = std::make_unique<WorkerGroup>(shape_.writers, body, worker_options(options_));
+    auto options = worker_options(options_);
+    options.before_restart = [this](int worker, const WorkerError& death) {
+      fmt::print(stderr, "{}; it is started anew\n", death.what());
+      ring_.reclaim(worker);
+    };
+    group_ = std::make_unique<WorkerGroup>(shape_.writers, body, options);
     for (int w = 0; w < shape_.writers; ++w)
       while (!start_.wait(w, kPatience)) group_->check(w);
+    group_->allow_restarts();
   }
 
   // In the child; never returns.
   void work(int worker, WorkerStatus status, const Making& making) {
     at::set_num_threads(1);
-    const auto own = of_writer(making, worker);
+    auto own = of_writer(making, worker);
+    const bool again = status.past_lives() > 0;
+    if (again) {
+      // The window that was begun is lost, and its noise with it. Not the first episodes again.
+      own.first_tick = rows_.tick(worker) + options_.horizon;
+      own.env_states.resize(static_cast<std::size_t>(options_.envs));
+    }
     const auto stepper = make_serial_stepper(Producer::windows(rows_, worker), own, &status);
-    Producer producer(parts(worker, *stepper), shape_.options, making.first_tick);
-    start_.arrive(worker);
+    Producer producer(parts(worker, *stepper), shape_.options, own.first_tick);
+    if (!again) start_.arrive(worker);
     while (!start_.wait_release(worker, kPatience)) {
     }
     producer.run();
@@ -279,6 +292,8 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
           async.slots);
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
+  require(o.on_death == OnDeath::kFail || o.kind == SamplerKind::kParallelCpu,
+          "sampler.on_death is restart, which only an asynchronous parallel-cpu sampler offers");
   require(o.kind != SamplerKind::kParallelCpu || o.envs % o.workers == 0,
           "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
           "parallel-cpu sampler needs that",

@@ -68,6 +68,7 @@ void Producer::fill(int slot) {
     window.keep_final_states(t, envs.first, envs.last);
   };
   parts_.rows.begin(slot, parts_.writer);
+  parts_.rows.tick(parts_.writer) = tick_;
   actor.set_first_tick(tick_);
   for (std::int64_t t = 0; t < options_.horizon; ++t) {
     if (parts_.ring.stopped()) return;

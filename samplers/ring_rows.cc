@@ -21,6 +21,7 @@ RingRows::RingRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent
     for (const auto& [name, array] : agent.state)
       state.add(name, plan.add({sizes.window.envs}, array));
   }
+  ticks = plan.add_bytes(static_cast<std::size_t>(sizes.writers) * 64);
   auto no_steps = sizes.window;
   no_steps.horizon = 0;
   no_steps.ends_wait = false;
@@ -30,6 +31,11 @@ RingRows::RingRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent
 void RingRows::attach(const Arena& arena) {
   for (auto& slot : slots) slot.attach(arena);
   for (auto& rows : next) rows.attach(arena);
+}
+
+std::int64_t& RingRows::tick(int writer) const {
+  const auto& arena = *next[0].arena;
+  return *reinterpret_cast<std::int64_t*>(arena.data(ticks) + writer * 64);
 }
 
 void RingRows::begin(int slot, int writer) const {

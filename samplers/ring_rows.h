@@ -17,6 +17,8 @@ struct RingRows {
   RingRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent, const Sizes& sizes);
   void attach(const Arena& arena);
 
+  // Steps that the environments of a writer had taken before the window it is at.
+  std::int64_t& tick(int writer) const;
   // The writer that has the slot: brings its rows to the beginning of a window, and after the
   // window's last step on to the next one.
   void begin(int slot, int writer) const;
@@ -25,6 +27,7 @@ struct RingRows {
   std::vector<SharedRows> slots;
   std::vector<Named<Arena::Field>> initial_state;  // of each slot: [B, ...], the agent's before it
   std::vector<SharedRows> next;                    // of each writer, of no steps
+  Arena::Field ticks;                              // [writers], a cache line each
 };
 
 }  // namespace shoal

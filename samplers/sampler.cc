@@ -8,7 +8,8 @@
 namespace shoal {
 
 WorkerGroupOptions worker_options(const SamplerOptions& o) {
-  WorkerGroupOptions options{.step_limit = o.step_limit, .reset_limit = o.reset_limit};
+  WorkerGroupOptions options{
+      .step_limit = o.step_limit, .reset_limit = o.reset_limit, .on_death = o.on_death};
   std::vector<int> cores(o.cores.begin(), o.cores.end());
   if (cores.empty()) cores = allowed_cores();
   for (int w = 0; o.pin && w < o.workers; ++w)
@@ -77,6 +78,8 @@ Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
 
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
+  require(options.on_death == OnDeath::kFail,
+          "sampler.on_death is restart, which only an asynchronous parallel-cpu sampler offers");
   const auto making = checked_making(make_env, options, saved);
   return options.kind == SamplerKind::kParallelCpu ? make_parallel_cpu_sampler(making, agent)
                                                    : make_lockstep_sampler(making, agent);

@@ -1,5 +1,6 @@
 """Tests of the `shoal` program from outside: exit statuses, messages, files. Usage: app_test.py SHOAL [unittest arguments]"""
 
+import csv
 import importlib.util
 import json
 import os
@@ -54,6 +55,12 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "agent.act_precision=bf16"], "nature-cnn"),
     (["train", "cartpole-ppo", "--envs", "100000000000"], ""),
     (["train", "cartpole-ppo", "--set", "sampler.horizon=10000000000"], ""),
+    (["train", "cartpole-appo", "--set", "async.slots=1"], "async.slots"),
+    (["train", "cartpole-appo", "--workers", "3"], "evenly"),
+    (["train", "cartpole-appo", "--set", "ppo.normalize_advantage=window"], "ppo.vtrace"),
+    (["train", "cartpole-ppo", "--set", "sampler.on_death=restart"], "sampler.asynchronous"),
+    (["train", "cartpole-dqn", "--sampler", "parallel-cpu", "--workers", "2", "--set", "sampler.asynchronous=true"],
+     "windows of all environments"),
     (["train", "cartpole-dqn", "--set", "replay.size=31"], "32 steps of a window"),
     (["train", "cartpole-dqn", "--set", "replay.n_step=0"], "replay.n_step"),
     (["train", "cartpole-dqn", "--set", "dqn.batch=0"], "dqn.batch"),
@@ -250,6 +257,42 @@ class AppTest(unittest.TestCase):
         errors = self.end_of(process, 1)
         self.assertEqual(len(errors.splitlines()), 1, errors)
         self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL")
+
+    ASYNCHRONOUS = ("--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true", "--set", "ppo.minibatches=2")
+
+    def test_an_asynchronous_run_is_stopped_and_resumed(self):
+        for kind in ("serial", "parallel-cpu", "parallel-gpu"):
+            with self.subTest(kind):
+                run = self.dir / f"asynchronous-{kind}"
+                process = self.start_training(run, "--sampler", kind, *self.ASYNCHRONOUS)
+                os.killpg(process.pid, signal.SIGINT)
+                self.assertEqual(self.end_of(process, 130), "")
+                before = json.loads((run / "summary.json").read_text())
+                done = shoal("train", "--resume", run, "--steps", str(before["steps"] + 20000), "--quiet")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                after = json.loads((run / "summary.json").read_text())
+                self.assertGreaterEqual(after["steps"], before["steps"] + 20000)
+                self.assertGreater(after["updates"], before["updates"])
+                self.assertGreaterEqual(after["episodes"], before["episodes"])
+
+    def test_a_killed_worker_is_started_anew_if_asked(self):
+        run = self.dir / "restarted"
+        process = self.start_training(run, "--sampler", "parallel-cpu", "--workers", "2", *self.ASYNCHRONOUS,
+                                      "--set", "sampler.on_death=restart")
+        (nursery,) = children(process.pid)
+        worker = children(nursery)[0]
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: len(children(nursery)) == 2 and worker not in children(nursery))
+
+        def restarts():
+            with open(run / "progress.csv") as file:
+                return [row["restarts"] for row in csv.DictReader(file)][-1]
+
+        wait_until(lambda: restarts() == "1")
+        os.killpg(process.pid, signal.SIGINT)
+        errors = self.end_of(process, 130)
+        self.assertEqual(len(errors.splitlines()), 1, errors)
+        self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL.* it is started anew")
 
     @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
     def test_an_exception_in_python_is_a_failure_with_its_traceback(self):

@@ -29,6 +29,7 @@ std::string refusal(const std::string& key, const std::string& value) {
 std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.kind") return "serial";
   if (setting.key.ends_with("precision")) return "bf16";
+  if (setting.key == "sampler.on_death") return "restart";
   if (setting.key == "async.too_old") return "drop";
   if (setting.key == "sampler.reset") return "wait";
   if (setting.key.ends_with(".optimizer")) return "rmsprop";

@@ -242,6 +242,8 @@ TEST(AsyncOptionsTest, RefusesWhatMakesNoSense) {
   EXPECT_NE(refusal(good, {.slots = 1}).find("async.slots is 1"), std::string::npos);
   EXPECT_NE(refusal(good, {.publish_interval = 0}).find("publish_interval is 0"),
             std::string::npos);
+  EXPECT_NE(refusal({.horizon = 5, .envs = 4, .on_death = OnDeath::kRestart}, {}).find("on_death"),
+            std::string::npos);
   EXPECT_NE(refusal({.kind = SamplerKind::kParallelCpu, .horizon = 5, .envs = 5, .workers = 2}, {})
                 .find("sampler.envs is 5, which 2 workers"),
             std::string::npos);

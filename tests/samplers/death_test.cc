@@ -1,9 +1,11 @@
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -145,6 +147,65 @@ TEST_F(DeathTest, TheSameWhileTheCallerLearns) {
     EXPECT_LT(out.took, 1500ms);
     expect_words(out, {"worker 1", "environment 5", "step 11"});
   }
+}
+
+// In shared memory: how often environment 5 may still fail, and what it does then.
+struct Fate {
+  std::atomic<int> mishaps{0};
+};
+
+// Worker 1 of 2 dies four times, each time in another way; windows before and after are whole, none
+// comes twice, and only those it was at are missing. Worker 0 never knows.
+TEST_F(DeathTest, WorkersThatActAreStartedAnew) {
+  auto* memory =
+      mmap(nullptr, sizeof(Fate), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* fate = new (memory) Fate;
+  static constexpr Mishap kWays[] = {Mishap::kThrow, Mishap::kExit, Mishap::kKill, Mishap::kHang};
+  const EnvFactory make_env = [fate](const EnvContext& c) -> std::unique_ptr<Env> {
+    const auto mishap = fate->mishaps.load();
+    if (c.index != 5 || mishap >= std::ssize(kWays))
+      return std::make_unique<testing::Counter>(c, testing::CounterOptions{.length = 7});
+    ++fate->mishaps;
+    return std::make_unique<testing::Unlucky>(c, kWays[mishap], 5, 12 + mishap);
+  };
+  constexpr std::int64_t kT = 10;
+  testing::ToyAgent agent(2), actor(2);
+  ::testing::internal::CaptureStderr();
+  {
+    const auto sampler = make_async_sampler(make_env, agent, actor,
+                                            {.kind = SamplerKind::kParallelCpu,
+                                             .horizon = kT,
+                                             .envs = 8,
+                                             .workers = 2,
+                                             .step_limit = 300ms,
+                                             .on_death = OnDeath::kRestart});
+    std::int64_t due[2] = {0, 0}, lost = 0, after = 0;
+    const auto deadline = Clock::now() + 30s;
+    while (after < 5 && Clock::now() < deadline) {
+      const auto batch = sampler->collect();
+      const auto& s = batch.samples;
+      const auto writer = s.first_env / 4;
+      if (s.first_tick != due[writer]) {
+        EXPECT_EQ(writer, 1);
+        EXPECT_GT(s.first_tick, due[writer]);
+        EXPECT_EQ(s.first_tick % kT, 0);
+        EXPECT_TRUE(s.first[0].all().item<bool>()) << "new episodes begin";
+        lost += (s.first_tick - due[writer]) / kT;
+      }
+      due[writer] = s.first_tick + kT;
+      after += writer == 1 && sampler->restarts() == std::ssize(kWays);
+    }
+    EXPECT_EQ(sampler->restarts(), std::ssize(kWays));
+    EXPECT_EQ(lost, std::ssize(kWays));
+    EXPECT_EQ(sampler->counts().reclaimed, std::ssize(kWays));
+    EXPECT_GT(due[0], 0);
+  }
+  const auto said = ::testing::internal::GetCapturedStderr();
+  for (const std::string word :
+       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 0.3 s", "it is started anew"})
+    EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
+  munmap(memory, sizeof(Fate));
 }
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeResetIsNamed) {

@@ -49,6 +49,7 @@ class AsyncSampler : public Sampler {
   // Batches learned from between the policy that made the last window, and now.
   virtual std::int64_t versions_behind() const = 0;
   virtual RingCounts counts() const = 0;
+  virtual std::int64_t restarts() const = 0;  // workers that were started anew so far
 };
 
 std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Agent& agent,

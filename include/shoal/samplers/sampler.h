@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shoal/agents/agent.h"
+#include "shoal/core/worker_group.h"
 #include "shoal/data/samples.h"
 #include "shoal/envs/env.h"
 
@@ -49,7 +50,10 @@ struct SamplerOptions {
   bool greedy = false;                           // the most likely actions instead of sampled ones
   std::chrono::milliseconds step_limit{60'000};  // a step that takes longer counts as a death
   std::chrono::milliseconds reset_limit{
-      300'000};                          // likewise a reset or the construction of an environment
+      300'000};  // likewise a reset or the construction of an environment
+  // kRestart: a worker that died is forked anew, and begins new episodes; the window it was at is
+  // lost. Asynchronous parallel-cpu samplers offer it.
+  OnDeath on_death = OnDeath::kFail;
   bool pin = false;                      // bind every worker to a core
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
 };
