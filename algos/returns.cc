@@ -16,7 +16,9 @@ Advantages generalized_advantages(const Samples& s, const at::Tensor& value, dou
   // terminated.
   auto next = at::cat({value.narrow(0, 1, s.T - 1), s.bootstrap_value.unsqueeze(0)});
   next = at::where(over, s.final_value, next).masked_fill_(s.terminated, 0);
-  const auto delta = s.reward + discount * next - value;
+  auto delta = s.reward + discount * next - value;
+  // Where nothing was done: before it stands the value of its observation, if it has one.
+  if (s.steps < s.T * s.B) delta.masked_fill_(s.valid.logical_not(), 0);
   const auto carry = over.logical_not().to(at::kFloat).mul_(discount * lambda);
 
   auto advantage = at::empty_like(delta);
@@ -29,13 +31,13 @@ Advantages generalized_advantages(const Samples& s, const at::Tensor& value, dou
 }
 
 Outcomes outcomes(const Samples& s) {
-  return {s.reward, s.terminated, s.truncated, s.final_value, s.bootstrap_value};
+  return {s.reward, s.terminated, s.truncated, s.valid, s.final_value, s.bootstrap_value};
 }
 
 Outcomes select(const Outcomes& o, const at::Tensor& envs) {
-  return {o.reward.index_select(1, envs), o.terminated.index_select(1, envs),
-          o.truncated.index_select(1, envs), o.final_value.index_select(1, envs),
-          o.bootstrap_value.index_select(0, envs)};
+  return {o.reward.index_select(1, envs),      o.terminated.index_select(1, envs),
+          o.truncated.index_select(1, envs),   o.valid.index_select(1, envs),
+          o.final_value.index_select(1, envs), o.bootstrap_value.index_select(0, envs)};
 }
 
 namespace {
@@ -54,7 +56,8 @@ VTrace vtrace_of_tensors(const Outcomes& in, const at::Tensor& value, const at::
     next_target = at::where(over[t], given[t], next_target);
     const auto delta = out.rho[t] * (in.reward[t] + o.discount * next_value - value[t]);
     out.advantage[t] = in.reward[t] + o.discount * next_target - value[t];
-    next_target = value[t] + delta + o.discount * c[t] * (next_target - next_value);
+    const auto target = value[t] + delta + o.discount * c[t] * (next_target - next_value);
+    next_target = at::where(in.valid[t], target, value[t]);
     next_value = value[t];
     out.target[t] = next_target;
   }
@@ -77,7 +80,8 @@ VTrace vtrace_of_numbers(const Outcomes& in, const at::Tensor& value, const at::
     const float *reward = at(in.reward), *final_value = at(in.final_value), *v = at(value),
                 *log_r = at(log_ratio);
     const bool *terminated = in.terminated.const_data_ptr<bool>() + i,
-               *truncated = in.truncated.const_data_ptr<bool>() + i;
+               *truncated = in.truncated.const_data_ptr<bool>() + i,
+               *valid = in.valid.const_data_ptr<bool>() + i;
     float *target = out.target.data_ptr<float>() + i, *rho = out.rho.data_ptr<float>() + i,
           *advantage = out.advantage.data_ptr<float>() + i;
     for (std::int64_t b = 0; b < n; ++b) {
@@ -89,6 +93,7 @@ VTrace vtrace_of_numbers(const Outcomes& in, const at::Tensor& value, const at::
       advantage[b] = reward[b] + discount * next_target[k] - v[b];
       target[b] = v[b] + rho[b] * (reward[b] + discount * next_value[k] - v[b]) +
                   discount * lambda * std::min(c_bar, ratio) * (next_target[k] - next_value[k]);
+      if (!valid[b]) target[b] = v[b];
       next_value[k] = v[b];
       next_target[k] = target[b];
     }
@@ -102,8 +107,8 @@ VTrace vtrace(const Outcomes& in, const at::Tensor& value, const at::Tensor& log
               const VTraceOptions& options) {
   torch::NoGradGuard no_grad;
   bool plain = value.is_cpu();
-  for (const auto& t : {in.reward, in.terminated, in.truncated, in.final_value, in.bootstrap_value,
-                        value, log_ratio})
+  for (const auto& t : {in.reward, in.terminated, in.truncated, in.valid, in.final_value,
+                        in.bootstrap_value, value, log_ratio})
     plain &= t.is_contiguous();
   return plain ? vtrace_of_numbers(in, value, log_ratio, options)
                : vtrace_of_tensors(in, value, log_ratio, options);

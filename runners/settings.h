@@ -81,8 +81,8 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
   visit("sampler.on_death", s.on_death,
-        "a worker that dies ends the run, or is started anew: fail | restart (parallel-cpu with "
-        "sampler.asynchronous)");
+        "a worker that dies ends the run, or is started anew: fail | restart (with "
+        "sampler.asynchronous: parallel-cpu only)");
   visit("sampler.pin", s.pin, "bind each worker to a core");
   visit("sampler.cores", s.cores, "cores for that, by turns; empty: those this process may use");
   visit("sampler.asynchronous", c.asynchronous, "sampling goes on while the agent learns");

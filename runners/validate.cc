@@ -35,9 +35,8 @@ void validate_async(const Config& config) {
   require_at_least<std::int64_t>("async.max_lag", a.max_lag, 0);
   require_at_least<std::int64_t>("async.publish_interval", a.publish_interval, 1);
   require(
-      s.on_death == OnDeath::kFail || (config.asynchronous && s.kind == SamplerKind::kParallelCpu),
-      "sampler.on_death: found restart, which only parallel-cpu with sampler.asynchronous "
-      "offers");
+      s.on_death == OnDeath::kFail || !config.asynchronous || s.kind == SamplerKind::kParallelCpu,
+      "sampler.on_death: found restart; with sampler.asynchronous, only parallel-cpu offers it");
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;
   require(s.envs % s.workers == 0,
           "sampler.envs: {} environments cannot be shared evenly by {} workers, as "

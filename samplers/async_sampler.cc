@@ -56,7 +56,7 @@ class RingSampler : public AsyncSampler {
                           .collectors = options_.groups * shape_.steppers(),
                           .groups = options_.groups,
                           .ends_wait = true,
-                          .resets_wait = options_.reset == ResetMode::kWait},
+                          .may_wait = options_.reset == ResetMode::kWait},
                .slots = shape_.slots,
                .writers = shape_.writers}),
         ring_memory_(plan_.add_bytes(TrajectoryRing::bytes(shape_.slots))),
@@ -143,7 +143,7 @@ class RingSampler : public AsyncSampler {
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
     auto options = worker_options(options_);
     options.before_restart = [this](int worker, const WorkerError& death) {
-      fmt::print(stderr, "{}; it is started anew\n", death.what());
+      tell_of_restart(worker, death);
       ring_.reclaim(worker);
     };
     group_ = std::make_unique<WorkerGroup>(shape_.writers, body, options);
@@ -293,7 +293,7 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
   require(o.on_death == OnDeath::kFail || o.kind == SamplerKind::kParallelCpu,
-          "sampler.on_death is restart, which only an asynchronous parallel-cpu sampler offers");
+          "sampler.on_death is restart, which of asynchronous samplers only parallel-cpu offers");
   require(o.kind != SamplerKind::kParallelCpu || o.envs % o.workers == 0,
           "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
           "parallel-cpu sampler needs that",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "shoal/core/error.h"
 #include "shoal/envs/random_actions.h"
@@ -43,7 +44,10 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   slot.env = make_env({.seed = seed, .index = index(b), .stream = options_.stream});
   require_same(rows.spec(), slot.env->spec(), index(b));
   slot.infos.resize(shared_->infos.size());
-  if (!options_.saved.empty()) {
+  if (options_.lost) {
+    slot.waits = slot.over = true;
+    slot.seed = seed_of_now(b);
+  } else if (!options_.saved.empty()) {
     go_on(slot, b);
   } else {
     begin(slot, b, seed);
@@ -78,6 +82,7 @@ std::vector<std::byte> Collector::save(bool reset_others) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
     enter(WorkerStatus::kSaving, b);
     state.clear();
+    if (slot.seed) begin_again(slot, b);
     const bool offered = slot.env->save(state);
     const auto infos = slot.infos.size() * sizeof(double);
     const std::size_t bytes = offered ? sizeof slot.so_far + infos + state.size() : 0;
@@ -92,6 +97,13 @@ std::vector<std::byte> Collector::save(bool reset_others) {
   }
   if (status_) status_->leave();
   return all;
+}
+
+// Where a worker died between two windows.
+void Collector::begin_again(Slot& slot, std::int64_t b) {
+  begin(slot, b, *slot.seed);
+  slot.seed.reset();
+  slot.waits = slot.over = false;
 }
 
 // From what save() has made of it.
@@ -156,7 +168,7 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   count(slot, result, to.info);
   slot.over = result.episode_over();
   if (slot.over) record_episode(slot, t, b);
-  if (ended && shared_->resets_wait)
+  if (ended && options_.resets_wait)
     wait(slot, row + 1, b);
   else if (slot.over)
     reset(slot, row + 1, b);
@@ -165,8 +177,11 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
 void Collector::reset_waiting() {
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    const auto& rows = shared_->rows;
+    if (slot.waits) rows.scalar<bool>(rows.valid, shared_->history + shared_->horizon, b) = false;
     if (slot.waits && slot.over) reset(slot, shared_->spare_row(), b);
     slot.waits = false;
+    slot.seed.reset();
   }
 }
 
@@ -223,7 +238,7 @@ void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) const
 void Collector::reset(Slot& slot, std::int64_t row, std::int64_t b) {
   begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
-  slot.env->reset(std::nullopt, out(row, -1, b));
+  slot.env->reset(slot.seed, out(row, -1, b));
 }
 
 // What was written to `row` is the first observation after a lost life, or recorded already.
@@ -233,13 +248,17 @@ void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) const {
   blank(row, b);
 }
 
+// A row that is valid still is where the process before this one died: what was to come of it,
+// nobody knows, and the episode is cut off with its observation.
 void Collector::write_nothing(std::int64_t t, std::int64_t b) const {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t;
   for (const auto& [name, field] : rows.env_info) fill_bytes(rows.element(field, row, b), 0);
+  auto& valid = rows.scalar<bool>(rows.valid, row, b);
   rows.scalar<float>(rows.reward, row, b) = 0;
   rows.scalar<bool>(rows.terminated, row, b) = false;
-  rows.scalar<bool>(rows.truncated, row, b) = false;
+  rows.scalar<bool>(rows.truncated, row, b) = std::exchange(valid, false);
+  shared_->episode_end(t, b).length = 0;
   blank(row + 1, b);
 }
 

@@ -25,7 +25,12 @@ class Collector {
     Stream stream = Stream::kTrain;
     std::int64_t decorrelation = 0;
     double discount = 1;
-    std::int64_t tick = 0;  // steps taken before, by the run this one goes on from
+    std::int64_t tick = 0;     // steps taken before, by the run this one goes on from
+    bool resets_wait = false;  // for the end of the window
+    // Another process has had these environments, and has died with them in the middle of a step,
+    // or between two: the first call of step() says so in the rows. They wait, and begin new
+    // episodes with the next window.
+    bool lost = false;
     // What save() gave there, of every environment of the sampler; empty: a new run. Read by the
     // constructor only.
     std::span<const std::span<const std::byte>> saved = {};
@@ -52,10 +57,11 @@ class Collector {
  private:
   struct Slot {
     std::unique_ptr<Env> env;
-    EpisodeEnd so_far{};        // of the episode under way
-    std::vector<double> infos;  // likewise, reduced
-    bool waits = false;         // for the end of the window
-    bool over = false;          // and needs a reset then
+    EpisodeEnd so_far{};                     // of the episode under way
+    std::vector<double> infos;               // likewise, reduced
+    bool waits = false;                      // for the end of the window
+    bool over = false;                       // and needs a reset then
+    std::optional<std::uint64_t> seed = {};  // of that reset: it has had none yet
   };
 
   Slot make_slot(const EnvFactory& make_env, std::int64_t b);
@@ -65,6 +71,7 @@ class Collector {
   void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
   void step(Slot& slot, std::int64_t t, std::int64_t b);
   void reset_waiting();
+  void begin_again(Slot& slot, std::int64_t b);
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
   void begin_episode(Slot& slot) const;
   void count(Slot& slot, const StepResult& result, const ArraysOut& infos) const;

@@ -29,7 +29,7 @@ class LockstepSampler : public Sampler {
                  .envs = options_.envs,
                  .collectors = groups_ * processes_,
                  .groups = groups_,
-                 .resets_wait = options_.reset == ResetMode::kWait}),
+                 .may_wait = may_wait(options_)}),
         barriers_(plan_.add(
             {groups_}, {.dtype = DType::kUInt8,
                         .shape = {static_cast<std::int64_t>(StepBarrier::bytes(processes_))}})),
@@ -67,7 +67,7 @@ class LockstepSampler : public Sampler {
     for (int g = 0; g < groups_; ++g) finish_step(horizon - 1, g, before);
     window_->finish();
     before = count_time(times_.acting, before);
-    resetting_ = shared_.resets_wait;
+    resetting_ = shared_.may_wait;
     for (int g = 0; g < groups_ && resetting_; ++g) stepper_->start(horizon, g);
     count_time(times_.*while_stepping_, before);
     return window_->batch();

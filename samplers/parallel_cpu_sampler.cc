@@ -30,19 +30,21 @@ class ParallelCpuSampler : public Sampler {
                  .envs = options_.envs,
                  .collectors = options_.groups * options_.workers,
                  .ends_wait = true,
-                 .resets_wait = options_.reset == ResetMode::kWait}),
+                 .may_wait = may_wait(options_)}),
         barrier_memory_(plan_.add_bytes(StepBarrier::bytes(options_.workers))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
         arena_(plan_),
         barrier_(arena_.data(barrier_memory_), options_.workers,
                  default_spin(options_.workers + 1)),
         board_(arena_.data(board_memory_), flat_.size()),
-        mailbox_(options_.groups * options_.workers) {
+        mailbox_(options_.groups * options_.workers),
+        tick_(making.first_tick) {
     shared_.attach(arena_);
     if (!making.saved.empty()) restore_rows(shared_, making.saved);
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
     group_ = std::make_unique<WorkerGroup>(options_.workers, body, worker_options(options_));
     await();
+    group_->allow_restarts();
     window_ =
         std::make_unique<Window>(shared_, agent, options_, std::vector<Range>{{0, options_.envs}});
     if (!making.saved.empty()) window_->restore(making.saved);
@@ -63,7 +65,7 @@ class ParallelCpuSampler : public Sampler {
     before = count_time(times_.waiting, before);
     window_->finish_others(final_state_);
     count_time(times_.acting, before);
-    if (shared_.resets_wait) release(options_.horizon);
+    if (shared_.may_wait) release(options_.horizon);
     return window_->batch();
   }
 
@@ -83,7 +85,8 @@ class ParallelCpuSampler : public Sampler {
  private:
   // Has the workers fill a window from step 0 on, reset what waits, or save.
   void release(std::int64_t order) {
-    shared_.order(0) = {order, 0};
+    shared_.order(0) = {order, 0, tick_};
+    if (order == 0) tick_ += options_.horizon;
     barrier_.release();
   }
 
@@ -95,8 +98,11 @@ class ParallelCpuSampler : public Sampler {
     std::vector<Range> parts;
     std::vector<std::unique_ptr<Collector>> collectors;
     std::vector<int> slots;  // of the mailbox
+    auto own = making;
+    own.lost = status.past_lives() > 0;
+    if (own.lost) own.first_tick = shared_.order(0).tick;
     for (int g = 0; g < o.groups; ++g) {
-      auto collector = make_collector(shared_, making, g, o.workers, worker, &status);
+      auto collector = make_collector(shared_, own, g, o.workers, worker, &status);
       if (!collector) continue;
       collectors.push_back(std::move(collector));
       parts.push_back(worker_range(o.envs, o.groups, g, o.workers, worker));
@@ -104,9 +110,10 @@ class ParallelCpuSampler : public Sampler {
     }
     RowActor actor(shared_, agent_, o, parts);
     std::uint64_t version = 0;
-    auto tick = making.first_tick;
-    for (;;) {
-      next_release(worker);
+    for (bool arrives = !own.lost;; arrives = true) {
+      if (arrives) barrier_.arrive(worker);
+      while (!barrier_.wait_release(worker, kPatience)) {
+      }
       const auto order = shared_.order(0).step;
       if (order < 0) {
         for (std::size_t part = 0; part < parts.size(); ++part)
@@ -121,7 +128,7 @@ class ParallelCpuSampler : public Sampler {
         unflatten(flat_, agent_.parameters());
         agent_.parameters_changed();
       }
-      actor.set_first_tick(tick);
+      actor.set_first_tick(shared_.order(0).tick);
       for (std::int64_t t = 0; t < o.horizon; ++t) {
         for (std::size_t part = 0; part < parts.size(); ++part) {
           actor.act(t, part);
@@ -129,13 +136,6 @@ class ParallelCpuSampler : public Sampler {
           shared_.keep_final_states(t, parts[part].first, parts[part].last);
         }
       }
-      tick += o.horizon;
-    }
-  }
-
-  void next_release(int worker) {
-    barrier_.arrive(worker);
-    while (!barrier_.wait_release(worker, kPatience)) {
     }
   }
 
@@ -154,6 +154,7 @@ class ParallelCpuSampler : public Sampler {
   StepBarrier barrier_;
   ParameterBoard board_;
   Mailbox mailbox_;
+  std::int64_t tick_;  // of the next window
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Window> window_;
   NamedTensors final_state_;  // [T, B, ...]

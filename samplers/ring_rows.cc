@@ -55,7 +55,7 @@ void RingRows::end(int slot, int writer) const {
   const auto H = window.history, T = window.horizon;
   start.rows.copy_of(window.rows, T, 0, H + 1);
   copy_all(*window.arena, window.state[T % 2], start.state[0]);
-  if (!window.resets_wait) return;
+  if (!window.may_wait) return;
   for (std::int64_t b = 0; b < window.rows.envs(); ++b) {
     if (!window.waits(H + T, b)) continue;
     start.rows.copy_observation_of(window.rows, window.spare_row(), H, b);

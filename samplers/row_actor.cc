@@ -102,7 +102,7 @@ void RowActor::act(std::int64_t t, std::size_t part) {
 }
 
 void RowActor::blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const {
-  if (!shared_.resets_wait) return;
+  if (!shared_.may_wait) return;
   const auto valid = part_of(tensors_.valid.host[shared_.history + t], envs);
   if (valid.all().item<bool>()) return;
   const auto waits = valid.logical_not().to(tensors_.device);

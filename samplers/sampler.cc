@@ -7,14 +7,25 @@
 
 namespace shoal {
 
+void tell_of_restart(int, const WorkerError& death) {
+  fmt::print(stderr, "{}; it is started anew\n", death.what());
+}
+
 WorkerGroupOptions worker_options(const SamplerOptions& o) {
-  WorkerGroupOptions options{
-      .step_limit = o.step_limit, .reset_limit = o.reset_limit, .on_death = o.on_death};
+  WorkerGroupOptions options{.step_limit = o.step_limit,
+                             .reset_limit = o.reset_limit,
+                             .on_death = o.on_death,
+                             .before_restart = tell_of_restart};
   std::vector<int> cores(o.cores.begin(), o.cores.end());
   if (cores.empty()) cores = allowed_cores();
   for (int w = 0; o.pin && w < o.workers; ++w)
     options.cores.push_back(cores[static_cast<std::size_t>(w) % cores.size()]);
   return options;
+}
+
+bool may_wait(const SamplerOptions& o) {
+  return o.reset == ResetMode::kWait ||
+         (o.on_death == OnDeath::kRestart && o.kind != SamplerKind::kSerial);
 }
 
 std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making& making, int group,
@@ -32,6 +43,8 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
                                                         .decorrelation = o.decorrelation,
                                                         .discount = o.discount,
                                                         .tick = making.first_tick,
+                                                        .resets_wait = o.reset == ResetMode::kWait,
+                                                        .lost = making.lost,
                                                         .saved = making.env_states},
                                      status);
 }
@@ -78,8 +91,6 @@ Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
 
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
-  require(options.on_death == OnDeath::kFail,
-          "sampler.on_death is restart, which only an asynchronous parallel-cpu sampler offers");
   const auto making = checked_making(make_env, options, saved);
   return options.kind == SamplerKind::kParallelCpu ? make_parallel_cpu_sampler(making, agent)
                                                    : make_lockstep_sampler(making, agent);

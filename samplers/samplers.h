@@ -20,6 +20,7 @@ struct Making {
   const NamedTensors& saved;                           // empty: a new run
   std::vector<std::span<const std::byte>> env_states;  // of it
   std::int64_t first_tick = 0;
+  bool lost = false;            // whether another process has had these environments before
   std::int64_t rows_begin = 0;  // what the first of these environments is among all of the run
 };
 
@@ -33,7 +34,13 @@ std::unique_ptr<Sampler> make_parallel_cpu_sampler(const Making& making, Agent& 
 // How often a waiting process looks for deaths.
 inline constexpr std::chrono::milliseconds kPatience{100};
 
+// Says on stderr that a worker is started anew, and why.
+void tell_of_restart(int worker, const WorkerError& death);
+
 WorkerGroupOptions worker_options(const SamplerOptions& options);
+
+// Whether an environment may have to wait for the end of a window.
+bool may_wait(const SamplerOptions& options);
 
 // The collector of a worker for a group; null if it has no environment there.
 std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making& making, int group,

@@ -9,9 +9,9 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
                        const Sizes& n)
     : horizon(n.horizon),
       history(std::max<std::int64_t>(1, rows_back(env))),  // 1: the previous action and reward
-      resets_wait(n.resets_wait),
+      may_wait(n.may_wait),
       infos(episode_infos(env)),
-      rows(plan, row_spec(env, agent.info), history + horizon + 1 + (resets_wait ? 1 : 0), n.envs),
+      rows(plan, row_spec(env, agent.info), history + horizon + 1 + (may_wait ? 1 : 0), n.envs),
       last(plan, RowSpec{.observation = env.observation, .action = {}}, n.ends_wait ? n.horizon : 1,
            n.envs),
       episode_ends(

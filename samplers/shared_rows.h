@@ -24,8 +24,8 @@ struct EpisodeEnd {
 //
 // The rows of a window: `history` rows that precede it (the frames of stacked observations, the
 // previous action), then rows 0..T. The next window begins with a copy of this one's last rows. If
-// resets wait, a spare row follows, where the observations that begin the next window are written
-// while this one goes on or is learned from.
+// environments may wait, a spare row follows, where the observations that begin the next window are
+// written while this one goes on or is learned from.
 struct SharedRows {
   struct Sizes {
     std::int64_t horizon, envs;
@@ -33,13 +33,15 @@ struct SharedRows {
     int groups = 1;
     // Whether ends of episodes are read when the window is full, not before the next step.
     bool ends_wait = false;
-    bool resets_wait = false;
+    // Whether environments may wait for the end of the window: those whose resets do, or whose
+    // worker died.
+    bool may_wait = false;
   };
   SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent, const Sizes& sizes);
   void attach(const Arena& arena);
 
   std::int64_t horizon, history;
-  bool resets_wait;
+  bool may_wait;
   std::vector<EpisodeInfo> infos;
   Rows rows;
   // [E] rows, a single one unless ends wait: the final observation of each environment whose
@@ -69,14 +71,15 @@ struct SharedRows {
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.
   bool waits(std::int64_t row, std::int64_t b) const {
-    return resets_wait && !rows.scalar<bool>(rows.valid, row, b);
+    return may_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
-  // What the next release asks of a group's workers: the step to take. If resets wait, step T
-  // resets what does. kSave, kSaveAndReset: to save the environments, and to reset those that
-  // cannot be saved.
+  // What the next release asks of a group's workers: the step to take. If
+  // environments may wait, step T resets what does. kSave, kSaveAndReset: to save the environments,
+  // and to reset those that cannot be saved.
   struct Order {
     std::int64_t step;
     std::int64_t rows;  // in which of the SharedRows that the workers know
+    std::int64_t tick;  // steps that the environments have taken before it
   };
   Order& order(int group) const {
     return *reinterpret_cast<Order*>(arena->data(orders) + group * 64);

@@ -46,21 +46,25 @@ class ParallelStepper : public Stepper {
     const auto& o = options_;
     for (int g = 0; g < o.groups; ++g) {
       auto& group = groups_.emplace_back(StepBarrier(barriers[static_cast<std::size_t>(g)],
-                                                     o.workers, default_spin(o.workers + 1)));
+                                                     o.workers, default_spin(o.workers + 1)),
+                                         making.first_tick);
       for (int w = 0; w < o.workers; ++w)
         if (!worker_range(o.envs, o.groups, g, o.workers, w).empty()) group.workers.push_back(w);
     }
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
     workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(o));
     for (int g = 0; g < o.groups; ++g) finish(g);
+    workers_->allow_restarts();
   }
 
   void start(std::int64_t t, int group, std::size_t rows) override {
-    windows_[0]->order(group) = {t, static_cast<std::int64_t>(rows)};
-    groups_[static_cast<std::size_t>(group)].barrier.release();
+    auto& [barrier, workers, tick] = groups_[static_cast<std::size_t>(group)];
+    windows_[0]->order(group) = {t, static_cast<std::int64_t>(rows), tick};
+    if (t >= 0 && t < options_.horizon) ++tick;
+    barrier.release();
   }
   void finish(int group) override {
-    auto& [barrier, workers] = groups_[static_cast<std::size_t>(group)];
+    auto& [barrier, workers, tick] = groups_[static_cast<std::size_t>(group)];
     for (const int w : workers)
       while (!barrier.wait(w, kPatience)) workers_->check(w);
   }
@@ -73,20 +77,25 @@ class ParallelStepper : public Stepper {
 
  private:
   struct Group {
-    explicit Group(StepBarrier b) : barrier(b) {}
+    Group(StepBarrier b, std::int64_t first_tick) : barrier(b), tick(first_tick) {}
     StepBarrier barrier;
     std::vector<int> workers;  // that have environments of it
+    std::int64_t tick;         // of the next step
   };
 
   // In the child; never returns.
   void work(int worker, WorkerStatus status, const Making& making) {
+    const bool again = status.past_lives() > 0;
     std::vector<std::unique_ptr<Collector>> collectors;
-    for (int g = 0; g < options_.groups; ++g)
-      collectors.push_back(
-          make_collector(*windows_[0], making, g, options_.workers, worker, &status));
-    for (std::size_t g = 0; g < groups_.size(); ++g)
+    for (int g = 0; g < options_.groups; ++g) {
+      auto own = making;
+      own.lost = again;
+      if (again) own.first_tick = windows_[0]->order(g).tick;
+      collectors.push_back(make_collector(*windows_[0], own, g, options_.workers, worker, &status));
+    }
+    for (std::size_t g = 0; g < groups_.size() && !again; ++g)
       if (collectors[g]) groups_[g].barrier.arrive(worker);
-    for (std::size_t g = 0;; g = (g + 1) % groups_.size()) {
+    for (std::size_t g = again ? next_group(worker) : 0;; g = (g + 1) % groups_.size()) {
       if (!collectors[g]) continue;
       while (!groups_[g].barrier.wait_release(worker, kPatience)) {
       }
@@ -100,6 +109,19 @@ class ParallelStepper : public Stepper {
         collectors[g]->step(order.step);
       groups_[g].barrier.arrive(worker);
     }
+  }
+
+  // Groups come by turns: the one whose step the worker before has left undone, or else the one
+  // that is behind.
+  std::size_t next_group(int worker) const {
+    const auto done = [&](std::size_t g) {
+      return windows_[0]->order(static_cast<int>(g)).tick +
+             (groups_[g].barrier.has_arrived(worker) ? 1 : 0);
+    };
+    std::size_t next = 0;
+    for (std::size_t g = 1; g < groups_.size(); ++g)
+      if (done(g) < done(next)) next = g;
+    return next;
   }
 
   Windows windows_;

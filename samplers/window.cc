@@ -70,7 +70,7 @@ void Window::advance() {
   if (advanced_) return;
   advanced_ = true;
   shared_.rows.copy(T_, 0, H_ + 1);
-  if (shared_.resets_wait) begin_anew();
+  if (shared_.may_wait) begin_anew();
   samples_.first_tick += T_;
   ++samples_.policy_version;
   const auto& state = actor_.tensors().state;
@@ -206,7 +206,7 @@ void Window::finish() {
   for (const auto& [name, m] : x.env_info) m.copy_rows(H_, T_);
   for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) m->copy_rows(H_, T_);
   samples_.steps =
-      shared_.resets_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;
+      shared_.may_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;
 }
 
 }  // namespace shoal

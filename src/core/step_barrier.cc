@@ -40,6 +40,11 @@ void StepBarrier::arrive(int worker) {
   if (awaited == static_cast<std::uint32_t>(worker) + 1) futex_wake_all(done);
 }
 
+bool StepBarrier::has_arrived(int worker) const {
+  return worker_words_[worker].done.load(std::memory_order_relaxed) ==
+         words_->generation.load(std::memory_order_acquire);
+}
+
 bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
   const auto last = worker_words_[worker].done.load(std::memory_order_relaxed);
   const auto released = [last](std::uint32_t value) { return value != last; };

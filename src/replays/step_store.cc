@@ -133,20 +133,24 @@ void StepStore::append(const Samples& s) {
 // truncated where the last window ended, with the observation of its last row.
 void StepStore::cut_episodes(const Samples& s) {
   const auto* first = s.first.const_data_ptr<bool>();
+  for (std::int64_t b = 0; b < envs_; ++b)
+    if (first[b]) cut(cell_of(ticks_) + b, cell_of(ticks_ - 1) + b, b);
+}
+
+// The observation of `seen` was the last one that came of `cell`, a step of environment b, unless
+// an episode has ended there.
+void StepStore::cut(std::int64_t seen, std::int64_t cell, std::int64_t b) {
   const auto* terminated = reinterpret_cast<const bool*>(column(rows_.terminated).data);
   const auto* truncated = reinterpret_cast<const bool*>(column(rows_.truncated).data);
-  for (std::int64_t b = 0; b < envs_; ++b) {
-    auto cell = cell_of(ticks_ - 1) + b;
-    if (!first[b] || !follows_[cell].valid || terminated[cell] || truncated[cell]) continue;
-    const auto place = finals_.add();
-    for (std::size_t f = 0; f < rows_.observation.size(); ++f) {
-      const auto from = column(rows_.observation[f]);
-      std::memcpy(finals_.frame(f, place), from.at(cell_of(ticks_) + b), from.bytes);
-    }
-    for (int i = 1; i <= n_step_ && follows_[cell].steps == i; ++i, cell = ahead(cell, -1))
-      follows_[cell].last = place;
-    open_[static_cast<std::size_t>(b)] = 0;
+  if (!follows_[cell].valid || terminated[cell] || truncated[cell]) return;
+  const auto place = finals_.add();
+  for (std::size_t f = 0; f < rows_.observation.size(); ++f) {
+    const auto from = column(rows_.observation[f]);
+    std::memcpy(finals_.frame(f, place), from.at(seen), from.bytes);
   }
+  for (int i = 1; i <= n_step_ && follows_[cell].steps == i; ++i, cell = ahead(cell, -1))
+    follows_[cell].last = place;
+  open_[static_cast<std::size_t>(b)] = 0;
 }
 
 // What the row of this tick has held so far.
@@ -183,7 +187,12 @@ void StepStore::write_row(const Samples& s, std::int64_t t) {
 void StepStore::follow(const Window& window, std::int64_t at, std::int64_t b) {
   auto cell = cell_of(ticks_ - 1) + b;
   follows_[cell].valid = window.valid[at];
-  if (!window.valid[at]) return;
+  if (!window.valid[at]) {
+    // The worker died in it: what came before ends with its observation.
+    const auto* first = reinterpret_cast<const bool*>(column(rows_.first).data);
+    if (window.truncated[at] && !first[cell]) cut(cell, ahead(cell, -1), b);
+    return;
+  }
   const bool terminated = window.terminated[at], over = terminated || window.truncated[at];
   auto& open = open_[static_cast<std::size_t>(b)];
   ++open;

@@ -87,6 +87,7 @@ class StepStore {
 
   NamedTensors rows_in_use() const;
   void cut_episodes(const Samples& samples);
+  void cut(std::int64_t seen, std::int64_t cell, std::int64_t b);
   void write_row(const Samples& samples, std::int64_t t);
   void follow(const Window& window, std::int64_t at, std::int64_t b);
   void forget(std::int64_t tick);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <utility>
+
 #include "tests/algos/windows.h"
 
 namespace shoal {
@@ -83,6 +85,43 @@ TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
   s.terminated[1][0] = true;
   const auto ended = generalized_advantages(s, at::full({4, 1}, 7.0F), 0.5, 1).target.flatten();
   EXPECT_TRUE(at::allclose(ended.narrow(0, 0, 2), at::tensor({2.0F, 2.0F})));
+}
+
+// A step of which nothing but the observation is known: the one before it is followed by the value
+// of that, as if it had been truncated there.
+TEST(ReturnsTest, WhatAWorkerDiedInIsAnEnd) {
+  torch::manual_seed(7);
+  for (const double lambda : {0.0, 0.9, 1.0}) {
+    auto s = window_with(6, 2, {0, 0});
+    const auto value = at::randn({6, 2});
+    auto plain = window_with(6, 2, {0, 0});
+    plain.reward = s.reward.clone();
+    plain.bootstrap_value = s.bootstrap_value;
+    plain.truncated[2][1] = true;
+    plain.final_value[2][1] = value[3][1];
+    for (std::int64_t t = 3; t < 6; ++t) {
+      s.valid[t][1] = false;
+      s.reward[t][1] = 0;
+      --s.steps;
+    }
+    s.truncated[3][1] = true;
+    const auto gae = generalized_advantages(s, value, 0.9, lambda),
+               want = generalized_advantages(plain, value, 0.9, lambda);
+    const auto log_ratio = at::randn({6, 2});
+    const auto v = vtrace(outcomes(s), value, log_ratio, {.lambda = lambda}),
+               wanted = vtrace(outcomes(plain), value, log_ratio, {.lambda = lambda});
+    const auto turned = value.t().contiguous().t();  // by tensor operations
+    const auto u = vtrace(outcomes(s), turned, log_ratio, {.lambda = lambda});
+    for (const auto& [one, other] : {std::pair{gae.target, want.target},
+                                     {gae.advantage, want.advantage},
+                                     {v.target, wanted.target},
+                                     {v.advantage, wanted.advantage},
+                                     {u.target, wanted.target},
+                                     {u.advantage, wanted.advantage}}) {
+      EXPECT_TRUE(at::allclose(one.narrow(0, 0, 3), other.narrow(0, 0, 3), 1e-5, 1e-5)) << lambda;
+      EXPECT_TRUE(at::allclose(one.select(1, 0), other.select(1, 0), 1e-5, 1e-5)) << lambda;
+    }
+  }
 }
 
 TEST(ReturnsTest, NeedsNoGradients) {

@@ -46,7 +46,7 @@ VTrace by_hand(const Samples& s, const at::Tensor& value, const at::Tensor& log_
   for (std::int64_t b = 0; b < s.B; ++b) {
     for (std::int64_t first = 0; first < s.T; ++first) {
       double sum = v[first][b];
-      for (auto t = first; t < s.T; ++t) {
+      for (auto t = first; t < s.T && s.valid[t][b].item<bool>(); ++t) {
         double weight = std::pow(o.discount, t - first);
         for (auto i = first; i < t; ++i)
           weight *= o.lambda * std::min(o.c_bar, std::exp(static_cast<double>(log_r[i][b])));
@@ -176,7 +176,7 @@ TEST(ImpalaTest, UpdateEqualsTheTextbookOne) {
   adam.step();
   EXPECT_LT(largest_difference(agent, other), 1e-6);
   for (const auto& [name, value] : metrics)
-    if (name == "rho") EXPECT_NEAR(value, of(v.rho).mean().item<double>(), 1e-5);
+    EXPECT_TRUE(name != "rho" || std::abs(value - of(v.rho).mean().item<double>()) < 1e-5);
 }
 
 // PPO with V-trace: ratios are to the policy that acted, advantages and targets those of V-trace

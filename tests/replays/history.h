@@ -32,6 +32,7 @@ struct Moment {
   float reward = 0;
   bool terminated = false, truncated = false, first = false, valid = true;
   int last_frame = 0;  // seen after a step that ended an episode
+  bool lost = false;   // not valid, and what was seen is known: the worker died in it
 };
 
 // Makes windows of an imagined sampler, and remembers them.
@@ -109,6 +110,7 @@ class History {
       now.action = rng_.integer(0, kActions);
       now.reward = static_cast<float>(rng_.integer(-5, 6));
       const auto kind = rng_.integer(0, 12);
+      if (waits_ && kind == 3) return lose(env);
       now.terminated = kind == 0 || kind == 1;
       now.truncated = kind == 2 || (kind == 1 && rng_.integer(0, 2) == 0);
       const bool life_lost = kind == 0 && rng_.integer(0, 2) == 0 && !waits_;
@@ -126,8 +128,25 @@ class History {
     env.push_back(next);
     return env[env.size() - 2];
   }
+  // What came before ended with what is seen now.
+  static const Moment& lose(std::deque<Moment>& env) {
+    auto& now = env.back();
+    if (!now.first) {
+      auto& before = env[env.size() - 2];
+      before.truncated = true;
+      before.last_frame = now.frame;
+    }
+    now.valid = false;
+    now.lost = true;
+    now.action = 0;
+    now.reward = 0;
+    Moment next;
+    next.valid = false;
+    env.push_back(next);
+    return env[env.size() - 2];
+  }
   void write(Samples& s, std::int64_t t, std::int64_t b, const Moment& m) const {
-    if (m.valid) {
+    if (m.valid || m.lost) {
       s.observation.at("picture")[t][b].copy_(picture(m.frame));
       s.observation.at("pose")[t][b].copy_(pose(m.frame));
       for (std::int64_t a = 0; a < kActions; ++a) s.mask[0][t][b][a] = m.legal[a];
@@ -138,7 +157,7 @@ class History {
     s.action[0][t][b] = m.action;
     s.reward[t][b] = m.reward;
     s.terminated[t][b] = m.terminated;
-    s.truncated[t][b] = m.truncated;
+    s.truncated[t][b] = m.truncated || m.lost;
   }
   // Complete stacks, of which the newest is the last frame.
   void add_finals(Samples& s, const std::vector<int>& last) const {

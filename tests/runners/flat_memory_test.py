@@ -1,4 +1,4 @@
-"""flat_memory_test.py SHOAL PRESET SECONDS: trains the preset for SECONDS. After the first minute, in which buffers take
+"""flat_memory_test.py SHOAL PRESET SECONDS [KEY=VALUE...]: trains the preset with these settings for SECONDS. After the first minute, in which buffers take
 their size, neither the agent process nor a worker may grow by more than a megabyte."""
 import pathlib
 import signal
@@ -22,8 +22,9 @@ def workers(pid):
 
 
 shoal, preset, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+settings = [part for word in sys.argv[4:] for part in ("--set", word)]
 with tempfile.TemporaryDirectory() as folder:
-    run = subprocess.Popen([shoal, "train", preset, "--out", folder, "--quiet"])
+    run = subprocess.Popen([shoal, "train", preset, "--out", folder, "--quiet", *settings])
     try:
         time.sleep(WARM_UP)
         before = {pid: resident(pid) for pid in [run.pid, *workers(run.pid)]}

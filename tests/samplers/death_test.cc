@@ -149,31 +149,49 @@ TEST_F(DeathTest, TheSameWhileTheCallerLearns) {
   }
 }
 
-// In shared memory: how often environment 5 may still fail, and what it does then.
-struct Fate {
-  std::atomic<int> mishaps{0};
+constexpr Mishap kWays[] = {Mishap::kThrow, Mishap::kExit, Mishap::kKill, Mishap::kHang};
+
+// Environments of which the fifth meets its ends one after the other, in lives of 12, 13, 14 and 15
+// steps, and then lives on: how many it has met is in shared memory. Episodes have 7 steps.
+class Fate {
+ public:
+  Fate()
+      : met_(new (mmap(nullptr, sizeof(*met_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                       -1, 0)) std::atomic<int>(0)) {}
+  ~Fate() { munmap(met_, sizeof(*met_)); }
+  Fate(const Fate&) = delete;
+  Fate& operator=(const Fate&) = delete;
+
+  EnvFactory factory() const {
+    return [met = met_](const EnvContext& c) -> std::unique_ptr<Env> {
+      const testing::CounterOptions options{.length = 7};
+      const auto mishap = met->load();
+      if (c.index != 5 || mishap >= std::ssize(kWays))
+        return std::make_unique<testing::Counter>(c, options);
+      ++*met;
+      return std::make_unique<testing::Unlucky>(c, kWays[mishap], 5, 12 + mishap, options);
+    };
+  }
+
+ private:
+  std::atomic<int>* met_;
 };
+
+void expect_all_ways(const std::string& said) {
+  for (const std::string word :
+       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 0.3 s", "it is started anew"})
+    EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
+}
 
 // Worker 1 of 2 dies four times, each time in another way; windows before and after are whole, none
 // comes twice, and only those it was at are missing. Worker 0 never knows.
-TEST_F(DeathTest, WorkersThatActAreStartedAnew) {
-  auto* memory =
-      mmap(nullptr, sizeof(Fate), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  auto* fate = new (memory) Fate;
-  static constexpr Mishap kWays[] = {Mishap::kThrow, Mishap::kExit, Mishap::kKill, Mishap::kHang};
-  const EnvFactory make_env = [fate](const EnvContext& c) -> std::unique_ptr<Env> {
-    const auto mishap = fate->mishaps.load();
-    if (c.index != 5 || mishap >= std::ssize(kWays))
-      return std::make_unique<testing::Counter>(c, testing::CounterOptions{.length = 7});
-    ++fate->mishaps;
-    return std::make_unique<testing::Unlucky>(c, kWays[mishap], 5, 12 + mishap);
-  };
+TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
+  const Fate fate;
   constexpr std::int64_t kT = 10;
   testing::ToyAgent agent(2), actor(2);
   ::testing::internal::CaptureStderr();
   {
-    const auto sampler = make_async_sampler(make_env, agent, actor,
+    const auto sampler = make_async_sampler(fate.factory(), agent, actor,
                                             {.kind = SamplerKind::kParallelCpu,
                                              .horizon = kT,
                                              .envs = 8,
@@ -201,11 +219,80 @@ TEST_F(DeathTest, WorkersThatActAreStartedAnew) {
     EXPECT_EQ(sampler->counts().reclaimed, std::ssize(kWays));
     EXPECT_GT(due[0], 0);
   }
-  const auto said = ::testing::internal::GetCapturedStderr();
-  for (const std::string word :
-       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 0.3 s", "it is started anew"})
-    EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
-  munmap(memory, sizeof(Fate));
+  expect_all_ways(::testing::internal::GetCapturedStderr());
+}
+
+// What is valid of an environment whose worker has died in this window: the first steps, and the
+// one behind them is cut off.
+std::int64_t steps_before_death(const Samples& s, std::int64_t b) {
+  const auto valid = s.valid.select(1, b), truncated = s.truncated.select(1, b);
+  const auto steps = valid.sum().item<std::int64_t>();
+  EXPECT_FALSE(valid.narrow(0, steps, s.T - steps).any().item<bool>());
+  for (auto t = steps; t < s.T; ++t) {
+    EXPECT_EQ(truncated[t].item<bool>(), t == steps) << t;
+    EXPECT_EQ(s.reward[t][b].item<float>(), 0);
+    EXPECT_FALSE(s.terminated[t][b].item<bool>());
+    EXPECT_EQ(s.observation[0][t][b].any().item<bool>() && t > steps, false);
+  }
+  // What it was cut off with is what it last saw.
+  EXPECT_EQ(s.observation[0][steps][b][0].item<float>() >= 1000.0F * static_cast<float>(b), true);
+  EXPECT_EQ(s.final_value.select(1, b)[steps].item<float>(), 0);
+  EXPECT_EQ(s.bootstrap_value[b].item<float>(), 0);
+  return steps;
+}
+
+// In lock-step the environments of worker 0 do what they do without any death, and those of worker
+// 1 begin new episodes with the window after each death.
+TEST_F(DeathTest, WorkersInLockStepAreStartedAnew) {
+  constexpr std::int64_t kT = 10;
+  for (const auto& [kind, groups] : {std::pair{SamplerKind::kParallelGpu, 1},
+                                     {SamplerKind::kParallelGpu, 2},
+                                     {SamplerKind::kParallelCpu, 1},
+                                     {SamplerKind::kParallelCpu, 2}}) {
+    SCOPED_TRACE(fmt::format("parallel-{}, {} groups",
+                             kind == SamplerKind::kParallelGpu ? "gpu" : "cpu", groups));
+    const Fate fate;
+    testing::ToyAgent agent(2), other(2);
+    SamplerOptions o{.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8};
+    const auto plain = make_sampler(testing::make_counter({.length = 7}), other, o);
+    o.kind = kind, o.groups = groups, o.workers = 2;
+    o.step_limit = 300ms;
+    o.on_death = OnDeath::kRestart;
+    ::testing::internal::CaptureStderr();
+    std::int64_t deaths = 0;
+    {
+      const auto sampler = make_sampler(fate.factory(), agent, o);
+      const auto lives_on = [groups = groups](std::int64_t b) {  // does it live on?
+        return groups == 1 ? b < 4 : b % 4 >= 2;
+      };
+      bool anew = false;
+      for (int window = 0; window < 20; ++window) {
+        const auto& s = sampler->collect().samples;
+        const auto& want = plain->collect().samples;
+        ASSERT_EQ(s.first_tick, window * kT);
+        ASSERT_EQ(s.steps, s.valid.sum().item<std::int64_t>());
+        const bool died = !s.valid.all().item<bool>();
+        for (std::int64_t b = 0; b < 8; ++b) {
+          if (lives_on(b)) {
+            for (const auto get : {&Samples::reward, &Samples::terminated, &Samples::valid,
+                                   &Samples::first, &Samples::final_value})
+              ASSERT_TRUE(at::equal((s.*get).select(1, b), (want.*get).select(1, b)));
+            ASSERT_TRUE(at::equal(s.observation[0].select(1, b), want.observation[0].select(1, b)));
+          } else {
+            EXPECT_TRUE(!anew || s.first[0][b].item<bool>());
+            if (!died) continue;
+            const auto steps = steps_before_death(s, b);
+            // Where workers act themselves, such a worker's window is lost as a whole.
+            EXPECT_LE(steps, kind == SamplerKind::kParallelCpu ? 0 : kT - 1);
+          }
+        }
+        anew = died;
+        deaths += died;
+      }
+    }
+    expect_all_ways(::testing::internal::GetCapturedStderr());
+    EXPECT_EQ(deaths, std::ssize(kWays));
+  }
 }
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeResetIsNamed) {

@@ -187,8 +187,9 @@ enum class Mishap {
 // Environment `index` comes to grief at its step `at` (counted from 1).
 class Unlucky : public Counter {
  public:
-  Unlucky(const EnvContext& c, Mishap mishap, std::int64_t index, std::int64_t at)
-      : Counter(c, {.length = 1000}), mishap_(mishap), chosen_(c.index == index), at_(at) {
+  Unlucky(const EnvContext& c, Mishap mishap, std::int64_t index, std::int64_t at,
+          const CounterOptions& options = {.length = 1000})
+      : Counter(c, options), mishap_(mishap), chosen_(c.index == index), at_(at) {
     if (chosen_ && mishap_ == Mishap::kThrowInConstructor)
       throw std::runtime_error("cannot be built");
   }

@@ -15,14 +15,14 @@ struct Advantages {
 //   A_t = sum over l of (discount * lambda)^l * delta_{t+l}
 //   delta_t = r_t + discount * V(s_{t+1}) - V(s_t)
 // Sums stop where an episode ends. V(s_{t+1}) is 0 after a terminated step, the value of the true
-// last observation after a truncated one, and the bootstrap value after the last row. value: [T, B]
-// float32, the values of rows 0..T-1.
+// last observation after a truncated one, and the bootstrap value after the last row. delta is 0
+// where a step is not valid. value: [T, B] float32, the values of rows 0..T-1.
 Advantages generalized_advantages(const Samples& samples, const at::Tensor& value, double discount,
                                   double lambda);
 
 // What the rewards of a window lead to, of all its environments or some: as Samples has them.
 struct Outcomes {
-  at::Tensor reward, terminated, truncated, final_value;  // [T, n]
+  at::Tensor reward, terminated, truncated, valid, final_value;  // [T, n]
   at::Tensor bootstrap_value;                             // [n]
 };
 Outcomes outcomes(const Samples& samples);
@@ -45,7 +45,7 @@ struct VTrace {
 //   v_s = V(x_s) + sum over t >= s of discount^{t-s} (c_s ... c_{t-1}) rho_t delta_t
 //   delta_t = r_t + discount * V(x_{t+1}) - V(x_t),  c_t = lambda * min(c_bar, ratio_t)
 // Sums stop where an episode ends, and what follows has the values that generalized_advantages()
-// takes. value: [T, n] float32, of the learning policy. log_ratio: [T, n] float32, the logarithm of
+// takes; v_s is V(x_s) where a step is not valid. value: [T, n] float32, of the learning policy. log_ratio: [T, n] float32, the logarithm of
 // its probability of the action over that of the policy that acted. Neither needs gradients.
 VTrace vtrace(const Outcomes& outcomes, const at::Tensor& value, const at::Tensor& log_ratio,
               const VTraceOptions& options);

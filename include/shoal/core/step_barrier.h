@@ -55,6 +55,9 @@ class StepBarrier {
   // timeout.
   bool wait_release(int worker, std::chrono::milliseconds timeout);
 
+  // The worker, or one that takes its place: whether the step under way is done already.
+  bool has_arrived(int worker) const;
+
   int workers() const { return workers_; }
 
  private:

@@ -71,7 +71,10 @@ struct Samples {
   at::Tensor terminated;  // [T, B] bool
   at::Tensor truncated;   // [T, B] bool
   // [T, B] bool: false where the environment waited for the end of the window (ResetMode::kWait).
-  // Such steps hold zeros, all actions legal, and are nothing to learn from. True otherwise.
+  // Such steps hold zeros, all actions legal, and are nothing to learn from. True otherwise, but
+  // where a worker was started anew (OnDeath::kRestart): of the step it died in, nothing but the
+  // observation is known, which the episode is cut off with (`truncated`, and no final_value); from
+  // there on its environments wait.
   at::Tensor valid;
   at::Tensor first;  // [T+1, B] bool: this observation starts an episode (for the agent: also after
                      // a lost life)

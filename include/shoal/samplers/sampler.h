@@ -51,8 +51,9 @@ struct SamplerOptions {
   std::chrono::milliseconds step_limit{60'000};  // a step that takes longer counts as a death
   std::chrono::milliseconds reset_limit{
       300'000};  // likewise a reset or the construction of an environment
-  // kRestart: a worker that died is forked anew, and begins new episodes; the window it was at is
-  // lost. Asynchronous parallel-cpu samplers offer it.
+  // kRestart: a worker that died is forked anew, and its environments begin new episodes with the
+  // next window; see Samples::valid for what becomes of this one. Of asynchronous samplers,
+  // parallel-cpu alone offers it, where the window that the worker was at is lost as a whole.
   OnDeath on_death = OnDeath::kFail;
   bool pin = false;                      // bind every worker to a core
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
