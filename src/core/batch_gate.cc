@@ -55,7 +55,6 @@ BatchGate::BatchGate(std::byte* memory, const BatchGateOptions& options)
     : options_(checked(options)) {
   head_ = new (memory) Head;
   for (int i = 0; i < options.clients; ++i) new (&slot(i)) Slot;
-  gathered_.reserve(static_cast<std::size_t>(options.clients));
 }
 
 BatchGate::Slot& BatchGate::slot(int client) const {
@@ -111,6 +110,7 @@ bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
 // Those that have arrived, up to `size`.
 void BatchGate::collect(int size) {
   gathered_.clear();
+  gathered_.reserve(static_cast<std::size_t>(options_.clients));  // a copied handle has no room yet
   for (int i = 0; i < options_.clients && static_cast<int>(gathered_.size()) < size; ++i) {
     const int client = (next_ + i) % options_.clients;
     if (phase_of(slot(client).state.load(std::memory_order_seq_cst)) == kAsked)
