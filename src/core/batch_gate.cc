@@ -4,6 +4,7 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
 #include "src/core/waiting.h"
 
 namespace shoal {
@@ -26,6 +27,12 @@ bool reached(std::uint32_t count, std::uint32_t wanted) {
 
 // Those that share a bit are woken together, and look again.
 std::uint32_t bit_of(int client) { return 1U << (client % 32); }
+
+// Whether it comes true without parking.
+template <class Ready>
+bool comes_soon(const Word& word, const BatchGateOptions& options, const Ready& ready) {
+  return poll(word, options.spin, ready) || yield_until(word, options.yields, ready);
+}
 
 const BatchGateOptions& checked(const BatchGateOptions& options) {
   require(options.clients >= 1 && options.clients <= kMostClients,
@@ -93,7 +100,7 @@ bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
   const auto answered = [&](std::uint32_t state) {
     return state == state_of(ticket.number, kAnswered);
   };
-  if (ready(ticket) || poll(own.state, options_.spin, answered)) return true;
+  if (ready(ticket) || comes_soon(own.state, options_, answered)) return true;
   const auto deadline = deadline_of(timeout);
   own.parked.store(1, std::memory_order_seq_cst);
   bool done = false;
@@ -152,7 +159,7 @@ std::span<const int> BatchGate::gather(int size, std::chrono::microseconds patie
 void BatchGate::park_until(std::uint32_t wanted, Clock::time_point deadline) {
   if (wanted == kNotParked) --wanted;  // one too early does no harm
   const auto ready = [&](std::uint32_t count) { return reached(count, wanted) || stopped(); };
-  if (poll(head_->arrived, options_.spin, ready)) return;
+  if (comes_soon(head_->arrived, options_, ready)) return;
   head_->wanted.store(wanted, std::memory_order_seq_cst);
   park(head_->arrived, deadline, ready);
   head_->wanted.store(kNotParked, std::memory_order_relaxed);
@@ -191,5 +198,10 @@ void BatchGate::stop() {
 }
 
 bool BatchGate::stopped() const { return head_->stopped.load(std::memory_order_seq_cst) != 0; }
+
+int default_yields(int processes) {
+  constexpr int kYields = 200;  // about 0.1 ms where nobody else wants the core
+  return static_cast<std::size_t>(processes) > allowed_cores().size() ? kYields : 0;
+}
 
 }  // namespace shoal

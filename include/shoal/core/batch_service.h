@@ -117,8 +117,9 @@ class BatchService {
         requests_(plan_.add_bytes(bytes_of<Request>(options_.request_length))),
         replies_(plan_.add_bytes(bytes_of<Reply>(options_.reply_length))),
         arena_(plan_),
-        gate_(arena_.data(words_),
-              {.clients = options_.clients, .spin = default_spin(options_.clients + 1)}) {}
+        gate_(arena_.data(words_), {.clients = options_.clients,
+                                    .spin = default_spin(options_.clients + 1),
+                                    .yields = default_yields(options_.clients + 1)}) {}
 
   // In the process that uses it, each number once, from 0.
   Client client(int number) const {
