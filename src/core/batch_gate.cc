@@ -12,10 +12,12 @@ namespace shoal {
 namespace {
 
 // A client's state: the number of its newest request, and what has become of that.
-enum Phase : std::uint32_t { kNothing, kAsked, kAnswered };
-constexpr std::uint32_t state_of(std::uint32_t number, Phase phase) { return number << 2 | phase; }
+enum Request : std::uint32_t { kNothing, kAsked, kAnswered };
+constexpr std::uint32_t client_state(std::uint32_t number, Request request) {
+  return number << 2 | request;
+}
 constexpr std::uint32_t number_of(std::uint32_t state) { return state >> 2; }
-constexpr Phase phase_of(std::uint32_t state) { return static_cast<Phase>(state & 3); }
+constexpr Request request_of(std::uint32_t state) { return static_cast<Request>(state & 3); }
 
 constexpr int kMostClients = 65'535;
 constexpr std::uint32_t kNotParked = 0;
@@ -50,7 +52,7 @@ struct BatchGate::Head {
 };
 
 struct alignas(64) BatchGate::Slot {
-  Word state{state_of(0, kNothing)};
+  Word state{client_state(0, kNothing)};
   Word parked{0};
 };
 
@@ -75,11 +77,11 @@ BatchGate::Ticket BatchGate::submit(int client) {
           client, options_.clients - 1);
   auto& state = slot(client).state;
   const auto before = state.load(std::memory_order_relaxed);
-  require(phase_of(before) != kAsked,
+  require(request_of(before) != kAsked,
           "client {} asks again before it is answered: wait for the answer, or, if another process "
           "was this client and died, have the server forget() it",
           client);
-  const auto asked = state_of(number_of(before) + 1, kAsked);
+  const auto asked = client_state(number_of(before) + 1, kAsked);
   state.store(asked, std::memory_order_seq_cst);
   const auto count = head_->arrived.fetch_add(1, std::memory_order_seq_cst) + 1;
   const auto wanted = head_->wanted.load(std::memory_order_seq_cst);
@@ -92,13 +94,13 @@ bool BatchGate::ready(Ticket ticket) const {
   require(number_of(state) == ticket.number,
           "ticket {} of client {} is not its newest, which is {}", ticket.number, ticket.client,
           number_of(state));
-  return phase_of(state) == kAnswered;
+  return request_of(state) == kAnswered;
 }
 
 bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
   auto& own = slot(ticket.client);
   const auto answered = [&](std::uint32_t state) {
-    return state == state_of(ticket.number, kAnswered);
+    return state == client_state(ticket.number, kAnswered);
   };
   if (ready(ticket) || comes_soon(own.state, options_, answered)) return true;
   const auto deadline = deadline_of(timeout);
@@ -120,7 +122,7 @@ void BatchGate::collect(int size) {
   gathered_.reserve(static_cast<std::size_t>(options_.clients));  // a copied handle has no room yet
   for (int i = 0; i < options_.clients && static_cast<int>(gathered_.size()) < size; ++i) {
     const int client = (next_ + i) % options_.clients;
-    if (phase_of(slot(client).state.load(std::memory_order_seq_cst)) == kAsked)
+    if (request_of(slot(client).state.load(std::memory_order_seq_cst)) == kAsked)
       gathered_.push_back(client);
   }
 }
@@ -170,7 +172,7 @@ void BatchGate::finish() {
   for (const int client : gathered_) {
     auto& state = slot(client).state;
     const auto number = number_of(state.load(std::memory_order_relaxed));
-    state.store(state_of(number, kAnswered), std::memory_order_seq_cst);
+    state.store(client_state(number, kAnswered), std::memory_order_seq_cst);
   }
   head_->answered.fetch_add(1, std::memory_order_seq_cst);
   std::uint32_t bits = 0;
@@ -183,8 +185,8 @@ void BatchGate::finish() {
 void BatchGate::forget(int client) {
   auto& of = slot(client);
   const auto state = of.state.load(std::memory_order_acquire);
-  if (phase_of(state) == kAsked)
-    of.state.store(state_of(number_of(state), kNothing), std::memory_order_seq_cst);
+  if (request_of(state) == kAsked)
+    of.state.store(client_state(number_of(state), kNothing), std::memory_order_seq_cst);
   of.parked.store(0, std::memory_order_seq_cst);
   std::erase(gathered_, client);
 }
