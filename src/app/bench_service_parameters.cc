@@ -1,6 +1,3 @@
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -8,62 +5,59 @@
 #include <vector>
 
 #include "shoal/core/batch_service.h"
+#include "shoal/core/rng.h"
 #include "shoal/models/flat_mlp.h"
 #include "src/app/bench_service.h"
+#include "src/models/panel_mlp.h"
 
 namespace shoal::app {
 namespace {
 
-constexpr std::int64_t kExamples = 32, kResNet50 = 25'557'032;
+constexpr std::int64_t kResNet50 = 25'557'032;
 constexpr float kRate = 1e-3F;
 constexpr std::chrono::milliseconds kTrainerPatience{100};
 
 using Numbers = std::span<float>;
 using GradientService = BatchService<float, float>;
 
-// The network of the peer, and a gradient of the mean of the squares of what it puts out: the
-// products of a forward and a backward pass, written to where the gradient is to be.
+// The network of the peer, and the gradient of the mean of the squares of what it puts out for 32
+// examples, written where the trainer's gradient is to be.
 class MlpTrainer {
  public:
   static FlatMlp shape() { return {.widths = {256, 768, 1024, 10}}; }
 
-  MlpTrainer(const float* parameters, Numbers gradient) {
-    const auto mlp = shape();
-    outputs_.push_back(at::randn({kExamples, mlp.in()}));
-    for (std::size_t l = 0; l < mlp.layers(); ++l) {
-      const auto in = mlp.widths[l], out = mlp.widths[l + 1];
-      const auto part = [&](const float* from, std::int64_t offset, at::IntArrayRef sizes) {
-        return at::from_blob(const_cast<float*>(from) + offset, sizes);
-      };
-      weights_.push_back(part(parameters, mlp.offset(l), {out, in}));
-      biases_.push_back(part(parameters, mlp.bias_offset(l), {out}));
-      weight_gradients_.push_back(part(gradient.data(), mlp.offset(l), {out, in}));
-      bias_gradients_.push_back(part(gradient.data(), mlp.bias_offset(l), {out}));
-      outputs_.push_back(at::empty({kExamples, out}));
-      gradients_.push_back(at::empty({kExamples, out}));
-    }
+  MlpTrainer(const float* parameters, Numbers gradient)
+      : network_(shape(), 1, true),
+        parameters_(parameters),
+        gradient_(gradient),
+        transposed_(gradient.size()),
+        input_(shape().in(), 1),
+        input_rows_(shape().in(), 1) {
+    Rng rng(1);
+    for (std::int64_t i = 0; i < shape().in() * kPanel; ++i)
+      input_.data[i] = static_cast<float>(rng.uniform(-1, 1));
+    transpose_panels(input(), shape().in(), 1, kAll, input_rows_.data);
   }
 
   void work() {
-    const auto layers = weights_.size();
-    for (std::size_t l = 0; l < layers; ++l) {
-      at::addmm_out(outputs_[l + 1], biases_[l], outputs_[l], weights_[l].t());
-      if (l + 1 < layers) outputs_[l + 1].clamp_min_(0);
-    }
-    at::mul_out(gradients_.back(), outputs_.back(),
-                at::scalar_tensor(2.0 / static_cast<double>(outputs_.back().numel())));
-    for (auto l = layers; l-- > 0;) {
-      at::mm_out(weight_gradients_[l], gradients_[l].t(), outputs_[l]);
-      at::sum_out(bias_gradients_[l], gradients_[l], 0);
-      if (l == 0) return;
-      at::mm_out(gradients_[l - 1], gradients_[l], weights_[l]);
-      gradients_[l - 1].mul_(outputs_[l] > 0);
-    }
+    network_.forward(parameters_, input(), kAll);
+    const auto outputs = shape().out() * kPanel;
+    for (std::int64_t i = 0; i < outputs; ++i)
+      network_.output_gradient()[i] = network_.output()[i] * 2 / static_cast<float>(outputs);
+    network_.transpose_weights(parameters_, transposed_.data());
+    network_.backward(parameters_, transposed_.data(), kAll);
+    network_.parameter_gradient(input(), input_rows_.data, 0, 1, gradient_.data());
   }
 
  private:
-  std::vector<at::Tensor> weights_, biases_, weight_gradients_, bias_gradients_;
-  std::vector<at::Tensor> outputs_, gradients_;  // of each layer; its input before the first
+  static constexpr PanelRange kAll{.from = 0, .to = 1};
+  PanelInput input() const { return {.data = input_.data, .stride = 0}; }
+
+  PanelMlp network_;
+  const float* parameters_;
+  Numbers gradient_;
+  std::vector<float> transposed_;
+  PanelBuffer input_, input_rows_;
 };
 
 // Part `part` of `parts` of n numbers: where it begins.
@@ -143,8 +137,6 @@ void ask(GradientService::Client& client) {
 
 // Never returns.
 void train(ParameterServer& server, int number, ClientCounts& counts) {
-  at::set_num_threads(1);
-  const at::NoGradGuard no_grad;
   auto client = server.service.client(number);
   const float* parameters =
       client.reply().empty() ? server.parameters.data() : client.reply().data();
