@@ -53,7 +53,7 @@ struct Memory {
 struct Case {
   int clients, size;
   microseconds patience;
-  int spin;
+  int spin, yields = 0;
 };
 
 // Threads stand in for processes, so that ThreadSanitizer can watch the protocol: requests and
@@ -79,7 +79,7 @@ class BatchGateTest : public testing::TestWithParam<Case> {
 TEST_P(BatchGateTest, EveryRequestIsAnsweredOnceAndWithItsOwnReply) {
   const int clients = GetParam().clients;
   const auto patience = GetParam().patience;
-  const Memory memory({.clients = clients, .spin = GetParam().spin});
+  const Memory memory({.clients = clients, .spin = GetParam().spin, .yields = GetParam().yields});
   const long each = 20'000 / clients;
   const auto n = static_cast<std::size_t>(clients);
   std::vector<Place> requests(n, Place(kNumbers)), replies = requests;
@@ -113,13 +113,13 @@ INSTANTIATE_TEST_SUITE_P(
     Sizes, BatchGateTest,
     testing::Values(Case{1, 1, kNoLimit, 0}, Case{1, 1, kAtOnce, 100}, Case{2, 2, kNoLimit, 100},
                     Case{3, 3, kNoLimit, 0}, Case{3, 2, kNoLimit, 0}, Case{3, 3, kAtOnce, 0},
-                    Case{4, 2, kAtOnce, 100}, Case{4, 1, kNoLimit, 0},
+                    Case{3, 3, kNoLimit, 0, 20}, Case{4, 2, kAtOnce, 100}, Case{4, 1, kNoLimit, 0},
                     Case{5, 5, microseconds(50), 0}, Case{40, 33, microseconds(100), 0}),
     [](const auto& made) {
       const auto& c = made.param;
       const auto limit = c.patience == kNoLimit ? "NoLimit" : std::to_string(c.patience.count());
       return "Clients" + std::to_string(c.clients) + "Size" + std::to_string(c.size) + "Patience" +
-             limit + "Spin" + std::to_string(c.spin);
+             limit + "Spin" + std::to_string(c.spin) + "Yields" + std::to_string(c.yields);
     });
 
 // One wakes the other, every time: whoever misses one wake-up waits for ever.

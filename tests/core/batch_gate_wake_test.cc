@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kNow{0};
 
 // Instructions between two points; between two looks at shared memory there are more.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kStride = 97;
+constexpr int kStride = 997;
 #else
 constexpr int kStride = 5;
 #endif
@@ -112,7 +112,7 @@ void play(const Scene& scene) {
         << "a wake-up was lost after " << after << " instructions";
     ASSERT_LT(after, 100'000);
   }
-  EXPECT_GT(after, 20 * kStride);
+  EXPECT_GT(after, 100);
 }
 
 TEST(GateWakeTest, AServerIsWokenWheneverTheLastClientComes) {
