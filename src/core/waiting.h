@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,6 +29,18 @@ bool poll(const Word& word, int times, Ready ready) {
     if (i >= times) return false;
     __builtin_ia32_pause();
   }
+}
+
+// The same, but between two looks whoever else wants the core has it. Where there is nobody the
+// core stays awake, which a parked process's core does not: to wake it up takes longer than many a
+// wait.
+template <class Ready>
+bool yield_until(const Word& word, int times, Ready ready) {
+  for (int i = 0; i < times; ++i) {
+    sched_yield();
+    if (ready(word.load(std::memory_order_acquire))) return true;
+  }
+  return false;
 }
 
 // When a wait of this length ends, from now on.

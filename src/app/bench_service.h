@@ -1,0 +1,61 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shoal/core/arena.h"
+#include "shoal/core/worker_group.h"
+#include "src/app/commands.h"
+
+namespace shoal::app {
+
+struct ServiceFlags {
+  std::string experiment = "agent", mode = "batch", network = "mlp";
+  int clients = 8;
+  int runs = 5;
+  double seconds = 2;
+  bool json = false;
+
+  bool alone() const { return mode == "alone"; }
+  bool batched() const { return mode == "batch"; }
+};
+
+struct ServiceResult {
+  std::vector<double> runs;  // what all clients together did in a second
+  double other_cpu = 0;
+};
+
+// What each client has done so far, in shared memory.
+class ClientCounts {
+ public:
+  explicit ClientCounts(int clients);
+  void add(int client) { place(client).fetch_add(1, std::memory_order_relaxed); }
+  std::int64_t sum() const;
+  std::int64_t least() const;
+
+ private:
+  std::atomic<std::int64_t>& place(int client) const;
+
+  int clients_;
+  Arena::Plan plan_;
+  Arena::Field field_;
+  Arena arena_;
+};
+
+// Measures what `clients` count while the server calls `serve` again and again; it returns how many
+// clients it has served, 0 where they may have died.
+ServiceResult measure_service(const ServiceFlags& flags, const ClientCounts& counts,
+                              WorkerGroup& clients, const std::function<int()>& serve);
+
+// Observers with a CartPole each, for which a server acts: steps of all environments.
+ServiceResult measure_agent(const ServiceFlags& flags);
+// Trainers whose gradients a server applies to the parameters they share: updates of all trainers.
+ServiceResult measure_parameters(const ServiceFlags& flags);
+
+// `shoal bench service`: what a server does for processes on the same machine.
+void add_bench_service(CLI::App& bench, Command& chosen);
+
+}  // namespace shoal::app
