@@ -4,7 +4,6 @@
 #include <new>
 
 #include "shoal/core/error.h"
-#include "shoal/core/worker_group.h"
 #include "src/core/waiting.h"
 
 namespace shoal {
@@ -200,10 +199,5 @@ void BatchGate::stop() {
 }
 
 bool BatchGate::stopped() const { return head_->stopped.load(std::memory_order_seq_cst) != 0; }
-
-int default_yields(int processes) {
-  constexpr int kYields = 200;  // about 0.1 ms where nobody else wants the core
-  return static_cast<std::size_t>(processes) > allowed_cores().size() ? kYields : 0;
-}
 
 }  // namespace shoal

@@ -11,12 +11,8 @@ namespace shoal {
 struct BatchGateOptions {
   int clients = 1;
   int spin = 0;    // polls before parking: see default_spin()
-  int yields = 0;  // and times to give the core to others: see default_yields()
+  int yields = 0;  // after that, and still before parking, times to give the core to others
 };
-
-// How often to yield before parking when `processes` run on the allowed cores: not at all where
-// each has a core of its own, and may spin.
-int default_yields(int processes);
 
 // Requests of many clients, answered by one server in batches of whoever has arrived, in shared
 // memory. Requests and replies are the caller's: places in the arena for each client, written and

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -118,8 +119,8 @@ class BatchService {
         replies_(plan_.add_bytes(bytes_of<Reply>(options_.reply_length))),
         arena_(plan_),
         gate_(arena_.data(words_), {.clients = options_.clients,
-                                    .spin = default_spin(options_.clients + 1),
-                                    .yields = default_yields(options_.clients + 1)}) {}
+                                    .spin = std::min(default_spin(options_.clients + 1), kSpin),
+                                    .yields = kYields}) {}
 
   // In the process that uses it, each number once, from 0.
   Client client(int number) const {
@@ -162,6 +163,11 @@ class BatchService {
   BatchGate& gate() { return gate_; }
 
  private:
+  // Some microseconds, for who has a core of its own; then about 0.1 ms where nobody else wants the
+  // core. Longer spinning keeps it from the process that is waited for, if strangers have the
+  // others.
+  static constexpr int kSpin = 100, kYields = 200;
+
   static BatchServiceOptions checked(BatchServiceOptions options) {
     require(options.clients >= 1, "a service for {} clients: at least 1 is needed",
             options.clients);
