@@ -23,7 +23,7 @@ Advantages generalized_advantages(const Samples& samples, const at::Tensor& valu
 // What the rewards of a window lead to, of all its environments or some: as Samples has them.
 struct Outcomes {
   at::Tensor reward, terminated, truncated, valid, final_value;  // [T, n]
-  at::Tensor bootstrap_value;                             // [n]
+  at::Tensor bootstrap_value;                                    // [n]
 };
 Outcomes outcomes(const Samples& samples);
 Outcomes select(const Outcomes& outcomes, const at::Tensor& envs);  // envs: [n'] int64
@@ -45,8 +45,9 @@ struct VTrace {
 //   v_s = V(x_s) + sum over t >= s of discount^{t-s} (c_s ... c_{t-1}) rho_t delta_t
 //   delta_t = r_t + discount * V(x_{t+1}) - V(x_t),  c_t = lambda * min(c_bar, ratio_t)
 // Sums stop where an episode ends, and what follows has the values that generalized_advantages()
-// takes; v_s is V(x_s) where a step is not valid. value: [T, n] float32, of the learning policy. log_ratio: [T, n] float32, the logarithm of
-// its probability of the action over that of the policy that acted. Neither needs gradients.
+// takes; v_s is V(x_s) where a step is not valid. value: [T, n] float32, of the learning policy.
+// log_ratio: [T, n] float32, the logarithm of its probability of the action over that of the policy
+// that acted. Neither needs gradients.
 VTrace vtrace(const Outcomes& outcomes, const at::Tensor& value, const at::Tensor& log_ratio,
               const VTraceOptions& options);
 

@@ -96,7 +96,7 @@ class Session {
   bool solved() const;                                   // the return aimed at is reached
   std::int64_t steps() const { return steps_; }
   std::int64_t updates() const { return updates_; }  // as reported
-  double seconds() const;  // of training, since begin() and before
+  double seconds() const;                            // of training, since begin() and before
   const EpisodeWindow& episodes() const { return episodes_; }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
