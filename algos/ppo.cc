@@ -112,16 +112,18 @@ class Ppo : public OnPolicyAlgo {
 
   // The minibatches of one pass.
   std::vector<Minibatch> shuffled(const Samples& samples, const Flat& flat) {
-    const auto n = whole_sequences() ? samples.B : flat.valid.size(0);
+    // Sequences in which nothing was done (OnDeath::kRestart) have nothing to say.
+    const auto those = whole_sequences() ? samples.valid.any(0).nonzero().flatten() : flat.valid;
+    const auto n = those.size(0);
     const auto minibatches = std::min<std::int64_t>(options_.minibatches, n);
     const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
     std::vector<Minibatch> all;
     if (!whole_sequences()) {
-      for (const auto& rows : flat.valid.index_select(0, order).tensor_split(minibatches))
+      for (const auto& rows : those.index_select(0, order).tensor_split(minibatches))
         all.push_back({rows, {}});
       return all;
     }
-    for (const auto& envs : order.tensor_split(minibatches))
+    for (const auto& envs : those.index_select(0, order).tensor_split(minibatches))
       all.push_back({rows_of(samples, envs), envs});
     return all;
   }

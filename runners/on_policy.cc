@@ -14,11 +14,13 @@ void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
     while (session.running()) {
       const Batch batch = sampler.collect();
       const Progress progress = session.advance(batch);
-      auto metrics = algo.update(batch.samples, progress);
+      const bool learns =
+          batch.samples.steps > 0;  // no, where a worker was lost with all there was
+      auto metrics = learns ? algo.update(batch.samples, progress) : Metrics{};
       add_numbers(sampler, metrics);
       if (evaluate && session.evaluation_is_due())
         std::ranges::move(evaluate(), std::back_inserter(metrics));
-      session.report(metrics, sampler.times());
+      session.report(metrics, sampler.times(), learns ? 1 : 0);
     }
   });
 }

@@ -42,6 +42,10 @@ void validate_async(const Config& config) {
           "sampler.envs: {} environments cannot be shared evenly by {} workers, as "
           "sampler.asynchronous demands of parallel-cpu",
           s.envs, s.workers);
+  require(s.groups <= s.envs / s.workers,
+          "sampler.groups: {} groups cannot share the {} environments of each worker, as "
+          "sampler.asynchronous demands of parallel-cpu",
+          s.groups, s.envs / s.workers);
   require(!is_off_policy(config) || s.workers == 1,
           "sampler.workers: found {}, expected 1: a replay takes windows of all environments, and "
           "those of parallel-cpu with sampler.asynchronous are of one worker's; or choose "

@@ -298,6 +298,10 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
           "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
           "parallel-cpu sampler needs that",
           o.envs, o.workers);
+  require(o.kind != SamplerKind::kParallelCpu || o.groups <= o.envs / o.workers,
+          "sampler.groups is {}, and each of {} workers has {} environments; an asynchronous "
+          "parallel-cpu sampler needs one for each group",
+          o.groups, o.workers, o.envs / o.workers);
 }
 
 }  // namespace
@@ -306,8 +310,8 @@ std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Age
                                                  Agent& actor, const SamplerOptions& options,
                                                  const AsyncOptions& async,
                                                  const NamedTensors& saved) {
-  check(options, async);
   auto making = checked_making(make_env, options, saved);
+  check(options, async);
   // Rows are not saved, so environments cannot go on.
   std::ranges::fill(making.env_states, std::span<const std::byte>());
   return std::make_unique<RingSampler>(making, agent, actor, async);

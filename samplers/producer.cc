@@ -3,8 +3,10 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <chrono>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include "samplers/partition.h"
 #include "shoal/data/flat.h"
@@ -21,7 +23,16 @@ void Parameters::publish(ParameterBoard& board, std::int64_t version) {
 }
 
 std::int64_t Parameters::follow(const ParameterBoard& board) {
-  if (!board.read(flat_, sequence_)) return version_;
+  // Large parameters take some milliseconds to publish: better to wait for those than to act for a
+  // whole window with the ones before.
+  constexpr int kPatient = 50;
+  constexpr std::chrono::microseconds kPause{200};
+  bool read = board.read(flat_, sequence_);
+  for (int i = 0; !read && i < kPatient && board.is_newer_than(sequence_); ++i) {
+    std::this_thread::sleep_for(kPause);
+    read = board.read(flat_, sequence_);
+  }
+  if (!read) return version_;
   std::memcpy(&version_, flat_.data(), sizeof version_);
   unflatten(std::span(flat_).subspan(sizeof version_), agent_.parameters());
   agent_.parameters_changed();

@@ -241,6 +241,20 @@ TEST(AppoTest, MinibatchesAreWholeSequences) {
   EXPECT_THROW(too_many->update(s, {}), Error);
 }
 
+// A worker may be lost with all its environments did in a window.
+TEST(AppoTest, EnvironmentsThatDidNothingAreLeftOut) {
+  torch::manual_seed(8);
+  auto agent = make_spy(3, 4);
+  auto s = window_of(agent);
+  s.valid.select(1, 2).fill_(false);
+  s.steps -= s.T;
+  const auto algo = make_ppo(agent, {.epochs = 1, .minibatches = 8, .vtrace = true});
+  agent.asked.clear();
+  algo->update(s, {.steps = 0, .schedule_steps = 10});
+  EXPECT_EQ(agent.asked.size(), 7u);
+  for (const auto& p : agent.learnable()) EXPECT_TRUE(p.isfinite().all().item<bool>());
+}
+
 TEST(AppoTest, RefusesWhatMakesNoSense) {
   auto agent = make_spy(3, 4);
   EXPECT_NE(message_of([&] {

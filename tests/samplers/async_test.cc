@@ -247,6 +247,12 @@ TEST(AsyncOptionsTest, RefusesWhatMakesNoSense) {
   EXPECT_NE(refusal({.kind = SamplerKind::kParallelCpu, .horizon = 5, .envs = 5, .workers = 2}, {})
                 .find("sampler.envs is 5, which 2 workers"),
             std::string::npos);
+  EXPECT_NE(
+      refusal(
+          {.kind = SamplerKind::kParallelCpu, .horizon = 5, .envs = 4, .workers = 4, .groups = 2},
+          {})
+          .find("sampler.groups is 2"),
+      std::string::npos);
 }
 
 // Thrown by the thread that acts, at the caller of collect().

@@ -25,6 +25,10 @@ class ParameterBoard {
   // it. False if nothing was copied; also, rather than wait for ever, if the publisher was always
   // in the middle of its work. `to` may then hold anything.
   bool read(std::span<std::byte> to, std::uint64_t& version) const;
+  // Whether there is a newer one than this, or will be in a moment.
+  bool is_newer_than(std::uint64_t version) const {
+    return head_->sequence.load(std::memory_order_acquire) != version;
+  }
 
  private:
   using Word = std::atomic<std::uint64_t>;
