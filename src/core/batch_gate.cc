@@ -31,8 +31,9 @@ std::uint32_t bit_of(int client) { return 1U << (client % 32); }
 
 // Whether it comes true without parking.
 template <class Ready>
-bool comes_soon(const Word& word, const BatchGateOptions& options, const Ready& ready) {
-  return poll(word, options.spin, ready) || yield_until(word, options.yields, ready);
+bool comes_soon(const Word& word, const BatchGateOptions& options,
+                std::chrono::steady_clock::time_point deadline, const Ready& ready) {
+  return poll(word, options.spin, ready) || poll_yielding(word, options.yields, deadline, ready);
 }
 
 const BatchGateOptions& checked(const BatchGateOptions& options) {
@@ -101,8 +102,8 @@ bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
   const auto answered = [&](std::uint32_t state) {
     return state == client_state(ticket.number, kAnswered);
   };
-  if (ready(ticket) || comes_soon(own.state, options_, answered)) return true;
   const auto deadline = deadline_of(timeout);
+  if (ready(ticket) || comes_soon(own.state, options_, deadline, answered)) return true;
   own.parked.store(1, std::memory_order_seq_cst);
   bool done = false;
   for (;;) {
@@ -160,7 +161,7 @@ std::span<const int> BatchGate::gather(int size, std::chrono::microseconds patie
 void BatchGate::park_until(std::uint32_t wanted, Clock::time_point deadline) {
   if (wanted == kNotParked) --wanted;  // one too early does no harm
   const auto ready = [&](std::uint32_t count) { return reached(count, wanted) || stopped(); };
-  if (comes_soon(head_->arrived, options_, ready)) return;
+  if (comes_soon(head_->arrived, options_, deadline, ready)) return;
   head_->wanted.store(wanted, std::memory_order_seq_cst);
   park(head_->arrived, deadline, ready);
   head_->wanted.store(kNotParked, std::memory_order_relaxed);

@@ -31,12 +31,13 @@ bool poll(const Word& word, int times, Ready ready) {
   }
 }
 
-// The same, but between two looks whoever else wants the core has it. Where there is nobody the
-// core stays awake, which a parked process's core does not: to wake it up takes longer than many a
-// wait.
+// The same until the deadline, but between two looks whoever else wants the core has it. Where
+// there is nobody the core stays awake, which a parked process's core does not: to wake it up takes
+// longer than many a wait.
 template <class Ready>
-bool yield_until(const Word& word, int times, Ready ready) {
-  for (int i = 0; i < times; ++i) {
+bool poll_yielding(const Word& word, int times, std::chrono::steady_clock::time_point deadline,
+                   Ready ready) {
+  for (int i = 0; i < times && std::chrono::steady_clock::now() < deadline; ++i) {
     sched_yield();
     if (ready(word.load(std::memory_order_acquire))) return true;
   }

@@ -192,6 +192,14 @@ TEST(BatchGateTest, WaitsEndWhereNothingHappens) {
   EXPECT_TRUE(memory.gate.wait(ticket, milliseconds::max()));
 }
 
+TEST(BatchGateTest, WhoYieldsKeepsToItsTimeout) {
+  Memory memory({.clients = 1, .yields = 1'000'000'000});
+  const auto ticket = memory.gate.submit(0);
+  EXPECT_FALSE(in_time([&] { return memory.gate.wait(ticket, milliseconds(10)); }));
+  memory.gate.forget(0);
+  EXPECT_EQ(in_time([&] { return memory.gather(1, kNoLimit, milliseconds(10)); }), Clients());
+}
+
 TEST(BatchGateTest, WhatIsNotFinishedIsGatheredAgain) {
   Memory memory({.clients = 2});
   memory.gate.submit(1);

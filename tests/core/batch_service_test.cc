@@ -62,7 +62,7 @@ TEST(BatchServiceTest, CallbacksRunOnceAndInTheirOrderWhenTheReplyIsTaken) {
 }
 
 TEST(BatchServiceTest, ABatchIsServedAtItsSizeOrItsDeadline) {
-  Service service({.clients = 3, .batch = 2, .patience = milliseconds(20)});
+  Service service({.clients = 3, .batch = 2, .patience = milliseconds(200)});
   std::vector<Service::Client> clients;
   for (int c = 0; c < 3; ++c) clients.push_back(service.client(c));
   for (auto& client : clients) client.submit();
