@@ -73,9 +73,9 @@ struct SharedRows {
   bool waits(std::int64_t row, std::int64_t b) const {
     return may_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
-  // What the next release asks of a group's workers: the step to take. If
-  // environments may wait, step T resets what does. kSave, kSaveAndReset: to save the environments,
-  // and to reset those that cannot be saved.
+  // What the next release asks of a group's workers: the step to take. If environments may wait,
+  // step T resets what does. kSave, kSaveAndReset: to save the environments, and to reset those
+  // that cannot be saved.
   struct Order {
     std::int64_t step;
     std::int64_t rows;  // in which of the SharedRows that the workers know

@@ -97,6 +97,7 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
     if (pid != 0) return pid;
     become_child_of(parent);
   }
+  slot(worker).pid.store(getpid(), std::memory_order_relaxed);  // its body may tell that it lives
   // The handler registered last runs first, so none of the parent's runs here.
   on_exit(
       [](int code, void* mine) {
