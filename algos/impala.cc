@@ -4,6 +4,7 @@
 
 #include "algos/check_options.h"
 #include "algos/optimizer.h"
+#include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
 #include "shoal/algos/returns.h"
 
@@ -46,18 +47,13 @@ class Impala : public OnPolicyAlgo {
 
   // All steps of a window, in order.
   Evaluation evaluate(const Samples& s) {
-    const auto flat = [&s](const NamedTensors& tensors) {
-      NamedTensors out;
-      for (const auto& [name, t] : tensors) out.add(name, t.narrow(0, 0, s.T).flatten(0, 1));
-      return out;
-    };
     EvaluateIn in{.observation = {},
-                  .action = flat(s.action),
-                  .mask = flat(s.mask),
-                  .agent_info = flat(s.agent_info)};
+                  .action = steps_in_a_row(s.action, s.T),
+                  .mask = steps_in_a_row(s.mask, s.T),
+                  .agent_info = steps_in_a_row(s.agent_info, s.T)};
     for (const auto& [name, o] : s.observed) in.observation.add(name, o.narrow(0, s.T * s.B));
     if (agent_.spec().state.empty()) return agent_.evaluate(in);
-    in.previous_action = flat(s.previous_action);
+    in.previous_action = steps_in_a_row(s.previous_action, s.T);
     in.previous_reward = s.previous_reward.narrow(0, 0, s.T).flatten();
     in.first = s.first.narrow(0, 0, s.T).flatten();
     in.state = s.initial_state;

@@ -5,6 +5,7 @@
 #include "algos/check_options.h"
 #include "algos/optimizer.h"
 #include "algos/ppo_loss.h"
+#include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
@@ -40,12 +41,6 @@ struct Minibatch {
   at::Tensor rows;  // [n], of the N
   at::Tensor envs;  // whose whole sequences these are; undefined: steps in any order
 };
-
-NamedTensors flatten(const NamedTensors& tensors, std::int64_t steps) {
-  NamedTensors out;
-  for (const auto& [name, t] : tensors) out.add(name, t.narrow(0, 0, steps).flatten(0, 1));
-  return out;
-}
 
 // A single number has no deviation, and stays as it is.
 at::Tensor normalized(const at::Tensor& x, const at::Tensor& like) {
@@ -159,13 +154,13 @@ class Ppo : public OnPolicyAlgo {
     auto advantage = options_.vtrace ? at::Tensor() : gae.advantage.flatten();
     if (options_.normalize_advantage == NormalizeAdvantage::kWindow)
       advantage = normalized(advantage, advantage.index_select(0, valid));
-    return {.action = flatten(s.action, s.T),
-            .mask = flatten(s.mask, s.T),
-            .agent_info = flatten(s.agent_info, s.T),
+    return {.action = steps_in_a_row(s.action, s.T),
+            .mask = steps_in_a_row(s.mask, s.T),
+            .agent_info = steps_in_a_row(s.agent_info, s.T),
             .valid = valid,
             .advantage = advantage,
             .target = options_.vtrace ? at::Tensor() : gae.target.flatten(),
-            .previous_action = flatten(s.previous_action, s.T),
+            .previous_action = steps_in_a_row(s.previous_action, s.T),
             .previous_reward =
                 remembers() ? s.previous_reward.narrow(0, 0, s.T).flatten() : at::Tensor(),
             .first = remembers() ? s.first.narrow(0, 0, s.T).flatten() : at::Tensor()};

@@ -14,6 +14,7 @@
 #include "shoal/core/arena.h"
 #include "shoal/core/batch_gate.h"
 #include "shoal/core/rng.h"
+#include "tests/core/gate_for_two.h"
 
 // Clients that are killed at any moment, again and again, and replaced.
 namespace shoal::gate_kill_test {
@@ -197,17 +198,6 @@ INSTANTIATE_TEST_SUITE_P(Rules, GateKillTest,
                                          Rule{"All", kClients, BatchGate::kNoLimit}),
                          [](const auto& made) { return made.param.name; });
 
-struct Gate {
-  Gate()
-      : words(plan.add_bytes(BatchGate::bytes(2))),
-        arena(plan),
-        gate(arena.data(words), {.clients = 2}) {}
-  Arena::Plan plan;
-  Arena::Field words;
-  Arena arena;
-  BatchGate gate;
-};
-
 void ask_in_vain(BatchGate& gate, int client) { gate.wait(gate.submit(client), kNow); }
 
 // Client 0 is dead: it has asked or not, and its successor gets on. How many requests were there.
@@ -227,7 +217,7 @@ int serve_what_is_left(BatchGate gate) {
 // One instruction of a client after the other: what it has left in shared memory by then is what it
 // would leave if it were killed there.
 TEST(GateKillStepTest, AClientMayDieAfterAnyInstruction) {
-  Gate theirs, ours;
+  GateForTwo theirs, ours;
   ask_in_vain(theirs.gate, 1);  // binds what is called for the first time
   theirs.gate.forget(1);
   const pid_t pid = fork();

@@ -12,6 +12,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/batch_gate.h"
+#include "tests/core/gate_for_two.h"
 
 // What is waited for happens at any point of the waiter's way to sleep: it is woken, whichever that
 // was.
@@ -27,17 +28,6 @@ constexpr int kStride = 997;
 #else
 constexpr int kStride = 5;
 #endif
-
-struct Gate {
-  Gate()
-      : words(plan.add_bytes(BatchGate::bytes(2))),
-        arena(plan),
-        gate(arena.data(words), {.clients = 2}) {}
-  Arena::Plan plan;
-  Arena::Field words;
-  Arena arena;
-  BatchGate gate;
-};
 
 // A process that goes through `wait` one instruction at a time.
 class Waiter {
@@ -89,7 +79,7 @@ struct Scene {
 
 // Everything that is called is bound before, so that all waiters go the same way.
 void rehearse(const Scene& scene) {
-  Gate memory;
+  GateForTwo memory;
   scene.before(memory.gate);
   scene.event(memory.gate);
   scene.wait(memory.gate);
@@ -99,7 +89,7 @@ void play(const Scene& scene) {
   rehearse(scene);
   int after = 0;
   for (bool sleeps = false; !sleeps; after += kStride) {
-    Gate memory;
+    GateForTwo memory;
     scene.before(memory.gate);
     Waiter waiter([&] { return scene.wait(memory.gate); });
     for (int i = 0; i < after && !sleeps; ++i) sleeps = !waiter.step();
