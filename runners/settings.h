@@ -74,6 +74,14 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.workers", s.workers, "processes that step them");
   visit("sampler.groups", s.groups,
         "2: one half is stepped while actions are chosen for the other");
+  visit("sampler.batch", s.batch,
+        "0: act for all environments in lock-step; else for whoever is there, once so many are "
+        "(parallel-gpu)");
+  visit("sampler.batch_wait_us", s.batch_wait_us,
+        "or so many microseconds after the first of them");
+  visit("sampler.preempt_share", s.preempt_share,
+        "with sampler.batch: when this share of the environments has filled its window, the others "
+        "stop early; 1: never");
   visit("sampler.reset", s.reset,
         "an episode that is over: at-once | wait (for the end of the window)");
   visit("sampler.decorrelation", s.decorrelation,
@@ -81,8 +89,7 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.step_limit", s.step_limit, "seconds after which a step counts as a death");
   visit("sampler.reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
   visit("sampler.on_death", s.on_death,
-        "a worker that dies ends the run, or is started anew: fail | restart (with "
-        "sampler.asynchronous: parallel-cpu only)");
+        "a worker that dies ends the run, or is started anew: fail | restart");
   visit("sampler.pin", s.pin, "bind each worker to a core");
   visit("sampler.cores", s.cores, "cores for that, by turns; empty: those this process may use");
   visit("sampler.asynchronous", c.asynchronous, "sampling goes on while the agent learns");
@@ -114,6 +121,8 @@ void visit_agent(C& c, Visit&& visit) {
   visit("model.hidden", c.model.hidden, "units of each hidden layer (mlp)");
   visit("model.shared_trunk", c.model.shared_trunk,
         "policy and value share the hidden layers (mlp)");
+  visit("model.precision", c.model.precision,
+        "arithmetic of learning: float32 | bf16 (nature-cnn)");
   visit("model.memory", c.model.memory,
         "behind the layers, which are shared then: none | lstm | gru");
   visit("model.memory_size", c.model.memory_size, "its units");

@@ -22,6 +22,18 @@ void validate_sampler(const SamplerOptions& s) {
       s.kind == SamplerKind::kSerial || s.workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
       s.workers, s.envs);
+  require_within("sampler.batch", static_cast<double>(s.batch), 0, static_cast<double>(s.envs));
+  require_at_least<std::int64_t>("sampler.batch_wait_us", s.batch_wait_us, 0);
+  require(s.batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
+          "sampler.batch: found {}; only sampler.kind = parallel-gpu acts for whoever is there, and "
+          "with sampler.groups = 1",
+          s.batch);
+  require(s.preempt_share > 0 && s.preempt_share <= 1,
+          "sampler.preempt_share: found {}, expected above 0 and at most 1", s.preempt_share);
+  require(s.preempt_share == 1 || s.batch > 0,
+          "sampler.preempt_share: found {}; it needs sampler.batch, so that workers need not wait "
+          "for each other",
+          s.preempt_share);
   require(s.envs <= (std::int64_t{1} << 40) / s.horizon,
           "sampler.envs: {} environments times {} steps is more than any machine holds", s.envs,
           s.horizon);
@@ -34,9 +46,8 @@ void validate_async(const Config& config) {
           a.slots);
   require_at_least<std::int64_t>("async.max_lag", a.max_lag, 0);
   require_at_least<std::int64_t>("async.publish_interval", a.publish_interval, 1);
-  require(
-      s.on_death == OnDeath::kFail || !config.asynchronous || s.kind == SamplerKind::kParallelCpu,
-      "sampler.on_death: found restart; with sampler.asynchronous, only parallel-cpu offers it");
+  require(s.on_death == OnDeath::kFail || !config.asynchronous || s.kind != SamplerKind::kSerial,
+          "sampler.on_death: found restart; with sampler.asynchronous, serial does not offer it");
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;
   require(s.envs % s.workers == 0,
           "sampler.envs: {} environments cannot be shared evenly by {} workers, as "
@@ -158,6 +169,9 @@ void validate_model(const ModelOptions& model) {
   require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
           "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
           model.name);
+  require(model.precision == Precision::kFloat32 || model.name == "nature-cnn",
+          "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn has both",
+          model.name);
 }
 
 }  // namespace
@@ -199,6 +213,10 @@ void validate(const Config& config) {
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_async(config);
+  require(config.sampler.preempt_share == 1 || !is_off_policy(config),
+          "sampler.preempt_share: found {}, and algo '{}' learns from a replay, which takes whole "
+          "windows only; choose ppo, a2c or impala",
+          config.sampler.preempt_share, config.algo);
   validate_model(config.model);
   require_above_0("agent.initial_std", config.agent.initial_std);
   check_options("ppo", config.ppo);

@@ -39,6 +39,12 @@ struct Shape {
   }
   // Processes that step the environments of a writer.
   int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
+  int orders() const { return options.batch > 0 ? options.workers : options.groups; }
+  // A window whose writer has died is lost as a whole.
+  bool may_wait() const {
+    return options.kind == SamplerKind::kParallelCpu ? options.reset == ResetMode::kWait
+                                                     : shoal::may_wait(options);
+  }
 };
 
 class RingSampler : public AsyncSampler {
@@ -54,14 +60,15 @@ class RingSampler : public AsyncSampler {
               {.window = {.horizon = options_.horizon,
                           .envs = shape_.options.envs,
                           .collectors = options_.groups * shape_.steppers(),
-                          .groups = options_.groups,
+                          .groups = shape_.orders(),
                           .ends_wait = true,
-                          .may_wait = options_.reset == ResetMode::kWait},
+                          .may_wait = shape_.may_wait()},
                .slots = shape_.slots,
                .writers = shape_.writers}),
         ring_memory_(plan_.add_bytes(TrajectoryRing::bytes(shape_.slots))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(parameters_.bytes()))),
         start_memory_(plan_.add_bytes(StepBarrier::bytes(shape_.writers))),
+        gate_memory_(plan_.add_bytes(GatedWorkers::bytes(shape_.steppers()))),
         barriers_(plan_.add(
             {options_.groups},
             {.dtype = DType::kUInt8,
@@ -109,7 +116,10 @@ class RingSampler : public AsyncSampler {
   const SamplerTimes& times() const override { return times_; }
   std::int64_t versions_behind() const override { return versions_behind_; }
   RingCounts counts() const override { return ring_.counts(); }
-  std::int64_t restarts() const override { return group_ ? group_->restarts() : 0; }
+  std::int64_t restarts() const override {
+    if (group_) return group_->restarts();
+    return gated_ ? gated_->restarts() : stepper_->restarts();
+  }
 
   NamedTensors save(bool) override {
     NamedTensors saved;
@@ -123,14 +133,18 @@ class RingSampler : public AsyncSampler {
   }
 
  private:
-  Producer::Parts parts(int writer, Stepper& stepper) const {
-    return {rows_, ring_, board_, stepper, actor_, writer};
+  Producer::Parts parts(int writer, Stepper* stepper, GatedWorkers* gated = nullptr) const {
+    return {rows_, ring_, board_, stepper, gated, actor_, writer};
   }
 
   void make_stepper(const Making& making) {
     const auto windows = Producer::windows(rows_, 0);
     if (options_.kind == SamplerKind::kSerial) {
       stepper_ = make_serial_stepper(windows, making);
+      return;
+    }
+    if (options_.batch > 0) {
+      gated_ = std::make_unique<GatedWorkers>(windows, making, arena_.data(gate_memory_));
       return;
     }
     std::vector<std::byte*> barriers;
@@ -163,7 +177,7 @@ class RingSampler : public AsyncSampler {
       own.env_states.resize(static_cast<std::size_t>(options_.envs));
     }
     const auto stepper = make_serial_stepper(Producer::windows(rows_, worker), own, &status);
-    Producer producer(parts(worker, *stepper), shape_.options, own.first_tick);
+    Producer producer(parts(worker, stepper.get()), shape_.options, own.first_tick);
     if (!again) start_.arrive(worker);
     while (!start_.wait_release(worker, kPatience)) {
     }
@@ -203,7 +217,7 @@ class RingSampler : public AsyncSampler {
     thread_ = std::thread([this] {
       try {
         at::set_num_threads(1);
-        Producer(parts(0, *stepper_), options_, tick_).run();
+        Producer(parts(0, stepper_.get(), gated_.get()), options_, tick_).run();
       } catch (...) {
         failure_ = std::current_exception();
       }
@@ -267,14 +281,16 @@ class RingSampler : public AsyncSampler {
   Parameters parameters_;
   Arena::Plan plan_;
   RingRows rows_;
-  Arena::Field ring_memory_, board_memory_, start_memory_, barriers_;
+  Arena::Field ring_memory_, board_memory_, start_memory_, gate_memory_, barriers_;
   Arena arena_;
   TrajectoryRing ring_;
   ParameterBoard board_;
   StepBarrier start_;  // workers that act wait here for the first parameters
   std::vector<Slot> slots_;
   std::unique_ptr<WorkerGroup> group_;  // of workers that act
-  std::unique_ptr<Stepper> stepper_;    // of the thread that acts
+  // Of the thread that acts: one of them.
+  std::unique_ptr<Stepper> stepper_;
+  std::unique_ptr<GatedWorkers> gated_;
   steady_clock::time_point looked_;     // at them
   std::thread thread_;
   std::exception_ptr failure_;  // of the thread, once the ring is stopped
@@ -292,8 +308,9 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
           async.slots);
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
-  require(o.on_death == OnDeath::kFail || o.kind == SamplerKind::kParallelCpu,
-          "sampler.on_death is restart, which of asynchronous samplers only parallel-cpu offers");
+  require(o.on_death == OnDeath::kFail || o.kind != SamplerKind::kSerial,
+          "sampler.on_death is restart, which an asynchronous serial sampler does not offer: it has "
+          "no workers");
   require(o.kind != SamplerKind::kParallelCpu || o.envs % o.workers == 0,
           "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
           "parallel-cpu sampler needs that",

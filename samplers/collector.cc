@@ -179,7 +179,10 @@ void Collector::reset_waiting() {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
     const auto& rows = shared_->rows;
     if (slot.waits) rows.scalar<bool>(rows.valid, shared_->history + shared_->horizon, b) = false;
-    if (slot.waits && slot.over) reset(slot, shared_->spare_row(), b);
+    if (slot.waits && slot.over) {
+      reset(slot, shared_->spare_row(), b);
+      shared_->taken_by(b) = shared_->horizon;  // nothing goes on, even if another process had it
+    }
     slot.waits = false;
     slot.seed.reset();
   }

@@ -47,7 +47,11 @@ Windows Producer::windows(const RingRows& rows, int writer) {
 
 Producer::Producer(const Parts& parts, const SamplerOptions& options, std::int64_t first_tick)
     : parts_(parts), options_(options), parameters_(parts.agent), tick_(first_tick) {
-  for (int g = 0; g < options.groups; ++g)
+  if (parts.workers) {
+    dynamic_.emplace(*parts.workers, options);
+    groups_ = parts.workers->envs();
+  }
+  for (int g = 0; g < options.groups && !dynamic_; ++g)
     groups_.push_back(group_range(options.envs, options.groups, g));
   for (const auto& slot : parts.rows.slots)
     actors_.push_back(std::make_unique<RowActor>(slot, parts.agent, options, groups_,
@@ -67,20 +71,31 @@ void Producer::run() {
   }
 }
 
-// Groups by turns: while one is stepped, actions are chosen for the other.
 void Producer::fill(int slot) {
-  auto& stepper = parts_.stepper;
   const auto& window = parts_.rows.slots[static_cast<std::size_t>(slot)];
   auto& actor = *actors_[static_cast<std::size_t>(slot)];
   const auto rows = static_cast<std::size_t>(slot) + 1;  // as in windows()
+  parts_.rows.begin(slot, parts_.writer);
+  parts_.rows.tick(parts_.writer) = tick_;
+  actor.set_first_tick(tick_);
+  if (dynamic_) {
+    if (!dynamic_->fill(window, rows, actor, [this] { return parts_.ring.stopped(); })) return;
+    if (window.may_wait) dynamic_->start_resets(rows);
+    dynamic_->finish();
+  } else {
+    fill_by_turns(window, rows, actor);
+  }
+  parts_.rows.end(slot, parts_.writer);
+}
+
+// While one group is stepped, actions are chosen for the other.
+void Producer::fill_by_turns(const SharedRows& window, std::size_t rows, RowActor& actor) {
+  auto& stepper = *parts_.stepper;
   const auto finish = [&](std::int64_t t, int group) {
     stepper.finish(group);
     const auto& envs = groups_[static_cast<std::size_t>(group)];
     window.keep_final_states(t, envs.first, envs.last);
   };
-  parts_.rows.begin(slot, parts_.writer);
-  parts_.rows.tick(parts_.writer) = tick_;
-  actor.set_first_tick(tick_);
   for (std::int64_t t = 0; t < options_.horizon; ++t) {
     if (parts_.ring.stopped()) return;
     for (int g = 0; g < options_.groups; ++g) {
@@ -90,11 +105,9 @@ void Producer::fill(int slot) {
     }
   }
   for (int g = 0; g < options_.groups; ++g) finish(options_.horizon - 1, g);
-  if (options_.reset == ResetMode::kWait) {
-    for (int g = 0; g < options_.groups; ++g) stepper.start(options_.horizon, g, rows);
-    for (int g = 0; g < options_.groups; ++g) stepper.finish(g);
-  }
-  parts_.rows.end(slot, parts_.writer);
+  if (!window.may_wait) return;
+  for (int g = 0; g < options_.groups; ++g) stepper.start(options_.horizon, g, rows);
+  for (int g = 0; g < options_.groups; ++g) stepper.finish(g);
 }
 
 }  // namespace shoal

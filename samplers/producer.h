@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "samplers/dynamic_fill.h"
 #include "samplers/ring_rows.h"
 #include "samplers/row_actor.h"
 #include "samplers/stepper.h"
@@ -37,7 +39,9 @@ class Producer {
     const RingRows& rows;
     TrajectoryRing ring;
     const ParameterBoard& board;
-    Stepper& stepper;  // made with windows(rows, writer)
+    // One of them, made with windows(rows, writer).
+    Stepper* stepper;
+    GatedWorkers* workers;
     Agent& agent;
     int writer;
   };
@@ -51,11 +55,13 @@ class Producer {
 
  private:
   void fill(int slot);
+  void fill_by_turns(const SharedRows& window, std::size_t rows, RowActor& actor);
 
   Parts parts_;
   SamplerOptions options_;
   Parameters parameters_;
-  std::vector<Range> groups_;
+  std::optional<DynamicFill> dynamic_;  // with workers that go at their own pace
+  std::vector<Range> groups_;           // that are acted for, or what each of those workers has
   std::vector<std::unique_ptr<RowActor>> actors_;  // of each slot
   std::int64_t tick_;
 };

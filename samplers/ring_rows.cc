@@ -47,6 +47,7 @@ void RingRows::begin(int slot, int writer) const {
   copy_all(arena, start.state[0], initial_state[static_cast<std::size_t>(slot)]);
   // Nobody may have read the window that was here before.
   std::memset(arena.data(window.episode_ends), 0, window.episode_ends.bytes());
+  for (std::int64_t b = 0; b < window.rows.envs(); ++b) window.taken_by(b) = window.horizon;
 }
 
 void RingRows::end(int slot, int writer) const {
@@ -58,8 +59,12 @@ void RingRows::end(int slot, int writer) const {
   if (!window.may_wait) return;
   for (std::int64_t b = 0; b < window.rows.envs(); ++b) {
     if (!window.waits(H + T, b)) continue;
-    start.rows.copy_observation_of(window.rows, window.spare_row(), H, b);
-    start.rows.scalar<bool>(start.rows.first, H, b) = true;
+    if (const auto t = window.taken_by(b); t < T) {
+      start.rows.copy_env_of(window.rows, t, 0, H + 1, b);
+    } else {
+      start.rows.copy_observation_of(window.rows, window.spare_row(), H, b);
+      start.rows.scalar<bool>(start.rows.first, H, b) = true;
+    }
     start.rows.scalar<bool>(start.rows.valid, H, b) = true;
   }
 }

@@ -10,6 +10,40 @@ at::Tensor part_of(const at::Tensor& of_all, const Range& envs) {
   return of_all.narrow(0, envs.first, envs.size());
 }
 
+// One batch of several, whose rows are the environments and ticks of `rows`.
+ActIn joined(const std::vector<const ActIn*>& ins, std::span<const NoiseKey::Row> rows) {
+  const auto& first = *ins[0];
+  std::vector<at::Tensor> pieces;
+  const auto join = [&](const auto& piece_of) {
+    pieces.clear();
+    for (const auto* in : ins) pieces.push_back(piece_of(*in));
+    return at::cat(pieces);
+  };
+  const auto join_all = [&](NamedTensors ActIn::*field) {
+    NamedTensors out;
+    for (std::size_t i = 0; i < (first.*field).size(); ++i)
+      out.add((first.*field).name(i), join([&](const ActIn& in) { return (in.*field)[i]; }));
+    return out;
+  };
+  ActIn all;
+  for (std::size_t i = 0; i < first.observation.size(); ++i) {
+    const auto& o = first.observation[i];  // stacks refer to the same frames
+    all.observation.add(
+        first.observation.name(i),
+        o.stacked()
+            ? Observed{o.data, join([&](const ActIn& in) { return in.observation[i].index; })}
+            : Observed{join([&](const ActIn& in) { return in.observation[i].data; }), {}});
+  }
+  all.mask = join_all(&ActIn::mask);
+  all.state = join_all(&ActIn::state);
+  all.previous_action = join_all(&ActIn::previous_action);
+  all.previous_reward = join([](const ActIn& in) { return in.previous_reward; });
+  all.first = join([](const ActIn& in) { return in.first; });
+  all.noise = {.seed = first.noise.seed, .first_env = -1, .rows = rows};
+  all.greedy = first.greedy;
+  return all;
+}
+
 }  // namespace
 
 RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
@@ -91,8 +125,50 @@ ActIn& RowActor::prepare(std::int64_t t, std::size_t part) {
 
 void RowActor::act(std::int64_t t, std::size_t part) {
   auto& in = prepare(t, part);
-  auto& out = step(t, part).out;
+  agent_.act(in, step(t, part).out);
+  record(t, part);
+}
+
+void RowActor::act(std::span<const Place> places) {
+  if (places.size() == 1) return act(places[0].t, places[0].part);
+  noise_rows_.clear();
+  std::vector<const ActIn*> ins;
+  for (const auto& [t, part] : places) {
+    const auto& in = *ins.emplace_back(&prepare(t, part));
+    for (std::int64_t i = 0; i < parts_[part].size(); ++i)
+      noise_rows_.push_back(in.noise.row(i));
+  }
+  const auto in = joined(ins, noise_rows_);
+  const auto n = static_cast<std::int64_t>(noise_rows_.size());
+  const auto like = [n](const NamedTensors& tensors) {
+    NamedTensors all;
+    for (const auto& [name, x] : tensors) {
+      auto shape = x.sizes().vec();
+      shape[0] = n;
+      all.add(name, at::empty(shape, x.options()));
+    }
+    return all;
+  };
+  const auto& sample = step(places[0].t, places[0].part).out;
+  ActOut out{.action = like(sample.action),
+             .agent_info = like(sample.agent_info),
+             .state = like(sample.state)};
   agent_.act(in, out);
+  std::int64_t first = 0;
+  for (const auto& [t, part] : places) {
+    const auto size = parts_[part].size();
+    auto& own = step(t, part).out;
+    for (const auto fields : {&ActOut::action, &ActOut::agent_info, &ActOut::state})
+      for (std::size_t i = 0; i < (out.*fields).size(); ++i)
+        (own.*fields)[i].copy_((out.*fields)[i].narrow(0, first, size));
+    record(t, part);
+    first += size;
+  }
+}
+
+// What the agent has written for a part.
+void RowActor::record(std::int64_t t, std::size_t part) {
+  auto& out = step(t, part).out;
   const auto& envs = parts_[part];
   blank_waiting(t, envs, out.action);
   blank_waiting(t, envs, out.agent_info);

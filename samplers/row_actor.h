@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "samplers/row_tensors.h"
@@ -26,6 +27,12 @@ class RowActor {
   // Chooses the actions of row t for a part, whose observations there are complete, and which
   // nobody else touches.
   void act(std::int64_t t, std::size_t part);
+  // Likewise of several parts, each at a row of its own, as one batch.
+  struct Place {
+    std::int64_t t;
+    std::size_t part;
+  };
+  void act(std::span<const Place> places);
   // What the agent is told of row t. Valid until the same row is prepared again.
   ActIn& prepare(std::int64_t t, std::size_t part);
   // Zeros in those of n tensors [n, ...] whose environments wait in row t.
@@ -40,6 +47,7 @@ class RowActor {
     ActOut out;
   };
   void make_steps();
+  void record(std::int64_t t, std::size_t part);
   Step make_step(std::int64_t t, const Range& envs) const;
   Step& step(std::int64_t t, std::size_t part) {
     return steps_[static_cast<std::size_t>(t) * parts_.size() + part];
@@ -54,6 +62,7 @@ class RowActor {
   RowTensors tensors_;
   std::vector<Step> steps_;  // [T+1][parts]; the last ones are only asked for their values
   std::int64_t first_tick_ = 0;
+  std::vector<NoiseKey::Row> noise_rows_;  // of the batch of several parts
 };
 
 }  // namespace shoal

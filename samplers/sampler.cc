@@ -24,7 +24,7 @@ WorkerGroupOptions worker_options(const SamplerOptions& o) {
 }
 
 bool may_wait(const SamplerOptions& o) {
-  return o.reset == ResetMode::kWait ||
+  return o.reset == ResetMode::kWait || o.preempt_share < 1 ||
          (o.on_death == OnDeath::kRestart && o.kind != SamplerKind::kSerial);
 }
 
@@ -62,6 +62,17 @@ void check(const SamplerOptions& o) {
           o.reset_limit.count());
   require(o.decorrelation >= 0, "sampler.decorrelation is {}; it must not be negative",
           o.decorrelation);
+  require(o.batch >= 0 && o.batch <= o.envs && o.batch_wait_us >= 0,
+          "sampler.batch is {}, and sampler.batch_wait_us {}; 0 to {} environments and at least 0 "
+          "microseconds are possible",
+          o.batch, o.batch_wait_us, o.envs);
+  require(o.batch == 0 || (o.kind == SamplerKind::kParallelGpu && o.groups == 1),
+          "sampler.batch is {}; only parallel-gpu acts for whoever is there, and with groups = 1",
+          o.batch);
+  require(o.preempt_share > 0 && o.preempt_share <= 1 && (o.preempt_share == 1 || o.batch > 0),
+          "sampler.preempt_share is {}; it must be above 0 and at most 1, and 1 unless sampler.batch "
+          "is set",
+          o.preempt_share);
   if (o.kind == SamplerKind::kSerial) return;
   require(o.workers > 0,
           "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",
@@ -92,8 +103,9 @@ Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
   const auto making = checked_making(make_env, options, saved);
-  return options.kind == SamplerKind::kParallelCpu ? make_parallel_cpu_sampler(making, agent)
-                                                   : make_lockstep_sampler(making, agent);
+  if (options.kind == SamplerKind::kParallelCpu) return make_parallel_cpu_sampler(making, agent);
+  return options.batch > 0 ? make_dynamic_sampler(making, agent)
+                           : make_lockstep_sampler(making, agent);
 }
 
 }  // namespace shoal

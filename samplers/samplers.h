@@ -29,6 +29,7 @@ Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
                       const NamedTensors& saved);
 
 std::unique_ptr<Sampler> make_lockstep_sampler(const Making& making, Agent& agent);
+std::unique_ptr<Sampler> make_dynamic_sampler(const Making& making, Agent& agent);
 std::unique_ptr<Sampler> make_parallel_cpu_sampler(const Making& making, Agent& agent);
 
 // How often a waiting process looks for deaths.

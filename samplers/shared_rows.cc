@@ -20,6 +20,7 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
           plan.add({last.count(), n.envs},
                    {.dtype = DType::kFloat64, .shape = {static_cast<std::int64_t>(infos.size())}})),
       orders(plan.add_bytes(static_cast<std::size_t>(n.groups) * 64)),
+      taken(plan.add_bytes(static_cast<std::size_t>(n.envs) * sizeof(std::int64_t))),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
   for (const auto& [name, array] : agent.state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
@@ -35,6 +36,7 @@ void SharedRows::attach(const Arena& a) {
   zero_all(episode_ends);
   zero_all(orders);
   zero_all(ended);
+  for (std::int64_t b = 0; b < rows.envs(); ++b) taken_by(b) = horizon;
   for (const auto* fields : {&state[0], &state[1], &final_state})
     for (const auto& [name, field] : *fields) zero_all(field);
   // The rows before the first window, and the actions of its last row, are read without having been
@@ -58,6 +60,46 @@ void SharedRows::attach(const Arena& a) {
   for (const auto* field : {&rows.reward, &rows.terminated, &rows.truncated}) {
     zero(*field, 0, history);
     zero(*field, end, 1);
+  }
+}
+
+void SharedRows::cut_short(std::int64_t t, std::int64_t first, std::int64_t end) const {
+  for (auto b = first; b < end; ++b) cut_short(t, b);
+  // What the agent has in mind is looked for behind the last step of a window.
+  if ((horizon - t) % 2 == 0) return;
+  const auto &from = state[static_cast<std::size_t>(t % 2)],
+             &to = state[static_cast<std::size_t>(horizon % 2)];
+  for (std::size_t i = 0; i < from.size(); ++i)
+    std::memcpy(arena->element(to[i], first).data(), arena->element(from[i], first).data(),
+                static_cast<std::size_t>(end - first) * from[i].spec.bytes());
+}
+
+void SharedRows::cut_short(std::int64_t t, std::int64_t b) const {
+  const auto fill = [&](const Arena::Field& field, std::int64_t row, int value) {
+    const auto bytes = rows.element(field, row, b);
+    std::memset(bytes.data(), value, bytes.size());
+  };
+  const auto now = history + t, before = now - 1, end = history + horizon;
+  const bool waited = waits(now, b);
+  const bool over = rows.scalar<bool>(rows.terminated, before, b) ||
+                    rows.scalar<bool>(rows.truncated, before, b);
+  if (!waited && !over) {
+    rows.scalar<bool>(rows.truncated, before, b) = true;
+    last.copy_observation_of(rows, now, end_row(t - 1), b);
+    episode_end(t - 1, b) = {.length = EpisodeEnd::kGoesOn};
+  }
+  if (!waited) taken_by(b) = t;
+  for (auto row = now; row < end; ++row) {
+    for (const auto* fields : {&rows.action, &rows.agent_info, &rows.env_info})
+      for (const auto& [name, field] : *fields) fill(field, row, 0);
+    for (const auto* field : {&rows.reward, &rows.terminated, &rows.truncated, &rows.valid})
+      fill(*field, row, 0);
+    episode_end(row - history, b).length = 0;
+  }
+  for (auto row = now + 1; row <= end; ++row) {
+    for (const auto& [name, field] : rows.observation) fill(field, row, 0);
+    for (const auto& [name, field] : rows.mask) fill(field, row, 1);
+    for (const auto* field : {&rows.first, &rows.valid}) fill(*field, row, 0);
   }
 }
 

@@ -14,6 +14,8 @@ namespace shoal {
 
 // How an episode ended; written by the worker that steps environment b.
 struct EpisodeEnd {
+  // The length of one that goes on in the next window: this one was cut short here.
+  static constexpr std::int64_t kGoesOn = -1;
   std::int64_t length = 0, nonzero_rewards = 0;
   double reward = 0, discounted_reward = 0, score = 0;
   double discount = 1;  // of the next reward
@@ -30,11 +32,11 @@ struct SharedRows {
   struct Sizes {
     std::int64_t horizon, envs;
     int collectors;
-    int groups = 1;
+    int groups = 1;  // that are given orders
     // Whether ends of episodes are read when the window is full, not before the next step.
     bool ends_wait = false;
-    // Whether environments may wait for the end of the window: those whose resets do, or whose
-    // worker died.
+    // Whether environments may wait for the end of the window: those whose resets do, whose worker
+    // died, or that were too slow (cut_short()).
     bool may_wait = false;
   };
   SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent, const Sizes& sizes);
@@ -50,6 +52,7 @@ struct SharedRows {
   Arena::Field episode_ends;   // [E, B] EpisodeEnd
   Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
   Arena::Field orders;         // [groups], a cache line each
+  Arena::Field taken;   // [B] int64, see taken_by()
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   std::array<Named<Arena::Field>, 2>
       state;                        // [B, ...], the agent's before and after a step, by turns
@@ -64,6 +67,14 @@ struct SharedRows {
     const auto bytes = arena->element(reduced_infos, end_row(t) * rows.envs() + b);
     return {reinterpret_cast<double*>(bytes.data()), infos.size()};
   }
+  // Steps of the window that b has taken before it was cut short: horizon, unless it was.
+  std::int64_t& taken_by(std::int64_t b) const {
+    return reinterpret_cast<std::int64_t*>(arena->data(taken))[b];
+  }
+  // If environments may wait, and ends, too. Ends the window of those of [first, end) after t > 0
+  // steps, having taken them: what they see now is valued like a final observation, and begins
+  // their next window.
+  void cut_short(std::int64_t t, std::int64_t first, std::int64_t end) const;
   // If ends wait: remembers the states after step t of those of the environments [first, end)
   // whose episodes ended in it.
   void keep_final_states(std::int64_t t, std::int64_t first, std::int64_t end) const;
@@ -80,6 +91,7 @@ struct SharedRows {
     std::int64_t step;
     std::int64_t rows;  // in which of the SharedRows that the workers know
     std::int64_t tick;  // steps that the environments have taken before it
+    bool due = false;   // whether it is not done yet; kept where workers go at their own pace
   };
   Order& order(int group) const {
     return *reinterpret_cast<Order*>(arena->data(orders) + group * 64);
@@ -89,6 +101,9 @@ struct SharedRows {
   std::int64_t& ended_in(int collector) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(ended) + collector * 64);
   }
+
+ private:
+  void cut_short(std::int64_t t, std::int64_t b) const;
 };
 
 }  // namespace shoal

@@ -74,6 +74,7 @@ class ParallelStepper : public Stepper {
     for (int g = 0; g < options_.groups; ++g) finish(g);
     take_env_states(mailbox_, options_, to);
   }
+  std::int64_t restarts() const override { return workers_->restarts(); }
 
  private:
   struct Group {

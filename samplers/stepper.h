@@ -19,6 +19,7 @@ class Stepper {
   // Throws WorkerError if a worker fails.
   virtual void finish(int group) = 0;
   virtual void save(bool reset_others, NamedTensors& to) = 0;
+  virtual std::int64_t restarts() const { return 0; }  // of workers so far; anybody may ask
 };
 
 // Where environments may be stepped. They write their first observations to the first row of the

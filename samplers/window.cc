@@ -69,6 +69,7 @@ void Window::make_samples() {
 void Window::advance() {
   if (advanced_) return;
   advanced_ = true;
+  if (shared_.may_wait) align_ends();
   shared_.rows.copy(T_, 0, H_ + 1);
   if (shared_.may_wait) begin_anew();
   samples_.first_tick += T_;
@@ -128,6 +129,18 @@ void Window::restore(const NamedTensors& saved) {
   samples_.policy_version = clock[1].item<std::int64_t>();
 }
 
+// What was cut short: its last rows to where the window's last ones are.
+void Window::align_ends() {
+  const auto& rows = shared_.rows;
+  for (std::int64_t b = 0; b < B_; ++b) {
+    auto& taken = shared_.taken_by(b);
+    if (taken == T_) continue;
+    rows.copy_env_of(rows, taken, T_, H_ + 1, b);
+    rows.scalar<bool>(rows.valid, H_ + T_, b) = true;
+    taken = T_;
+  }
+}
+
 // What waited in the last window begins this one with what the spare row holds.
 void Window::begin_anew() {
   const auto& rows = shared_.rows;
@@ -152,19 +165,22 @@ void Window::record_ends(std::int64_t t, std::size_t part, const NamedTensors& s
   for (auto b = envs.first; b < envs.last; ++b) {
     auto& end = shared_.episode_end(t, b);
     if (end.length == 0) continue;
-    const auto infos = shared_.reduced(t, b);
-    auto& number = episode_number_[static_cast<std::size_t>(b)];
-    episodes_.push_back({.env = b,
-                         .number = number++,
-                         .length = end.length,
-                         .nonzero_rewards = end.nonzero_rewards,
-                         .reward = end.reward,
-                         .discounted_reward = end.discounted_reward,
-                         .score = end.score,
-                         .info = {infos.begin(), infos.end()}});
+    if (end.length != EpisodeEnd::kGoesOn) record_episode(end, t, b);
     end.length = 0;
     finals_.add(t, b, frames, state);
   }
+}
+
+void Window::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t b) {
+  const auto infos = shared_.reduced(t, b);
+  episodes_.push_back({.env = b,
+                       .number = episode_number_[static_cast<std::size_t>(b)]++,
+                       .length = end.length,
+                       .nonzero_rewards = end.nonzero_rewards,
+                       .reward = end.reward,
+                       .discounted_reward = end.discounted_reward,
+                       .score = end.score,
+                       .info = {infos.begin(), infos.end()}});
 }
 
 void Window::finish_others(const NamedTensors& final_state) {

@@ -30,6 +30,7 @@ class Window {
   // Begins the next window.
   void begin();
   void act(std::int64_t t, std::size_t part) { actor_.act(t, part); }
+  RowActor& actor() { return actor_; }
   // Records the part's episodes that ended in step t; call once its environments have taken it, if
   // any ended. state: the agent's after the step, [B, ...].
   void record_ends(std::int64_t t, std::size_t part, const NamedTensors& state);
@@ -54,7 +55,9 @@ class Window {
  private:
   void make_samples();
   void enter(const NamedTensors& initial_state);
+  void align_ends();
   void begin_anew();
+  void record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t b);
   at::Tensor window(const RowTensors::Mirror& m, std::int64_t rows, std::int64_t shift = 0) const;
   NamedTensors window(const Named<RowTensors::Mirror>& fields, std::int64_t rows,
                       std::int64_t shift = 0) const;

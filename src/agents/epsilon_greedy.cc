@@ -17,9 +17,10 @@ std::int64_t valued_actions(const EnvSpec& spec) {
 
 void EpsilonGreedy::require_epsilons(const ActIn& in, std::int64_t n) const {
   if (in.greedy || epsilon_.size(0) == 1) return;
-  require(in.noise.first_env + n <= epsilon_.size(0),
-          "an epsilon is wanted for environment {}, and there are {}; give one for each of them",
-          in.noise.first_env + n - 1, epsilon_.size(0));
+  for (std::int64_t i = 0; i < n; ++i)
+    require(in.noise.row(i).env < epsilon_.size(0),
+            "an epsilon is wanted for environment {}, and there are {}; give one for each of them",
+            in.noise.row(i).env, epsilon_.size(0));
 }
 
 void EpsilonGreedy::choose_by_rows(const ActIn& in, const at::Tensor& values,
@@ -31,7 +32,7 @@ void EpsilonGreedy::choose_by_rows(const ActIn& in, const at::Tensor& values,
   auto* to = action.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < action.size(0); ++i, of_row += values.size(1)) {
     const bool* legal = mask ? mask + i * actions_ : nullptr;
-    const bool explore = !in.greedy && noise.uniform(i, 0) < epsilon_of(in.noise.first_env + i);
+    const bool explore = !in.greedy && noise.uniform(i, 0) < epsilon_of(in.noise.row(i).env);
     to[i] = explore ? any(legal, noise.uniform(i, 1)) : best(of_row, legal);
   }
 }
@@ -64,7 +65,12 @@ void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor
     return;
   }
   const auto u = noise.to(values.device());
-  const auto epsilon = epsilon_.size(0) == 1 ? epsilon_ : epsilon_.narrow(0, in.noise.first_env, n);
+  auto epsilon = epsilon_;
+  if (epsilon_.size(0) > 1) {
+    auto envs = at::empty({n}, at::kLong);
+    for (std::int64_t i = 0; i < n; ++i) envs.data_ptr<std::int64_t>()[i] = in.noise.row(i).env;
+    epsilon = epsilon_.index_select(0, envs);
+  }
   const auto explore = u.select(1, 0).lt(epsilon.to(values.device()));
   const auto place = (u.narrow(1, 1, 1) * legal.sum(1, true)).to(at::kLong);
   const auto any = legal.cumsum(1).le(place).sum(1).clamp_max(actions_ - 1);

@@ -17,10 +17,11 @@ class Noise {
 
   // [0, 1)
   float uniform(std::int64_t row, std::int64_t number) const {
-    const auto env = static_cast<std::uint64_t>(key_.first_env + row);
+    const auto [env, tick] = key_.row(row);
     const auto block = static_cast<std::uint64_t>(number / 4) << kEnvBits;
-    return to_unit_float(philox(key_.seed, static_cast<std::uint64_t>(key_.tick),
-                                block | env)[static_cast<std::size_t>(number % 4)]);
+    return to_unit_float(
+        philox(key_.seed, static_cast<std::uint64_t>(tick),
+               block | static_cast<std::uint64_t>(env))[static_cast<std::size_t>(number % 4)]);
   }
   // Standard normal, from the numbers `number` and `number` + 1.
   float normal(std::int64_t row, std::int64_t number) const;

@@ -11,7 +11,7 @@ namespace shoal {
 namespace {
 
 // A client's state: the number of its newest request, and what has become of that.
-enum Request : std::uint32_t { kNothing, kAsked, kAnswered };
+enum Request : std::uint32_t { kNothing, kAsked, kAnswered, kKept };
 constexpr std::uint32_t client_state(std::uint32_t number, Request request) {
   return number << 2 | request;
 }
@@ -77,7 +77,7 @@ BatchGate::Ticket BatchGate::submit(int client) {
           client, options_.clients - 1);
   auto& state = slot(client).state;
   const auto before = state.load(std::memory_order_relaxed);
-  require(request_of(before) != kAsked,
+  require(request_of(before) != kAsked && request_of(before) != kKept,
           "client {} asks again before it is answered: wait for the answer, or, if another process "
           "was this client and died, have the server forget() it",
           client);
@@ -95,6 +95,11 @@ bool BatchGate::ready(Ticket ticket) const {
           "ticket {} of client {} is not its newest, which is {}", ticket.number, ticket.client,
           number_of(state));
   return request_of(state) == kAnswered;
+}
+
+BatchGate::Ticket BatchGate::newest(int client) const {
+  return {.client = client,
+          .number = number_of(slot(client).state.load(std::memory_order_seq_cst))};
 }
 
 bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
@@ -167,25 +172,36 @@ void BatchGate::park_until(std::uint32_t wanted, Clock::time_point deadline) {
   head_->wanted.store(kNotParked, std::memory_order_relaxed);
 }
 
-// A flag that a killed client has left raised costs a wake-up in vain.
+void BatchGate::set(int client, std::uint32_t request) {
+  auto& state = slot(client).state;
+  const auto number = number_of(state.load(std::memory_order_relaxed));
+  state.store(client_state(number, static_cast<Request>(request)), std::memory_order_seq_cst);
+}
+
 void BatchGate::finish() {
-  for (const int client : gathered_) {
-    auto& state = slot(client).state;
-    const auto number = number_of(state.load(std::memory_order_relaxed));
-    state.store(client_state(number, kAnswered), std::memory_order_seq_cst);
-  }
+  finish(gathered_);
+  gathered_.clear();
+}
+
+void BatchGate::keep() {
+  for (const int client : gathered_) set(client, kKept);
+  gathered_.clear();
+}
+
+// A flag that a killed client has left raised costs a wake-up in vain.
+void BatchGate::finish(std::span<const int> clients) {
+  for (const int client : clients) set(client, kAnswered);
   head_->answered.fetch_add(1, std::memory_order_seq_cst);
   std::uint32_t bits = 0;
-  for (const int client : gathered_)
+  for (const int client : clients)
     if (slot(client).parked.load(std::memory_order_seq_cst) != 0) bits |= bit_of(client);
   if (bits != 0) futex_wake(head_->answered, bits);
-  gathered_.clear();
 }
 
 void BatchGate::forget(int client) {
   auto& of = slot(client);
   const auto state = of.state.load(std::memory_order_acquire);
-  if (request_of(state) == kAsked)
+  if (request_of(state) == kAsked || request_of(state) == kKept)
     of.state.store(client_state(number_of(state), kNothing), std::memory_order_seq_cst);
   of.parked.store(0, std::memory_order_seq_cst);
   std::erase(gathered_, client);

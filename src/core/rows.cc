@@ -70,20 +70,36 @@ void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
   for (const auto* field : {&reward, &terminated, &truncated, &first, &valid}) copy_one(*field);
 }
 
-void Rows::copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const {
-  assert(envs_ == source.envs_ && from + n <= source.count_ && to + n <= count_);
-  const auto copy_one = [&](const Arena::Field& mine, const Arena::Field& other) {
-    const auto row_bytes = static_cast<std::size_t>(envs_) * mine.spec.bytes();
-    std::memcpy(element(mine, to, 0).data(), source.element(other, from, 0).data(),
-                static_cast<std::size_t>(n) * row_bytes);
-  };
+template <class Copy>
+void Rows::with_fields_of(const Rows& source, const Copy& copy) const {
   for (const auto group :
        {&Rows::observation, &Rows::action, &Rows::mask, &Rows::env_info, &Rows::agent_info})
     for (std::size_t i = 0; i < (this->*group).size(); ++i)
-      copy_one((this->*group)[i], (source.*group)[i]);
+      copy((this->*group)[i], (source.*group)[i]);
   for (const auto field :
        {&Rows::reward, &Rows::terminated, &Rows::truncated, &Rows::first, &Rows::valid})
-    copy_one(this->*field, source.*field);
+    copy(this->*field, source.*field);
+}
+
+void Rows::copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const {
+  assert(envs_ == source.envs_ && from + n <= source.count_ && to + n <= count_);
+  with_fields_of(source, [&](const Arena::Field& mine, const Arena::Field& other) {
+    const auto row_bytes = static_cast<std::size_t>(envs_) * mine.spec.bytes();
+    std::memcpy(element(mine, to, 0).data(), source.element(other, from, 0).data(),
+                static_cast<std::size_t>(n) * row_bytes);
+  });
+}
+
+void Rows::copy_env_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n,
+                       std::int64_t env) const {
+  assert(env < envs_ && env < source.envs_ && from + n <= source.count_ && to + n <= count_);
+  with_fields_of(source, [&](const Arena::Field& mine, const Arena::Field& other) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto k = to > from ? n - 1 - i : i;  // rows that overlap are read before they go
+      const auto bytes = source.element(other, from + k, env);
+      std::memmove(element(mine, to + k, env).data(), bytes.data(), bytes.size());
+    }
+  });
 }
 
 void Rows::copy_observation_of(const Rows& source, std::int64_t from, std::int64_t to,

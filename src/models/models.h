@@ -12,6 +12,7 @@ std::shared_ptr<ActorCriticModel> make_mlp(const NamedSpecs& observation, std::i
                                            const ModelOptions& options, at::Generator generator);
 std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
                                                   std::int64_t policy_size,
+                                                  const ModelOptions& options,
                                                   at::Generator generator);
 
 // The layers of one of these, a recurrent cell, and the heads. Throws Error for other models.

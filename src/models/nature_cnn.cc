@@ -4,6 +4,7 @@
 #include "src/models/layers.h"
 #include "src/models/models.h"
 #include "src/models/nature_cnn_acting.h"
+#include "src/models/panel_bf16.h"
 #include "src/models/stacked_frames.h"
 #include "src/models/trunk.h"
 
@@ -41,7 +42,9 @@ std::int64_t after_convolutions(std::int64_t size) {
 // Its layers without the heads: 512 features of an image.
 class NatureCnnTrunk : public Trunk {
  public:
-  NatureCnnTrunk(const NamedSpecs& observation, const at::Generator& generator) {
+  NatureCnnTrunk(const NamedSpecs& observation, Precision precision,
+                 const at::Generator& generator)
+      : precision_(precision) {
     const auto shape = image_shape(observation);
     const auto h = after_convolutions(shape.height), w = after_convolutions(shape.width);
     require(h > 0 && w > 0, "nature-cnn needs images of at least 36 x 36 pixels; found {} x {}",
@@ -59,26 +62,39 @@ class NatureCnnTrunk : public Trunk {
 
   std::int64_t width() const override { return kFeatures; }
   at::Tensor forward(const Observations& observation) override {
+    const auto dtype = arithmetic();
+    const auto cast = [dtype](const at::Tensor& t) { return t.to(dtype); };
     // Pixels stay 0..255; the scale belongs to the first layer's weights, which are far fewer.
-    auto x = images(observation[0], at::kFloat);
-    x = at::conv2d(x, conv1->weight / 255, conv1->bias, 4).relu_();
-    x = at::conv2d(x, conv2->weight, conv2->bias, 2).relu_();
-    x = at::conv2d(x, conv3->weight, conv3->bias, 1).relu_();
+    auto x = images(observation[0], dtype);
+    x = at::conv2d(x, cast(conv1->weight / 255), cast(conv1->bias), 4).relu_();
+    x = at::conv2d(x, cast(conv2->weight), cast(conv2->bias), 2).relu_();
+    x = at::conv2d(x, cast(conv3->weight), cast(conv3->bias), 1).relu_();
     x = x.permute({0, 2, 3, 1}).flatten(1);
-    return hidden->forward(x).relu_();
+    x = at::linear(x, cast(hidden->weight), cast(hidden->bias)).relu_();
+    return x.to(at::kFloat);
   }
 
   static constexpr std::int64_t kFeatures = 512;
   Conv2d conv1{nullptr}, conv2{nullptr}, conv3{nullptr};
   Linear hidden{nullptr};
+
+ private:
+  // Emulated bfloat16 is several times as slow as float32.
+  at::ScalarType arithmetic() const {
+    const bool emulated = hidden->weight.is_cpu() && !panel_bf16();
+    return precision_ == Precision::kBf16 && !emulated ? at::kBFloat16 : at::kFloat;
+  }
+
+  Precision precision_;
 };
 
 // The network of Mnih et al., "Human-level control through deep reinforcement learning" (Nature
 // 2015), with a policy and a value head on its 512 features.
 class NatureCnn : public ActorCriticModel {
  public:
-  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size, const at::Generator& generator)
-      : trunk_(observation, generator) {
+  NatureCnn(const NamedSpecs& observation, std::int64_t policy_size, Precision precision,
+            const at::Generator& generator)
+      : trunk_(observation, precision, generator) {
     for (const auto& layer : trunk_.named_children()) register_module(layer.key(), layer.value());
     auto add = [&](const char* name, std::int64_t out, double gain) {
       return register_module(name,
@@ -108,13 +124,14 @@ class NatureCnn : public ActorCriticModel {
 
 std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
                                                   std::int64_t policy_size,
+                                                  const ModelOptions& options,
                                                   at::Generator generator) {
-  return std::make_shared<NatureCnn>(observation, policy_size, generator);
+  return std::make_shared<NatureCnn>(observation, policy_size, options.precision, generator);
 }
 
 std::shared_ptr<Trunk> make_nature_cnn_trunk(const NamedSpecs& observation,
-                                             at::Generator generator) {
-  return std::make_shared<NatureCnnTrunk>(observation, generator);
+                                             const ModelOptions& options, at::Generator generator) {
+  return std::make_shared<NatureCnnTrunk>(observation, options.precision, generator);
 }
 
 }  // namespace shoal

@@ -78,7 +78,7 @@ void PanelMlp::backward(const float* parameters, const float* transposed, const 
   for (auto panel = range.from; panel < range.to; ++panel) {
     for (auto l = mlp_.layers() - 1; l > 0; --l) {
       const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
-      const bool rows = transposes(l);
+      const bool rows = transposed && transposes(l);
       multiply({.a = (rows ? transposed : parameters) + mlp_.offset(l),
                 .a_row = rows ? out : 1,
                 .a_step = rows ? 1 : in,

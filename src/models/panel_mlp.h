@@ -54,7 +54,8 @@ class PanelMlp {
   }
   // What backward() needs of these parameters beside them, [size()].
   void transpose_weights(const float* parameters, float* to) const;
-  // The gradients of all hidden layers. learns: parameter_gradient() is to follow.
+  // The gradients of all hidden layers. transposed: null, where so few panels read the weights that
+  // they are not worth transposing. learns: parameter_gradient() is to follow.
   void backward(const float* parameters, const float* transposed, const PanelRange& range,
                 bool learns = true);
   // Instead of forward(): what hidden layers of another one put out for these columns, numbered

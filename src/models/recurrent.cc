@@ -69,7 +69,7 @@ std::shared_ptr<ActorCriticModel> make_recurrent(const NamedSpecs& observation,
   for (const auto& [name, spec] : action)
     if (options.memory_sees_previous) previous.add(name, spec.array());
   auto trunk = options.name == "mlp" ? make_mlp_trunk(observation, options, generator)
-                                     : make_nature_cnn_trunk(observation, generator);
+                                     : make_nature_cnn_trunk(observation, options, generator);
   return std::make_shared<RecurrentModel>(std::move(trunk), previous, policy_size, options,
                                           generator);
 }

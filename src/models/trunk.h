@@ -26,6 +26,6 @@ class Trunk : public torch::nn::Module {
 std::shared_ptr<Trunk> make_mlp_trunk(const NamedSpecs& observation, const ModelOptions& options,
                                       at::Generator generator);
 std::shared_ptr<Trunk> make_nature_cnn_trunk(const NamedSpecs& observation,
-                                             at::Generator generator);
+                                             const ModelOptions& options, at::Generator generator);
 
 }  // namespace shoal

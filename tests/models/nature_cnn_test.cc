@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "src/models/nature_cnn_acting.h"
+#include "src/models/panel_bf16.h"
 #include "tests/models/model_inputs.h"
 
 namespace shoal {
@@ -138,6 +139,41 @@ TEST(NatureCnnTest, LearnsInEveryLayer) {
   for (const auto& item : model->named_parameters()) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
     EXPECT_GT(item.value().grad().abs().max().item<double>(), 0) << item.key();
+  }
+}
+
+// Alone, and in front of a memory.
+TEST(NatureCnnTest, Bf16LearnsNearlyTheSame) {
+  torch::manual_seed(7);
+  for (const auto memory : {MemoryKind::kNone, MemoryKind::kGru}) {
+    const auto make = [&](Precision precision) {
+      return make_model(
+          ArraySpec{.dtype = DType::kUInt8, .shape = {84, 84}, .stack = 4}, kChoices,
+          {.name = "nature-cnn", .precision = precision, .memory = memory, .memory_size = 16}, 1);
+    };
+    const auto exact = make(Precision::kFloat32), rough = make(Precision::kBf16);
+    constexpr std::int64_t kN = 8;
+    ModelIn in{.observation = random_images(kN, 4, {84, 84}),
+               .state = {},
+               .first = at::zeros({kN}, at::kBool)};
+    in.previous_reward = at::zeros({kN});
+    for (const auto& [name, spec] : exact->state()) in.state.add(name, at::zeros({kN, 16}));
+    for (const auto& model : {exact, rough}) {
+      const auto out = model->forward(in);
+      EXPECT_EQ(out.policy.scalar_type(), at::kFloat);
+      EXPECT_EQ(out.value.scalar_type(), at::kFloat);
+      (out.policy.sum() + out.value.sum()).backward();
+    }
+    const auto others = rough->named_parameters();
+    bool same = true;
+    for (const auto& item : exact->named_parameters()) {
+      SCOPED_TRACE(item.key());
+      const auto expected = item.value().grad(), grad = others[item.key()].grad();
+      EXPECT_EQ(grad.scalar_type(), at::kFloat);
+      EXPECT_LE((grad - expected).norm().item<double>(), 0.15 * expected.norm().item<double>());
+      same = same && at::equal(grad, expected);
+    }
+    EXPECT_EQ(same, panel_bf16() == nullptr) << "rounded where the CPU can";
   }
 }
 

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <span>
 
 #include "shoal/core/error.h"
 #include "shoal/core/spec.h"
@@ -20,12 +21,21 @@ struct AgentSpec {
   bool values = true;
 };
 
-// Names the noise of one step: that of row i depends on (seed, first_env + i, tick) only, whoever
-// draws it and in whatever batch.
+// Names the noise of one step: that of row i depends on (seed, env, tick) only, whoever draws it
+// and in whatever batch.
 struct NoiseKey {
+  struct Row {
+    std::int64_t env, tick;
+  };
   std::uint64_t seed = 0;
   std::int64_t tick = 0;
-  std::int64_t first_env = 0;  // -1: the rows are no such sequence, and only valued
+  std::int64_t first_env = 0;  // row i is of environment first_env + i. -1: they are no such
+                               // sequence, and only valued, unless `rows` names them
+  std::span<const Row> rows = {};  // if not empty, row i is rows[i], and first_env is -1
+
+  Row row(std::int64_t i) const {
+    return rows.empty() ? Row{first_env + i, tick} : rows[static_cast<std::size_t>(i)];
+  }
 };
 
 // N environments that need an action (or a value). All tensors are on the agent's device, noise

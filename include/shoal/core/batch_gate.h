@@ -53,6 +53,8 @@ class BatchGate {
   Ticket submit(int client);
   // The client only. Whether it is answered. Throws Error for a ticket that is not its newest.
   bool ready(Ticket ticket) const;
+  // Its newest request, for a process that goes on as this client.
+  Ticket newest(int client) const;
   // The same, once it is; false after the timeout, or once the gate is stopped.
   bool wait(Ticket ticket, std::chrono::milliseconds timeout);
 
@@ -67,6 +69,9 @@ class BatchGate {
                               std::chrono::milliseconds timeout);
   // The server only. Answers those that it gathered.
   void finish();
+  // Instead of that: keeps them waiting, while it gathers others, until finish(clients).
+  void keep();
+  void finish(std::span<const int> clients);
 
   // The server only, once this client is dead and before another one uses its number: what it has
   // asked for and has not been answered is gone.
@@ -84,6 +89,7 @@ class BatchGate {
   struct Slot;
   Slot& slot(int client) const;
   void collect(int size);
+  void set(int client, std::uint32_t request);
   void park_until(std::uint32_t wanted, Clock::time_point deadline);
 
   Head* head_;

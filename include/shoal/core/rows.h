@@ -56,6 +56,9 @@ class Rows {
   void copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const;
   void copy_observation_of(const Rows& source, std::int64_t from, std::int64_t to,
                            std::int64_t env) const;
+  // All fields of n rows of one environment; of these rows themselves, too.
+  void copy_env_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n,
+                   std::int64_t env) const;
 
   std::span<std::byte> element(const Arena::Field& field, std::int64_t row,
                                std::int64_t env) const {
@@ -71,6 +74,10 @@ class Rows {
   Arena::Field reward, terminated, truncated, first, valid;
 
  private:
+  // copy(mine, its) of each field.
+  template <class Copy>
+  void with_fields_of(const Rows& source, const Copy& copy) const;
+
   RowSpec spec_;
   std::int64_t count_, envs_;
   const Arena* arena_ = nullptr;

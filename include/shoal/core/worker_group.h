@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -81,7 +82,8 @@ class WorkerGroup {
   // unless it is the fifth time within a minute that one of them ends, or the process that forks
   // them has died.
   void allow_restarts() { restarts_allowed_ = options_.on_death == OnDeath::kRestart; }
-  std::int64_t restarts() const { return restarts_; }  // so far
+  // So far. Anybody may ask.
+  std::int64_t restarts() const { return restarts_; }
 
   std::vector<pid_t> pids() const;
 
@@ -124,7 +126,7 @@ class WorkerGroup {
   std::chrono::steady_clock::time_point last_check_ = std::chrono::steady_clock::now();
   std::exception_ptr failure_;
   bool restarts_allowed_ = false;
-  std::int64_t restarts_ = 0;
+  std::atomic<std::int64_t> restarts_{0};
   std::vector<std::chrono::steady_clock::time_point> deaths_;  // of the last minute
 };
 

@@ -74,7 +74,9 @@ struct Samples {
   // Such steps hold zeros, all actions legal, and are nothing to learn from. True otherwise, but
   // where a worker was started anew (OnDeath::kRestart): of the step it died in, nothing but the
   // observation is known, which the episode is cut off with (`truncated`, and no final_value); from
-  // there on its environments wait.
+  // there on its environments wait. And where a window was cut short
+  // (SamplerOptions::preempt_share): the episode goes on in the next window, and the last step that
+  // was taken is `truncated` here, with the value of what followed it as final_value.
   at::Tensor valid;
   at::Tensor first;  // [T+1, B] bool: this observation starts an episode (for the agent: also after
                      // a lost life)

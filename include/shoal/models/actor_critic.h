@@ -61,6 +61,10 @@ struct ModelOptions {
   // of at most 1024 values is one of several choices and becomes as many inputs, 1 or 0.
   std::vector<std::int64_t> hidden = {64, 64};
   bool shared_trunk = false;  // mlp: policy and value share the hidden layers
+  // nature-cnn: arithmetic of learning, and of acting where the model itself acts, as on a GPU. The
+  // heads, parameters and their gradients are float32 whatever it is. On a CPU without instructions
+  // for bfloat16 (AVX512-BF16) kBf16 is float32.
+  Precision precision = Precision::kFloat32;
   // mlp, nature-cnn: a recurrent cell between the layers, which policy and value then share, and
   // the heads.
   MemoryKind memory = MemoryKind::kNone;

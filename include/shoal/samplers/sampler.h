@@ -39,6 +39,17 @@ struct SamplerOptions {
   // other (parallel-gpu; the others act in smaller batches, and nothing overlaps). Worth it where
   // neither takes much less time than the other, on cores (or a GPU) of its own.
   int groups = 1;
+  // parallel-gpu. 0: actions are chosen for all environments at once, each time when all have taken
+  // their step. Otherwise workers go at their own pace: actions are chosen for whoever is there, as
+  // soon as so many environments are (in whole workers), or `batch_wait_us` microseconds after the
+  // first, as one batch whose rows may be of different steps. Worth it where environments differ in
+  // speed, with more workers than are acted for at once; it needs groups = 1.
+  std::int64_t batch = 0;
+  std::int64_t batch_wait_us = 500;
+  // With `batch`. Once this share of the environments has filled its window, the others stop after
+  // the step they are at, so that no straggler holds up all (Wijmans et al., "DD-PPO", ICLR 2020):
+  // see Samples::valid. 1: never. For what learns from windows; replays refuse them.
+  double preempt_share = 1;
   ResetMode reset = ResetMode::kAtOnce;
   // Every environment takes 0 to this many random steps before the first window, so that episodes
   // do not end in step. For the agent an episode begins after them; Episode counts them.
@@ -52,8 +63,9 @@ struct SamplerOptions {
   std::chrono::milliseconds reset_limit{
       300'000};  // likewise a reset or the construction of an environment
   // kRestart: a worker that died is forked anew, and its environments begin new episodes with the
-  // next window; see Samples::valid for what becomes of this one. Of asynchronous samplers,
-  // parallel-cpu alone offers it, where the window that the worker was at is lost as a whole.
+  // next window; see Samples::valid for what becomes of this one. Where asynchronous workers
+  // act themselves, the window that the worker was at is lost as a whole. Not of asynchronous
+  // serial samplers; without effect on other serial ones, which have no workers either.
   OnDeath on_death = OnDeath::kFail;
   bool pin = false;                      // bind every worker to a core
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones

@@ -1,0 +1,63 @@
+#include "samplers/dynamic_fill.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shoal {
+
+DynamicFill::DynamicFill(GatedWorkers& workers, const SamplerOptions& o)
+    : workers_(workers),
+      horizon_(o.horizon),
+      enough_(static_cast<std::int64_t>(std::ceil(o.preempt_share * static_cast<double>(o.envs)))),
+      batch_(static_cast<int>(std::min<std::int64_t>(
+          (o.batch * o.workers + o.envs - 1) / o.envs, o.workers))),
+      patience_(o.batch_wait_us) {}
+
+bool DynamicFill::fill(const SharedRows& window, std::size_t rows, RowActor& actor,
+                       const std::function<bool()>& stopped) {
+  const auto& envs = workers_.envs();
+  std::int64_t done = 0;
+  taken_.assign(envs.size(), 0);
+  ready_.clear();
+  for (std::size_t w = 0; w < envs.size(); ++w) ready_.push_back({0, w});
+  for (;;) {
+    if (done >= enough_) cut_short(window);
+    if (!ready_.empty()) {
+      actor.act(ready_);
+      for (const auto& [t, part] : ready_) workers_.start(t, static_cast<int>(part), rows);
+      workers_.go();
+      ready_.clear();
+    }
+    if (workers_.under_way() == 0) return true;
+    if (stopped()) return false;
+    for (const int worker : workers_.gather(batch_, patience_)) {
+      const auto w = static_cast<std::size_t>(worker);
+      window.keep_final_states(taken_[w], envs[w].first, envs[w].last);
+      if (++taken_[w] < horizon_)
+        ready_.push_back({taken_[w], w});
+      else
+        done += envs[w].size();
+    }
+  }
+}
+
+void DynamicFill::cut_short(const SharedRows& window) {
+  for (const auto& [t, part] : ready_) {
+    const auto& envs = workers_.envs()[part];
+    window.cut_short(t, envs.first, envs.last);
+    window.keep_final_states(t - 1, envs.first, envs.last);
+  }
+  ready_.clear();
+}
+
+void DynamicFill::start_resets(std::size_t rows) {
+  for (int w = 0; w < static_cast<int>(workers_.envs().size()); ++w)
+    workers_.start(horizon_, w, rows);
+  workers_.go();
+}
+
+void DynamicFill::finish() {
+  while (workers_.under_way() > 0) workers_.gather(workers_.under_way(), BatchGate::kNoLimit);
+}
+
+}  // namespace shoal

@@ -1,0 +1,80 @@
+#include <ATen/core/grad_mode.h>
+
+#include <vector>
+
+#include "samplers/dynamic_fill.h"
+#include "samplers/saved_state.h"
+#include "samplers/window.h"
+
+namespace shoal {
+
+namespace {
+
+// Workers go at their own pace; the calling process acts for whoever is there.
+class DynamicSampler : public Sampler {
+ public:
+  DynamicSampler(const Making& making, Agent& agent)
+      : options_(making.options),
+        shared_(plan_, making.spec, agent.spec(),
+                {.horizon = options_.horizon,
+                 .envs = options_.envs,
+                 .collectors = options_.workers,
+                 .groups = options_.workers,
+                 .ends_wait = true,
+                 .may_wait = may_wait(options_)}),
+        gate_(plan_.add_bytes(GatedWorkers::bytes(options_.workers))),
+        arena_(plan_) {
+    shared_.attach(arena_);
+    if (!making.saved.empty()) restore_rows(shared_, making.saved);
+    workers_ = std::make_unique<GatedWorkers>(Windows{&shared_}, making, arena_.data(gate_));
+    fill_ = std::make_unique<DynamicFill>(*workers_, options_);
+    window_ = std::make_unique<Window>(shared_, agent, options_, workers_->envs());
+    if (!making.saved.empty()) window_->restore(making.saved);
+    for (const auto& [name, field] : shared_.final_state)
+      final_state_.add(name, view(arena_, field));
+  }
+
+  Batch collect() override {
+    const at::NoGradGuard no_grad;
+    auto before = std::chrono::steady_clock::now();
+    fill_->finish();  // resets
+    window_->begin();
+    fill_->fill(shared_, 0, window_->actor(), [] { return false; });
+    before = count_time(times_.waiting, before);
+    window_->finish_others(final_state_);
+    count_time(times_.acting, before);
+    if (shared_.may_wait) fill_->start_resets(0);
+    return window_->batch();
+  }
+
+  const SamplerTimes& times() const override { return times_; }
+
+  NamedTensors save(bool reset_others) override {
+    NamedTensors saved;
+    fill_->finish();
+    window_->advance();
+    workers_->save(reset_others, saved);
+    window_->save(saved);
+    return saved;
+  }
+
+ private:
+  SamplerOptions options_;
+  Arena::Plan plan_;
+  SharedRows shared_;
+  Arena::Field gate_;
+  Arena arena_;
+  std::unique_ptr<GatedWorkers> workers_;
+  std::unique_ptr<DynamicFill> fill_;
+  std::unique_ptr<Window> window_;
+  NamedTensors final_state_;  // [T, B, ...], where an episode ended
+  SamplerTimes times_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sampler> make_dynamic_sampler(const Making& making, Agent& agent) {
+  return std::make_unique<DynamicSampler>(making, agent);
+}
+
+}  // namespace shoal

@@ -1,0 +1,101 @@
+#include "samplers/gated_workers.h"
+
+#include <algorithm>
+
+#include "samplers/saved_state.h"
+#include "shoal/core/step_barrier.h"
+
+namespace shoal {
+
+GatedWorkers::GatedWorkers(const Windows& windows, const Making& making, std::byte* gate)
+    : windows_(windows),
+      options_(making.options),
+      gate_(gate, {.clients = options_.workers, .spin = default_spin(options_.workers + 1)}),
+      mailbox_(options_.workers),
+      ticks_(static_cast<std::size_t>(options_.workers), making.first_tick) {
+  const auto& o = options_;
+  for (int w = 0; w < o.workers; ++w) {
+    envs_.push_back(worker_range(o.envs, 1, 0, o.workers, w));
+    order(w).due = true;  // its first observations
+  }
+  const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
+  auto options = worker_options(o);
+  options.before_restart = [this](int worker, const WorkerError& death) {
+    tell_of_restart(worker, death);
+    if (order(worker).due) gate_.forget(worker);
+  };
+  group_ = std::make_unique<WorkerGroup>(o.workers, body, options);
+  under_way_ = o.workers;
+  while (under_way_ > 0) gather(under_way_, BatchGate::kNoLimit);
+  group_->allow_restarts();
+}
+
+void GatedWorkers::start(std::int64_t t, int worker, std::size_t rows) {
+  auto& tick = ticks_[static_cast<std::size_t>(worker)];
+  order(worker) = {t, static_cast<std::int64_t>(rows), tick, true};
+  if (t >= 0 && t < options_.horizon) ++tick;
+  starting_.push_back(worker);
+}
+
+void GatedWorkers::go() {
+  under_way_ += static_cast<int>(starting_.size());
+  gate_.finish(starting_);
+  starting_.clear();
+}
+
+std::span<const int> GatedWorkers::gather(int workers, std::chrono::microseconds patience) {
+  for (;;) {
+    const auto found = gate_.gather(std::min(workers, under_way_), patience, kPatience);
+    if (found.empty()) {
+      look_for_deaths();
+      continue;
+    }
+    arrived_.assign(found.begin(), found.end());
+    for (const int w : arrived_) order(w).due = false;
+    under_way_ -= static_cast<int>(arrived_.size());
+    gate_.keep();
+    return arrived_;
+  }
+}
+
+// Those that rest may do so for ever; those under way are awaited by turns.
+void GatedWorkers::look_for_deaths() {
+  do {
+    awaited_ = (awaited_ + 1) % options_.workers;
+  } while (!order(awaited_).due);
+  group_->check(awaited_);
+}
+
+void GatedWorkers::save(bool reset_others, NamedTensors& to) {
+  for (int w = 0; w < options_.workers; ++w)
+    start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, w, 0);
+  go();
+  while (under_way_ > 0) gather(under_way_, BatchGate::kNoLimit);
+  take_env_states(mailbox_, options_, to);
+}
+
+// In the child; never returns.
+void GatedWorkers::work(int worker, WorkerStatus status, const Making& making) {
+  auto own = making;
+  own.lost = status.past_lives() > 0;
+  if (own.lost) own.first_tick = order(worker).tick;
+  const auto collector =
+      make_collector(*windows_[0], own, 0, options_.workers, worker, &status);
+  // A step that the process before had under way is taken once more, and is invalid, whether that
+  // one was done with it or not.
+  bool again = own.lost && order(worker).due;
+  auto ticket = own.lost ? gate_.newest(worker) : gate_.submit(worker);
+  for (;; again = false) {
+    while (!again && !gate_.wait(ticket, kPatience)) {
+    }
+    const auto [step, rows, tick, due] = order(worker);
+    collector->go_to(*windows_[static_cast<std::size_t>(rows)]);
+    if (step < 0)
+      mailbox_.put(worker, collector->save(step == SharedRows::kSaveAndReset));
+    else
+      collector->step(step);
+    ticket = gate_.submit(worker);
+  }
+}
+
+}  // namespace shoal

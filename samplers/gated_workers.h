@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "samplers/mailbox.h"
+#include "samplers/partition.h"
+#include "samplers/stepper.h"
+#include "shoal/core/batch_gate.h"
+
+namespace shoal {
+
+// Forked workers that step their environments each at its own pace: one that has taken its step
+// arrives, and waits for the next order, whatever the others do.
+class GatedWorkers {
+ public:
+  static std::size_t bytes(int workers) { return BatchGate::bytes(workers); }
+
+  // As make_parallel_stepper(), of a single group; the rows of each window have an order for each
+  // worker. gate: bytes(workers) of the arena.
+  GatedWorkers(const Windows& windows, const Making& making, std::byte* gate);
+
+  // Has a worker that rests take step t, as Stepper::start() does: all that were told so begin with
+  // go().
+  void start(std::int64_t t, int worker, std::size_t rows);
+  void go();
+  // Who has taken its step: `workers` of those that are under way, or whoever is there `patience`
+  // after the first; at least one. They rest now. Throws WorkerError if a worker fails. Valid until
+  // the next call.
+  std::span<const int> gather(int workers, std::chrono::microseconds patience);
+  int under_way() const { return under_way_; }
+
+  // All of them must rest.
+  void save(bool reset_others, NamedTensors& to);
+  std::int64_t restarts() const { return group_->restarts(); }  // anybody may ask
+
+  // The environments of each worker.
+  const std::vector<Range>& envs() const { return envs_; }
+
+ private:
+  void work(int worker, WorkerStatus status, const Making& making);
+  void forget(int worker);
+  void look_for_deaths();
+  SharedRows::Order& order(int worker) const { return windows_[0]->order(worker); }
+
+  Windows windows_;
+  SamplerOptions options_;
+  BatchGate gate_;
+  Mailbox mailbox_;
+  std::vector<Range> envs_;
+  std::vector<std::int64_t> ticks_;  // of the next step of each
+  std::vector<int> starting_, arrived_;
+  int under_way_ = 0;
+  int awaited_ = 0;
+  std::unique_ptr<WorkerGroup> group_;
+};
+
+}  // namespace shoal
