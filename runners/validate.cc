@@ -24,10 +24,11 @@ void validate_sampler(const SamplerOptions& s) {
       s.workers, s.envs);
   require_within("sampler.batch", static_cast<double>(s.batch), 0, static_cast<double>(s.envs));
   require_at_least<std::int64_t>("sampler.batch_wait_us", s.batch_wait_us, 0);
-  require(s.batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
-          "sampler.batch: found {}; only sampler.kind = parallel-gpu acts for whoever is there, and "
-          "with sampler.groups = 1",
-          s.batch);
+  require(
+      s.batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
+      "sampler.batch: found {}; only sampler.kind = parallel-gpu acts for whoever is there, and "
+      "with sampler.groups = 1",
+      s.batch);
   require(s.preempt_share > 0 && s.preempt_share <= 1,
           "sampler.preempt_share: found {}, expected above 0 and at most 1", s.preempt_share);
   require(s.preempt_share == 1 || s.batch > 0,

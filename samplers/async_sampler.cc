@@ -291,7 +291,7 @@ class RingSampler : public AsyncSampler {
   // Of the thread that acts: one of them.
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<GatedWorkers> gated_;
-  steady_clock::time_point looked_;     // at them
+  steady_clock::time_point looked_;  // at them
   std::thread thread_;
   std::exception_ptr failure_;  // of the thread, once the ring is stopped
   int taken_ = -1;              // the slot of the last batch
@@ -308,9 +308,10 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
           async.slots);
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
-  require(o.on_death == OnDeath::kFail || o.kind != SamplerKind::kSerial,
-          "sampler.on_death is restart, which an asynchronous serial sampler does not offer: it has "
-          "no workers");
+  require(
+      o.on_death == OnDeath::kFail || o.kind != SamplerKind::kSerial,
+      "sampler.on_death is restart, which an asynchronous serial sampler does not offer: it has "
+      "no workers");
   require(o.kind != SamplerKind::kParallelCpu || o.envs % o.workers == 0,
           "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
           "parallel-cpu sampler needs that",

@@ -79,8 +79,7 @@ void GatedWorkers::work(int worker, WorkerStatus status, const Making& making) {
   auto own = making;
   own.lost = status.past_lives() > 0;
   if (own.lost) own.first_tick = order(worker).tick;
-  const auto collector =
-      make_collector(*windows_[0], own, 0, options_.workers, worker, &status);
+  const auto collector = make_collector(*windows_[0], own, 0, options_.workers, worker, &status);
   // A step that the process before had under way is taken once more, and is invalid, whether that
   // one was done with it or not.
   bool again = own.lost && order(worker).due;

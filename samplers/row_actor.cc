@@ -135,8 +135,7 @@ void RowActor::act(std::span<const Place> places) {
   std::vector<const ActIn*> ins;
   for (const auto& [t, part] : places) {
     const auto& in = *ins.emplace_back(&prepare(t, part));
-    for (std::int64_t i = 0; i < parts_[part].size(); ++i)
-      noise_rows_.push_back(in.noise.row(i));
+    for (std::int64_t i = 0; i < parts_[part].size(); ++i) noise_rows_.push_back(in.noise.row(i));
   }
   const auto in = joined(ins, noise_rows_);
   const auto n = static_cast<std::int64_t>(noise_rows_.size());

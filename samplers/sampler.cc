@@ -69,10 +69,11 @@ void check(const SamplerOptions& o) {
   require(o.batch == 0 || (o.kind == SamplerKind::kParallelGpu && o.groups == 1),
           "sampler.batch is {}; only parallel-gpu acts for whoever is there, and with groups = 1",
           o.batch);
-  require(o.preempt_share > 0 && o.preempt_share <= 1 && (o.preempt_share == 1 || o.batch > 0),
-          "sampler.preempt_share is {}; it must be above 0 and at most 1, and 1 unless sampler.batch "
-          "is set",
-          o.preempt_share);
+  require(
+      o.preempt_share > 0 && o.preempt_share <= 1 && (o.preempt_share == 1 || o.batch > 0),
+      "sampler.preempt_share is {}; it must be above 0 and at most 1, and 1 unless sampler.batch "
+      "is set",
+      o.preempt_share);
   if (o.kind == SamplerKind::kSerial) return;
   require(o.workers > 0,
           "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",

@@ -81,8 +81,8 @@ void SharedRows::cut_short(std::int64_t t, std::int64_t b) const {
   };
   const auto now = history + t, before = now - 1, end = history + horizon;
   const bool waited = waits(now, b);
-  const bool over = rows.scalar<bool>(rows.terminated, before, b) ||
-                    rows.scalar<bool>(rows.truncated, before, b);
+  const bool over =
+      rows.scalar<bool>(rows.terminated, before, b) || rows.scalar<bool>(rows.truncated, before, b);
   if (!waited && !over) {
     rows.scalar<bool>(rows.truncated, before, b) = true;
     last.copy_observation_of(rows, now, end_row(t - 1), b);

@@ -52,7 +52,7 @@ struct SharedRows {
   Arena::Field episode_ends;   // [E, B] EpisodeEnd
   Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
   Arena::Field orders;         // [groups], a cache line each
-  Arena::Field taken;   // [B] int64, see taken_by()
+  Arena::Field taken;          // [B] int64, see taken_by()
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   std::array<Named<Arena::Field>, 2>
       state;                        // [B, ...], the agent's before and after a step, by turns

@@ -45,7 +45,7 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
   if (options.memory != MemoryKind::kNone)
     return make_recurrent(observation, policy_size, options, action, generator);
   if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
-  if (options.name == "nature-cnn") 
+  if (options.name == "nature-cnn")
     return make_nature_cnn(observation, policy_size, options, generator);
   if (const auto* own = registered().find(options.name)) {
     torch::manual_seed(seed);

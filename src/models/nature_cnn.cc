@@ -42,8 +42,7 @@ std::int64_t after_convolutions(std::int64_t size) {
 // Its layers without the heads: 512 features of an image.
 class NatureCnnTrunk : public Trunk {
  public:
-  NatureCnnTrunk(const NamedSpecs& observation, Precision precision,
-                 const at::Generator& generator)
+  NatureCnnTrunk(const NamedSpecs& observation, Precision precision, const at::Generator& generator)
       : precision_(precision) {
     const auto shape = image_shape(observation);
     const auto h = after_convolutions(shape.height), w = after_convolutions(shape.width);

@@ -89,8 +89,8 @@ class AsyncTest : public ::testing::TestWithParam<Workforce> {};
 // What a policy that never changes collects does not depend on who collects it, and when: window by
 // window, and worker by worker, it is what the serial sampler has of these environments.
 TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
-  const auto [kind, workers, groups] = GetParam();
-  const int writers = kind == SamplerKind::kParallelCpu ? workers : 1;
+  const int workers = std::get<1>(GetParam());
+  const int writers = std::get<0>(GetParam()) == SamplerKind::kParallelCpu ? workers : 1;
   constexpr std::int64_t kT = 7, kB = 6;
   constexpr int kWindows = 12;  // several times as many as there are slots
   for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
@@ -100,7 +100,7 @@ TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
     o.decorrelation = 5;
     ToyAgent agent(3), actor(3), other(3);
     const auto plain = make_sampler(make_zoo(), other, o);
-    o.kind = kind, o.workers = workers, o.groups = groups;
+    employ(o, GetParam());
     const auto async = make_async_sampler(make_zoo(), agent, actor, o);
     std::vector<std::vector<Part>> expected;  // [windows][writers]
     for (int i = 0; i < kWindows * writers && !HasFailure(); ++i) {
@@ -145,8 +145,9 @@ class Numbered : public Agent {
 };
 
 SamplerOptions options_of(const Workforce& force, std::int64_t horizon = 5) {
-  const auto [kind, workers, groups] = force;
-  return {.kind = kind, .horizon = horizon, .envs = 6, .workers = workers, .groups = groups};
+  SamplerOptions o{.horizon = horizon, .envs = 6};
+  employ(o, force);
+  return o;
 }
 
 // A window is made with one policy from its first step to its last, and says which.
@@ -242,8 +243,12 @@ TEST(AsyncOptionsTest, RefusesWhatMakesNoSense) {
   EXPECT_NE(refusal(good, {.slots = 1}).find("async.slots is 1"), std::string::npos);
   EXPECT_NE(refusal(good, {.publish_interval = 0}).find("publish_interval is 0"),
             std::string::npos);
-  EXPECT_NE(refusal({.horizon = 5, .envs = 4, .on_death = OnDeath::kRestart}, {}).find("on_death"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(
+          {.kind = SamplerKind::kSerial, .horizon = 5, .envs = 4, .on_death = OnDeath::kRestart},
+          {})
+          .find("on_death"),
+      std::string::npos);
   EXPECT_NE(refusal({.kind = SamplerKind::kParallelCpu, .horizon = 5, .envs = 5, .workers = 2}, {})
                 .find("sampler.envs is 5, which 2 workers"),
             std::string::npos);
@@ -288,6 +293,7 @@ INSTANTIATE_TEST_SUITE_P(Samplers, AsyncTest,
                                            Workforce{SamplerKind::kSerial, 1, 2},
                                            Workforce{SamplerKind::kParallelGpu, 2, 1},
                                            Workforce{SamplerKind::kParallelGpu, 3, 2},
+                                           Workforce{SamplerKind::kParallelGpu, 3, kOwnPace},
                                            Workforce{SamplerKind::kParallelCpu, 1, 1},
                                            Workforce{SamplerKind::kParallelCpu, 3, 2}),
                          workforce_name);

@@ -49,7 +49,8 @@ struct Outcome {
 
 // Collects until the mishap; environment 5 of 8 belongs to worker 1 of 2.
 Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s,
-                        SamplerKind kind = SamplerKind::kParallelGpu, bool asynchronous = false) {
+                        SamplerKind kind = SamplerKind::kParallelGpu, bool asynchronous = false,
+                        std::int64_t batch = 0) {
   testing::ToyAgent agent(2), actor(2);
   Outcome out;
   auto before = Clock::now();
@@ -58,6 +59,7 @@ Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s,
                                  .horizon = 10,
                                  .envs = 8,
                                  .workers = 2,
+                                 .batch = batch,
                                  .step_limit = limit,
                                  .reset_limit = limit};
     std::unique_ptr<Sampler> sampler;
@@ -144,6 +146,22 @@ TEST_F(DeathTest, TheSameWhileTheCallerLearns) {
       expect_words(out, {"worker 1", "environment 5", "step 11"});
     }
     const auto out = run_until_death(Mishap::kHang, 500ms, kind, /*asynchronous=*/true);
+    EXPECT_LT(out.took, 1500ms);
+    expect_words(out, {"worker 1", "environment 5", "step 11"});
+  }
+}
+
+TEST_F(DeathTest, TheSameAtTheirOwnPace) {
+  for (const bool asynchronous : {false, true}) {
+    const auto run = [&](Mishap mishap, std::chrono::milliseconds limit) {
+      return run_until_death(mishap, limit, SamplerKind::kParallelGpu, asynchronous, /*batch=*/1);
+    };
+    for (const auto mishap : {Mishap::kThrow, Mishap::kExit, Mishap::kKill}) {
+      const auto out = run(mishap, 60s);
+      EXPECT_LT(out.took, 2s);
+      expect_words(out, {"worker 1", "environment 5", "step 11"});
+    }
+    const auto out = run(Mishap::kHang, 500ms);
     EXPECT_LT(out.took, 1500ms);
     expect_words(out, {"worker 1", "environment 5", "step 11"});
   }
@@ -241,27 +259,44 @@ std::int64_t steps_before_death(const Samples& s, std::int64_t b) {
   return steps;
 }
 
-// In lock-step the environments of worker 0 do what they do without any death, and those of worker
-// 1 begin new episodes with the window after each death.
-TEST_F(DeathTest, WorkersInLockStepAreStartedAnew) {
+// How workers are given their steps.
+struct Pace {
+  std::string name;
+  SamplerKind kind;
+  int groups;
+  std::int64_t batch;
+  bool asynchronous;
+};
+
+// The environments of worker 0 do what they do without any death, and those of worker 1 begin new
+// episodes with the window after each death.
+TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
   constexpr std::int64_t kT = 10;
-  for (const auto& [kind, groups] : {std::pair{SamplerKind::kParallelGpu, 1},
-                                     {SamplerKind::kParallelGpu, 2},
-                                     {SamplerKind::kParallelCpu, 1},
-                                     {SamplerKind::kParallelCpu, 2}}) {
-    SCOPED_TRACE(fmt::format("parallel-{}, {} groups",
-                             kind == SamplerKind::kParallelGpu ? "gpu" : "cpu", groups));
+  for (const auto& [name, kind, groups, batch, asynchronous] :
+       {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
+        {"halves", SamplerKind::kParallelGpu, 2, 0, false},
+        {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
+        {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
+        {"halves, acting themselves", SamplerKind::kParallelCpu, 2, 0, false},
+        {"while the caller learns", SamplerKind::kParallelGpu, 1, 0, true},
+        {"halves, while the caller learns", SamplerKind::kParallelGpu, 2, 0, true},
+        {"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
+    SCOPED_TRACE(name);
     const Fate fate;
-    testing::ToyAgent agent(2), other(2);
+    testing::ToyAgent agent(2), actor(2), other(2);
     SamplerOptions o{.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8};
     const auto plain = make_sampler(testing::make_counter({.length = 7}), other, o);
-    o.kind = kind, o.groups = groups, o.workers = 2;
+    o.kind = kind, o.groups = groups, o.batch = batch, o.workers = 2;
     o.step_limit = 300ms;
     o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
     std::int64_t deaths = 0;
     {
-      const auto sampler = make_sampler(fate.factory(), agent, o);
+      std::unique_ptr<Sampler> sampler;
+      if (asynchronous)
+        sampler = make_async_sampler(fate.factory(), agent, actor, o);
+      else
+        sampler = make_sampler(fate.factory(), agent, o);
       const auto lives_on = [groups = groups](std::int64_t b) {  // does it live on?
         return groups == 1 ? b < 4 : b % 4 >= 2;
       };

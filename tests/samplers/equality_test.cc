@@ -27,16 +27,13 @@ class EqualityTest : public ::testing::TestWithParam<Workforce> {
   static void expect_same(
       const EnvFactory& make_env, const AgentFactory& make_agent, std::int64_t horizon,
       std::int64_t envs, int windows, const Learn& learn = [](Batch, Agent&) {}) {
-    const auto [kind, workers, groups] = GetParam();
     for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
       SCOPED_TRACE(reset == ResetMode::kWait ? "resets wait" : "resets at once");
       auto plain = serial(horizon, envs);
       plain.reset = reset;
       plain.decorrelation = 7;
       auto o = plain;
-      o.groups = groups;
-      o.workers = workers;
-      o.kind = kind;
+      employ(o, GetParam());
       const auto agent = make_agent(), other = make_agent();
       const auto a = make_sampler(make_env, *agent, plain), b = make_sampler(make_env, *other, o);
       for (int i = 0; i < windows && !HasFailure(); ++i) {
@@ -86,6 +83,10 @@ INSTANTIATE_TEST_SUITE_P(Workers, EqualityTest,
                          ::testing::Combine(::testing::Values(SamplerKind::kParallelCpu,
                                                               SamplerKind::kParallelGpu),
                                             ::testing::Range(1, 5), ::testing::Values(1, 2)),
+                         workforce_name);
+INSTANTIATE_TEST_SUITE_P(OwnPace, EqualityTest,
+                         ::testing::Combine(::testing::Values(SamplerKind::kParallelGpu),
+                                            ::testing::Range(1, 5), ::testing::Values(kOwnPace)),
                          workforce_name);
 
 }  // namespace

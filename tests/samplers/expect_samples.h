@@ -67,15 +67,25 @@ inline void expect_same_batches(const Batch& one, const Batch& other) {
   }
 }
 
-// What a test is repeated for: a sampler's kind, its workers, and groups.
+// What a test is repeated for: a sampler's kind, its workers, and groups, or kOwnPace: actions are
+// chosen as soon as one environment is there.
 using Workforce = std::tuple<SamplerKind, int, int>;
+constexpr int kOwnPace = 0;
+
+inline void employ(SamplerOptions& o, const Workforce& force) {
+  const auto [kind, workers, groups] = force;
+  o.kind = kind, o.workers = workers;
+  o.groups = groups == kOwnPace ? 1 : groups;
+  o.batch = groups == kOwnPace ? 1 : 0;
+}
 
 inline std::string workforce_name(const ::testing::TestParamInfo<Workforce>& test) {
   const auto [kind, workers, groups] = test.param;
   const auto* name = kind == SamplerKind::kSerial        ? "Serial"
                      : kind == SamplerKind::kParallelCpu ? "Cpu"
                                                          : "Gpu";
-  return fmt::format("{}{}Workers{}Groups", name, workers, groups);
+  return groups == kOwnPace ? fmt::format("{}{}WorkersAtTheirOwnPace", name, workers)
+                            : fmt::format("{}{}Workers{}Groups", name, workers, groups);
 }
 
 inline SamplerOptions serial(std::int64_t horizon, std::int64_t envs, std::uint64_t seed = 1) {

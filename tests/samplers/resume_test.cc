@@ -22,14 +22,9 @@ constexpr std::int64_t kEnvs = 5;
 class ResumeTest : public ::testing::TestWithParam<Workforce> {
  protected:
   static SamplerOptions options(std::int64_t horizon, ResetMode reset) {
-    const auto [kind, workers, groups] = GetParam();
-    return {.kind = kind,
-            .horizon = horizon,
-            .envs = kEnvs,
-            .workers = workers,
-            .groups = groups,
-            .reset = reset,
-            .decorrelation = 7};
+    SamplerOptions o{.horizon = horizon, .envs = kEnvs, .reset = reset, .decorrelation = 7};
+    employ(o, GetParam());
+    return o;
   }
 };
 
@@ -123,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                                            Workforce(SamplerKind::kSerial, 1, 2),
                                            Workforce(SamplerKind::kParallelGpu, 2, 1),
                                            Workforce(SamplerKind::kParallelGpu, 3, 2),
+                                           Workforce(SamplerKind::kParallelGpu, 3, kOwnPace),
                                            Workforce(SamplerKind::kParallelCpu, 2, 1),
                                            Workforce(SamplerKind::kParallelCpu, 3, 2)),
                          workforce_name);

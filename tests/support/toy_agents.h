@@ -22,8 +22,9 @@ class ToyAgent : public Agent {
     out.agent_info.at("value").copy_(sum);
     auto* action = out.action[0].data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < sum.size(0); ++i) {
-      const auto random = philox(in.noise.seed, static_cast<std::uint64_t>(in.noise.tick),
-                                 static_cast<std::uint64_t>(in.noise.first_env + i));
+      const auto [env, tick] = in.noise.row(i);
+      const auto random =
+          philox(in.noise.seed, static_cast<std::uint64_t>(tick), static_cast<std::uint64_t>(env));
       action[i] = random[0] % choices_;
       while (!in.mask.empty() && !in.mask[0][i][action[i]].item<bool>())
         action[i] = (action[i] + 1) % choices_;

@@ -29,8 +29,8 @@ struct NoiseKey {
   };
   std::uint64_t seed = 0;
   std::int64_t tick = 0;
-  std::int64_t first_env = 0;  // row i is of environment first_env + i. -1: they are no such
-                               // sequence, and only valued, unless `rows` names them
+  std::int64_t first_env = 0;      // row i is of environment first_env + i. -1: they are no such
+                                   // sequence, and only valued, unless `rows` names them
   std::span<const Row> rows = {};  // if not empty, row i is rows[i], and first_env is -1
 
   Row row(std::int64_t i) const {
