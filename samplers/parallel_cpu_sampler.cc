@@ -24,7 +24,7 @@ class ParallelCpuSampler : public Sampler {
   ParallelCpuSampler(const Making& making, Agent& agent)
       : agent_(agent),
         options_(making.options),
-        flat_(bytes_of(agent.parameters())),
+        flat_(bytes_of(agent.acting_parameters())),
         shared_(plan_, making.spec, agent.spec(),
                 {.horizon = options_.horizon,
                  .envs = options_.envs,
@@ -58,7 +58,7 @@ class ParallelCpuSampler : public Sampler {
     await();  // the environments are there, and what waited is reset
     before = count_time(times_.waiting, before);
     window_->begin();
-    flatten(agent_.parameters(), flat_);
+    flatten(agent_.acting_parameters(), flat_);
     board_.publish(flat_);
     release(0);
     await();
@@ -125,7 +125,7 @@ class ParallelCpuSampler : public Sampler {
         continue;
       }
       if (board_.read(flat_, version)) {
-        unflatten(flat_, agent_.parameters());
+        unflatten(flat_, agent_.acting_parameters());
         agent_.parameters_changed();
       }
       actor.set_first_tick(shared_.order(0).tick);

@@ -14,11 +14,11 @@
 namespace shoal {
 
 Parameters::Parameters(Agent& agent)
-    : agent_(agent), flat_(sizeof(version_) + bytes_of(agent.parameters())) {}
+    : agent_(agent), flat_(sizeof(version_) + bytes_of(agent.acting_parameters())) {}
 
 void Parameters::publish(ParameterBoard& board, std::int64_t version) {
   std::memcpy(flat_.data(), &version, sizeof version);
-  flatten(agent_.parameters(), std::span(flat_).subspan(sizeof version));
+  flatten(agent_.acting_parameters(), std::span(flat_).subspan(sizeof version));
   board.publish(flat_);
 }
 
@@ -34,7 +34,7 @@ std::int64_t Parameters::follow(const ParameterBoard& board) {
   }
   if (!read) return version_;
   std::memcpy(&version_, flat_.data(), sizeof version_);
-  unflatten(std::span(flat_).subspan(sizeof version_), agent_.parameters());
+  unflatten(std::span(flat_).subspan(sizeof version_), agent_.acting_parameters());
   agent_.parameters_changed();
   return version_;
 }

@@ -101,6 +101,10 @@ class MlpControlAgent : public ControlAgent {
     return all;
   }
 
+  NamedTensors acting_parameters() override {
+    return {{"policy", networks_.policy}, {"exploration", exploration_}};
+  }
+
   void to(at::Device device) override {
     for (auto* tensor : {&networks_.policy, &networks_.target_policy, &networks_.critics,
                          &networks_.target_critics})

@@ -63,8 +63,12 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
   at::Tensor epsilon() override { return explorer_.epsilon(); }
 
   NamedTensors parameters() override {
-    NamedTensors all = online_.parameters();
+    NamedTensors all = acting_parameters();
     add_with_prefix("target/", target_.parameters(), all);
+    return all;
+  }
+  NamedTensors acting_parameters() override {
+    NamedTensors all = online_.parameters();
     all.add("epsilon", explorer_.epsilon());
     return all;
   }

@@ -71,10 +71,7 @@ const TileFunctions kTiles = tile_functions(std::make_index_sequence<kRows>());
 
 }  // namespace
 
-bool GatherGemm::is_fast() {
-  // Vectors of AVX-512 are twice as wide, and oneDNN uses them.
-  return has_avx2() && !__builtin_cpu_supports("avx512f");
-}
+bool GatherGemm::is_fast() { return has_avx2(); }
 
 GatherGemm::GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row,
                        bool relu)

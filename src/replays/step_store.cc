@@ -106,6 +106,12 @@ void StepStore::check(const Samples& s) const {
   check_fields("observation", s.observation, rows_.observation);
   check_fields("action", s.action, rows_.action);
   check_fields("mask", s.mask, rows_.mask);
+  const auto* first = s.first.const_data_ptr<bool>();
+  for (std::int64_t b = 0; ticks_ > 0 && b < s.B; ++b)
+    require(first[b] || follows_[cell_of(ticks_ - 1) + b].valid,
+            "environment {} goes on with its episode behind steps that are not valid: its last "
+            "window was cut short (sampler.preempt_share), and a replay takes whole windows",
+            b);
 }
 
 void StepStore::append(const Samples& s) {

@@ -68,6 +68,20 @@ TEST_P(QAgentTest, ExploresWithProbabilityEpsilon) {
   EXPECT_NO_THROW(chosen(*agent, beyond));
 }
 
+TEST_P(QAgentTest, EachRowHasTheEpsilonOfItsEnvironment) {
+  const auto agent = make_echo(GetParam(), {.epsilons = 2});
+  agent->epsilon().copy_(at::tensor({0.0F, 1.0F}));
+  const auto values = at::tensor({0.0F, 9.0F, 0.0F, 0.0F, 0.0F}).repeat({2, 1});
+  bool explored = false;
+  for (std::int64_t tick = 0; tick < 50; ++tick) {
+    const std::vector<NoiseKey::Row> rows{{.env = 1, .tick = tick}, {.env = 0, .tick = 7}};
+    const auto action = chosen(*agent, acting_on(values, {.first_env = -1, .rows = rows}));
+    explored = explored || action[0].item<std::int64_t>() != 1;
+    EXPECT_EQ(action[1].item<std::int64_t>(), 1);
+  }
+  EXPECT_TRUE(explored);
+}
+
 TEST(QAgentBothTest, LoopAndTensorsChooseTheSame) {
   torch::manual_seed(3);
   const auto loop = make_echo(true), tensors = make_echo(false);

@@ -52,6 +52,21 @@ TEST_P(SamplingTest, FrequenciesMatchTheProbabilities) {
   EXPECT_LT(chi_square(across_ticks, pairs), 51) << "24 degrees of freedom: p < 0.001";
 }
 
+TEST_P(SamplingTest, EachRowOfABatchMayBeOfAStepOfItsOwn) {
+  const auto agent = make(4);
+  const auto logits = at::zeros({4});
+  const auto actions = draw(*agent, logits, 9, 11);  // [ticks, envs]
+  std::vector<NoiseKey::Row> rows;
+  for (std::int64_t i = 0; i < 60; ++i) rows.push_back({.env = i * 37 % kEnvs, .tick = i % 9});
+  const auto n = static_cast<std::int64_t>(rows.size());
+  const auto mixed =
+      act(*agent, acting_on(at::zeros({n, 4}), {.seed = 11, .first_env = -1, .rows = rows})).action;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto [env, tick] = rows[static_cast<std::size_t>(i)];
+    EXPECT_EQ(mixed[i].item<std::int64_t>(), actions[tick][env].item<std::int64_t>()) << i;
+  }
+}
+
 TEST_P(SamplingTest, SeedAndTickDecideTheNoise) {
   const auto agent = make(4);
   const auto logits = at::zeros({4});

@@ -207,6 +207,37 @@ TEST(BatchGateTest, WhatIsNotFinishedIsGatheredAgain) {
   EXPECT_EQ(memory.gather(1, kNoLimit), Clients({1}));
 }
 
+TEST(BatchGateTest, WhoIsKeptWaitsWhileOthersAreServed) {
+  Memory memory({.clients = 3});
+  auto& gate = memory.gate;
+  const auto first = gate.submit(0), second = gate.submit(1);
+  EXPECT_EQ(memory.gather(2, kNoLimit), Clients({0, 1}));
+  gate.keep();
+  EXPECT_THROW(gate.submit(0), Error);
+  EXPECT_EQ(memory.gather(1, kAtOnce, kNow), Clients()) << "they are there already";
+  const auto third = gate.submit(2);
+  EXPECT_EQ(memory.gather(1, kAtOnce), Clients({2}));
+  gate.finish();
+  EXPECT_TRUE(gate.ready(third));
+  EXPECT_FALSE(gate.ready(first));
+  gate.finish(Clients{1});
+  EXPECT_TRUE(gate.ready(second));
+  EXPECT_FALSE(gate.ready(first));
+  // Another process goes on as this client, with what was asked for.
+  const auto same = gate.newest(0);
+  EXPECT_FALSE(gate.wait(same, kNow));
+  gate.finish(Clients{0});
+  EXPECT_TRUE(gate.wait(same, kNow));
+  gate.submit(0);
+  EXPECT_EQ(memory.gather(1, kAtOnce), Clients({0}));
+  gate.keep();
+  gate.forget(0);
+  const auto anew = gate.submit(0);
+  EXPECT_EQ(memory.gather(1, kAtOnce), Clients({0}));
+  gate.finish();
+  EXPECT_TRUE(gate.ready(anew));
+}
+
 // At any moment: before they wait, while they go to sleep, and after that.
 TEST(BatchGateTest, StopWakesEverybody) {
   for (int moment = 0; moment < 40; ++moment) {

@@ -320,6 +320,21 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
       HasSubstr("must be a number above 0"));
 }
 
+TEST(StepReplayTest, RefusesToGoOnBehindAWindowThatWasCutShort) {
+  StepReplay replay(toy_spec(1), kEnvs, {.size = 30});
+  History history(1, false, 14);
+  auto cut = history.window(3), next = history.window(3);
+  cut.valid[2][1] = false;
+  next.first[0].fill_(false);
+  replay.append(cut);
+  const auto size = replay.size();
+  EXPECT_THAT(message_of([&] { replay.append(next); }), HasSubstr("environment 1 goes on"));
+  EXPECT_EQ(replay.size(), size);
+  next.first[0][1] = true;
+  replay.append(next);
+  EXPECT_GT(replay.size(), size);
+}
+
 EnvSpec atari_spec() {
   EnvSpec spec;
   spec.observation = ArraySpec{.dtype = DType::kUInt8, .shape = {84, 84}, .stack = 4};

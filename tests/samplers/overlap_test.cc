@@ -76,6 +76,31 @@ TEST(OverlapTest, TwoGroupsActWhileEnvironmentsStep) {
   expect_gain(*one, *two, kWanted);
 }
 
+// One step in four of each environment is slow, and each time that of another one: in lock-step
+// every step is slow, and at their own pace one in four.
+class Slow : public testing::Counter {
+ public:
+  explicit Slow(const EnvContext& c) : Counter(c, {.length = 1000}), index_(c.index) {}
+  StepResult step(ArraysIn action, StepOut out) override {
+    if (steps_++ % kEnvs == index_) std::this_thread::sleep_for(4ms);
+    return Counter::step(action, out);
+  }
+
+ private:
+  std::int64_t index_, steps_ = 0;
+};
+
+TEST(OverlapTest, WorkersAtTheirOwnPaceDoNotWaitForTheSlowestOfEachStep) {
+  constexpr double kWanted = 2.5;  // of 4
+  testing::ToyAgent agent(2), other(2);
+  SamplerOptions o{.horizon = kHorizon, .envs = kEnvs, .workers = static_cast<int>(kEnvs)};
+  const EnvFactory make_env = [](const EnvContext& c) { return std::make_unique<Slow>(c); };
+  const auto lockstep = make_sampler(make_env, agent, o);
+  o.batch = 1;
+  const auto own_pace = make_sampler(make_env, other, o);
+  expect_gain(*lockstep, *own_pace, kWanted);
+}
+
 TEST(OverlapTest, WorkersActAtTheSameTime) {
   constexpr double kWanted = 1.7;  // of 2
   Ponderer agent(2);

@@ -80,6 +80,8 @@ class Agent {
   // Everything a checkpoint must hold, parameters and buffers, by name. The tensors are the agent's
   // own.
   virtual NamedTensors parameters() = 0;
+  // Those of them that act() depends on: what processes and threads that act are sent.
+  virtual NamedTensors acting_parameters() { return parameters(); }
   // To be called after the parameters were written to: acting may use a copy in another layout or
   // precision.
   virtual void parameters_changed() {}

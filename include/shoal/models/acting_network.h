@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// kBf16: bfloat16; on a CPU with AVX2 and no AVX-512, which would have to emulate it, weights are
-// rounded to bfloat16 and computed with in float32.
+// kBf16: bfloat16. Acting on a CPU with AVX2 rounds weights to bfloat16 and computes with them in
+// float32: what a picture has not changed is not computed again, which gains more.
 enum class Precision : std::uint8_t { kFloat32, kBf16 };
 
 // A network prepared for acting on the CPU. Called by one thread, without gradients.
