@@ -5,12 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "shoal/core/error.h"
+#include "shoal/core/rng.h"
 #include "shoal/samplers/async_sampler.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
@@ -328,6 +331,92 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
     expect_all_ways(::testing::internal::GetCapturedStderr());
     EXPECT_EQ(deaths, std::ssize(kWays));
   }
+}
+
+// Takes a while, so that a worker is mostly one that has asked and is not answered yet.
+class Slow : public testing::ToyAgent {
+ public:
+  using ToyAgent::ToyAgent;
+  void act(const ActIn& in, ActOut& out) override {
+    std::this_thread::sleep_for(300us);
+    ToyAgent::act(in, out);
+  }
+};
+
+// Kills one of the workers, and waits for the next one in its place.
+void kill_one(Rng& rng) {
+  const auto nursery = children(getpid()).at(0);
+  const auto workers = children(nursery);
+  const auto victim = workers.at(static_cast<std::size_t>(rng.integer(0, std::ssize(workers))));
+  kill(victim, SIGKILL);
+  const auto replaced = [&] {
+    const auto now = children(nursery);
+    return now.size() == workers.size() && std::ranges::find(now, victim) == now.end();
+  };
+  for (const auto deadline = Clock::now() + 5s; !replaced() && Clock::now() < deadline;)
+    std::this_thread::yield();
+}
+
+TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
+  constexpr std::int64_t kT = 20, kKills = 4;  // a fifth within a minute ends the run
+  Rng rng(3);
+  ::testing::internal::CaptureStderr();
+  for (int round = 0; round < 12; ++round) {
+    const bool asynchronous = round % 2 == 1;
+    Slow agent(2), actor(2);
+    const SamplerOptions o{.horizon = kT,
+                           .envs = 6,
+                           .workers = 3,
+                           .batch = 1 + round % 3,
+                           .preempt_share = round % 4 < 2 ? 1 : 0.5,
+                           .on_death = OnDeath::kRestart};
+    const auto make_env = testing::make_counter({.length = 7});
+    std::unique_ptr<Sampler> sampler;
+    if (asynchronous)
+      sampler = make_async_sampler(make_env, agent, actor, o);
+    else
+      sampler = make_sampler(make_env, agent, o);
+    std::atomic<bool> done = false;
+    std::thread killer([&] {
+      for (int i = 0; i < kKills; ++i) {
+        for (auto spins = rng.integer(0, 200'000); spins > 0; --spins) __builtin_ia32_pause();
+        kill_one(rng);
+      }
+      done = true;
+    });
+    std::int64_t windows = 0;
+    try {
+      for (int after = 0; after < 3; after += done ? 1 : 0) {
+        const auto& s = sampler->collect().samples;
+        ASSERT_EQ(s.first_tick, kT * windows++);
+        ASSERT_GT(s.steps, 0);
+      }
+    } catch (const WorkerError& e) {
+      ADD_FAILURE() << e.what();
+    }
+    killer.join();
+  }
+  ::testing::internal::GetCapturedStderr();
+}
+
+// A worker that has filled its window rests for longer than a step may take, and is not frozen.
+TEST_F(DeathTest, WhoRestsWhileOthersStepIsNotFrozen) {
+  class Tired : public testing::Counter {
+   public:
+    explicit Tired(const EnvContext& c) : Counter(c, {.length = 100}), tired_(c.index == 0) {}
+    StepResult step(ArraysIn action, StepOut out) override {
+      if (tired_) std::this_thread::sleep_for(120ms);
+      return Counter::step(action, out);
+    }
+
+   private:
+    bool tired_;
+  };
+  testing::ToyAgent agent(2);
+  const auto sampler =
+      make_sampler([](const EnvContext& c) { return std::make_unique<Tired>(c); }, agent,
+                   {.horizon = 10, .envs = 2, .workers = 2, .batch = 1, .step_limit = 300ms});
+  EXPECT_EQ(sampler->collect().samples.steps, 20);
 }
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeResetIsNamed) {

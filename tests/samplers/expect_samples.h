@@ -68,7 +68,7 @@ inline void expect_same_batches(const Batch& one, const Batch& other) {
 }
 
 // What a test is repeated for: a sampler's kind, its workers, and groups, or kOwnPace: actions are
-// chosen as soon as one environment is there.
+// chosen for half of the environments, whichever are there.
 using Workforce = std::tuple<SamplerKind, int, int>;
 constexpr int kOwnPace = 0;
 
@@ -76,7 +76,7 @@ inline void employ(SamplerOptions& o, const Workforce& force) {
   const auto [kind, workers, groups] = force;
   o.kind = kind, o.workers = workers;
   o.groups = groups == kOwnPace ? 1 : groups;
-  o.batch = groups == kOwnPace ? 1 : 0;
+  o.batch = groups == kOwnPace ? (o.envs + 1) / 2 : 0;
 }
 
 inline std::string workforce_name(const ::testing::TestParamInfo<Workforce>& test) {

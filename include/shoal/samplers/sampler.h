@@ -40,10 +40,11 @@ struct SamplerOptions {
   // neither takes much less time than the other, on cores (or a GPU) of its own.
   int groups = 1;
   // parallel-gpu. 0: actions are chosen for all environments at once, each time when all have taken
-  // their step. Otherwise workers go at their own pace: actions are chosen for whoever is there, as
-  // soon as so many environments are (in whole workers), or `batch_wait_us` microseconds after the
-  // first, as one batch whose rows may be of different steps. Worth it where environments differ in
-  // speed, with more workers than are acted for at once; it needs groups = 1.
+  // their step. Otherwise workers go at their own pace: actions are chosen for so many environments
+  // (in whole workers) as soon as they are there, or for those that are `batch_wait_us`
+  // microseconds after the first, as one batch whose rows may be of different steps. Worth it where
+  // environments differ in speed, with more workers than are acted for at once; it needs groups
+  // = 1.
   std::int64_t batch = 0;
   std::int64_t batch_wait_us = 500;
   // With `batch`. Once this share of the environments has filled its window, the others stop after
