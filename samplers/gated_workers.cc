@@ -45,11 +45,9 @@ void GatedWorkers::go() {
 
 std::span<const int> GatedWorkers::gather(int workers, std::chrono::microseconds patience) {
   for (;;) {
+    look_for_deaths();  // not later: those who are gathered may not be forgotten
     const auto found = gate_.gather(std::min(workers, under_way_), patience, kPatience);
-    if (found.empty()) {
-      look_for_deaths();
-      continue;
-    }
+    if (found.empty()) continue;
     arrived_.assign(found.begin(), found.end());
     for (const int w : arrived_) order(w).due = false;
     under_way_ -= static_cast<int>(arrived_.size());
@@ -58,12 +56,12 @@ std::span<const int> GatedWorkers::gather(int workers, std::chrono::microseconds
   }
 }
 
-// Those that rest may do so for ever; those under way are awaited by turns.
+// Now and then, even if others keep coming.
 void GatedWorkers::look_for_deaths() {
-  do {
-    awaited_ = (awaited_ + 1) % options_.workers;
-  } while (!order(awaited_).due);
-  group_->check(awaited_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < kPatience) return;
+  looked_ = now;
+  group_->check([this](int worker) { return order(worker).due; });
 }
 
 void GatedWorkers::save(bool reset_others, NamedTensors& to) {

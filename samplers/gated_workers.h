@@ -43,7 +43,6 @@ class GatedWorkers {
 
  private:
   void work(int worker, WorkerStatus status, const Making& making);
-  void forget(int worker);
   void look_for_deaths();
   SharedRows::Order& order(int worker) const { return windows_[0]->order(worker); }
 
@@ -55,7 +54,7 @@ class GatedWorkers {
   std::vector<std::int64_t> ticks_;  // of the next step of each
   std::vector<int> starting_, arrived_;
   int under_way_ = 0;
-  int awaited_ = 0;
+  std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
   std::unique_ptr<WorkerGroup> group_;
 };
 

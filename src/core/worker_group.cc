@@ -118,12 +118,16 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
 }
 
 void WorkerGroup::check(int awaited) {
+  check([awaited](int worker) { return awaited == worker || awaited == kEverybody; });
+}
+
+void WorkerGroup::check(const std::function<bool(int)>& awaited) {
   if (failure_) std::rethrow_exception(failure_);
   const auto now = Clock::now();
   const auto passed = std::min<Clock::duration>(now - last_check_, kLongestStretch);
   last_check_ = now;
   for (int w = 0; w < workers(); ++w) {
-    const auto text = find_failure(w, awaited == w || awaited == kEverybody, passed);
+    const auto text = find_failure(w, awaited(w), passed);
     if (text.empty()) continue;
     const WorkerError error(text, w, slot(w).env.load(), slot(w).step.load());
     if (restarts_allowed_ && restart(w, error)) continue;

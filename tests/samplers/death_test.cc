@@ -399,6 +399,77 @@ TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
   ::testing::internal::GetCapturedStderr();
 }
 
+// Numbers that environments in several processes share.
+struct Meeting {
+  std::atomic<int> killer_is_there, kills;
+  std::atomic<pid_t> victim;
+};
+
+// Worker 0 has asked for actions, and is killed while the other one takes its time, so that it is
+// found dead before it was answered.
+TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
+  auto* meeting = new (mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Meeting{};
+  class Pair : public testing::Counter {
+   public:
+    Pair(const EnvContext& c, Meeting& meeting)
+        : Counter(c, {.length = 100}), kills_(c.index == 1), meeting_(meeting) {}
+    StepResult step(ArraysIn action, StepOut out) override {
+      if (kills_ && ++steps_ == 5) kill_the_other();
+      const auto result = Counter::step(action, out);
+      if (!kills_ && meeting_.killer_is_there) meeting_.victim = getpid();
+      return result;
+    }
+
+   private:
+    void kill_the_other() {
+      meeting_.killer_is_there = 1;
+      while (meeting_.victim == 0) std::this_thread::yield();
+      std::this_thread::sleep_for(20ms);  // by now it has asked, if this machine is no slower
+      kill(meeting_.victim, SIGKILL);
+      std::this_thread::sleep_for(350ms);  // that it be looked for
+    }
+    bool kills_;
+    Meeting& meeting_;
+    int steps_ = 0;
+  };
+  ::testing::internal::CaptureStderr();
+  {
+    testing::ToyAgent agent(2);
+    const EnvFactory make_env = [&](const EnvContext& c) {
+      return std::make_unique<Pair>(c, *meeting);
+    };
+    // Worker 0 goes ahead, until it is noticed.
+    const auto sampler = make_sampler(make_env, agent,
+                                      {.horizon = 1000,
+                                       .envs = 2,
+                                       .workers = 2,
+                                       .batch = 2,
+                                       .batch_wait_us = 30'000,
+                                       .step_limit = 3s,
+                                       .on_death = OnDeath::kRestart});
+    const auto& s = sampler->collect().samples;
+    EXPECT_GT(s.steps, 1000);
+    EXPECT_LT(s.steps, 2000) << "nobody has died";
+    EXPECT_EQ(sampler->collect().samples.steps, 2000);
+  }
+  ::testing::internal::GetCapturedStderr();
+  munmap(meeting, sizeof(Meeting));
+}
+
+TEST_F(DeathTest, WhoIsFrozenBeforeItsStepIsNoticed) {
+  testing::ToyAgent agent(2);
+  const auto sampler =
+      make_sampler(testing::make_counter(), agent,
+                   {.horizon = 50'000, .envs = 3, .workers = 3, .batch = 1, .step_limit = 400ms});
+  const auto victim = children(getpid()).at(1);
+  std::thread freezer([&] { kill(victim, SIGSTOP); });
+  const auto before = Clock::now();
+  EXPECT_THROW(sampler->collect(), WorkerError);
+  EXPECT_LT(Clock::now() - before, 5s);
+  freezer.join();
+}
+
 // A worker that has filled its window rests for longer than a step may take, and is not frozen.
 TEST_F(DeathTest, WhoRestsWhileOthersStepIsNotFrozen) {
   class Tired : public testing::Counter {

@@ -77,6 +77,8 @@ class WorkerGroup {
   // frozen, and the limit of a step holds for it too.
   void check(int awaited = kNobody);
   static constexpr int kNobody = -1, kEverybody = -2;
+  // Likewise of several.
+  void check(const std::function<bool(int worker)>& awaited);
 
   // OnDeath::kRestart, once every worker has begun its work: what ends one from now on is no error,
   // unless it is the fifth time within a minute that one of them ends, or the process that forks
