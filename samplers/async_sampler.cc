@@ -214,6 +214,7 @@ class RingSampler : public AsyncSampler {
       start_.release();
       return;
     }
+    require_acts_on_cpu(actor_);
     thread_ = std::thread([this] {
       try {
         at::set_num_threads(1);

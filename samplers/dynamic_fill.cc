@@ -23,7 +23,9 @@ bool DynamicFill::fill(const SharedRows& window, std::size_t rows, RowActor& act
   for (;;) {
     if (done >= enough_) cut_short(window);
     if (!ready_.empty()) {
+      const auto before = std::chrono::steady_clock::now();
       actor.act(ready_);
+      count_time(acting_, before);
       for (const auto& [t, part] : ready_) workers_.start(t, static_cast<int>(part), rows);
       workers_.go();
       ready_.clear();

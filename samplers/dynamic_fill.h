@@ -20,6 +20,7 @@ class DynamicFill {
   // actor's parts are the workers' environments. False if stopped() in the middle.
   bool fill(const SharedRows& window, std::size_t rows, RowActor& actor,
             const std::function<bool()>& stopped);
+  double acting() const { return acting_; }  // seconds that choosing actions has taken so far
   // If environments may wait: has those that do reset, and waits until they are.
   void start_resets(std::size_t rows);
   void finish();
@@ -31,6 +32,7 @@ class DynamicFill {
   std::int64_t horizon_, enough_;  // enough_: environments that are done when others are cut short
   int batch_;                      // workers to act for at once
   std::chrono::microseconds patience_;
+  double acting_ = 0;
   std::vector<std::int64_t> taken_;     // steps of each worker
   std::vector<RowActor::Place> ready_;  // workers that need actions
 };

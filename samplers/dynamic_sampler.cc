@@ -14,7 +14,8 @@ namespace {
 class DynamicSampler : public Sampler {
  public:
   DynamicSampler(const Making& making, Agent& agent)
-      : options_(making.options),
+      : agent_(agent),
+        options_(making.options),
         shared_(plan_, making.spec, agent.spec(),
                 {.horizon = options_.horizon,
                  .envs = options_.envs,
@@ -36,11 +37,15 @@ class DynamicSampler : public Sampler {
 
   Batch collect() override {
     const at::NoGradGuard no_grad;
+    require_acts_on_cpu(agent_);
     auto before = std::chrono::steady_clock::now();
+    const auto acted = fill_->acting();
     fill_->finish();  // resets
     window_->begin();
     fill_->fill(shared_, 0, window_->actor(), [] { return false; });
     before = count_time(times_.waiting, before);
+    times_.acting += fill_->acting() - acted;
+    times_.waiting -= fill_->acting() - acted;
     window_->finish_others(final_state_);
     count_time(times_.acting, before);
     if (shared_.may_wait) fill_->start_resets(0);
@@ -59,6 +64,7 @@ class DynamicSampler : public Sampler {
   }
 
  private:
+  const Agent& agent_;
   SamplerOptions options_;
   Arena::Plan plan_;
   SharedRows shared_;

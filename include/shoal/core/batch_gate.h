@@ -53,10 +53,10 @@ class BatchGate {
   Ticket submit(int client);
   // The client only. Whether it is answered. Throws Error for a ticket that is not its newest.
   bool ready(Ticket ticket) const;
-  // Its newest request, for a process that goes on as this client.
-  Ticket newest(int client) const;
   // The same, once it is; false after the timeout, or once the gate is stopped.
   bool wait(Ticket ticket, std::chrono::milliseconds timeout);
+  // Its newest request, for a process that goes on as this client.
+  Ticket newest(int client) const;
 
   static constexpr std::chrono::microseconds kNoLimit = std::chrono::hours(24);
 

@@ -24,7 +24,7 @@ struct AsyncOptions {
 // Samples while the caller learns. Its options are those of make_sampler(), and say who acts:
 //
 //   kSerial       a thread of this process acts, and steps all environments
-//   kParallelGpu  a thread of this process acts, on the actor's device; forked workers step
+//   kParallelGpu  a thread of this process acts, on the CPU so far; forked workers step
 //   kParallelCpu  every worker acts for its own environments, with parameters of its own. Windows
 //                 are those of one worker each, of B = envs / workers environments
 //

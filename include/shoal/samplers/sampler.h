@@ -43,8 +43,8 @@ struct SamplerOptions {
   // their step. Otherwise workers go at their own pace: actions are chosen for so many environments
   // (in whole workers) as soon as they are there, or for those that are `batch_wait_us`
   // microseconds after the first, as one batch whose rows may be of different steps. Worth it where
-  // environments differ in speed, with more workers than are acted for at once; it needs groups
-  // = 1.
+  // environments differ in speed, with more workers than are acted for at once. groups must be 1,
+  // and the agent on the CPU so far.
   std::int64_t batch = 0;
   std::int64_t batch_wait_us = 500;
   // With `batch`. Once this share of the environments has filled its window, the others stop after
@@ -65,8 +65,8 @@ struct SamplerOptions {
       300'000};  // likewise a reset or the construction of an environment
   // kRestart: a worker that died is forked anew, and its environments begin new episodes with the
   // next window; see Samples::valid for what becomes of this one. Where asynchronous workers
-  // act themselves, the window that the worker was at is lost as a whole. Not of asynchronous
-  // serial samplers; without effect on other serial ones, which have no workers either.
+  // act themselves, the window that the worker was at is lost as a whole. Serial samplers have no
+  // workers: asynchronous ones refuse it, others ignore it.
   OnDeath on_death = OnDeath::kFail;
   bool pin = false;                      // bind every worker to a core
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
