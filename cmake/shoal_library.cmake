@@ -12,18 +12,12 @@ if(SHOAL_SANITIZE)
   target_link_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE})
 endif()
 
-# Build speed, where the machine offers it: a compiler cache, and a linker that does not take a second a binary.
+# Build speed, where the machine offers it: a compiler cache.
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header needs these three to be cached at all.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${SHOAL_CCACHE})
-endif()
-find_program(SHOAL_MOLD mold)
-if(SHOAL_MOLD)
-  # Debian's mold 1.10 may ask for a part of memory to be made read-only that is not there, if thread-local data is a
-  # single byte; such a program does not start.
-  add_link_options(-fuse-ld=mold -Wl,-z,norelro)
 endif()
 
 # torch/torch.h costs 12 s a file; one precompiled header serves every target that includes it.

@@ -15,7 +15,7 @@ export PYTHON="${PYTHON:-python3}"
 required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgtest-dev
   libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev)
 python_packages=(python3 python3-pip python3-venv)
-optional=(ccache mold python3-dev)  # a faster build, environments written in Python; it works without
+optional=(ccache python3-dev)  # a faster build, environments written in Python; it works without
 
 # missing NAME...: those that are not installed.
 missing() {

@@ -63,10 +63,10 @@ check "a second run does not call pip" not called "-m pip"
 check "a second run does not call apt" not called "apt-get"
 
 fresh_machine
-echo mold >"$work/absent"
+echo ccache >"$work/absent"
 setup
 check "a package that only saves time is no reason to stop" [ "$status" = 0 ]
-check "but it is named" says "mold would help"
+check "but it is named" says "ccache would help"
 printf '%s\n' libboost-dev ninja-build >"$work/absent"
 setup
 check "missing packages without rights are a user's matter" [ "$status" = 2 ]
