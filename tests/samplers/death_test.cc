@@ -415,13 +415,15 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
     Pair(const EnvContext& c, Meeting& meeting)
         : Counter(c, {.length = 100}), kills_(c.index == 1), meeting_(meeting) {}
     StepResult step(ArraysIn action, StepOut out) override {
-      if (kills_ && ++steps_ == 5) kill_the_other();
-      const auto result = Counter::step(action, out);
-      if (!kills_ && meeting_.killer_is_there) meeting_.victim = getpid();
-      return result;
+      if (++steps_ == 5) kills_ ? kill_the_other() : be_there();
+      return Counter::step(action, out);
     }
 
    private:
+    void be_there() {
+      while (meeting_.killer_is_there == 0) std::this_thread::yield();
+      meeting_.victim = getpid();
+    }
     void kill_the_other() {
       meeting_.killer_is_there = 1;
       while (meeting_.victim == 0) std::this_thread::yield();
@@ -439,13 +441,13 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
     const EnvFactory make_env = [&](const EnvContext& c) {
       return std::make_unique<Pair>(c, *meeting);
     };
-    // Worker 0 goes ahead, until it is noticed.
+    // Whoever has asked waits for the other one, so that worker 0 is found dead before that.
     const auto sampler = make_sampler(make_env, agent,
                                       {.horizon = 1000,
                                        .envs = 2,
                                        .workers = 2,
                                        .batch = 2,
-                                       .batch_wait_us = 30'000,
+                                       .batch_wait_us = 2'000'000,
                                        .step_limit = 3s,
                                        .on_death = OnDeath::kRestart});
     const auto& s = sampler->collect().samples;
@@ -453,7 +455,8 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
     EXPECT_LT(s.steps, 2000) << "nobody has died";
     EXPECT_EQ(sampler->collect().samples.steps, 2000);
   }
-  ::testing::internal::GetCapturedStderr();
+  const auto told = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
   munmap(meeting, sizeof(Meeting));
 }
 
