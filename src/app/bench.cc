@@ -14,6 +14,7 @@
 #include "src/app/bench_ring.h"
 #include "src/app/bench_sample.h"
 #include "src/app/bench_service.h"
+#include "src/app/bench_sync.h"
 #include "src/app/bench_update.h"
 #include "src/app/commands.h"
 
@@ -147,6 +148,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   add_bench_replay(*bench, chosen);
   add_bench_update(*bench, chosen);
   add_bench_ring(*bench, chosen);
+  add_bench_sync(*bench, chosen);
   add_bench_service(*bench, chosen);
 }
 
