@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "algos/check_options.h"
+#include "algos/learn_together.h"
 #include "algos/optimizer.h"
 #include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
@@ -14,8 +15,9 @@ namespace {
 
 class Impala : public OnPolicyAlgo {
  public:
-  Impala(ActorCritic& agent, const ImpalaOptions& options)
+  Impala(ActorCritic& agent, const ImpalaOptions& options, Ranks& ranks)
       : agent_(agent),
+        ranks_(ranks),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon) {}
 
@@ -23,15 +25,10 @@ class Impala : public OnPolicyAlgo {
     const auto& o = options_;
     const double rate =
         o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
-    const auto [loss, parts] = loss_of(samples);
-    auto gradients = torch::autograd::grad({loss}, optimizer_.parameters());
-    const auto norm = clip_gradients(gradients, o.max_grad_norm);
-    optimizer_.step(gradients, rate);
-    agent_.observe(samples);
-    agent_.parameters_changed();
-
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
-    totals.add(at::cat({parts, norm.view(1)}));
+    totals.add(step_together(ranks_, optimizer_, loss_of(samples), o.max_grad_norm, rate));
+    observe_together(ranks_, agent_, samples);
+    agent_.parameters_changed();
     auto metrics = totals.means();
     metrics.emplace_back("learning_rate", rate);
     return metrics;
@@ -40,11 +37,6 @@ class Impala : public OnPolicyAlgo {
   NamedTensors state() override { return optimizer_.state(); }
 
  private:
-  struct Loss {
-    at::Tensor total;  // scalar, with gradients
-    at::Tensor parts;  // [5], without: the first metrics
-  };
-
   // All steps of a window, in order.
   Evaluation evaluate(const Samples& s) {
     EvaluateIn in{.observation = {},
@@ -61,7 +53,9 @@ class Impala : public OnPolicyAlgo {
     return agent_.evaluate(in);
   }
 
-  Loss loss_of(const Samples& s) {
+  // Its parts are the first metrics.
+  RankLoss loss_of(const Samples& s) {
+    if (s.steps == 0) return {.total = {}, .parts = at::zeros({5}, s.reward.options())};
     const auto& o = options_;
     const auto now = evaluate(s);
     const auto log_ratio = now.log_prob.detach() - s.agent_info.at("log_prob").flatten();
@@ -76,19 +70,22 @@ class Impala : public OnPolicyAlgo {
     const auto entropy = mean(now.entropy);
     const auto kl = mean(log_ratio.exp() - 1 - log_ratio);
     return {policy + o.value_coef * value - o.entropy_coef * entropy,
-            at::stack({policy, value, entropy, kl, mean(corrected.rho.flatten())}).detach()};
+            at::stack({policy, value, entropy, kl, mean(corrected.rho.flatten())}).detach(),
+            s.steps};
   }
 
   ActorCritic& agent_;
+  Ranks& ranks_;
   ImpalaOptions options_;
   Optimizer optimizer_;
 };
 
 }  // namespace
 
-std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& o) {
+std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& o,
+                                          Ranks& ranks) {
   check_options("impala", o);
-  return std::make_unique<Impala>(agent, o);
+  return std::make_unique<Impala>(agent, o, ranks);
 }
 
 }  // namespace shoal

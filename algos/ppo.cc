@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "algos/check_options.h"
+#include "algos/learn_together.h"
 #include "algos/optimizer.h"
 #include "algos/ppo_loss.h"
 #include "algos/steps_in_a_row.h"
@@ -19,6 +20,8 @@ void check(const PpoOptions& o) {
   check_options("ppo", o);
   require(o.epochs > 0, "ppo.epochs is {}; at least 1 is needed", o.epochs);
   require(o.minibatches > 0, "ppo.minibatches is {}; at least 1 is needed", o.minibatches);
+  require(o.slices >= 0, "ppo.slices is {}; it counts from 1, or is 0 for one of each rank",
+          o.slices);
   require(o.clip > 0, "ppo.clip is {}; it must be positive", o.clip);
   require(
       !o.vtrace || o.normalize_advantage != NormalizeAdvantage::kWindow,
@@ -42,28 +45,39 @@ struct Minibatch {
   at::Tensor envs;  // whose whole sequences these are; undefined: steps in any order
 };
 
-// A single number has no deviation, and stays as it is.
-at::Tensor normalized(const at::Tensor& x, const at::Tensor& like) {
+// By all ranks' numbers. A single number has no deviation, and stays as it is.
+at::Tensor normalized(Ranks& ranks, const at::Tensor& x, const at::Tensor& like) {
+  constexpr double kLeast = 1e-8;
+  if (ranks.count() > 1) {
+    const auto m = moments(ranks, like);
+    return m.count < 2 ? x : (x - m.mean) / (std::sqrt(m.variance) + kLeast);
+  }
   if (like.numel() < 2) return x;
   const auto [deviation, mean] = at::std_mean(like);
-  return (x - mean) / (deviation + 1e-8);
+  return (x - mean) / (deviation + kLeast);
 }
 
 class Ppo : public OnPolicyAlgo {
  public:
-  Ppo(ActorCritic& agent, const PpoOptions& options)
+  Ppo(ActorCritic& agent, const PpoOptions& options, Ranks& ranks)
       : agent_(agent),
+        ranks_(ranks),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
-        updates_(at::zeros({}, at::kLong)),
-        generator_(at::detail::createCPUGenerator()) {}
+        updates_(at::zeros({}, at::kLong)) {
+    const int all = options.slices == 0 ? ranks.count() : options.slices;
+    require(all % ranks.count() == 0,
+            "ppo.slices is {}; it must be a multiple of the number of ranks, {}", all,
+            ranks.count());
+    generators_.resize(static_cast<std::size_t>(all / ranks.count()));
+  }
 
   Metrics update(const Samples& samples, const Progress& progress) override {
     check_minibatches(samples);
     const auto flat = prepare(samples);
     const auto options = annealed(progress.remaining());
 
-    generator_.set_current_seed(updates_seed());
+    for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i] = generator_of(i);
     updates_ += 1;
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
@@ -74,11 +88,12 @@ class Ppo : public OnPolicyAlgo {
         kl = learn(samples, flat, minibatch, options, totals);
       if (options_.target_kl > 0 && kl.item<double>() > options_.target_kl) break;
     }
-    agent_.observe(samples);
+    observe_together(ranks_, agent_, samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
     const auto& judged = options_.vtrace ? corrected_ : recorded(flat);
-    metrics.emplace_back("explained_variance", explained_variance(judged.target, judged.value));
+    metrics.emplace_back("explained_variance",
+                         explained_variance(ranks_, judged.target, judged.value));
     metrics.emplace_back("epochs", std::min(epoch + 1, options_.epochs));
     metrics.emplace_back("learning_rate", options.learning_rate);
     return metrics;
@@ -95,32 +110,48 @@ class Ppo : public OnPolicyAlgo {
   bool whole_sequences() const { return remembers() || options_.vtrace; }
 
   void check_minibatches(const Samples& s) const {
-    require(options_.minibatches <= s.T * s.B,
-            "{} minibatches of {} samples; choose at most as many as there are samples",
-            options_.minibatches, s.T * s.B);
+    const auto slices = static_cast<std::int64_t>(generators_.size());
+    require(s.B % slices == 0,
+            "{} environments are not so many for each of {} slices; choose a multiple", s.B,
+            slices);
+    const auto most = s.B / slices * (whole_sequences() ? 1 : s.T);
     require(
-        !whole_sequences() || options_.minibatches <= s.B,
-        "{} minibatches of {} environments; an agent with memory, and V-trace, learn from whole "
-        "sequences: choose at most as many as there are environments",
-        options_.minibatches, s.B);
+        options_.minibatches <= most,
+        "{} minibatches of {} {}; choose at most as many as there are{}{}", options_.minibatches,
+        most, whole_sequences() ? "environments" : "samples",
+        slices * ranks_.count() > 1 ? " in a slice" : "",
+        whole_sequences() ? ": an agent with memory, and V-trace, learn from whole sequences" : "");
   }
 
-  // The minibatches of one pass.
+  // The minibatches of one pass. Other ranks count on as many.
   std::vector<Minibatch> shuffled(const Samples& samples, const Flat& flat) {
     // Sequences in which nothing was done (OnDeath::kRestart) have nothing to say.
-    const auto those = whole_sequences() ? samples.valid.any(0).nonzero().flatten() : flat.valid;
-    const auto n = those.size(0);
-    const auto minibatches = std::min<std::int64_t>(options_.minibatches, n);
-    const auto order = at::randperm(n, generator_, at::kLong).to(samples.reward.device());
-    std::vector<Minibatch> all;
-    if (!whole_sequences()) {
-      for (const auto& rows : those.index_select(0, order).tensor_split(minibatches))
-        all.push_back({rows, {}});
-      return all;
+    const auto all = whole_sequences() ? samples.valid.any(0).nonzero().flatten() : flat.valid;
+    std::vector<std::vector<at::Tensor>> parts(static_cast<std::size_t>(options_.minibatches));
+    for (std::size_t i = 0; i < generators_.size(); ++i) {
+      const auto those = of_slice(all, i, samples.B);
+      const auto order =
+          at::randperm(those.size(0), generators_[i], at::kLong).to(samples.reward.device());
+      const auto split = those.index_select(0, order).tensor_split(options_.minibatches);
+      for (std::size_t k = 0; k < parts.size(); ++k) parts[k].push_back(split[k]);
     }
-    for (const auto& envs : those.index_select(0, order).tensor_split(minibatches))
-      all.push_back({rows_of(samples, envs), envs});
-    return all;
+    std::vector<Minibatch> minibatches;
+    for (const auto& of_slices : parts) {
+      const auto chosen = of_slices.size() == 1 ? of_slices.front() : at::cat(of_slices);
+      if (whole_sequences())
+        minibatches.push_back({rows_of(samples, chosen), chosen});
+      else
+        minibatches.push_back({chosen, {}});
+    }
+    return minibatches;
+  }
+
+  // Those, of environments or of steps, that belong to this rank's slice number i.
+  at::Tensor of_slice(const at::Tensor& those, std::size_t i, std::int64_t B) const {
+    const auto slices = static_cast<std::int64_t>(generators_.size());
+    if (slices == 1) return those;
+    const auto slice = (those % B).div(B / slices, "floor");
+    return those.index({slice == static_cast<std::int64_t>(i)});
   }
 
   // All steps of some environments, time-major.
@@ -129,10 +160,14 @@ class Ppo : public OnPolicyAlgo {
     return (steps + envs).flatten();
   }
 
-  // Of the order of the samples in this update: from its number, so that the number is all there is
-  // to save.
-  std::uint64_t updates_seed() const {
-    return Rng(options_.seed, static_cast<std::uint64_t>(updates_.item<std::int64_t>()))();
+  // Of the order of a slice's samples in this update: from its number, so that the number is all
+  // there is to save.
+  at::Generator generator_of(std::size_t i) const {
+    constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
+    const auto slice = static_cast<std::size_t>(ranks_.rank()) * generators_.size() + i;
+    return at::detail::createCPUGenerator(
+        Rng(options_.seed + slice * kApart,
+            static_cast<std::uint64_t>(updates_.item<std::int64_t>()))());
   }
 
   PpoOptions annealed(double remaining) const {
@@ -145,7 +180,7 @@ class Ppo : public OnPolicyAlgo {
     return o;
   }
 
-  Flat prepare(const Samples& s) const {
+  Flat prepare(const Samples& s) {
     const auto valid = s.valid.flatten().nonzero().flatten();
     Advantages gae;  // of V-trace, every minibatch has its own
     if (!options_.vtrace)
@@ -153,7 +188,7 @@ class Ppo : public OnPolicyAlgo {
                                    options_.gae_lambda);
     auto advantage = options_.vtrace ? at::Tensor() : gae.advantage.flatten();
     if (options_.normalize_advantage == NormalizeAdvantage::kWindow)
-      advantage = normalized(advantage, advantage.index_select(0, valid));
+      advantage = normalized(ranks_, advantage, advantage.index_select(0, valid));
     return {.action = steps_in_a_row(s.action, s.T),
             .mask = steps_in_a_row(s.mask, s.T),
             .agent_info = steps_in_a_row(s.agent_info, s.T),
@@ -215,19 +250,31 @@ class Ppo : public OnPolicyAlgo {
   // One gradient step; returns the mean KL divergence from the policy that acted.
   at::Tensor learn(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                    const PpoOptions& options, Totals& totals) {
-    const auto recorded = select(flat.agent_info, minibatch.rows);
-    auto now = evaluate(samples, flat, minibatch, recorded);
-    auto then = targets(samples, flat, minibatch, recorded, now);
-    if (minibatch.envs.defined()) keep_valid(samples, minibatch.rows, now, then);
-    if (options_.vtrace) corrected_ = then;
+    const auto loss = loss_of(samples, flat, minibatch, options);
+    const auto parts =
+        step_together(ranks_, optimizer_, loss, options.max_grad_norm, options.learning_rate);
+    totals.add(parts);
+    return parts.defined() ? parts[kKl] : at::zeros({});
+  }
+
+  RankLoss loss_of(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
+                   const PpoOptions& options) {
+    // Other ranks may have some, and wait for this one.
+    const bool any = minibatch.rows.numel() > 0;
+    Evaluation now;
+    PpoTargets then{.log_prob = {}, .value = {}, .advantage = at::empty({0}), .target = {}};
+    if (any) {
+      const auto recorded = select(flat.agent_info, minibatch.rows);
+      now = evaluate(samples, flat, minibatch, recorded);
+      then = targets(samples, flat, minibatch, recorded, now);
+      if (minibatch.envs.defined()) keep_valid(samples, minibatch.rows, now, then);
+      if (options_.vtrace) corrected_ = then;
+    }
     if (options.normalize_advantage == NormalizeAdvantage::kMinibatch)
-      then.advantage = normalized(then.advantage, then.advantage);
+      then.advantage = normalized(ranks_, then.advantage, then.advantage);
+    if (!any) return {.total = {}, .parts = at::zeros({kParts}, samples.reward.options())};
     const auto loss = ppo_loss(now, then, options);
-    auto gradients = torch::autograd::grad({loss.total}, optimizer_.parameters());
-    const auto norm = clip_gradients(gradients, options.max_grad_norm);
-    optimizer_.step(gradients, options.learning_rate);
-    totals.add(at::cat({loss.parts, norm.view(1)}));
-    return loss.parts[kKl];
+    return {loss.total, loss.parts, then.advantage.numel()};
   }
 
   // Targets and recorded values of the whole window.
@@ -240,27 +287,30 @@ class Ppo : public OnPolicyAlgo {
 
   // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0
   // worse than a constant.
-  static double explained_variance(const at::Tensor& target, const at::Tensor& value) {
-    if (target.numel() < 2) return 0;
-    const auto variance = target.var().item<double>();
-    return variance > 0 ? 1 - (target - value).var().item<double>() / variance : 0;
+  static double explained_variance(Ranks& ranks, const at::Tensor& target,
+                                   const at::Tensor& value) {
+    const auto variance = moments(ranks, target).variance;
+    const auto rest = moments(ranks, target - value).variance;
+    return variance > 0 ? 1 - rest / variance : 0;
   }
 
   ActorCritic& agent_;
+  Ranks& ranks_;
   PpoOptions options_;
   Optimizer optimizer_;
-  at::Tensor updates_;  // [] int64, on the CPU
-  at::Generator generator_;
-  PpoTargets corrected_;  // of the last minibatch, if V-trace made them
+  at::Tensor updates_;                     // [] int64, on the CPU
+  std::vector<at::Generator> generators_;  // of this update, one for each slice of this rank
+  PpoTargets corrected_;                   // of the last minibatch, if V-trace made them
 
-  static constexpr int kKl = 3;  // of PpoLoss::parts
+  static constexpr int kKl = 3, kParts = 5;  // of PpoLoss::parts
 };
 
 }  // namespace
 
-std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options) {
+std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
+                                       Ranks& ranks) {
   check(options);
-  return std::make_unique<Ppo>(agent, options);
+  return std::make_unique<Ppo>(agent, options, ranks);
 }
 
 }  // namespace shoal

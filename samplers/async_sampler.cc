@@ -191,7 +191,7 @@ class RingSampler : public AsyncSampler {
             .saved = making.saved,
             .env_states = making.env_states,
             .first_tick = making.first_tick,
-            .rows_begin = writer * shape_.options.envs};
+            .rows_begin = making.rows_begin + writer * shape_.options.envs};
   }
 
   void make_windows() {

@@ -53,7 +53,7 @@ RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions&
       // Not the seed itself: evaluation must not see the noise of training.
       noise_seed_(env_seed(options.seed, options.stream, -1)),
       greedy_(options.greedy),
-      rows_begin_(rows_begin),
+      rows_begin_(options.first_env + rows_begin),
       parts_(std::move(parts)),
       tensors_(shared, agent.device()) {
   make_steps();

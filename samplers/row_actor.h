@@ -14,7 +14,7 @@ namespace shoal {
 // tensors of all steps are made once.
 class RowActor {
  public:
-  // rows_begin: what the first of the rows' environments is among all of the run.
+  // rows_begin: what the first of the rows' environments is among all of the sampler.
   RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
            std::vector<Range> parts, std::int64_t rows_begin = 0);
 

@@ -61,6 +61,7 @@ namespace {
 
 void check(const SamplerOptions& o) {
   require(o.horizon > 0, "sampler.horizon is {}; a window needs at least 1 step", o.horizon);
+  require(o.first_env >= 0, "SamplerOptions::first_env is {}; it counts from 0", o.first_env);
   require(o.envs > 0, "sampler.envs is {}; at least 1 environment is needed", o.envs);
   require(o.groups >= 1 && o.groups <= 2 && o.groups <= o.envs,
           "sampler.groups is {}; it must be 1 or 2, and at most the number of environments ({})",
@@ -95,15 +96,17 @@ void check(const SamplerOptions& o) {
 Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
                       const NamedTensors& saved) {
   check(options);
-  const EnvContext first{.seed = env_seed(options.seed, options.stream, 0),
+  const EnvContext first{.seed = env_seed(options.seed, options.stream, options.first_env),
+                         .index = options.first_env,
                          .stream = options.stream};
   Making making{.make_env = make_env,
                 .spec = make_env(first)->spec(),
                 .options = options,
                 .saved = saved,
-                .env_states = {}};
+                .env_states = {},
+                .rows_begin = options.first_env};
   if (!saved.empty()) {
-    making.env_states = env_states(saved, options.envs);
+    making.env_states = env_states(saved, options.first_env, options.envs);
     making.first_tick = first_tick(saved);
   }
   return making;

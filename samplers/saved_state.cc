@@ -28,7 +28,8 @@ void restore_rows(const SharedRows& shared, const NamedTensors& from) {
   restore(from, "", targets);
 }
 
-void add_env_states(const std::vector<std::byte>& message, const Range& envs, NamedTensors& to) {
+void add_env_states(const std::vector<std::byte>& message, const Range& envs,
+                    std::int64_t first_env, NamedTensors& to) {
   const auto* from = message.data();
   for (auto b = envs.first; b < envs.last; ++b) {
     std::size_t bytes = 0;
@@ -37,7 +38,7 @@ void add_env_states(const std::vector<std::byte>& message, const Range& envs, Na
     auto state = at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
     if (bytes > 0) std::memcpy(state.data_ptr(), from, bytes);
     from += bytes;
-    to.add("env/" + std::to_string(b), state);
+    to.add("env/" + std::to_string(first_env + b), state);
   }
 }
 
@@ -45,14 +46,15 @@ void take_env_states(const Mailbox& mailbox, const SamplerOptions& o, NamedTenso
   for (int g = 0; g < o.groups; ++g) {
     for (int w = 0; w < o.workers; ++w) {
       const auto envs = worker_range(o.envs, o.groups, g, o.workers, w);
-      if (!envs.empty()) add_env_states(mailbox.take(g * o.workers + w), envs, to);
+      if (!envs.empty()) add_env_states(mailbox.take(g * o.workers + w), envs, o.first_env, to);
     }
   }
 }
 
-std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std::int64_t envs) {
-  std::vector<std::span<const std::byte>> states;
-  for (std::int64_t b = 0; b < envs; ++b) {
+std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std::int64_t first_env,
+                                                   std::int64_t envs) {
+  std::vector<std::span<const std::byte>> states(static_cast<std::size_t>(first_env));
+  for (auto b = first_env; b < first_env + envs; ++b) {
     const auto& state = saved(from, "env/" + std::to_string(b));
     states.emplace_back(static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes());
   }

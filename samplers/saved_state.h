@@ -24,11 +24,14 @@ namespace shoal {
 void save_rows(const SharedRows& shared, NamedTensors& to);
 void restore_rows(const SharedRows& shared, const NamedTensors& from);
 
-// What Collector::save() gives for some environments, as tensors, and back.
-void add_env_states(const std::vector<std::byte>& message, const Range& envs, NamedTensors& to);
+// What Collector::save() gives for some environments, as tensors "env/<b>", where b counts from
+// SamplerOptions::first_env, and back: place b.
+void add_env_states(const std::vector<std::byte>& message, const Range& envs,
+                    std::int64_t first_env, NamedTensors& to);
 // Of all workers of a parallel sampler; slot group * workers + worker of the mailbox is its own.
 void take_env_states(const Mailbox& mailbox, const SamplerOptions& options, NamedTensors& to);
-std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std::int64_t envs);
+std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std::int64_t first_env,
+                                                   std::int64_t envs);
 
 std::int64_t first_tick(const NamedTensors& from);
 

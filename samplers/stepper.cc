@@ -28,7 +28,7 @@ class SerialStepper : public Stepper {
   void save(bool reset_others, NamedTensors& to) override {
     for (int g = 0; g < options_.groups; ++g)
       add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
-                     group_range(options_.envs, options_.groups, g), to);
+                     group_range(options_.envs, options_.groups, g), options_.first_env, to);
   }
 
  private:

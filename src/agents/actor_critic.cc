@@ -112,8 +112,11 @@ class HeadedActorCritic : public ActorCritic {
     return out;
   }
 
-  void observe(const Samples& samples) override {
-    if (normalizer_) normalizer_->add(samples);
+  NamedTensors statistics(const Samples& samples) override {
+    return normalizer_ ? normalizer_->statistics(samples) : NamedTensors();
+  }
+  void add_statistics(const NamedTensors& found) override {
+    if (normalizer_) normalizer_->add(found);
   }
 
   std::vector<at::Tensor> learnable() override {

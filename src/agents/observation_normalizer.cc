@@ -29,6 +29,7 @@ ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
     auto prefix = name.empty() ? std::string("observation") : name;
     std::ranges::replace(prefix, '.', '_');
     Field field{.name = name,
+                .prefix = prefix,
                 .type = torch_dtype(spec.dtype),
                 .count = {},
                 .mean = {},
@@ -43,20 +44,33 @@ ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
   refresh();
 }
 
-// Two sets of numbers as one (Chan et al., "Updating formulae and a pairwise algorithm for
-// computing sample variances", 1979).
-void ObservationNormalizer::add(const Samples& samples) {
+NamedTensors ObservationNormalizer::statistics(const Samples& samples) const {
   torch::NoGradGuard no_grad;
   const auto valid = samples.valid.flatten();
-  for (auto& field : fields_) {
+  NamedTensors out;
+  for (const auto& field : fields_) {
     const auto all_seen = samples.observation.at(field.name).narrow(0, 0, samples.T).flatten(0, 1);
     const auto seen = all_seen.index({valid}).to(at::kDouble);
-    const auto n = static_cast<double>(seen.size(0));
     const auto [variance, mean] = at::var_mean(seen, at::IntArrayRef{0}, /*correction=*/0);
+    out.add(field.prefix + "/count", at::full_like(field.count, seen.size(0)));
+    out.add(field.prefix + "/mean", mean);
+    out.add(field.prefix + "/variance", variance);
+  }
+  return out;
+}
+
+// Two sets of numbers as one (Chan et al., "Updating formulae and a pairwise algorithm for
+// computing sample variances", 1979).
+void ObservationNormalizer::add(const NamedTensors& statistics) {
+  torch::NoGradGuard no_grad;
+  for (auto& field : fields_) {
+    const auto n = statistics.at(field.prefix + "/count").item<double>();
+    if (n == 0) continue;
     const auto all = field.count + n;
-    const auto difference = mean - field.mean;
-    const auto squares =
-        field.variance * field.count + variance * n + difference.square() * field.count * n / all;
+    const auto difference = statistics.at(field.prefix + "/mean") - field.mean;
+    const auto squares = field.variance * field.count +
+                         statistics.at(field.prefix + "/variance") * n +
+                         difference.square() * field.count * n / all;
     field.mean.add_(difference * (n / all));
     field.variance.copy_(squares / all);
     field.count.copy_(all);

@@ -14,8 +14,11 @@ class ObservationNormalizer : public torch::nn::Module {
  public:
   explicit ObservationNormalizer(const NamedSpecs& observation);
 
-  // Takes a window's observations into account: those that were acted on.
-  void add(const Samples& samples);
+  // Of a window's observations, those that were acted on: "FIELD/count", "FIELD/mean" and
+  // "FIELD/variance".
+  NamedTensors statistics(const Samples& samples) const;
+  // Takes them into account.
+  void add(const NamedTensors& statistics);
   // To be called after the buffers were written to, by add() or from elsewhere.
   void refresh();
 
@@ -23,7 +26,7 @@ class ObservationNormalizer : public torch::nn::Module {
 
  private:
   struct Field {
-    std::string name;
+    std::string name, prefix;          // of the observation, of what is known of it
     at::ScalarType type;               // of the observation
     at::Tensor count, mean, variance;  // double: [], [...], [...]
     at::Tensor shift, scale;           // type, float: what is subtracted, and multiplied with

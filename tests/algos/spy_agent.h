@@ -26,9 +26,10 @@ class SpyAgent : public ActorCritic {
   void to(at::Device device) override { agent_->to(device); }
   at::Device device() const override { return agent_->device(); }
   std::vector<at::Tensor> learnable() override { return agent_->learnable(); }
-  void observe(const Samples& samples) override {
+  NamedTensors statistics(const Samples& samples) override { return agent_->statistics(samples); }
+  void add_statistics(const NamedTensors& found) override {
     order.emplace_back("observe");
-    agent_->observe(samples);
+    agent_->add_statistics(found);
   }
   Evaluation evaluate(const EvaluateIn& in) override {
     asked.push_back(in);

@@ -125,7 +125,12 @@ class ActorCritic : public Agent {
   // Takes a window into account that was learned from, e.g. in statistics of observations. To be
   // called after learning, so that until then actions have the probability they were chosen with,
   // and before parameters_changed().
-  virtual void observe(const Samples&) {}
+  void observe(const Samples& samples) { add_statistics(statistics(samples)); }
+  // The two halves of that, of which several processes with windows of their own do the first each,
+  // and the second with what all of them found: numbers by name, float64. Those of no window at all
+  // change nothing.
+  virtual NamedTensors statistics(const Samples&) { return {}; }
+  virtual void add_statistics(const NamedTensors&) {}
 };
 
 }  // namespace shoal

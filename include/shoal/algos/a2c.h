@@ -5,6 +5,7 @@
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -23,7 +24,8 @@ struct A2cOptions {
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
 };
 
-// The agent must outlive the algo, and be on its device already.
-std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& options);
+// The agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().
+std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& options,
+                                       Ranks& ranks = alone());
 
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -25,7 +26,8 @@ struct ImpalaOptions {
 };
 
 // Where the policies are the same, and lambda is 1, the step is that of A2C with gae_lambda 1. The
-// agent must outlive the algo, and be on its device already.
-std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& options);
+// agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().
+std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& options,
+                                          Ranks& ranks = alone());
 
 }  // namespace shoal

@@ -6,6 +6,7 @@
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -37,6 +38,10 @@ struct PpoOptions {
   double rho_bar = 1, c_bar = 1;  // where its ratios are cut
   double target_kl = 0;    // stop the passes of a window once the mean KL exceeds this; 0: never
   std::uint64_t seed = 1;  // order of the minibatches
+  // The environments of all ranks are so many slices, one after the other, and a minibatch takes as
+  // many steps of each, in an order of the slice's own: learning does not depend on how many ranks
+  // share the slices. 0: one for each rank. A multiple of the number of ranks.
+  int slices = 0;
 };
 
 // An agent with state learns from whole sequences, each from the state it had at the beginning of
@@ -46,7 +51,12 @@ struct PpoOptions {
 // With vtrace it is the asynchronous PPO (APPO) of Petrenko et al., Sample Factory, arXiv
 // 2006.11751.
 //
-// The agent must outlive the algo, and be on its device already.
-std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options);
+// With several ranks, each learns from the window of its own environments, and all of them take the
+// same steps: gradients, normalization and metrics are those of all ranks' steps together. All
+// windows must have as many environments.
+//
+// The agent must outlive the algo, and be on its device already; so must ranks.
+std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
+                                       Ranks& ranks = alone());
 
 }  // namespace shoal

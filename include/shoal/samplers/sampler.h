@@ -34,7 +34,10 @@ struct SamplerOptions {
   SamplerKind kind = SamplerKind::kParallelGpu;
   std::int64_t horizon = 128;  // T: steps of one window
   std::int64_t envs = 16;      // B
-  int workers = 2;             // processes that step environments; ignored by serial
+  // What the first of these is among all of the run, where several samplers, one of each rank, have
+  // its environments: seeds, noise and states that are saved go by that.
+  std::int64_t first_env = 0;
+  int workers = 2;  // processes that step environments; ignored by serial
   // 2: the environments are two halves by turns: one is stepped while actions are chosen for the
   // other (parallel-gpu; the others act in smaller batches, and nothing overlaps). Worth it where
   // neither takes much less time than the other, on cores (or a GPU) of its own.

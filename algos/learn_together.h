@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "algos/optimizer.h"
+#include "shoal/agents/agent.h"
+#include "shoal/sync/ranks.h"
+
+// What several ranks do as one when they learn from windows.
+namespace shoal {
+
+// What one rank knows of a step: a mean over `steps` of its own.
+struct RankLoss {
+  at::Tensor total;  // scalar, with gradients; undefined if there are no steps
+  at::Tensor parts;  // [K] float32, numbers to report
+  std::int64_t steps = 0;
+};
+
+// Steps down the gradient of the mean over all ranks' steps, if there are any; that mean of the
+// parts, and behind them the norm of the gradient before it was cut: [K + 1]; undefined if there
+// are none. Parameters that the loss does not depend on have a gradient of 0.
+at::Tensor step_together(Ranks& ranks, Optimizer& optimizer, const RankLoss& loss,
+                         double max_grad_norm, double learning_rate);
+
+// ActorCritic::observe() of all ranks' windows.
+void observe_together(Ranks& ranks, ActorCritic& agent, const Samples& samples);
+
+}  // namespace shoal

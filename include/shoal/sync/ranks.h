@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shoal/core/rank_exchange.h"
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// The processes that train one agent together, each with environments of its own and a copy of the
+// agent, and all with the same parameters. All of them call the same functions in the same order;
+// who does not, or is too late, is named by a RankError. Used by one thread.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  virtual int rank() const = 0;  // from 0; that one alone writes files and to the console
+  virtual int count() const = 0;
+  // x: contiguous, on the CPU, float32, float64 or int64, of the same size in all ranks. It becomes
+  // the sum of all ranks' ones; every rank has the same bits.
+  virtual void sum(at::Tensor x) = 0;
+  // What each rank gives, in the order of the ranks; of any sizes.
+  virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) = 0;
+};
+
+// A rank that is alone.
+Ranks& alone();
+// Ranks on one machine. The exchange is rank `rank`'s end of it.
+std::unique_ptr<Ranks> make_shared_ranks(const RankExchange& exchange);
+
+// Each of x becomes its mean over all ranks, rank r's having the weight that rank r gives: numbers
+// of steps, so that it is the mean over all steps. All float32. In one exchange. Returns the sum of
+// the weights; if that is 0, x is of no use.
+double average(Ranks& ranks, std::vector<at::Tensor>& x, double weight);
+
+// How many numbers there are in all ranks, their mean and their variance (divided by N - 1).
+struct Moments {
+  double count = 0, mean = 0, variance = 0;
+};
+Moments moments(Ranks& ranks, const at::Tensor& x);
+
+// Throws RankError with the first rank whose bytes, which all ranks should have alike, differ from
+// rank 0's. what: "the settings".
+void require_equal(Ranks& ranks, const std::string& what, std::span<const std::byte> bytes);
+// Likewise of tensors on any device, by a checksum.
+void require_equal(Ranks& ranks, const std::string& what, const NamedTensors& tensors);
+
+}  // namespace shoal

@@ -1,0 +1,149 @@
+#include "shoal/sync/ranks.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+
+namespace {
+
+class Alone : public Ranks {
+ public:
+  int rank() const override { return 0; }
+  int count() const override { return 1; }
+  void sum(at::Tensor) override {}
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) override {
+    return {{own.begin(), own.end()}};
+  }
+};
+
+template <class T>
+std::span<T> numbers(const at::Tensor& x) {
+  return {x.data_ptr<T>(), static_cast<std::size_t>(x.numel())};
+}
+
+class SharedRanks : public Ranks {
+ public:
+  explicit SharedRanks(const RankExchange& exchange) : exchange_(exchange) {}
+  int rank() const override { return exchange_.rank(); }
+  int count() const override { return exchange_.ranks(); }
+
+  void sum(at::Tensor x) override {
+    require(x.device().is_cpu() && x.is_contiguous(),
+            "ranks add up contiguous tensors on the CPU; found one on {}{}", x.device().str(),
+            x.is_contiguous() ? "" : " that is not contiguous");
+    switch (x.scalar_type()) {
+      case at::kFloat:
+        return exchange_.sum(numbers<float>(x));
+      case at::kDouble:
+        return exchange_.sum(numbers<double>(x));
+      case at::kLong:
+        return exchange_.sum(numbers<std::int64_t>(x));
+      default:
+        throw Error("ranks add up float32, float64 or int64; found {}",
+                    at::toString(x.scalar_type()));
+    }
+  }
+
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) override {
+    const auto n = static_cast<std::size_t>(count());
+    std::vector<std::size_t> sizes(n);
+    const std::size_t size = own.size();
+    exchange_.gather(std::as_bytes(std::span(&size, 1)), std::as_writable_bytes(std::span(sizes)));
+    const auto most = *std::ranges::max_element(sizes);
+    std::vector<std::byte> padded(own.begin(), own.end()), all(most * n);
+    padded.resize(most);
+    exchange_.gather(padded, all);
+    std::vector<std::vector<std::byte>> each;
+    for (std::size_t r = 0; r < n; ++r)
+      each.emplace_back(all.data() + r * most, all.data() + r * most + sizes[r]);
+    return each;
+  }
+
+ private:
+  RankExchange exchange_;
+};
+
+// FNV-1a over words of eight bytes (Fowler, Noll, Vo), which a change of any bit changes.
+std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t sum) {
+  constexpr std::uint64_t kPrime = 0x100000001b3;
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof sum) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
+    sum = (sum ^ word) * kPrime;
+    sum ^= sum >> 32;  // the upper bits of a word would otherwise never reach the lower ones
+  }
+  return sum;
+}
+constexpr std::uint64_t kBasis = 0xcbf29ce484222325;
+
+}  // namespace
+
+Ranks& alone() {
+  static Alone one;
+  return one;
+}
+
+std::unique_ptr<Ranks> make_shared_ranks(const RankExchange& exchange) {
+  return std::make_unique<SharedRanks>(exchange);
+}
+
+double average(Ranks& ranks, std::vector<at::Tensor>& x, double weight) {
+  if (ranks.count() == 1) return weight;
+  std::vector<at::Tensor> flat;
+  for (const auto& each : x) flat.push_back(each.flatten());
+  flat.push_back(at::ones({1}, flat.front().options()));
+  const auto device = flat.front().device();
+  auto all = at::cat(flat).mul_(weight).to(at::kCPU);
+  ranks.sum(all);
+  const auto total = all[-1].item<float>();
+  all.div_(total);
+  all = all.to(device);
+  std::int64_t from = 0;
+  for (auto& each : x) {
+    each = all.narrow(0, from, each.numel()).view(each.sizes());
+    from += each.numel();
+  }
+  return total;
+}
+
+// In two passes, because the difference of two large sums would be rounding.
+Moments moments(Ranks& ranks, const at::Tensor& x) {
+  const auto numbers = x.detach().to(at::kCPU, at::kDouble);
+  const auto pair = at::stack({at::full({}, numbers.numel(), at::kDouble), numbers.sum()});
+  ranks.sum(pair);
+  Moments m{.count = pair[0].item<double>()};
+  if (m.count == 0) return m;
+  m.mean = pair[1].item<double>() / m.count;
+  const auto squares = (numbers - m.mean).square().sum();
+  ranks.sum(squares);
+  if (m.count > 1) m.variance = squares.item<double>() / (m.count - 1);
+  return m;
+}
+
+void require_equal(Ranks& ranks, const std::string& what, std::span<const std::byte> bytes) {
+  const auto sum = checksum(bytes, kBasis);
+  const auto all = ranks.gather(std::as_bytes(std::span(&sum, 1)));
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw RankError(
+          fmt::format("{} of rank {} differ from rank 0's; all ranks must have the same", what, r),
+          static_cast<int>(r));
+}
+
+void require_equal(Ranks& ranks, const std::string& what, const NamedTensors& tensors) {
+  if (ranks.count() == 1) return;
+  std::uint64_t sum = kBasis;
+  for (const auto& [name, tensor] : tensors) {
+    const auto bytes = tensor.detach().to(at::kCPU).contiguous();
+    sum = checksum(std::as_bytes(std::span(name.data(), name.size())), sum);
+    sum = checksum({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()}, sum);
+  }
+  require_equal(ranks, what, std::as_bytes(std::span(&sum, 1)));
+}
+
+}  // namespace shoal
