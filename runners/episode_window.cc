@@ -63,7 +63,7 @@ NamedTensors EpisodeWindow::save() const {
   return {{"whole", whole}, {"real", real}, {"total", at::full({}, total_, at::kLong)}};
 }
 
-void EpisodeWindow::restore(const NamedTensors& from) {
+std::vector<Episode> EpisodeWindow::episodes_of(const NamedTensors& from) {
   const auto &whole = saved(from, "whole"), &real = saved(from, "real");
   require(whole.dim() == 2 && whole.size(1) == 4 && whole.scalar_type() == at::kLong &&
               real.dim() == 2 && real.size(1) >= 3 && real.scalar_type() == at::kDouble &&
@@ -71,16 +71,22 @@ void EpisodeWindow::restore(const NamedTensors& from) {
           "these are no episodes");
   const auto* w = whole.const_data_ptr<std::int64_t>();
   const auto* r = real.const_data_ptr<double>();
-  recent_.clear();
+  std::vector<Episode> all;
   for (std::int64_t i = 0; i < whole.size(0); ++i, w += 4, r += real.size(1))
-    recent_.push_back({.env = w[0],
-                       .number = w[1],
-                       .length = w[2],
-                       .nonzero_rewards = w[3],
-                       .reward = r[0],
-                       .discounted_reward = r[1],
-                       .score = r[2],
-                       .info = {r + 3, r + real.size(1)}});
+    all.push_back({.env = w[0],
+                   .number = w[1],
+                   .length = w[2],
+                   .nonzero_rewards = w[3],
+                   .reward = r[0],
+                   .discounted_reward = r[1],
+                   .score = r[2],
+                   .info = {r + 3, r + real.size(1)}});
+  return all;
+}
+
+void EpisodeWindow::restore(const NamedTensors& from) {
+  const auto all = episodes_of(from);
+  recent_.assign(all.begin(), all.end());
   total_ = saved(from, "total").item<std::int64_t>();
 }
 

@@ -15,7 +15,7 @@ void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
       const Batch batch = sampler.collect();
       const Progress progress = session.advance(batch);
       // None are left where a worker was lost with all that it did.
-      const bool learns = batch.samples.steps > 0;
+      const bool learns = session.window_steps() > 0;
       auto metrics = learns ? algo.update(batch.samples, progress) : Metrics{};
       add_numbers(sampler, metrics);
       if (evaluate && session.evaluation_is_due())

@@ -76,14 +76,18 @@ std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSp
   return make_actor_critic(env, config.model, config.agent, config.seed);
 }
 
-std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent) {
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent, Ranks& ranks) {
   require_known("algo", config.algo, algo_names());
-  if (const auto* own = registered_algos().find(config.algo)) return (*own)(agent, config);
-  if (config.algo == "a2c") return make_a2c(agent, config.a2c);
-  if (config.algo == "impala") return make_impala(agent, config.impala);
+  if (const auto* own = registered_algos().find(config.algo)) {
+    require(ranks.count() == 1, "ranks: found {}, but '{}' learns in one process: 1 was expected",
+            ranks.count(), config.algo);
+    return (*own)(agent, config);
+  }
+  if (config.algo == "a2c") return make_a2c(agent, config.a2c, ranks);
+  if (config.algo == "impala") return make_impala(agent, config.impala, ranks);
   PpoOptions options = config.ppo;
   options.seed = config.seed;
-  return make_ppo(agent, options);
+  return make_ppo(agent, options, ranks);
 }
 
 }  // namespace shoal

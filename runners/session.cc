@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runners/metric_means.h"
+#include "runners/rank_news.h"
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
@@ -30,13 +31,16 @@ struct Session::Shares {
 Session::Session(const Config& config, const std::filesystem::path& folder,
                  const SessionOptions& options)
     : config_(config),
-      folder_(folder, options.resume ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew),
-      console_(options.quiet),
-      quiet_(options.quiet),
+      ranks_(*options.ranks),
+      path_(folder),
+      console_(options.quiet || !leads()),
+      quiet_(options.quiet || !leads()),
       resumes_(options.resume),
       heading_(options.heading),
       checkpoints_(folder, config.keep_checkpoints),
       means_(std::make_unique<MetricMeans>()) {
+  if (leads())
+    folder_.emplace(folder, resumes_ ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew);
   // A run that goes on with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
@@ -59,7 +63,13 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
 
 Session::~Session() = default;
 
-NamedTensors Session::sampler_state() const { return with_prefix("sampler/", resumed_.tensors); }
+// However many ranks the run has had.
+NamedTensors Session::sampler_state() const {
+  auto all = with_prefix("sampler/", resumed_.tensors);
+  if (all.empty() || ranks_.count() == 1) return all;
+  const auto envs = config_.sampler.envs / ranks_.count();
+  return part_of_saved(all, envs * ranks_.rank(), envs);
+}
 
 void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) {
   agent_ = &agent;
@@ -73,8 +83,16 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
     shoal::restore(weights.tensors, "agent/", agent.parameters());
     agent.parameters_changed();
   }
+  const auto settings = write_config(config_);
+  require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));
+  require_equal(ranks_, "the parameters", agent.parameters());
+  if (leads()) open_files();
+  start_ = learning_since_ = Clock::now();
+}
+
+void Session::open_files() {
   write_file(folder() / kConfigFile, write_config(config_));
-  folder_.keep();
+  folder_->keep();
   if (resumes_) {
     fs::remove(folder() / kSummaryFile);  // of an end that is none
     for (const auto& [column, text] : progress_.resume(folder() / kProgressFile, steps_))
@@ -85,7 +103,6 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   if (!quiet_ && !heading_.empty()) fmt::print("{}\n", heading_);
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
   if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_));
-  start_ = learning_since_ = Clock::now();
 }
 
 void Session::restore() {
@@ -112,13 +129,31 @@ bool Session::solved() const {
   return episodes_.full() && episodes_.mean_score() >= config_.stop_return;
 }
 
+int Session::stop_signal() const {
+  return ranks_.count() == 1 ? signals_.caught() : agreed_signal_;
+}
+
 bool Session::running() const { return steps_ < config_.steps && !solved() && stop_signal() == 0; }
 
 Progress Session::advance(const Batch& batch) {
   const Progress before = progress();
   window_steps_ = steps_;
-  steps_ += batch.samples.steps;
-  episodes_.add(batch.episodes);
+  if (ranks_.count() == 1) {
+    steps_ += batch.samples.steps;
+    episodes_.add(batch.episodes);
+  } else {
+    const auto news =
+        exchange_news(ranks_,
+                      {.steps = batch.samples.steps,
+                       .signal = signals_.caught(),
+                       .saves = seconds() - saved_seconds_ >= pause_between_checkpoints(),
+                       .episodes = batch.episodes},
+                      config_.sampler.envs / ranks_.count());
+    agreed_signal_ = news.signal;
+    agreed_checkpoint_ = news.saves;
+    steps_ += news.steps;
+    episodes_.add(news.episodes);
+  }
   if (!infos_) infos_ = batch.infos;
   require(*infos_ == batch.infos,
           "this window has infos [{}], the first one had [{}]; the columns of {} are those of the "
@@ -141,6 +176,10 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int
   for (const auto& [name, value] : metrics)
     if (name == kEvalReturn) save_if_best(value);
   if (checkpoint_is_due()) save_checkpoint();
+  // They only differ if the machine or this program is at fault: all the more reason to look.
+  constexpr std::int64_t kBetweenLooks = 100;
+  if (++reports_ % kBetweenLooks == 0)
+    require_equal(ranks_, "the parameters", agent_->parameters());
 }
 
 void Session::write_row(const SamplerTimes& times) {
@@ -153,7 +192,7 @@ void Session::write_row(const SamplerTimes& times) {
                            .learning = learning_ / elapsed,
                            .logging = logging_ / elapsed},
                           sps);
-  progress_.write(row);
+  if (leads()) progress_.write(row);
   for (const auto& sink : sinks_) sink->write(row);
   row_steps_ = steps_;
   row_seconds_ = now;
@@ -176,9 +215,15 @@ bool Session::evaluation_is_due() const {
 
 // A checkpoint with a large replay takes seconds: all of them together take a twentieth of the time
 // at most.
+double Session::pause_between_checkpoints() const {
+  return std::max(config_.checkpoint_seconds, 20 * saving_);
+}
+
 bool Session::checkpoint_is_due() const {
-  const double pause = std::max(config_.checkpoint_seconds, 20 * saving_);
-  return seconds() - saved_seconds_ >= pause || checkpoint_steps_are_over();
+  const bool by_time = ranks_.count() == 1
+                           ? seconds() - saved_seconds_ >= pause_between_checkpoints()
+                           : agreed_checkpoint_;
+  return by_time || checkpoint_steps_are_over();
 }
 
 bool Session::checkpoint_steps_are_over() const {
@@ -217,6 +262,15 @@ LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps)
   return row;
 }
 
+// Of all ranks, in rank 0.
+NamedTensors Session::sampler_states(bool reset_others) {
+  auto own = sampler_->save(reset_others);
+  if (ranks_.count() == 1) return own;
+  std::vector<NamedTensors> all;
+  for (const auto& bytes : ranks_.gather(to_bytes(own))) all.push_back(from_bytes(bytes));
+  return join_saved(all);
+}
+
 void Session::save_checkpoint() {
   const double start = seconds();
   // Only these come at the same steps in every run, so that all of them may reset environments.
@@ -229,10 +283,12 @@ void Session::save_checkpoint() {
   add_with_prefix("episodes/", episodes_.save(), all);
   add_with_prefix("metrics/", means_->save(), all);
   all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
-  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_->save(by_steps), all);
-  progress_.sync();
+  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_states(by_steps), all);
   if (replay_ != nullptr) add_with_prefix("replay/", replay_->save(), all);
-  checkpoints_.write(checkpoint, steps_);
+  if (leads()) {
+    progress_.sync();
+    checkpoints_.write(checkpoint, steps_);
+  }
   if (config_.eval_steps == 0 && episodes_.full()) save_if_best(episodes_.mean_score());
   say_what_cannot_be_saved(all);
   saved_seconds_ = seconds();
@@ -243,7 +299,7 @@ void Session::save_checkpoint() {
 
 // The agent alone: of the best one, nobody wants to go on with the training.
 void Session::save_if_best(double score) {
-  if (!(score > best_return_)) return;
+  if (!leads() || !(score > best_return_)) return;
   best_return_ = score;
   Checkpoint best;
   best.counters = counters();
@@ -289,7 +345,7 @@ void Session::save_summary() const {
 void Session::finish() {
   console_.finish_line();
   save_checkpoint();
-  save_summary();
+  if (leads()) save_summary();
 }
 
 }  // namespace shoal

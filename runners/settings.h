@@ -32,7 +32,11 @@ void visit_run(C& c, Visit&& visit) {
         "none");
   visit("seed", c.seed, "of environments, actions, initial weights and minibatches");
   visit("device", c.device, "where the agent acts and learns: cpu, cuda or cuda:N");
-  visit("threads", c.threads, "threads of tensor arithmetic; 0: one per allowed core");
+  visit("threads", c.threads,
+        "threads of tensor arithmetic, in each rank; 0: one per core it may use");
+  visit("ranks", c.ranks,
+        "processes that learn together, each with its share of environments, workers and cores");
+  visit("rank_timeout", c.rank_timeout, "seconds that one of them waits for another");
 }
 
 template <class C, class Visit>
@@ -154,6 +158,8 @@ void visit_ppo(C& c, Visit&& visit) {
   visit("ppo.rho_bar", p.rho_bar, "where V-trace cuts the ratios of policies");
   visit("ppo.c_bar", p.c_bar, "likewise those of its traces");
   visit("ppo.target_kl", p.target_kl, "stop the passes of a window beyond this KL; 0: never");
+  visit("ppo.slices", p.slices,
+        "slices of environments that every minibatch takes as much of; 0: one for each rank");
 }
 
 template <class C, class Visit>

@@ -175,6 +175,24 @@ void validate_model(const ModelOptions& model) {
           model.name);
 }
 
+// What several ranks cannot do yet, and what they must be able to share.
+void validate_ranks(const Config& config) {
+  require_within("ranks", config.ranks, 1, 1024);
+  require_above_0("rank_timeout", config.rank_timeout);
+  if (config.ranks == 1) return;
+  require(!is_off_policy(config),
+          "ranks: found {}, and algo '{}' learns from a replay, which one process does so far; "
+          "choose ppo, a2c or impala",
+          config.ranks, config.algo);
+  require(!config.asynchronous,
+          "ranks: found {}, and sampler.asynchronous is set; several ranks sample in lock-step so "
+          "far",
+          config.ranks);
+  require(config.sampler.envs % config.ranks == 0,
+          "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
+          config.sampler.envs, config.ranks);
+}
+
 }  // namespace
 
 void validate(const Config& config) {
@@ -214,6 +232,7 @@ void validate(const Config& config) {
   parse_device(config.device);
   validate_sampler(config.sampler);
   validate_async(config);
+  validate_ranks(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),
           "sampler.preempt_share: found {}, and algo '{}' learns from a replay, which takes whole "
           "windows only; choose ppo, a2c or impala",

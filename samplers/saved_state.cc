@@ -4,7 +4,9 @@
 
 #include <cstring>
 
+#include "shoal/core/error.h"
 #include "shoal/data/saved.h"
+#include "shoal/samplers/sampler.h"
 
 namespace shoal {
 
@@ -63,6 +65,44 @@ std::vector<std::span<const std::byte>> env_states(const NamedTensors& from, std
 
 std::int64_t first_tick(const NamedTensors& from) {
   return saved(from, "clock").flatten()[0].item<std::int64_t>();
+}
+
+namespace {
+
+// Along which axis the environments are; -1: none.
+int axis_of_envs(const std::string& name) {
+  return name.starts_with("rows/")                                 ? 1
+         : name.starts_with("state/") || name == "episode_numbers" ? 0
+                                                                   : -1;
+}
+
+}  // namespace
+
+NamedTensors join_saved(const std::vector<NamedTensors>& all) {
+  NamedTensors out;
+  for (const auto& part : all) {
+    for (const auto& [name, tensor] : part) {
+      if (out.contains(name)) continue;
+      const auto axis = axis_of_envs(name);
+      std::vector<at::Tensor> each;
+      for (const auto& one : all)
+        if (axis >= 0) each.push_back(saved(one, name));
+      out.add(name, axis >= 0 ? at::cat(each, axis) : tensor);
+    }
+  }
+  return out;
+}
+
+NamedTensors part_of_saved(const NamedTensors& all, std::int64_t first_env, std::int64_t envs) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : all) {
+    const auto axis = axis_of_envs(name);
+    require(axis < 0 || tensor.size(axis) >= first_env + envs,
+            "'{}' was saved of {} environments; those up to {} are wanted", name,
+            axis < 0 ? 0 : tensor.size(axis), first_env + envs);
+    out.add(name, axis < 0 ? tensor : tensor.narrow(axis, first_env, envs));
+  }
+  return out;
 }
 
 }  // namespace shoal

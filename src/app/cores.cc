@@ -1,12 +1,9 @@
 #include "src/app/cores.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <sstream>
 
 #include "shoal/core/error.h"
@@ -75,18 +72,6 @@ std::string cores_text(const std::vector<int>& cores) {
     i = last + 1;
   }
   return text;
-}
-
-void use_cores(const std::vector<int>& cores) {
-  const int most = *std::ranges::max_element(cores) + 1;
-  auto* set = CPU_ALLOC(most);
-  const auto bytes = CPU_ALLOC_SIZE(most);
-  CPU_ZERO_S(bytes, set);
-  for (const int core : cores) CPU_SET_S(core, bytes, set);
-  const int status = ::sched_setaffinity(0, bytes, set);
-  const int error = errno;
-  CPU_FREE(set);
-  require(status == 0, "cannot use the cores {}: {}", cores_text(cores), std::strerror(error));
 }
 
 }  // namespace shoal::app

@@ -11,7 +11,4 @@ std::vector<int> parse_cores(const std::string& text);
 // {0, 1, 2, 5} -> "0-2,5"
 std::string cores_text(const std::vector<int>& cores);
 
-// From now on this process, and those it starts, use these cores only.
-void use_cores(const std::vector<int>& cores);
-
 }  // namespace shoal::app

@@ -28,7 +28,7 @@ namespace {
 struct Shorthand {
   const char *flag, *key, *doc;
 };
-constexpr std::array<Shorthand, 7> kShorthands = {{
+constexpr std::array<Shorthand, 8> kShorthands = {{
     {"--steps", "steps", "Agent steps to take (does not change the schedules of a preset)"},
     {"--seed", "seed", "Seed of everything"},
     {"--sampler", "sampler.kind", "serial, parallel-cpu or parallel-gpu"},
@@ -36,6 +36,7 @@ constexpr std::array<Shorthand, 7> kShorthands = {{
     {"--envs", "sampler.envs", "Environments"},
     {"--device", "device", "cpu, cuda or cuda:N"},
     {"--threads", "threads", "Threads of tensor arithmetic; 0: one per core"},
+    {"--ranks", "ranks", "Processes that learn together"},
 }};
 
 struct TrainFlags {
@@ -115,10 +116,10 @@ std::string run_name(const TrainFlags& flags, const Config& config) {
 // What to say of an end that is not the one asked for; "" if there is nothing to say.
 std::string shortfall(const Config& config, const TrainingEnd& end) {
   if (end.signal != 0 || end.solved || !std::isfinite(config.stop_return)) return "";
-  const auto n = std::min<std::int64_t>(end.episodes.total(), 100);
+  const auto n = std::min<std::int64_t>(end.episodes, 100);
   return fmt::format(
       "the steps ran out: final return {} (the last {} episodes), wanted {:.6g} (the last 100)\n",
-      n == 0 ? "-" : fmt::format("{:.2f}", end.episodes.mean_score()), n, config.stop_return);
+      n == 0 ? "-" : fmt::format("{:.2f}", end.mean_return), n, config.stop_return);
 }
 
 int train_command(const TrainFlags& flags, char** argv) {
@@ -154,6 +155,8 @@ bool may_change(const std::string& key) {
                                               "live_eval_seconds",
                                               "device",
                                               "threads",
+                                              "ranks",
+                                              "rank_timeout",
                                               "sampler.kind",
                                               "sampler.workers",
                                               "sampler.groups",

@@ -1,7 +1,9 @@
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -69,6 +71,20 @@ std::vector<int> allowed_cores() {
       if (CPU_ISSET_S(core, bytes, set.get())) cores.push_back(core);
     return cores;
   }
+}
+
+void use_cores(const std::vector<int>& cores) {
+  require(!cores.empty(), "no cores are given; at least 1 is needed");
+  const int most = *std::ranges::max_element(cores) + 1;
+  auto* set = CPU_ALLOC(most);
+  const auto bytes = CPU_ALLOC_SIZE(most);
+  CPU_ZERO_S(bytes, set);
+  for (const int core : cores) CPU_SET_S(core, bytes, set);
+  const int status = ::sched_setaffinity(0, bytes, set);
+  const int error = errno;
+  CPU_FREE(set);
+  require(status == 0, "the cores {} cannot be used: {}", fmt::join(cores, ","),
+          std::strerror(error));
 }
 
 }  // namespace shoal

@@ -134,6 +134,9 @@ class WorkerGroup {
 
 // The cores this process may run on (its affinity mask), in increasing order.
 std::vector<int> allowed_cores();
+// From now on the calling thread, and what it starts, use these cores only. Throws Error if it may
+// not.
+void use_cores(const std::vector<int>& cores);
 
 // Throws Error unless a fork is safe here: main thread, and no CUDA context in this process.
 void require_fork_is_safe();

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "shoal/core/rows.h"
 #include "shoal/data/samples.h"
@@ -24,5 +27,9 @@ NamedTensors with_prefix(const std::string& prefix, const NamedTensors& from);
 // The first n rows of what all who keep rows read again: "rows/observation/NAME", likewise "mask"
 // and "action", "rows/reward", "rows/first" and "rows/valid"; views.
 NamedTensors first_rows(const Rows& rows, std::int64_t n);
+
+// For another process of this program: tensors on the CPU, and back.
+std::vector<std::byte> to_bytes(const NamedTensors& tensors);
+NamedTensors from_bytes(std::span<const std::byte> bytes);
 
 }  // namespace shoal

@@ -47,6 +47,8 @@ struct Config {
   std::uint64_t seed = 1;      // of everything: environments, actions, initial weights, minibatches
   std::string device = "cpu";  // cpu | cuda | cuda:N
   int threads = 0;             // of tensor arithmetic; 0: one per allowed core
+  int ranks = 1;  // processes that learn together, each with its share of the environments
+  double rank_timeout = 300;  // seconds one of them waits for another
 
   std::string env_id;
   EnvOptions env;
@@ -104,6 +106,7 @@ Config preset(const std::string& name);          // throws Error with the neares
 Config preset_or_file(const std::string& name);  // a preset's name, or the path of a TOML file
 
 // Makes an algorithm of your own known by name. Throws Error if the name is taken.
+// It learns in one process: `ranks` must be 1.
 using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&, const Config&)>;
 void register_algo(const std::string& name, AlgoFactory make);
 
@@ -123,7 +126,8 @@ void require_minibatch_fits(const Config& config, const EnvSpec& env);
 // Of an on-policy algorithm.
 std::unique_ptr<ActorCritic> make_actor_critic(const Config& config);
 std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSpec& env);
-std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent);
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent,
+                                        Ranks& ranks = alone());
 
 // Of an off-policy algorithm; the agent is that of make_agent(), on its device.
 Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent);

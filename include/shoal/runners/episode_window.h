@@ -23,6 +23,8 @@ class EpisodeWindow {
   // For a checkpoint, and back. Throws Error for what is none of its own.
   NamedTensors save() const;
   void restore(const NamedTensors& saved);
+  // Those that were saved.
+  static std::vector<Episode> episodes_of(const NamedTensors& saved);
 
   bool full() const { return recent_.size() == size_; }
   std::int64_t total() const { return total_; }  // episodes ever added

@@ -18,6 +18,7 @@
 #include "shoal/runners/progress_file.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -31,6 +32,9 @@ struct SessionOptions {
   bool quiet = false;        // nothing on the console
   bool resume = false;       // go on with the run in the folder from its newest checkpoint
   std::string heading = {};  // the first line on the console, once the run begins
+  // With several, each has a session of its own, and all call the same functions in the same order:
+  // rank 0's has the files and the console, the others have none. Must outlive the session.
+  Ranks* ranks = &alone();
 };
 
 // The metric that says what an evaluation gave, a mean return: best.ckpt is the agent of the
@@ -79,8 +83,11 @@ class Session {
   // False once the steps are taken, the return aimed at is reached, or a signal asked to stop.
   bool running() const;
   Progress progress() const { return {.steps = steps_, .schedule_steps = config_.schedule_steps}; }
-  // Counts a window, before learning from it; the progress before it.
+  // Counts a window, before learning from it; the progress before it. With several ranks, the
+  // windows of all of them: they learn the others' episodes and whether to stop here.
   Progress advance(const Batch& batch);
+  // Of the last window, of all ranks together.
+  std::int64_t window_steps() const { return steps_ - window_steps_; }
   // After learning, by that many updates: if Config::log_steps are over, a row of progress, with
   // the means of the metrics since the last one, and the console; now and then a checkpoint, which
   // ends the batch. Environments that cannot be saved are reset by those that come at
@@ -92,20 +99,24 @@ class Session {
   // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
   void finish();
 
-  int stop_signal() const { return signals_.caught(); }  // 0 if none
-  bool solved() const;                                   // the return aimed at is reached
+  int stop_signal() const;  // that all ranks know of; 0 if none
+  bool solved() const;      // the return aimed at is reached
   std::int64_t steps() const { return steps_; }
   std::int64_t updates() const { return updates_; }  // as reported
   double seconds() const;                            // of training, since begin() and before
   const EpisodeWindow& episodes() const { return episodes_; }
-  const std::filesystem::path& folder() const { return folder_.path(); }
+  const std::filesystem::path& folder() const { return path_; }
 
  private:
   struct Shares;
+  bool leads() const { return ranks_.rank() == 0; }
+  void open_files();
+  NamedTensors sampler_states(bool reset_others);
   bool row_is_due() const;
   void write_row(const SamplerTimes& times);
   LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
   void restore();
+  double pause_between_checkpoints() const;
   bool checkpoint_is_due() const;
   bool checkpoint_steps_are_over() const;
   void say_what_cannot_be_saved(const NamedTensors& checkpoint);
@@ -116,7 +127,9 @@ class Session {
 
   Config config_;
   SignalGuard signals_;
-  RunFolder folder_;
+  Ranks& ranks_;
+  std::filesystem::path path_;
+  std::optional<RunFolder> folder_;  // rank 0's
   Console console_;
   EpisodeWindow episodes_;
   std::optional<std::vector<std::string>> infos_;  // Batch::infos of the first window
@@ -142,6 +155,9 @@ class Session {
   SamplerTimes row_times_;
   double learning_ = 0, logging_ = 0;  // seconds since the last row
   double saving_ = 0;                  // seconds that the last checkpoint took
+  int agreed_signal_ = 0;              // of several ranks
+  bool agreed_checkpoint_ = false;     // rank 0's clock says so
+  std::int64_t reports_ = 0;
 };
 
 }  // namespace shoal

@@ -8,14 +8,17 @@ namespace shoal {
 
 // How a training run ended.
 struct TrainingEnd {
-  int signal = 0;            // that stopped it; 0: none
-  bool solved = false;       // Config::stop_return was reached
-  EpisodeWindow episodes{};  // the last ones
+  int signal = 0;             // that stopped it; 0: none
+  bool solved = false;        // Config::stop_return was reached
+  std::int64_t episodes = 0;  // that ended
+  double mean_return = 0;     // mean score of the last 100 of them
 };
 
 // A whole training run as the configuration describes it, in the order that forks demand, or the
-// rest of one. Throws Error for a mistake that shows before training begins; after that WorkerError
-// if a worker fails, and std::runtime_error for whatever else does.
+// rest of one. Config::ranks processes do it together, forked here; several may not be asked for
+// once this one has threads. Throws Error for a mistake that shows before training begins; after
+// that WorkerError if a worker fails (of several ranks, RankError, whatever fails), and
+// std::runtime_error for whatever else does.
 TrainingEnd train(const Config& config, const std::filesystem::path& folder,
                   const SessionOptions& options = {});
 

@@ -110,6 +110,12 @@ class Sampler {
   virtual NamedTensors save(bool reset_others) = 0;
 };
 
+// What Sampler::save() of several samplers gave, each with the environments that follow on those of
+// the one before (SamplerOptions::first_env), as that of one sampler with all of them; and of such
+// a one the part that a sampler of `envs` environments from `first_env` on goes on from.
+NamedTensors join_saved(const std::vector<NamedTensors>& all);
+NamedTensors part_of_saved(const NamedTensors& all, std::int64_t first_env, std::int64_t envs);
+
 // Forks the workers, so call it from the main thread, before starting threads and before touching
 // CUDA. The agent must outlive the sampler; it may be moved to its device afterwards. Throws Error
 // for impossible options, before any fork, and WorkerError if a worker fails while it makes its

@@ -1,0 +1,34 @@
+#include "runners/rank_news.h"
+
+#include <ATen/ATen.h>
+
+#include "shoal/data/saved.h"
+#include "shoal/runners/episode_window.h"
+
+namespace shoal {
+
+RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs) {
+  EpisodeWindow episodes(own.episodes.size());
+  episodes.add(own.episodes);
+  auto news = episodes.save();
+  news.add("numbers", at::tensor({own.steps, std::int64_t{own.signal}, std::int64_t{own.saves}}));
+  RankNews all;
+  std::int64_t rank = 0;
+  for (const auto& bytes : ranks.gather(to_bytes(news))) {
+    const auto of_rank = from_bytes(bytes);
+    const auto* numbers = of_rank.at("numbers").const_data_ptr<std::int64_t>();
+    all.steps += numbers[0];
+    if (rank == 0) {
+      all.signal = static_cast<int>(numbers[1]);
+      all.saves = numbers[2] != 0;
+    }
+    for (auto& episode : EpisodeWindow::episodes_of(of_rank)) {
+      episode.env += rank * envs;
+      all.episodes.push_back(std::move(episode));
+    }
+    ++rank;
+  }
+  return all;
+}
+
+}  // namespace shoal

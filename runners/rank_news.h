@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "shoal/data/samples.h"
+#include "shoal/sync/ranks.h"
+
+namespace shoal {
+
+// What a rank tells the others after a window.
+struct RankNews {
+  std::int64_t steps = 0;  // that were learned from, or will be
+  int signal = 0;          // that asked it to stop
+  bool saves = false;      // it is time for a checkpoint
+  std::vector<Episode> episodes = {};
+};
+
+// The news of all ranks, each of which has so many environments: the sum of their steps, rank 0's
+// signal and clock, and all episodes in the order of the ranks, their environments counted through.
+RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs);
+
+}  // namespace shoal
