@@ -43,12 +43,11 @@ std::int64_t ClientCounts::least() const {
 
 ServiceResult measure_service(const ServiceFlags& flags, const ClientCounts& counts,
                               WorkerGroup& clients, const std::function<int()>& serve) {
-  using Clock = std::chrono::steady_clock;
   constexpr int kWarm = 10;  // of each client, as the peer's
   const auto work = [&](const auto& enough) {
-    for (auto looked = Clock::now(); !enough();) {
+    for (auto looked = std::chrono::steady_clock::now(); !enough();) {
       const bool idle = serve() == 0;
-      const auto now = Clock::now();
+      const auto now = std::chrono::steady_clock::now();
       if (!idle && now - looked < std::chrono::milliseconds(100)) continue;
       clients.check();
       looked = now;
@@ -59,10 +58,10 @@ ServiceResult measure_service(const ServiceFlags& flags, const ClientCounts& cou
   const CpuUse use;
   for (int run = 0; run < flags.runs; ++run) {
     const auto before = counts.sum();
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     double passed = 0;
     work([&] {
-      passed = std::chrono::duration<double>(Clock::now() - start).count();
+      passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       return passed >= flags.seconds;
     });
     out.runs.push_back(static_cast<double>(counts.sum() - before) / passed);

@@ -157,6 +157,7 @@ bool may_change(const std::string& key) {
                                               "threads",
                                               "ranks",
                                               "rank_timeout",
+                                              "ppo.slices",
                                               "sampler.kind",
                                               "sampler.workers",
                                               "sampler.groups",

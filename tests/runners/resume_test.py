@@ -46,6 +46,12 @@ RUNS = {
     "Pong, a2c, parallel-cpu": (["pong-ppo", *PONG, "--sampler", "parallel-cpu", "--set", "algo=a2c"], 700, 1536),
 }
 RUNS |= {
+    "ppo, two ranks": (["cartpole-ppo", *CARTPOLE, "--ranks", "2"], 3001, 6000),
+    "LSTM, two ranks, parallel-cpu": (["cartpole-memory-ppo", *MEMORY, "--ranks", "2", "--sampler", "parallel-cpu"], 1501, 3072),
+    "everything normalized, evaluations, three ranks": (
+        ["pendulum-ppo", "--set", "schedule_steps=10000", "--envs", "30", "--set", "sampler.horizon=17", "--ranks", "3", "--set", "agent.normalize_observation=true",
+         "--set", "env.normalize_reward=true", "--set", "eval_steps=2500", "--set", "eval_episodes=4",
+         "--set", "ppo.minibatches=4"], 5001, 6000),
     "dqn, serial": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=64"], 3001, 6000),
     "dqn, by priority, an epsilon each, parallel-gpu": (
         ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
@@ -108,6 +114,21 @@ class ResumeTest(unittest.TestCase):
                 if "serial" in name and "ppo" in name:
                     shoal("train", *arguments, *ENDLESS, "--out", other, "--steps", steps, "--seed", 2)
                     self.assertNotEqual(table(other), table(whole))
+
+    def test_another_number_of_ranks_goes_on_with_the_same_environments(self):
+        run, other = self.dir / "run", self.dir / "other"
+        arguments = ["cartpole-ppo", *CARTPOLE, *ENDLESS, "--set", "ppo.slices=2"]
+        for first, then in ((2, 1), (1, 2), (2, 4)):
+            shoal("train", *arguments, "--out", run, "--steps", 2048, "--ranks", first)
+            shutil.copytree(run, other)
+            shoal("train", "--resume", run, "--steps", 2560)
+            slices = ["--set", "ppo.slices=4"] if then == 4 else []
+            shoal("train", "--resume", other, "--steps", 2560, "--ranks", then, *slices)
+            same, changed = ({k: v for k, v in table(r)[4].items() if k == "episodes" or "return" in k or "length" in k}
+                             for r in (run, other))
+            self.assertEqual(changed, same, f"from {first} to {then} ranks")
+            shutil.rmtree(run)
+            shutil.rmtree(other)
 
     def test_a_run_killed_at_any_moment_goes_on(self):
         run = self.dir / "run"

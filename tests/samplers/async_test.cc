@@ -128,9 +128,9 @@ class Numbered : public Agent {
   const AgentSpec& spec() const override { return spec_; }
   void act(const ActIn&, ActOut& out) override {
     const auto* numbers = number_.const_data_ptr<float>();
-    for (std::int64_t i = 0; i < number_.numel(); ++i) torn |= numbers[i] != numbers[0];
+    for (std::int64_t i = 0; i < number_.numel(); ++i) torn_ |= numbers[i] != numbers[0];
     out.action[0].zero_();
-    out.agent_info.at("number").fill_(torn ? -1 : numbers[0]);
+    out.agent_info.at("number").fill_(torn_ ? -1 : numbers[0]);
   }
   void value(const ActIn&, at::Tensor& value) override { value.zero_(); }
   NamedTensors parameters() override { return {{"number", number_}}; }
@@ -139,7 +139,7 @@ class Numbered : public Agent {
   void set(double number) { number_.fill_(number); }
 
  private:
-  bool torn = false;
+  bool torn_ = false;
   at::Tensor number_ = at::zeros({100'000});
   AgentSpec spec_{.info = {{"number", ArraySpec{}}}, .state = {}};
 };

@@ -1,0 +1,131 @@
+"""Several ranks of the `shoal` program: they end together, whatever happens to one of them.
+
+Usage: ranks_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times a rank or a worker is killed (default 5)."""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
+
+ENDLESS = ["--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=1000000000", "--steps", "1000000000"]
+RANKS = ["cartpole-ppo", "--ranks", "2", "--workers", "2", "--set", "sampler.envs=16", "--set", "sampler.horizon=16", *ENDLESS]
+
+
+def children(pid):
+    """Those of a process that still run, with the name of what they are."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+        except (OSError, IndexError):
+            continue
+        if entry.name.isdigit() and int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def runs(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class RanksTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.run_folder = pathlib.Path(temporary.name) / "run"
+
+    def begin(self, *arguments):
+        training = subprocess.Popen([SHOAL, "train", *RANKS, *arguments, "--out", str(self.run_folder)],
+                                    stderr=subprocess.PIPE, text=True)
+        self.addCleanup(training.kill)
+        rows = self.run_folder / "progress.csv"
+        while not (rows.exists() and rows.read_text().count("\n") > 2):
+            self.assertIsNone(training.poll(), "it has ended before it was trained")
+            time.sleep(0.01)
+        return training
+
+    def ends(self, training, family, within=3):
+        begin = time.monotonic()
+        text = training.communicate(timeout=within)[1]
+        while any(map(runs, family)):
+            self.assertLess(time.monotonic() - begin, within, "something is left behind")
+            time.sleep(0.01)
+        return text
+
+    def family(self, training):
+        ranks = children(training.pid)
+        self.assertEqual(len(ranks), 2)
+        workers = [children(rank) for rank in ranks]
+        return ranks, [worker for each in workers for worker in each]
+
+    def test_who_is_killed_at_any_moment_ends_all(self):
+        random.seed(3)
+        for kill in range(KILLS):
+            self.run_folder = self.run_folder.with_name(f"run{kill}")
+            training = self.begin()
+            ranks, workers = self.family(training)
+            self.assertEqual(len(workers), 2)
+            time.sleep(random.uniform(0, 0.1))  # the moment is what is drawn; nothing waits for it
+            victim = random.choice(ranks + workers)
+            os.kill(victim, signal.SIGKILL)
+            text = self.ends(training, ranks + workers)
+            self.assertEqual(training.returncode, 1, text)
+            self.assertIn("SIGKILL", text)
+            self.assertIn(f"pid {victim}", text)
+
+    def test_they_die_with_the_one_that_started_them(self):
+        training = self.begin()
+        ranks, workers = self.family(training)
+        training.kill()
+        self.ends(training, ranks + workers)
+
+    def test_who_is_stopped_is_named(self):
+        training = self.begin("--set", "rank_timeout=0.5")
+        ranks, workers = self.family(training)
+        os.kill(ranks[1], signal.SIGSTOP)
+        text = self.ends(training, ranks + workers)
+        self.assertEqual(training.returncode, 1, text)
+        self.assertIn("rank 0 waits for rank 1 for more than 0.5 s", text)
+
+    def test_ctrl_c_ends_all_and_they_go_on(self):
+        training = self.begin()
+        ranks, workers = self.family(training)
+        training.send_signal(signal.SIGINT)
+        text = self.ends(training, ranks + workers)
+        self.assertEqual(training.returncode, 130, text)
+        steps = self.steps()
+        done = subprocess.run([SHOAL, "train", "--resume", self.run_folder, "--steps", str(steps + 512), "--quiet"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(self.steps(), steps)
+
+    def steps(self):
+        return int((self.run_folder / "progress.csv").read_text().splitlines()[-1].split(",")[0])
+
+    def test_mistakes_are_told_once(self):
+        for arguments, word in ((["--envs", "15"], "sampler.envs: found 15, which 2 ranks cannot share"),
+                                (["--set", "sampler.asynchronous=true"], "sampler.asynchronous is set"),
+                                (["--set", "ppo.slices=3"], "ppo.slices is 3"),
+                                (["--set", "algo=dqn"], "learns from a replay")):
+            with self.subTest(word):
+                done = subprocess.run([SHOAL, "train", *RANKS, "--out", self.run_folder, *arguments],
+                                      capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(word, done.stderr)
+                self.assertFalse(self.run_folder.exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
