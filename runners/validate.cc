@@ -67,18 +67,25 @@ void validate_async(const Config& config) {
 
 void validate_ppo(const Config& config) {
   const auto& p = config.ppo;
-  const auto samples = config.sampler.horizon * config.sampler.envs;
   require_at_least("ppo.epochs", p.epochs, 1);
   require_at_least("ppo.minibatches", p.minibatches, 1);
-  require(config.algo != "ppo" || p.minibatches <= samples,
-          "ppo.minibatches: {} minibatches cannot share {} samples "
-          "(sampler.horizon x sampler.envs)",
-          p.minibatches, samples);
-  require(config.model.memory == MemoryKind::kNone || config.algo != "ppo" ||
-              p.minibatches <= config.sampler.envs,
-          "ppo.minibatches: {} minibatches cannot share {} environments (sampler.envs): with a "
-          "memory, each learns from whole sequences",
-          p.minibatches, config.sampler.envs);
+  require_at_least("ppo.slices", p.slices, 0);
+  if (config.algo == "ppo") {
+    const int slices = p.slices > 0 ? p.slices : std::max(1, config.ranks);
+    require(slices % std::max(1, config.ranks) == 0 && config.sampler.envs % slices == 0,
+            "ppo.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",
+            slices, config.ranks, config.sampler.envs);
+    const auto envs = config.sampler.envs / slices;
+    const auto of_a_slice = slices > 1 ? fmt::format(" of each of {} slices", slices) : "";
+    require(p.minibatches <= config.sampler.horizon * envs,
+            "ppo.minibatches: {} minibatches cannot share {} samples{} "
+            "(sampler.horizon x sampler.envs)",
+            p.minibatches, config.sampler.horizon * envs, of_a_slice);
+    require((config.model.memory == MemoryKind::kNone && !p.vtrace) || p.minibatches <= envs,
+            "ppo.minibatches: {} minibatches cannot share {} environments{} (sampler.envs): with a "
+            "memory, or ppo.vtrace, each learns from whole sequences",
+            p.minibatches, envs, of_a_slice);
+  }
   require(!p.vtrace || p.normalize_advantage != NormalizeAdvantage::kWindow,
           "ppo.normalize_advantage: found window, and ppo.vtrace finds advantages minibatch by "
           "minibatch; choose minibatch or none");
@@ -175,7 +182,7 @@ void validate_model(const ModelOptions& model) {
           model.name);
 }
 
-// What several ranks cannot do yet, and what they must be able to share.
+// What several ranks cannot do yet, and what they must share evenly.
 void validate_ranks(const Config& config) {
   require_within("ranks", config.ranks, 1, 1024);
   require_above_0("rank_timeout", config.rank_timeout);
@@ -184,10 +191,6 @@ void validate_ranks(const Config& config) {
           "ranks: found {}, and algo '{}' learns from a replay, which one process does so far; "
           "choose ppo, a2c or impala",
           config.ranks, config.algo);
-  require(!config.asynchronous,
-          "ranks: found {}, and sampler.asynchronous is set; several ranks sample in lock-step so "
-          "far",
-          config.ranks);
   require(config.sampler.envs % config.ranks == 0,
           "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
           config.sampler.envs, config.ranks);
@@ -231,8 +234,8 @@ void validate(const Config& config) {
           "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
   parse_device(config.device);
   validate_sampler(config.sampler);
-  validate_async(config);
   validate_ranks(config);
+  validate_async(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),
           "sampler.preempt_share: found {}, and algo '{}' learns from a replay, which takes whole "
           "windows only; choose ppo, a2c or impala",

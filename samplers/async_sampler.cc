@@ -124,7 +124,7 @@ class RingSampler : public AsyncSampler {
   NamedTensors save(bool) override {
     NamedTensors saved;
     for (std::int64_t b = 0; b < options_.envs; ++b)
-      saved.add("env/" + std::to_string(b), at::empty({0}, at::kByte));
+      saved.add("env/" + std::to_string(options_.first_env + b), at::empty({0}, at::kByte));
     saved.add("episode_numbers", at::tensor(episode_number_));
     // No tick is used twice, so that no noise comes again: not those of windows under way either.
     const auto tick = tick_ + (shape_.slots + 1) * options_.horizon;

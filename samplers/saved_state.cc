@@ -83,11 +83,14 @@ NamedTensors join_saved(const std::vector<NamedTensors>& all) {
   for (const auto& part : all) {
     for (const auto& [name, tensor] : part) {
       if (out.contains(name)) continue;
-      const auto axis = axis_of_envs(name);
       std::vector<at::Tensor> each;
-      for (const auto& one : all)
-        if (axis >= 0) each.push_back(saved(one, name));
-      out.add(name, axis >= 0 ? at::cat(each, axis) : tensor);
+      if (!name.starts_with("env/"))
+        for (const auto& one : all) each.push_back(saved(one, name));
+      const auto axis = axis_of_envs(name);
+      // Asynchronous ones are at different ticks, none of which may come again.
+      out.add(name, each.empty() ? tensor
+                    : axis >= 0  ? at::cat(each, axis)
+                                 : at::stack(each).amax(0));
     }
   }
   return out;
