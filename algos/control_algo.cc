@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -51,15 +53,20 @@ class Temperature {
 
 class ControlAlgo : public OffPolicyAlgo {
  public:
-  ControlAlgo(ControlAgent& agent, StepReplay& replay, const ControlSettings& settings)
+  ControlAlgo(ControlAgent& agent, StepReplay& replay, const ControlSettings& settings,
+              Ranks& ranks)
       : agent_(agent),
+        ranks_(ranks),
         replay_(replay),
         settings_(settings),
         temperature_(agent.stochastic() ? settings.update.alpha : 1),
-        learner_(agent.device().is_cpu()
-                     ? make_fused_learner(agent, settings.batch, settings.precision)
-                     : make_tensor_learner(agent)),
-        updates_(at::zeros({}, at::kLong)) {}
+        learner_(agent.device().is_cpu() ? make_fused_learner(agent, settings.batch / ranks.count(),
+                                                              settings.precision, ranks)
+                                         : make_tensor_learner(agent, ranks)),
+        updates_(at::zeros({}, at::kLong)) {
+    settings_.update.slices = replay.slices();
+    settings_.update.first_slice = replay.first_slice();
+  }
 
   void explore(const Progress&, bool learning) override {
     auto* exploration = agent_.exploration().data_ptr<float>();
@@ -99,10 +106,7 @@ class ControlAlgo : public OffPolicyAlgo {
       policy_loss += r.policy_loss;
       value += r.value;
       log_prob += r.log_prob;
-      const auto* e = r.error.const_data_ptr<float>();
-      double sum = 0;
-      for (std::int64_t i = 0; i < r.error.size(0); ++i) sum += e[i];
-      error += sum / static_cast<double>(r.error.size(0));
+      error += r.td_error;
       ++updates;
       of_policy += policy;
     }
@@ -119,14 +123,29 @@ class ControlAlgo : public OffPolicyAlgo {
     update.alpha = agent_.stochastic() ? temperature_.alpha() : 0;
     update.policy = ++count % s.policy_interval == 0;
     if (!update.policy) update.tau = 0;
-    const auto& batch = replay_.sample(s.batch, beta);
-    const auto result = learner_->learn(batch, update);
+    const auto& batch = sample_together(ranks_, replay_, s.batch, beta);
+    auto result = learner_->learn(batch, update);
     if (replay_.prioritized())
       replay_.update_priorities(batch.index, result.error + kLeastPriority);
+    average_numbers(result);
     // The temperature of this update was the one before its step.
     if (s.learn_alpha && update.policy)
       temperature_.step(result.log_prob, s.target_entropy, pace * s.alpha_rate);
     sums.add(result, update.policy);
+  }
+
+  // Of all ranks' shares of the batch.
+  void average_numbers(ControlResult& r) {
+    const auto* error = r.error.const_data_ptr<float>();
+    r.td_error =
+        std::accumulate(error, error + r.error.numel(), 0.0) / static_cast<double>(r.error.numel());
+    if (ranks_.count() == 1) return;
+    std::array<double*, 5> each{&r.critic_loss, &r.policy_loss, &r.value, &r.log_prob, &r.td_error};
+    const auto sum = at::empty({std::ssize(each)}, at::kDouble);
+    auto* numbers = sum.data_ptr<double>();
+    for (std::size_t i = 0; i < each.size(); ++i) numbers[i] = *each[i];
+    ranks_.sum(sum);
+    for (std::size_t i = 0; i < each.size(); ++i) *each[i] = numbers[i] / ranks_.count();
   }
 
   Metrics metrics(const Sums& sums) const {
@@ -143,6 +162,7 @@ class ControlAlgo : public OffPolicyAlgo {
   }
 
   ControlAgent& agent_;
+  Ranks& ranks_;
   StepReplay& replay_;
   ControlSettings settings_;
   Temperature temperature_;
@@ -160,7 +180,8 @@ void require_policy(const char* name, const ControlAgent& agent, bool stochastic
 }
 
 std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent& agent,
-                                                 StepReplay& replay, const ControlSettings& s) {
+                                                 StepReplay& replay, const ControlSettings& s,
+                                                 Ranks& ranks) {
   require(s.update.critic_rate > 0 && s.update.policy_rate > 0,
           "{}: learning rates of {} and {}; they must be positive", name, s.update.critic_rate,
           s.update.policy_rate);
@@ -175,7 +196,8 @@ std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent&
   for (const double noise : {s.exploration, s.update.target_noise, s.update.target_clip})
     require(noise >= 0, "{}: noise of {}; it must not be negative", name, noise);
   check_betas(name, s);
-  return std::make_unique<ControlAlgo>(agent, replay, s);
+  check_shares(name, s.batch, ranks, replay);
+  return std::make_unique<ControlAlgo>(agent, replay, s, ranks);
 }
 
 }  // namespace shoal

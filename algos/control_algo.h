@@ -25,7 +25,7 @@ struct ControlSettings {
 // Fused on the CPU, by tensor operations elsewhere. name: of the algorithm, in errors.
 std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent& agent,
                                                  StepReplay& replay,
-                                                 const ControlSettings& settings);
+                                                 const ControlSettings& settings, Ranks& ranks);
 
 // Throws Error unless the agent's policy is of this kind.
 void require_policy(const char* name, const ControlAgent& agent, bool stochastic);

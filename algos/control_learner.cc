@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "src/models/panel_kernels.h"
 
 namespace shoal {
@@ -15,17 +18,45 @@ ControlMoments moments_of(const at::Tensor& parameters) {
 
 }  // namespace
 
-ControlLearner::ControlLearner(ControlAgent& agent)
+ControlLearner::ControlLearner(ControlAgent& agent, Ranks& ranks)
     : policy_moments(moments_of(agent.networks().policy)),
-      critic_moments(moments_of(agent.networks().critics)) {}
+      critic_moments(moments_of(agent.networks().critics)),
+      ranks_(ranks) {}
+
+void ControlLearner::average(const at::Tensor& gradient) const {
+  if (ranks_.count() == 1) return;
+  const auto sum = gradient.to(at::kCPU).contiguous();
+  ranks_.sum(sum);
+  gradient.copy_(sum.div_(ranks_.count()));
+}
 
 std::int64_t control_noise_size(std::int64_t n, std::int64_t dims) {
   constexpr std::int64_t kUnit = 4 * kPanel;  // of what makes them
   return (panels_of(n) * dims * kPanel + kUnit - 1) / kUnit * kUnit;
 }
 
-void control_noise(const ControlUpdate& update, bool next, std::int64_t size, float* to) {
-  panel_kernels().normal(update.seed, 2 * update.number + (next ? 1 : 0), size, to);
+void control_noise(const ControlUpdate& update, bool next, std::int64_t n, std::int64_t dims,
+                   float* to) {
+  constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
+  const auto stream = 2 * update.number + (next ? 1 : 0);
+  const auto of_slice = [&](int slice, std::int64_t rows, float* numbers) {
+    const auto number = static_cast<std::uint64_t>(update.first_slice + slice);
+    panel_kernels().normal(update.seed + number * kApart, stream, control_noise_size(rows, dims),
+                           numbers);
+  };
+  if (update.slices == 1) return of_slice(0, n, to);
+  const auto each = n / update.slices;
+  std::fill_n(to, control_noise_size(n, dims), 0.0F);  // beyond the batch, too
+  std::vector<float> numbers(static_cast<std::size_t>(control_noise_size(each, dims)));
+  const auto place = [&](std::int64_t row, std::int64_t d) {
+    return (row / kPanel * dims + d) * kPanel + row % kPanel;
+  };
+  for (int s = 0; s < update.slices; ++s) {
+    of_slice(s, each, numbers.data());
+    for (std::int64_t row = 0; row < each; ++row)
+      for (std::int64_t d = 0; d < dims; ++d)
+        to[place(s * each + row, d)] = numbers[static_cast<std::size_t>(place(row, d))];
+  }
 }
 
 }  // namespace shoal

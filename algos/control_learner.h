@@ -8,6 +8,7 @@
 #include "shoal/agents/control_agent.h"
 #include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -24,6 +25,8 @@ struct ControlUpdate {
   // The policy is to make the smallest of the critics' values large; otherwise the first one's.
   bool least_value = true;
   std::uint64_t seed = 0, number = 0;  // of the noise
+  // The batch is as many steps of each of these slices, with noise of their own.
+  int slices = 1, first_slice = 0;
 };
 
 // What came of it.
@@ -31,6 +34,7 @@ struct ControlResult {
   double critic_loss = 0, policy_loss = 0;
   double value = 0;     // mean of the critics' values
   double log_prob = 0;  // mean, of what a stochastic policy does now
+  double td_error = 0;  // mean of the errors
   at::Tensor error;     // [N] float32 on the CPU: |target - value|, mean of the critics
 };
 
@@ -50,24 +54,31 @@ struct ControlMoments {
 // after them. log p is of actions in half-widths of their bounds.
 class ControlLearner {
  public:
-  explicit ControlLearner(ControlAgent& agent);
+  ControlLearner(ControlAgent& agent, Ranks& ranks);
   virtual ~ControlLearner() = default;
   virtual ControlResult learn(const Transitions& batch, const ControlUpdate& update) = 0;
 
   ControlMoments policy_moments, critic_moments;
+
+ protected:
+  // The gradient of the whole batch from that of this rank's share; in place.
+  void average(const at::Tensor& gradient) const;
+  Ranks& ranks_;
 };
 
 // By tensor operations, on the agent's device.
-std::unique_ptr<ControlLearner> make_tensor_learner(ControlAgent& agent);
+std::unique_ptr<ControlLearner> make_tensor_learner(ControlAgent& agent, Ranks& ranks = alone());
 // The same written out by hand for batches of n, on the CPU: results differ by rounding, and are
 // the same whatever the number of threads. precision: of the networks' products, both factors of
 // which are rounded to bf16; float32 all the same on a CPU without instructions for that.
 std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n,
-                                                   Precision precision = Precision::kFloat32);
+                                                   Precision precision = Precision::kFloat32,
+                                                   Ranks& ranks = alone());
 
-// The noise of an update: standard normal, [panels][dims][kPanel] of the next actions (with `next`)
-// or of those at the observations.
+// The noise of an update of n steps: standard normal, [panels][dims][kPanel] of the next actions
+// (with `next`) or of those at the observations.
 std::int64_t control_noise_size(std::int64_t n, std::int64_t dims);
-void control_noise(const ControlUpdate& update, bool next, std::int64_t size, float* to);
+void control_noise(const ControlUpdate& update, bool next, std::int64_t n, std::int64_t dims,
+                   float* to);
 
 }  // namespace shoal

@@ -5,7 +5,7 @@
 namespace shoal {
 
 std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay,
-                                         const DdpgOptions& o) {
+                                         const DdpgOptions& o, Ranks& ranks) {
   require_policy("ddpg", agent, /*stochastic=*/false);
   return make_control_algo("ddpg", agent, replay,
                            {.update = {.critic_rate = o.critic_rate,
@@ -17,7 +17,8 @@ std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay
                             .anneal_learning_rate = o.anneal_learning_rate,
                             .exploration = o.exploration_noise,
                             .beta_start = o.beta_start,
-                            .beta_end = o.beta_end});
+                            .beta_end = o.beta_end},
+                           ranks);
 }
 
 }  // namespace shoal

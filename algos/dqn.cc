@@ -22,12 +22,15 @@ void check(const DqnOptions& o) {
 
 class Dqn : public OffPolicyAlgo {
  public:
-  Dqn(QAgent& agent, StepReplay& replay, const DqnOptions& options)
+  Dqn(QAgent& agent, StepReplay& replay, const DqnOptions& options, Ranks& ranks)
       : agent_(agent),
+        ranks_(ranks),
         replay_(replay),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
-        updates_(at::zeros({}, at::kLong)) {}
+        updates_(at::zeros({}, at::kLong)) {
+    check_shares("dqn", options.batch, ranks, replay);
+  }
 
   void explore(const Progress& progress, bool learning) override {
     set_epsilons(agent_.epsilon(), options_, progress, learning);
@@ -42,7 +45,7 @@ class Dqn : public OffPolicyAlgo {
     const double learning_rate = options_.learning_rate * pace_at(options_, progress);
     Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
-      const auto& batch = replay_.sample(options_.batch, beta);
+      const auto& batch = sample_together(ranks_, replay_, options_.batch, beta);
       totals.add(learn(batch, learning_rate));
       if (replay_.prioritized()) replay_.update_priorities(batch.index, error_ + kLeastPriority);
       auto& count = *updates_.data_ptr<std::int64_t>();
@@ -107,13 +110,19 @@ class Dqn : public OffPolicyAlgo {
     const auto [each, error] = losses(wanted, returns);
     const auto loss = (batch.weight.to(device) * each).mean();
     auto gradients = agent_.gradients(loss);
+    gradients.push_back(
+        at::stack({loss.detach(), error.mean(), agent_.means(returns.detach()).mean()}));
+    average(ranks_, gradients, 1);
+    const auto parts = gradients.back();
+    gradients.pop_back();
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
     optimizer_.step(gradients, learning_rate);
     error_ = error;
-    return at::stack({loss.detach(), norm, error_.mean(), agent_.means(returns.detach()).mean()});
+    return at::stack({parts[0], norm.squeeze(), parts[1], parts[2]});
   }
 
   QAgent& agent_;
+  Ranks& ranks_;
   StepReplay& replay_;
   DqnOptions options_;
   Optimizer optimizer_;
@@ -124,9 +133,9 @@ class Dqn : public OffPolicyAlgo {
 }  // namespace
 
 std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
-                                        const DqnOptions& options) {
+                                        const DqnOptions& options, Ranks& ranks) {
   check(options);
-  return std::make_unique<Dqn>(agent, replay, options);
+  return std::make_unique<Dqn>(agent, replay, options, ranks);
 }
 
 }  // namespace shoal

@@ -24,8 +24,8 @@ namespace {
 // (of a stochastic policy); and nothing is allocated.
 class FusedLearner : public ControlLearner {
  public:
-  FusedLearner(ControlAgent& agent, std::int64_t n, Precision precision)
-      : ControlLearner(agent),
+  FusedLearner(ControlAgent& agent, std::int64_t n, Precision precision, Ranks& ranks)
+      : ControlLearner(agent, ranks),
         agent_(agent),
         networks_(agent.networks()),
         n_(n),
@@ -108,10 +108,9 @@ class FusedLearner : public ControlLearner {
               .reward = data(batch.reward),
               .discount = data(batch.discount),
               .weight = data(batch.weight)};
-    const auto size = noise_.numel();
     if (agent_.stochastic() || update.target_noise > 0)
-      control_noise(update, true, size, data(next_noise_));
-    if (agent_.stochastic()) control_noise(update, false, size, data(noise_));
+      control_noise(update, true, n_, dims_, data(next_noise_));
+    if (agent_.stochastic()) control_noise(update, false, n_, dims_, data(noise_));
   }
 
   void transpose_critics() {
@@ -231,18 +230,32 @@ class FusedLearner : public ControlLearner {
     const auto adam = adam_of(going);
     const std::int64_t parts = worth_threads() ? at::get_num_threads() : 1;
     const auto size = going.parameters.numel() / static_cast<std::int64_t>(nets.size());
-    at::parallel_for(0, parts, 1, [&](std::int64_t first, std::int64_t last) {
-      for (auto part = first; part < last; ++part) {
-        std::int64_t offset = 0;
-        for (const PanelMlp& net : nets) {
-          net.parameter_gradient(input(seen_), rows_.data, part, parts,
-                                 data(going.gradient) + offset);
-          for (const auto& span : net.part_of(part, parts))
-            step(adam, going, offset + span.offset, span.count);
-          offset += size;
+    const auto over_parts = [&](const auto& act) {
+      at::parallel_for(0, parts, 1, [&](std::int64_t first, std::int64_t last) {
+        for (auto part = first; part < last; ++part) {
+          std::int64_t offset = 0;
+          for (const PanelMlp& net : nets) {
+            act(net, part, offset);
+            offset += size;
+          }
         }
-      }
-    });
+      });
+    };
+    const auto gradient = [&](const PanelMlp& net, std::int64_t part, std::int64_t offset) {
+      net.parameter_gradient(input(seen_), rows_.data, part, parts, data(going.gradient) + offset);
+    };
+    const auto steps = [&](const PanelMlp& net, std::int64_t part, std::int64_t offset) {
+      for (const auto& span : net.part_of(part, parts))
+        step(adam, going, offset + span.offset, span.count);
+    };
+    if (ranks_.count() == 1)  // while a part's gradient is in the cache
+      return over_parts([&](const auto& net, std::int64_t part, std::int64_t offset) {
+        gradient(net, part, offset);
+        steps(net, part, offset);
+      });
+    over_parts(gradient);
+    average(going.gradient);
+    over_parts(steps);
   }
   void learn_critics(const ControlUpdate& update) {
     learn_parameters(critics_, {critic_moments, update.critic_rate, update.epsilon, update.tau,
@@ -341,10 +354,10 @@ class FusedLearner : public ControlLearner {
 }  // namespace
 
 std::unique_ptr<ControlLearner> make_fused_learner(ControlAgent& agent, std::int64_t n,
-                                                   Precision precision) {
+                                                   Precision precision, Ranks& ranks) {
   require(agent.device().is_cpu(), "the fused learner is for the CPU; the agent is on {}",
           agent.device().str());
-  return std::make_unique<FusedLearner>(agent, n, precision);
+  return std::make_unique<FusedLearner>(agent, n, precision, ranks);
 }
 
 }  // namespace shoal

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "shoal/algos/algo.h"
 #include "shoal/core/error.h"
+#include "shoal/replays/step_replay.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -24,5 +29,14 @@ template <class Options>
 double beta_at(const Options& o, const Progress& progress) {
   return o.beta_end + (o.beta_start - o.beta_end) * progress.remaining();
 }
+
+// Throws Error unless the ranks, and the slices of their replays, can share a batch of so many
+// steps.
+void check_shares(const std::string& algo, std::int64_t batch, const Ranks& ranks,
+                  const StepReplay& replay);
+
+// This rank's share of a batch, whose importance weights are as if one had drawn it.
+const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
+                                   double beta);
 
 }  // namespace shoal

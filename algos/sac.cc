@@ -6,7 +6,7 @@
 namespace shoal {
 
 std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
-                                        const SacOptions& o) {
+                                        const SacOptions& o, Ranks& ranks) {
   require_policy("sac", agent, /*stochastic=*/true);
   require(o.alpha > 0, "sac.alpha is {}; it must be positive", o.alpha);
   return make_control_algo("sac", agent, replay,
@@ -22,7 +22,8 @@ std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
                             .beta_end = o.beta_end,
                             .learn_alpha = o.learn_alpha,
                             .target_entropy = o.target_entropy * static_cast<double>(agent.dims()),
-                            .alpha_rate = o.learning_rate});
+                            .alpha_rate = o.learning_rate},
+                           ranks);
 }
 
 }  // namespace shoal

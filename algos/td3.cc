@@ -5,7 +5,7 @@
 namespace shoal {
 
 std::unique_ptr<OffPolicyAlgo> make_td3(ControlAgent& agent, StepReplay& replay,
-                                        const Td3Options& o) {
+                                        const Td3Options& o, Ranks& ranks) {
   require_policy("td3", agent, /*stochastic=*/false);
   return make_control_algo("td3", agent, replay,
                            {.update = {.critic_rate = o.critic_rate,
@@ -21,7 +21,8 @@ std::unique_ptr<OffPolicyAlgo> make_td3(ControlAgent& agent, StepReplay& replay,
                             .policy_interval = o.policy_interval,
                             .exploration = o.exploration_noise,
                             .beta_start = o.beta_start,
-                            .beta_end = o.beta_end});
+                            .beta_end = o.beta_end},
+                           ranks);
 }
 
 }  // namespace shoal

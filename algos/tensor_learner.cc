@@ -13,7 +13,7 @@ const double kHalfLogTwoPi = 0.5 * std::log(2 * std::numbers::pi);
 
 class TensorLearner : public ControlLearner {
  public:
-  explicit TensorLearner(ControlAgent& agent) : ControlLearner(agent), agent_(agent) {}
+  TensorLearner(ControlAgent& agent, Ranks& ranks) : ControlLearner(agent, ranks), agent_(agent) {}
 
   ControlResult learn(const Transitions& batch, const ControlUpdate& update) override {
     const auto& n = agent_.networks();
@@ -67,7 +67,7 @@ class TensorLearner : public ControlLearner {
   at::Tensor noise(std::int64_t n, const ControlUpdate& update, bool next) const {
     const auto dims = agent_.dims(), size = control_noise_size(n, dims);
     const auto z = at::empty({size});
-    control_noise(update, next, size, z.data_ptr<float>());
+    control_noise(update, next, n, dims, z.data_ptr<float>());
     return z.narrow(0, 0, panels_of(n) * dims * kPanel)
         .view({panels_of(n), dims, kPanel})
         .transpose(1, 2)
@@ -113,10 +113,11 @@ class TensorLearner : public ControlLearner {
     return batch.reward.to(device) + batch.discount.to(device) * value;
   }
 
-  static void step(const at::Tensor& parameters, const at::Tensor& gradient, ControlMoments& m,
-                   double rate, double epsilon) {
+  void step(const at::Tensor& parameters, const at::Tensor& gradient, ControlMoments& m,
+            double rate, double epsilon) const {
     constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
     torch::NoGradGuard no_grad;
+    average(gradient);
     const auto t = static_cast<double>(++*m.steps.data_ptr<std::int64_t>());
     m.mean.lerp_(gradient, 1 - kBeta1);
     m.square.mul_(kBeta2).addcmul_(gradient, gradient, 1 - kBeta2);
@@ -129,8 +130,8 @@ class TensorLearner : public ControlLearner {
 
 }  // namespace
 
-std::unique_ptr<ControlLearner> make_tensor_learner(ControlAgent& agent) {
-  return std::make_unique<TensorLearner>(agent);
+std::unique_ptr<ControlLearner> make_tensor_learner(ControlAgent& agent, Ranks& ranks) {
+  return std::make_unique<TensorLearner>(agent, ranks);
 }
 
 }  // namespace shoal

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
@@ -21,17 +20,21 @@ void Priorities::offer(std::int64_t first, std::span<const bool> can_be_drawn) {
   tree_.set_range(first, values_);
 }
 
-void Priorities::draw(std::span<std::int64_t> cells, double beta, Rng& rng, float* weight) {
+void Priorities::draw(std::span<std::int64_t> cells, Rng& rng, std::span<double> probability) {
   const auto n = cells.size();
   const double part = tree_.total() / static_cast<double>(n);
   values_.resize(n);
   for (std::size_t i = 0; i < n; ++i) values_[i] = (static_cast<double>(i) + rng.uniform()) * part;
   tree_.find(values_, cells);
-  // The smaller its probability, the more a cell counts.
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < n; ++i) least = std::min(least, values_[i] = tree_[cells[i]]);
-  for (std::size_t i = 0; i < n; ++i)
-    weight[i] = std::pow(static_cast<float>(least / values_[i]), static_cast<float>(beta));
+  for (std::size_t i = 0; i < n; ++i) probability[i] = tree_[cells[i]] / tree_.total();
+}
+
+// The smaller its probability, the more a step counts.
+double importance_weights(std::span<const double> probability, double beta, float* weight) {
+  const double least = std::ranges::min(probability);
+  for (const double p : probability)
+    *weight++ = std::pow(static_cast<float>(least / p), static_cast<float>(beta));
+  return least;
 }
 
 void Priorities::update(const at::Tensor& names, const at::Tensor& priority,

@@ -27,9 +27,9 @@ class Priorities {
   // From `first` on: a cell that can be drawn gets the largest priority so far, another one 0.
   void offer(std::int64_t first, std::span<const bool> can_be_drawn);
 
-  // The range of priorities is cut into equal parts and one cell is drawn from each. weight: as
-  // many; (size * probability)^-beta, divided by the largest.
-  void draw(std::span<std::int64_t> cells, double beta, Rng& rng, float* weight);
+  // The range of priorities is cut into equal parts and one cell is drawn from each. probability:
+  // as many, of each of them.
+  void draw(std::span<std::int64_t> cells, Rng& rng, std::span<double> probability);
 
   // names: [N] int64; priority: [N] float32, above 0. Those outside [kept.first, kept.second) have
   // been overwritten and are left out. Throws Error for other shapes and numbers.
@@ -46,5 +46,9 @@ class Priorities {
   std::vector<std::int64_t> cells_;
   std::vector<double> values_;
 };
+
+// Of steps that were drawn with these probabilities: probability^-beta, divided by that of the
+// least. Returns the least.
+double importance_weights(std::span<const double> probability, double beta, float* weight);
 
 }  // namespace shoal

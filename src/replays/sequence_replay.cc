@@ -161,7 +161,9 @@ const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
   drawn_.resize(static_cast<std::size_t>(n));
   const auto B = store_->envs(), first = oldest();
   if (priorities_) {
-    priorities_->draw(drawn_, beta, rng_, batch_.weight.data_ptr<float>());
+    probability_.resize(drawn_.size());
+    priorities_->draw(drawn_, rng_, probability_);
+    importance_weights(probability_, beta, batch_.weight.data_ptr<float>());
   } else {
     for (auto& cell : drawn_) {
       do cell = rng_.integer(first * B, end() * B) % (kept_ * B);

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/core/error.h"
@@ -12,17 +14,43 @@
 
 namespace shoal {
 
+namespace {
+
+std::string prefix_of(std::size_t slice) {
+  return slice == 0 ? "" : "slice" + std::to_string(slice) + "/";
+}
+
+}  // namespace
+
+struct StepReplay::Slice {
+  Rng rng;
+  std::unique_ptr<Priorities> priorities = {};  // of its cells; null: all are drawn alike
+};
+
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options)
     : largest_batch_(options.largest_batch),
+      first_slice_(options.first_slice),
       store_(std::make_unique<StepStore>(env, envs, options)),
-      rng_(options.seed),
       row_(std::make_unique<bool[]>(static_cast<std::size_t>(envs))) {
   require(options.alpha >= 0, "alpha is {}, it must not be negative", options.alpha);
-  if (options.prioritized)
-    priorities_ = std::make_unique<Priorities>(store_->cells(), options.alpha);
+  require(options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
+          "{} slices of {} environments, from {} on: they must be of the same size", options.slices,
+          envs, options.first_slice);
+  constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
+  for (int s = 0; s < options.slices; ++s) {
+    const auto number = static_cast<std::uint64_t>(options.first_slice + s);
+    auto& slice = slices_.emplace_back(Slice{Rng(options.seed + number * kApart)});
+    if (options.prioritized)
+      slice.priorities =
+          std::make_unique<Priorities>(store_->cells() / options.slices, options.alpha);
+  }
 }
 
 StepReplay::~StepReplay() = default;
+
+int StepReplay::slices() const { return static_cast<int>(slices_.size()); }
+
+bool StepReplay::prioritized() const { return slices_.front().priorities != nullptr; }
 
 std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs,
                               const StepReplayOptions& options) {
@@ -42,21 +70,40 @@ void StepReplay::append(const Samples& samples) {
   for (auto tick = std::max(end, store_->oldest()); tick < store_->end(); ++tick) offer(tick, true);
 }
 
-// By the names of the store, "priorities" of all cells, and "draws": of the generator.
+// By the names of the store, and for each slice "priorities" of its cells and "draws" of its
+// generator; behind "slice<k>/" but for the first one.
 NamedTensors StepReplay::save() {
   NamedTensors all;
   store_->save(all);
-  if (priorities_) priorities_->save(all);
+  for (std::size_t s = 0; s < slices_.size(); ++s) {
+    NamedTensors own;
+    if (slices_[s].priorities) slices_[s].priorities->save(own);
+    own.add("draws", at::full({}, static_cast<std::int64_t>(slices_[s].rng.counter()), at::kLong));
+    add_with_prefix(prefix_of(s), own, all);
+  }
   all.add("size", at::full({}, size_, at::kLong));
-  all.add("draws", at::full({}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
   return all;
 }
 
 void StepReplay::restore(const NamedTensors& from) {
   store_->restore(from);
-  if (priorities_) priorities_->restore(from);
+  for (std::size_t s = 0; s < slices_.size(); ++s) {
+    auto& [rng, priorities] = slices_[s];
+    const auto own = with_prefix(prefix_of(s), from);
+    if (priorities) priorities->restore(own);
+    rng = Rng(rng.key(), static_cast<std::uint64_t>(saved(own, "draws").item<std::int64_t>()));
+  }
   size_ = saved(from, "size").item<std::int64_t>();
-  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(saved(from, "draws").item<std::int64_t>()));
+}
+
+std::int64_t StepReplay::slice_envs() const {
+  return store_->envs() / static_cast<std::int64_t>(slices_.size());
+}
+
+// Of all cells, the one that is this one of the slice's.
+std::int64_t StepReplay::cell_of_slice(std::size_t slice, std::int64_t cell) const {
+  const auto envs = slice_envs();
+  return cell / envs * store_->envs() + static_cast<std::int64_t>(slice) * envs + cell % envs;
 }
 
 // Makes the steps of a tick such as can be drawn, or not.
@@ -67,7 +114,11 @@ void StepReplay::offer(std::int64_t tick, bool can_be_drawn) {
     size_ += can_be_drawn ? valid : -static_cast<int>(valid);
     row_[static_cast<std::size_t>(b)] = valid && can_be_drawn;
   }
-  if (priorities_) priorities_->offer(first, {row_.get(), static_cast<std::size_t>(B)});
+  if (!prioritized()) return;
+  const auto envs = static_cast<std::size_t>(slice_envs());
+  for (std::size_t s = 0; s < slices_.size(); ++s)
+    slices_[s].priorities->offer(first / static_cast<std::int64_t>(slices_.size()),
+                                 {row_.get() + s * envs, envs});
 }
 
 const Transitions& StepReplay::sample(std::int64_t n, double beta) {
@@ -78,10 +129,23 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
   require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
   store_->prepare(n, batch_);
   drawn_.resize(static_cast<std::size_t>(n));
-  if (priorities_)
-    priorities_->draw(drawn_, beta, rng_, batch_.weight.data_ptr<float>());
-  else
-    draw_alike();
+  const auto each = drawn_.size() / slices_.size();
+  require(each * slices_.size() == drawn_.size(),
+          "a batch of {} steps of {} slices: it must be a multiple", n, slices_.size());
+  probability_.resize(prioritized() ? drawn_.size() : 0);
+  for (std::size_t s = 0; s < slices_.size(); ++s) {
+    const auto cells = std::span(drawn_).subspan(s * each, each);
+    if (prioritized())
+      slices_[s].priorities->draw(cells, slices_[s].rng,
+                                  std::span(probability_).subspan(s * each, each));
+    else
+      draw_alike(s, cells);
+    if (slices_.size() > 1)
+      for (auto& cell : cells) cell = cell_of_slice(s, cell);
+  }
+  if (prioritized())
+    batch_.least_probability =
+        importance_weights(probability_, beta, batch_.weight.data_ptr<float>());
   // In the ring, the cell of a step is its name modulo their number.
   const auto cells = store_->cells(), oldest = store_->oldest() * store_->envs();
   auto* name = batch_.index.data_ptr<std::int64_t>();
@@ -93,18 +157,26 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
   return batch_;
 }
 
-void StepReplay::draw_alike() {
-  const auto oldest = store_->oldest() * store_->envs(), end = store_->end() * store_->envs();
-  for (auto& cell : drawn_) {
-    do cell = rng_.integer(oldest, end) % store_->cells();
-    while (!store_->valid(cell));
+void StepReplay::draw_alike(std::size_t slice, std::span<std::int64_t> cells) {
+  const auto envs = slice_envs();
+  const auto count = store_->cells() / static_cast<std::int64_t>(slices_.size());
+  for (auto& cell : cells) {
+    do cell = slices_[slice].rng.integer(store_->oldest() * envs, store_->end() * envs) % count;
+    while (!store_->valid(cell_of_slice(slice, cell)));
   }
 }
 
 void StepReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
-  require(priorities_ != nullptr, "this replay draws all steps alike and has no priorities");
-  priorities_->update(index, priority,
-                      {store_->oldest() * store_->envs(), store_->end() * store_->envs()});
+  require(prioritized(), "this replay draws all steps alike and has no priorities");
+  const auto envs = slice_envs(), B = store_->envs();
+  const std::pair kept{store_->oldest() * envs, store_->end() * envs};
+  if (slices_.size() == 1) return slices_[0].priorities->update(index, priority, kept);
+  const auto slice = (index % B).div(envs, "floor");
+  const auto of_slice = index.div(B, "floor") * envs + index % envs;
+  for (std::size_t s = 0; s < slices_.size(); ++s) {
+    const auto own = slice == static_cast<std::int64_t>(s);
+    slices_[s].priorities->update(of_slice.index({own}), priority.index({own}), kept);
+  }
 }
 
 }  // namespace shoal

@@ -78,9 +78,8 @@ struct Net {
 
 // The noise of an update, row by row.
 inline at::Tensor noise_of(const ControlUpdate& update, bool next) {
-  const auto size = control_noise_size(kBatch, kDims);
-  const auto z = at::empty({size});
-  control_noise(update, next, size, z.data_ptr<float>());
+  const auto z = at::empty({control_noise_size(kBatch, kDims)});
+  control_noise(update, next, kBatch, kDims, z.data_ptr<float>());
   const auto out = at::empty({kBatch, kDims});
   for (std::int64_t n = 0; n < kBatch; ++n)
     for (std::int64_t i = 0; i < kDims; ++i)

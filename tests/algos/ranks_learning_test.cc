@@ -11,10 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "algos/control_learner.h"
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/a2c.h"
+#include "shoal/algos/dqn.h"
 #include "shoal/algos/impala.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/algos/sac.h"
+#include "shoal/algos/td3.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/samplers/sampler.h"
@@ -63,7 +67,9 @@ Learned learn(const Setting& setting, Ranks& ranks) {
   return out;
 }
 
-std::vector<Learned> learn_by_ranks(const Setting& setting, int count) {
+using Learn = std::function<Learned(Ranks&)>;
+
+std::vector<Learned> learn_by_ranks(const Learn& learn, int count) {
   struct alignas(64) Line : std::array<std::byte, 64> {};
   const RankExchangeOptions options{.ranks = count, .spin = 0, .timeout = 20s};
   std::vector<Line> memory(RankExchange::bytes(options) / 64 + 1);
@@ -73,15 +79,15 @@ std::vector<Learned> learn_by_ranks(const Setting& setting, int count) {
   for (int r = 0; r < count; ++r)
     threads.emplace_back([&, r] {
       const auto ranks = make_shared_ranks(exchange.of(r));
-      all[static_cast<std::size_t>(r)] = learn(setting, *ranks);
+      all[static_cast<std::size_t>(r)] = learn(*ranks);
     });
   threads.clear();
   return all;
 }
 
-void expect_the_same(const Setting& setting, int ranks) {
-  const auto one = learn(setting, alone());
-  const auto all = learn_by_ranks(setting, ranks);
+void expect_the_same(const Learn& learn, int ranks) {
+  const auto one = learn(alone());
+  const auto all = learn_by_ranks(learn, ranks);
   for (const auto& [name, tensor] : one.parameters) {
     const auto of_rank_0 = all[0].parameters.at(name);
     EXPECT_LT((tensor - of_rank_0).abs().max().item<double>(), 1e-5) << name;
@@ -96,6 +102,10 @@ void expect_the_same(const Setting& setting, int ranks) {
       EXPECT_NEAR(found[k].second, expected[k].second, 1e-3 * (1 + std::abs(expected[k].second)))
           << expected[k].first << ", update " << i;
   }
+}
+
+void expect_the_same(const Setting& setting, int ranks) {
+  expect_the_same([&](Ranks& r) { return learn(setting, r); }, ranks);
 }
 
 MakeAlgo ppo(PpoOptions options) {
@@ -138,10 +148,109 @@ TEST(RanksLearningTest, Impala) {
                   2);
 }
 
+// What learns from a replay of this rank's share of two slices.
+template <class AgentKind>
+Learned learn_from_replay(
+    const EnvFactory& make_env, AgentKind& agent, StepReplayOptions options, Ranks& ranks,
+    const std::function<std::unique_ptr<OffPolicyAlgo>(AgentKind&, StepReplay&, Ranks&)>& make) {
+  constexpr std::int64_t kSize = 2048;
+  constexpr int kSlices = 2;
+  const auto own = kEnvs / ranks.count();
+  options.size = kSize / ranks.count();
+  options.slices = kSlices / ranks.count();
+  options.first_slice = ranks.rank() * options.slices;
+  StepReplay replay(make_env({})->spec(), own, options);
+  const auto sampler = make_sampler(make_env, agent,
+                                    {.kind = SamplerKind::kSerial,
+                                     .horizon = kT,
+                                     .envs = own,
+                                     .first_env = own * ranks.rank(),
+                                     .seed = 3});
+  const auto algo = make(agent, replay, ranks);
+  Learned out;
+  for (int i = 0; i < kUpdates; ++i) {
+    const Progress progress{.steps = i * kEnvs * kT, .schedule_steps = 2000};
+    algo->explore(progress, i > 0);
+    replay.append(sampler->collect().samples);
+    out.metrics.push_back(algo->update(progress, 1));
+  }
+  for (const auto& [name, tensor] : agent.parameters())
+    out.parameters.add(name, tensor.detach().clone());
+  return out;
+}
+
+void expect_same_dqn(const DqnOptions& options, const QAgentOptions& kind,
+                     const StepReplayOptions& replay) {
+  const auto make_env = make_cart_pole(30);
+  expect_the_same(
+      [&](Ranks& ranks) {
+        const auto agent = make_q_agent(make_env({})->spec(), {.hidden = {16}}, kind, 5);
+        return learn_from_replay<QAgent>(
+            make_env, *agent, replay, ranks,
+            [&](QAgent& a, StepReplay& r, Ranks& all) { return make_dqn(a, r, options, all); });
+      },
+      2);
+}
+
+TEST(RanksLearningTest, Dqn) {
+  expect_same_dqn({.batch = 32, .target_interval = 3}, {}, {.n_step = 3});
+}
+
+TEST(RanksLearningTest, DqnByPriorityWithNoisyLayers) {
+  expect_same_dqn({.batch = 32}, {.noisy = true}, {.prioritized = true});
+}
+
+void expect_same_control(
+    bool stochastic, const StepReplayOptions& replay,
+    const std::function<std::unique_ptr<OffPolicyAlgo>(ControlAgent&, StepReplay&, Ranks&)>& make) {
+  const auto make_env = make_pendulum(30);
+  expect_the_same(
+      [&](Ranks& ranks) {
+        const auto agent = make_control_agent(make_env({})->spec(),
+                                              {.stochastic = stochastic, .hidden = {32, 32}}, 5);
+        return learn_from_replay<ControlAgent>(make_env, *agent, replay, ranks, make);
+      },
+      2);
+}
+
+TEST(RanksLearningTest, Sac) {
+  expect_same_control(true, {}, [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
+    return make_sac(a, r, {.batch = 64}, ranks);
+  });
+}
+
+// Shares that fill no panel of the fused networks.
+TEST(RanksLearningTest, SacByPriorityInSmallShares) {
+  expect_same_control(true, {.prioritized = true},
+                      [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
+                        return make_sac(a, r, {.batch = 42}, ranks);
+                      });
+}
+
+TEST(RanksLearningTest, Td3) {
+  expect_same_control(false, {.n_step = 2}, [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
+    return make_td3(a, r, {.batch = 64}, ranks);
+  });
+}
+
+TEST(RanksLearningTest, SlicesHaveNoiseOfTheirOwn) {
+  constexpr std::int64_t kRows = 64, kDims = 3;
+  const auto noise = at::empty({control_noise_size(kRows, kDims)});
+  control_noise({.slices = 2}, false, kRows, kDims, noise.data_ptr<float>());
+  const auto halves = noise.narrow(0, 0, kRows * kDims).chunk(2);
+  EXPECT_FALSE(at::equal(halves[0], halves[1]));
+}
+
 TEST(RanksLearningTest, SlicesThatCannotBeSharedAreRefused) {
   const auto agent = make_actor_critic(make_cart_pole()({})->spec(), {.hidden = {16}}, {}, 1);
   EXPECT_NE(message_of([&] { make_ppo(*agent, {.slices = -1}); }).find("ppo.slices is -1"),
             std::string::npos);
+  const auto make_env = make_cart_pole();
+  const auto q = make_q_agent(make_env({})->spec(), {.hidden = {16}}, {}, 1);
+  StepReplay replay(make_env({})->spec(), 4, {.size = 400, .slices = 2});
+  EXPECT_NE(message_of([&] { make_dqn(*q, replay, {.batch = 33}); }).find("dqn.batch is 33"),
+            std::string::npos);
+  EXPECT_THROW(StepReplay(make_env({})->spec(), 5, {.size = 400, .slices = 2}), Error);
 }
 
 }  // namespace

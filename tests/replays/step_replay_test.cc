@@ -218,6 +218,24 @@ TEST(StepReplayTest, OneSeedDrawsTheSame) {
   EXPECT_FALSE(at::equal(drawn[0], drawn[2]));
 }
 
+// One environment each.
+TEST(StepReplayTest, DrawsAsManyStepsOfEachSlice) {
+  for (const bool prioritized : {false, true}) {
+    History history(1, false, 10);
+    const StepReplayOptions options{
+        .size = 60, .discount = 0.9, .prioritized = prioritized, .slices = 3};
+    StepReplay replay(toy_spec(1), kEnvs, options);
+    for (int window = 0; window < 5; ++window) replay.append(history.window(7));
+    const auto& batch = replay.sample(60);
+    const auto slice = at::arange(60).div(20, "floor");
+    EXPECT_TRUE(at::equal(batch.index % kEnvs, slice));
+    const auto tick = batch.index.div(kEnvs, "floor").view({3, 20});
+    EXPECT_FALSE(at::equal(tick[0], tick[1]));
+    for (std::int64_t i = 0; i < 60; ++i) expect_step(batch, i, history, 1, 1);
+    EXPECT_THAT(message_of([&] { replay.sample(61); }), HasSubstr("61 steps of 3 slices"));
+  }
+}
+
 NamedTensors copy_of(const NamedTensors& tensors) {
   NamedTensors copy;
   for (const auto& [name, tensor] : tensors) copy.add(name, tensor.clone());
@@ -240,14 +258,15 @@ void expect_same_batch(const Transitions& a, const Transitions& b) {
 // Before the ring is full, and after several turns of it.
 TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
   for (const int windows : {2, 23}) {
-    for (const bool prioritized : {false, true}) {
+    for (const auto& [prioritized, slices] :
+         {std::pair{false, 1}, {true, 1}, {false, 3}, {true, 3}}) {
       const StepReplayOptions options{
-          .size = 60, .n_step = 3, .discount = 0.9, .prioritized = prioritized};
+          .size = 60, .n_step = 3, .discount = 0.9, .prioritized = prioritized, .slices = slices};
       History history(4, false, 14);
       StepReplay replay(toy_spec(4), kEnvs, options), other(toy_spec(4), kEnvs, options);
-      const auto learn = [&](StepReplay& from) {
-        const auto& batch = from.sample(16, 0.5);
-        if (prioritized) from.update_priorities(batch.index, at::arange(1, 17, at::kFloat));
+      const auto learn = [](StepReplay& from) {
+        const auto& batch = from.sample(15, 0.5);
+        if (from.prioritized()) from.update_priorities(batch.index, at::arange(1, 16, at::kFloat));
       };
       for (int window = 0; window < windows; ++window) {
         replay.append(history.window(4));
@@ -256,7 +275,7 @@ TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
       other.restore(copy_of(replay.save()));
       EXPECT_EQ(other.size(), replay.size());
       for (int window = 0; window < 20; ++window) {
-        expect_same_batch(replay.sample(16, 0.5), other.sample(16, 0.5));
+        expect_same_batch(replay.sample(15, 0.5), other.sample(15, 0.5));
         for (auto* one : {&replay, &other}) learn(*one);
         const auto more = history.window(4);
         for (auto* one : {&replay, &other}) one->append(more);
@@ -295,6 +314,7 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
   EXPECT_THAT(message_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));
   EXPECT_THAT(message_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
+  EXPECT_THAT(message_of(make({.slices = 2})), HasSubstr("2 slices of 3 environments"));
   StepReplay replay(spec, kEnvs, {.size = 30});
   EXPECT_THAT(message_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
   EXPECT_THAT(message_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));

@@ -7,6 +7,7 @@
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/replays/step_replay.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -39,7 +40,12 @@ struct DqnOptions {
 
 // agent, which must be on its device already, and replay must outlive the algo. Throws Error for
 // options that make no sense.
+//
+// With several ranks, each draws its share of a batch from a replay of its own environments, whose
+// first slice (StepReplayOptions) follows on those of the rank before, and all of them take the
+// same steps: down the gradient of the whole batch. What they draw and learn does not depend on how
+// many ranks share the slices.
 std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
-                                        const DqnOptions& options);
+                                        const DqnOptions& options, Ranks& ranks = alone());
 
 }  // namespace shoal

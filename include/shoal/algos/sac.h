@@ -7,6 +7,7 @@
 #include "shoal/algos/off_policy.h"
 #include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -41,8 +42,8 @@ struct SacOptions {
 
 // agent, of a stochastic policy, which must be on its device already, and replay must outlive the
 // algo. On the CPU the results do not depend on the number of threads. Throws Error for options
-// that make no sense.
+// that make no sense. Ranks: as of make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
-                                        const SacOptions& options);
+                                        const SacOptions& options, Ranks& ranks = alone());
 
 }  // namespace shoal

@@ -126,6 +126,7 @@ class SequenceReplay : public Replay {
   Rng rng_;
   Sequences batch_;
   std::vector<std::int64_t> drawn_;  // work space: window % kept_ * B + b
+  std::vector<double> probability_;  // likewise
   std::vector<Place> places_;        // likewise: of the batch's rows
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "shoal/core/rng.h"
@@ -27,6 +28,10 @@ struct StepReplayOptions {
   double alpha = 0.6;                 // that power
   std::uint64_t seed = 1;             // of what is drawn
   std::int64_t largest_batch = 1024;  // steps that are drawn at once
+  // The environments are so many slices, one after the other, as many steps are drawn of each, and
+  // each has a generator and priorities of its own: so several processes with a slice or more each
+  // draw together what one with all of them draws. first_slice: what the first one is among all.
+  int slices = 1, first_slice = 0;
 };
 
 // N steps, each with the rewards of up to n of them and the observation after those: what a value
@@ -47,6 +52,9 @@ struct Transitions {
   at::Tensor discount;           // [N] float32: gamma^k, or 0
   at::Tensor weight;  // [N] float32: of importance, 1 where all are drawn alike; the largest is 1
   at::Tensor index;   // [N] int64: names the steps, for update_priorities()
+  // Of those of these steps that was least likely to be drawn, in its slice; 0 where all are drawn
+  // alike.
+  double least_probability = 0;
 };
 
 // The last steps of B environments, to be drawn at random. Every observation is stored once, of a
@@ -70,13 +78,15 @@ class StepReplay : public Replay {
   std::int64_t size() const override;
   NamedTensors save() override;
   void restore(const NamedTensors& saved) override;
-  bool prioritized() const { return priorities_ != nullptr; }
+  bool prioritized() const;
+  int slices() const;
+  int first_slice() const { return first_slice_; }
 
-  // Draws n steps, with replacement; a view that is valid until the next call of this or of
-  // append(). Prioritized, the range of priorities is cut into n equal parts and one step is drawn
-  // from each. beta: how far the weights make up for that, 0 to 1; they are (size *
-  // probability)^-beta, divided by the largest. Throws Error while there is nothing to draw, and
-  // for more than largest_batch.
+  // Draws n steps, n / slices() of each slice in turn, with replacement; a view that is valid until
+  // the next call of this or of append(). Prioritized, the range of priorities is cut into n equal
+  // parts and one step is drawn from each. beta: how far the weights make up for that, 0 to 1; they
+  // are (size * probability)^-beta, divided by the largest. Throws Error while there is nothing to
+  // draw, for more than largest_batch, and for what is no multiple of slices().
   const Transitions& sample(std::int64_t n, double beta = 1);
 
   // index: as drawn. priority: [N] float32, above 0. Steps that have been overwritten meanwhile are
@@ -85,15 +95,19 @@ class StepReplay : public Replay {
 
  private:
   void offer(std::int64_t tick, bool can_be_drawn);
-  void draw_alike();
+  struct Slice;
+  void draw_alike(std::size_t slice, std::span<std::int64_t> cells);
+  std::int64_t cell_of_slice(std::size_t slice, std::int64_t cell) const;
+  std::int64_t slice_envs() const;
 
   std::int64_t largest_batch_;
+  int first_slice_;
   std::unique_ptr<StepStore> store_;
-  std::unique_ptr<Priorities> priorities_;  // of the cells; null: all are drawn alike
+  std::vector<Slice> slices_;
   std::int64_t size_ = 0;
-  Rng rng_;
   Transitions batch_;
   std::vector<std::int64_t> drawn_;  // work space: cells
+  std::vector<double> probability_;  // likewise: of each to be drawn
   std::unique_ptr<bool[]> row_;      // likewise: which of a row can be drawn
 };
 

@@ -1,0 +1,37 @@
+#include "algos/replay_learning.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+namespace shoal {
+
+void check_shares(const std::string& algo, std::int64_t batch, const Ranks& ranks,
+                  const StepReplay& replay) {
+  const auto slices = static_cast<std::int64_t>(ranks.count()) * replay.slices();
+  require(batch % slices == 0,
+          "{}.batch is {}; {} ranks with {} slices each must be able to share it evenly", algo,
+          batch, ranks.count(), replay.slices());
+  require(replay.first_slice() == ranks.rank() * replay.slices(),
+          "the first slice of rank {}'s replay is {}; with {} slices in each rank it must be {}",
+          ranks.rank(), replay.first_slice(), replay.slices(), ranks.rank() * replay.slices());
+}
+
+const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
+                                   double beta) {
+  const auto& own = replay.sample(batch / ranks.count(), beta);
+  if (ranks.count() == 1 || !replay.prioritized()) return own;
+  double least = own.least_probability;
+  for (const auto& bytes : ranks.gather(std::as_bytes(std::span(&own.least_probability, 1)))) {
+    double other = 0;
+    std::memcpy(&other, bytes.data(), sizeof other);
+    least = std::min(least, other);
+  }
+  own.weight.mul_(std::pow(least / own.least_probability, beta));
+  return own;
+}
+
+}  // namespace shoal
