@@ -226,13 +226,13 @@ TEST(StepReplayTest, DrawsAsManyStepsOfEachSlice) {
         .size = 60, .discount = 0.9, .prioritized = prioritized, .slices = 3};
     StepReplay replay(toy_spec(1), kEnvs, options);
     for (int window = 0; window < 5; ++window) replay.append(history.window(7));
-    const auto& batch = replay.sample(60);
-    const auto slice = at::arange(60).div(20, "floor");
+    const auto& batch = replay.sample(30);
+    const auto slice = at::arange(30).div(10, "floor");
     EXPECT_TRUE(at::equal(batch.index % kEnvs, slice));
-    const auto tick = batch.index.div(kEnvs, "floor").view({3, 20});
+    const auto tick = batch.index.div(kEnvs, "floor").view({3, 10});
     EXPECT_FALSE(at::equal(tick[0], tick[1]));
-    for (std::int64_t i = 0; i < 60; ++i) expect_step(batch, i, history, 1, 1);
-    EXPECT_THAT(message_of([&] { replay.sample(61); }), HasSubstr("61 steps of 3 slices"));
+    for (std::int64_t i = 0; i < 30; ++i) expect_step(batch, i, history, 1, 1);
+    EXPECT_THAT(message_of([&] { replay.sample(31); }), HasSubstr("31 steps of 3 slices"));
   }
 }
 
