@@ -38,8 +38,9 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
           envs, options.first_slice);
   constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
   for (int s = 0; s < options.slices; ++s) {
-    const auto number = static_cast<std::uint64_t>(options.first_slice + s);
-    auto& slice = slices_.emplace_back(Slice{Rng(options.seed + number * kApart)});
+    const std::int64_t number = options.first_slice + std::int64_t{s};
+    auto& slice = slices_.emplace_back(
+        Slice{Rng(options.seed + static_cast<std::uint64_t>(number) * kApart)});
     if (options.prioritized)
       slice.priorities =
           std::make_unique<Priorities>(store_->cells() / options.slices, options.alpha);
