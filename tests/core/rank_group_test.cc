@@ -34,11 +34,11 @@ struct SharedNumbers {
 class RankGroupTest : public ::testing::Test {
  protected:
   RankGroupTest()
-      : board(*new (mmap(nullptr, sizeof(SharedNumbers), PROT_READ | PROT_WRITE,
+      : board_(*new (mmap(nullptr, sizeof(SharedNumbers), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0)) SharedNumbers) {}
   ~RankGroupTest() override {
-    munmap(&board, sizeof(SharedNumbers));
-    EXPECT_LT(Clock::now() - begin, 3s) << "the others ended too late";
+    munmap(&board_, sizeof(SharedNumbers));
+    EXPECT_LT(Clock::now() - begin_, 3s) << "the others ended too late";
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
   }
   // Not if it only waits for whoever has inherited it to ask how it ended.
@@ -51,17 +51,17 @@ class RankGroupTest : public ::testing::Test {
     for (;;) std::this_thread::sleep_for(1h);
   }
 
-  SharedNumbers& board;
-  Clock::time_point begin = Clock::now();
+  SharedNumbers& board_;
+  Clock::time_point begin_ = Clock::now();
 };
 
 TEST_F(RankGroupTest, GivesWhatRankZeroReturns) {
   const int result = run_ranks(3, [&](int rank) {
-    ++board.here;
+    ++board_.here;
     return 40 + rank;
   });
   EXPECT_EQ(result, 40);
-  EXPECT_EQ(board.here, 3);
+  EXPECT_EQ(board_.here, 3);
 }
 
 TEST_F(RankGroupTest, AnExceptionEndsAllWithItsText) {
@@ -88,12 +88,12 @@ TEST_F(RankGroupTest, WhoIsKilledIsNamedAndTakesAllWithIt) {
   const auto text = message_of<RankError>([&] {
     run_ranks(2, [&](int rank) -> int {
       if (rank == 1) {
-        while (board.worker == 0) std::this_thread::yield();
+        while (board_.worker == 0) std::this_thread::yield();
         raise(SIGKILL);
       }
       // It has a worker, which must not outlive it.
       const WorkerGroup workers(1, [&](int, WorkerStatus) {
-        board.worker = getpid();
+        board_.worker = getpid();
         never_end();
       });
       never_end();
@@ -101,7 +101,7 @@ TEST_F(RankGroupTest, WhoIsKilledIsNamedAndTakesAllWithIt) {
   });
   EXPECT_NE(text.find("rank 1 (pid "), std::string::npos) << text;
   EXPECT_NE(text.find("was killed by SIGKILL"), std::string::npos) << text;
-  while (runs(board.worker)) std::this_thread::yield();  // until the test's time is over
+  while (runs(board_.worker)) std::this_thread::yield();  // until the test's time is over
 }
 
 TEST_F(RankGroupTest, WhoGoesOnAloneIsNamedByThoseThatWait) {
@@ -126,19 +126,19 @@ TEST_F(RankGroupTest, SignalsGoToRankZero) {
     if (rank == 0) {
       static std::atomic<int> caught{0};
       signal(SIGTERM, [](int number) { caught = number; });
-      ++board.here;
+      ++board_.here;
       while (caught == 0) std::this_thread::yield();
-      board.stopped_by = caught.load();
+      board_.stopped_by = caught.load();
       return 7;
     }
-    while (board.here == 0) std::this_thread::yield();
+    while (board_.here == 0) std::this_thread::yield();
     raise(SIGTERM);  // the others ignore it
     kill(parent, SIGTERM);
-    while (board.stopped_by == 0) std::this_thread::yield();
+    while (board_.stopped_by == 0) std::this_thread::yield();
     return 0;
   });
   EXPECT_EQ(result, 7);
-  EXPECT_EQ(board.stopped_by, SIGTERM);
+  EXPECT_EQ(board_.stopped_by, SIGTERM);
 }
 
 // A group is forked from the main thread, as workers are.
