@@ -49,7 +49,7 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
 }
 
 // Beside its share of the environments and workers, a rank has its share of the cores, if there is
-// one for each: what it forks and the threads it starts stay there.
+// one for each and none are given: what it forks and the threads it starts stay there.
 Config share_of(const Config& config, const Ranks& ranks) {
   auto own = config;
   const int n = ranks.count(), r = ranks.rank();
@@ -64,7 +64,8 @@ Config share_of(const Config& config, const Ranks& ranks) {
   const auto begin = [&](int rank) {
     return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * rank / n;
   };
-  if (cores.size() >= static_cast<std::size_t>(n)) use_cores({begin(r), begin(r + 1)});
+  if (cores.size() >= static_cast<std::size_t>(n) && config.sampler.cores.empty())
+    use_cores({begin(r), begin(r + 1)});
   return own;
 }
 
@@ -133,7 +134,7 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
   const Arena arena(plan);
   const RankExchange exchange(arena.data(words), exchange_options);
   auto& result = *new (arena.data(end)) TrainingEnd;
-  run_ranks(config.ranks, [&](int rank) {
+  const int status = run_ranks(config.ranks, [&](int rank) {
     const auto ranks = make_shared_ranks(exchange.of(rank));
     auto own = options;
     own.ranks = ranks.get();
@@ -141,6 +142,7 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
     if (rank == 0) result = of_rank;
     return 0;
   });
+  if (status != 0) result.signal = status - 128;  // that ended rank 0 before it could say so
   return result;
 }
 

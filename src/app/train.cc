@@ -104,8 +104,9 @@ std::string placement(const Config& config) {
     workers += s.workers == 1 ? " steps" : " step";
   }
   const int threads = tensor_threads(config);
-  return fmt::format("on cores {}: {} {} environments, {} thread{} of arithmetic",
-                     cores_text(allowed), workers, s.envs, threads, threads == 1 ? "" : "s");
+  const auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
+  return fmt::format("on cores {}: {}{} {} environments, {} thread{} of arithmetic",
+                     cores_text(allowed), ranks, workers, s.envs, threads, threads == 1 ? "" : "s");
 }
 
 std::string run_name(const TrainFlags& flags, const Config& config) {

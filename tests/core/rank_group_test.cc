@@ -141,6 +141,18 @@ TEST_F(RankGroupTest, SignalsGoToRankZero) {
   EXPECT_EQ(board_.stopped_by, SIGTERM);
 }
 
+TEST_F(RankGroupTest, WhoIsEndedByASignalEndsAll) {
+  const pid_t parent = getpid();
+  const int result = run_ranks(2, [&](int rank) -> int {
+    if (rank == 0) {
+      signal(SIGTERM, [](int number) { _exit(128 + number); });
+      kill(parent, SIGTERM);
+    }
+    never_end();
+  });
+  EXPECT_EQ(result, 128 + SIGTERM);
+}
+
 // A group is forked from the main thread, as workers are.
 TEST_F(RankGroupTest, OtherThreadsMayNotFork) {
   std::string text;
