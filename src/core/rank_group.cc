@@ -88,7 +88,6 @@ class Processes {
   Processes& operator=(const Processes&) = delete;
 
   int wait() {
-    const SignalsPassedOn signals;
     auto patience = std::chrono::steady_clock::time_point::max();
     for (;;) {
       if (const int number = signal_to_pass_on.exchange(0)) pass_on(number);
@@ -177,6 +176,7 @@ class Processes {
     throw RankError("all ranks have ended", 0);
   }
 
+  SignalsPassedOn signals_;  // before there is anybody to pass them on to
   Arena::Plan plan_;
   Arena::Field ends_;
   Arena arena_;

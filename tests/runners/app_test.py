@@ -115,7 +115,7 @@ def train(out, *arguments):
 
 def fill_disk():
     """Leaves room for the configuration in a file, but not for a checkpoint, nor for the rows of 200 000 steps."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (24576, 24576))
 
 
 def children(pid):
