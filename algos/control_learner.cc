@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "shoal/core/rng.h"
 #include "src/models/panel_kernels.h"
 
 namespace shoal {
@@ -37,12 +38,11 @@ std::int64_t control_noise_size(std::int64_t n, std::int64_t dims) {
 
 void control_noise(const ControlUpdate& update, bool next, std::int64_t n, std::int64_t dims,
                    float* to) {
-  constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
   const auto stream = 2 * update.number + (next ? 1 : 0);
   const auto of_slice = [&](int slice, std::int64_t rows, float* numbers) {
     const std::int64_t number = update.first_slice + std::int64_t{slice};
-    panel_kernels().normal(update.seed + static_cast<std::uint64_t>(number) * kApart, stream,
-                           control_noise_size(rows, dims), numbers);
+    panel_kernels().normal(slice_seed(update.seed, number), stream, control_noise_size(rows, dims),
+                           numbers);
   };
   if (update.slices == 1) return of_slice(0, n, to);
   const auto each = n / update.slices;

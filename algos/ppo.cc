@@ -163,10 +163,10 @@ class Ppo : public OnPolicyAlgo {
   // Of the order of a slice's samples in this update: from its number, so that the number is all
   // there is to save.
   at::Generator generator_of(std::size_t i) const {
-    constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
-    const auto slice = static_cast<std::size_t>(ranks_.rank()) * generators_.size() + i;
+    const auto slices = static_cast<std::int64_t>(generators_.size());
+    const auto slice = ranks_.rank() * slices + static_cast<std::int64_t>(i);
     return at::detail::createCPUGenerator(
-        Rng(options_.seed + slice * kApart,
+        Rng(slice_seed(options_.seed, slice),
             static_cast<std::uint64_t>(updates_.item<std::int64_t>()))());
   }
 

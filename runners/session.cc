@@ -86,12 +86,12 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   const auto settings = write_config(config_);
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));
   require_equal(ranks_, "the parameters", agent.parameters());
-  if (leads()) open_files();
+  if (leads()) open_files(settings);
   start_ = learning_since_ = Clock::now();
 }
 
-void Session::open_files() {
-  write_file(folder() / kConfigFile, write_config(config_));
+void Session::open_files(const std::string& settings) {
+  write_file(folder() / kConfigFile, settings);
   folder_->keep();
   if (resumes_) {
     fs::remove(folder() / kSummaryFile);  // of an end that is none
@@ -142,13 +142,12 @@ Progress Session::advance(const Batch& batch) {
     steps_ += batch.samples.steps;
     episodes_.add(batch.episodes);
   } else {
-    const auto news =
-        exchange_news(ranks_,
-                      {.steps = batch.samples.steps,
-                       .signal = signals_.caught(),
-                       .saves = seconds() - saved_seconds_ >= pause_between_checkpoints(),
-                       .episodes = batch.episodes},
-                      config_.sampler.envs / ranks_.count());
+    const auto news = exchange_news(ranks_,
+                                    {.steps = batch.samples.steps,
+                                     .signal = signals_.caught(),
+                                     .saves = pause_is_over(),
+                                     .episodes = batch.episodes},
+                                    config_.sampler.envs / ranks_.count());
     agreed_signal_ = news.signal;
     agreed_checkpoint_ = news.saves;
     steps_ += news.steps;
@@ -215,14 +214,12 @@ bool Session::evaluation_is_due() const {
 
 // A checkpoint with a large replay takes seconds: all of them together take a twentieth of the time
 // at most.
-double Session::pause_between_checkpoints() const {
-  return std::max(config_.checkpoint_seconds, 20 * saving_);
+bool Session::pause_is_over() const {
+  return seconds() - saved_seconds_ >= std::max(config_.checkpoint_seconds, 20 * saving_);
 }
 
 bool Session::checkpoint_is_due() const {
-  const bool by_time = ranks_.count() == 1
-                           ? seconds() - saved_seconds_ >= pause_between_checkpoints()
-                           : agreed_checkpoint_;
+  const bool by_time = ranks_.count() == 1 ? pause_is_over() : agreed_checkpoint_;
   return by_time || checkpoint_steps_are_over();
 }
 

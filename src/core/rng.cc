@@ -48,6 +48,11 @@ std::uint64_t env_seed(std::uint64_t seed, Stream stream, std::int64_t index) {
   return std::uint64_t{bits[0]} << 32 | bits[1];
 }
 
+std::uint64_t slice_seed(std::uint64_t seed, std::int64_t slice) {
+  constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
+  return seed + static_cast<std::uint64_t>(slice) * kApart;
+}
+
 Rng::Rng(std::uint64_t key, std::uint64_t counter) : key_(key), counter_(counter) {
   if (counter_ % 4 != 0) block_ = philox(key_, counter_ / 4, 0);
 }

@@ -36,11 +36,9 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
   require(options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
           "{} slices of {} environments, from {} on: they must be of the same size", options.slices,
           envs, options.first_slice);
-  constexpr std::uint64_t kApart = 0x9e3779b97f4a7c15;
   for (int s = 0; s < options.slices; ++s) {
     const std::int64_t number = options.first_slice + std::int64_t{s};
-    auto& slice = slices_.emplace_back(
-        Slice{Rng(options.seed + static_cast<std::uint64_t>(number) * kApart)});
+    auto& slice = slices_.emplace_back(Slice{Rng(slice_seed(options.seed, number))});
     if (options.prioritized)
       slice.priorities =
           std::make_unique<Priorities>(store_->cells() / options.slices, options.alpha);

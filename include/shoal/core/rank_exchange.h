@@ -42,7 +42,7 @@ class RankExchange {
   static std::size_t bytes(const RankExchangeOptions& options);  // memory it needs
 
   // Constructs the words in `memory` (64-byte aligned, at least bytes(options)); call once, before
-  // the fork, and rank() in each process. Throws Error for options that make no sense.
+  // the fork, and of() in each process. Throws Error for options that make no sense.
   RankExchange(std::byte* memory, const RankExchangeOptions& options);
   // The end of this rank.
   RankExchange of(int rank) const;

@@ -20,6 +20,8 @@ enum class Stream : std::uint32_t { kTrain = 0, kEval = 1 };
 // The seed of environment `index`: a 64-bit mix, so that neighbouring experiments share no
 // environment seed.
 std::uint64_t env_seed(std::uint64_t seed, Stream stream, std::int64_t index);
+// The key of what is drawn for a slice of the environments alone; that of slice 0 is the seed.
+std::uint64_t slice_seed(std::uint64_t seed, std::int64_t slice);
 
 // A stream of random numbers whose whole state is one key and one counter. Satisfies
 // UniformRandomBitGenerator.

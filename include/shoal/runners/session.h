@@ -110,13 +110,13 @@ class Session {
  private:
   struct Shares;
   bool leads() const { return ranks_.rank() == 0; }
-  void open_files();
+  void open_files(const std::string& settings);
   NamedTensors sampler_states(bool reset_others);
   bool row_is_due() const;
   void write_row(const SamplerTimes& times);
   LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
   void restore();
-  double pause_between_checkpoints() const;
+  bool pause_is_over() const;
   bool checkpoint_is_due() const;
   bool checkpoint_steps_are_over() const;
   void say_what_cannot_be_saved(const NamedTensors& checkpoint);
