@@ -35,7 +35,7 @@ class RankGroupTest : public ::testing::Test {
  protected:
   RankGroupTest()
       : board_(*new (mmap(nullptr, sizeof(SharedNumbers), PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) SharedNumbers) {}
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0)) SharedNumbers) {}
   ~RankGroupTest() override {
     munmap(&board_, sizeof(SharedNumbers));
     EXPECT_LT(Clock::now() - begin_, 3s) << "the others ended too late";
