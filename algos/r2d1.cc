@@ -40,8 +40,9 @@ ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count, at::D
 
 class R2d1 : public OffPolicyAlgo {
  public:
-  R2d1(RecurrentQAgent& agent, SequenceReplay& replay, const R2d1Options& options)
+  R2d1(RecurrentQAgent& agent, SequenceReplay& replay, const R2d1Options& options, Ranks& ranks)
       : agent_(agent),
+        ranks_(ranks),
         replay_(replay),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
@@ -56,7 +57,7 @@ class R2d1 : public OffPolicyAlgo {
     const double learning_rate = options_.learning_rate * pace_at(options_, progress);
     Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
-      const auto& batch = replay_.sample(options_.batch, options_.beta);
+      const auto& batch = sample_together(ranks_, replay_, options_.batch, options_.beta);
       totals.add(learn(batch, learning_rate));
       if (replay_.prioritized()) replay_.update_priorities(batch.index, priority_);
       auto& count = *updates_.data_ptr<std::int64_t>();
@@ -123,18 +124,23 @@ class R2d1 : public OffPolicyAlgo {
     const auto steps = valid.sum(0).clamp_min(1);
     const auto of_sequence = (each.view({s.length, n}) * valid).sum(0) / steps;
     const auto loss = (s.weight.to(device) * of_sequence).mean();
-    auto gradients = agent_.gradients(loss);
-    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients, learning_rate);
-
     const auto errors = error.view({s.length, n}) * valid;
     const auto mean = errors.sum(0) / steps;
     priority_ = options_.priority_eta * errors.amax(0) + (1 - options_.priority_eta) * mean +
                 kLeastPriority;
-    return at::stack({loss.detach(), norm, mean.mean(), value.detach().mean(), priority_.mean()});
+    auto gradients = agent_.gradients(loss);
+    gradients.push_back(
+        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority_.mean()}));
+    average(ranks_, gradients, 1);
+    const auto parts = gradients.back();
+    gradients.pop_back();
+    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
+    optimizer_.step(gradients, learning_rate);
+    return at::stack({parts[0], norm, parts[1], parts[2], parts[3]});
   }
 
   RecurrentQAgent& agent_;
+  Ranks& ranks_;
   SequenceReplay& replay_;
   R2d1Options options_;
   Optimizer optimizer_;
@@ -156,9 +162,11 @@ at::Tensor unscale_value(const at::Tensor& y, double epsilon) {
 }
 
 std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay& replay,
-                                         const R2d1Options& options) {
+                                         const R2d1Options& options, Ranks& ranks) {
   check(options);
-  return std::make_unique<R2d1>(agent, replay, options);
+  require(options.batch % ranks.count() == 0,
+          "r2d1.batch is {}, which {} ranks cannot share evenly", options.batch, ranks.count());
+  return std::make_unique<R2d1>(agent, replay, options, ranks);
 }
 
 }  // namespace shoal

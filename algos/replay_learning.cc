@@ -20,10 +20,11 @@ void check_shares(const std::string& algo, std::int64_t batch, const Ranks& rank
           ranks.rank(), replay.first_slice(), replay.slices(), ranks.rank() * replay.slices());
 }
 
-const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
-                                   double beta) {
-  const auto& own = replay.sample(batch / ranks.count(), beta);
-  if (ranks.count() == 1 || !replay.prioritized()) return own;
+namespace {
+
+// Weights that are divided by the largest one of all ranks, not of one.
+template <class Drawn>
+void weigh_together(Ranks& ranks, const Drawn& own, double beta) {
   double least = own.least_probability;
   for (const auto& bytes : ranks.gather(std::as_bytes(std::span(&own.least_probability, 1)))) {
     double other = 0;
@@ -31,7 +32,25 @@ const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_
     least = std::min(least, other);
   }
   own.weight.mul_(std::pow(least / own.least_probability, beta));
+}
+
+template <class Drawn, class AnyReplay>
+const Drawn& draw_together(Ranks& ranks, AnyReplay& replay, std::int64_t batch, double beta) {
+  const auto& own = replay.sample(batch / ranks.count(), beta);
+  if (ranks.count() > 1 && replay.prioritized()) weigh_together(ranks, own, beta);
   return own;
+}
+
+}  // namespace
+
+const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
+                                   double beta) {
+  return draw_together<Transitions>(ranks, replay, batch, beta);
+}
+
+const Sequences& sample_together(Ranks& ranks, SequenceReplay& replay, std::int64_t batch,
+                                 double beta) {
+  return draw_together<Sequences>(ranks, replay, batch, beta);
 }
 
 }  // namespace shoal

@@ -5,6 +5,7 @@
 
 #include "shoal/algos/algo.h"
 #include "shoal/core/error.h"
+#include "shoal/replays/sequence_replay.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/sync/ranks.h"
 
@@ -38,5 +39,7 @@ void check_shares(const std::string& algo, std::int64_t batch, const Ranks& rank
 // This rank's share of a batch, whose importance weights are as if one had drawn it.
 const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
                                    double beta);
+const Sequences& sample_together(Ranks& ranks, SequenceReplay& replay, std::int64_t batch,
+                                 double beta);
 
 }  // namespace shoal

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -14,7 +15,14 @@ namespace fs = std::filesystem;
 namespace shoal {
 namespace {
 
-constexpr const char* kNumbered = "checkpoint-";
+constexpr const char *kNumbered = "checkpoint-", *kReplay = "replay-";
+
+// All of one width, so that names are in the order of the steps.
+std::string number(std::int64_t steps) { return fmt::format("{:012}", steps); }
+
+fs::path replay_file(const fs::path& folder, std::int64_t steps, int rank) {
+  return folder / fmt::format("{}{}-{}.ckpt", kReplay, number(steps), rank);
+}
 
 void give_second_name(const fs::path& file, const fs::path& name) {
   const fs::path temporary = name.string() + ".new";
@@ -38,24 +46,45 @@ void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps) co
   } catch (const Error& e) {
     throw Error("{}; the checkpoint before it stays", e.what());
   }
-  if (keep_ > 1) give_second_name(newest, folder_ / fmt::format("{}{:012}.ckpt", kNumbered, steps));
-  drop_oldest();
+  if (keep_ > 1)
+    give_second_name(newest, folder_ / fmt::format("{}{}.ckpt", kNumbered, number(steps)));
+  drop_oldest(steps);
 }
 
 void CheckpointFiles::write_best(const Checkpoint& checkpoint) const {
   write_checkpoint(folder_ / kBestFile, checkpoint);
 }
 
-void CheckpointFiles::drop_oldest() const {
-  std::vector<fs::path> files;
+void CheckpointFiles::write_replay(const NamedTensors& replay, std::int64_t steps, int rank) const {
+  write_checkpoint(replay_file(folder_, steps, rank), {.counters = {}, .tensors = replay});
+}
+
+NamedTensors CheckpointFiles::read_replay(std::int64_t steps, int rank) const {
+  return read_checkpoint(replay_file(folder_, steps, rank)).tensors;
+}
+
+// What a run that was killed has left unfinished goes, too; and replays without their checkpoint.
+void CheckpointFiles::drop_oldest(std::int64_t newest) const {
+  std::vector<fs::path> files, replays;
   for (const auto& entry : fs::directory_iterator(folder_)) {
-    if (!entry.path().filename().string().starts_with(kNumbered)) continue;
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(kReplay)) replays.push_back(entry.path());
+    if (!name.starts_with(kNumbered)) continue;
     if (entry.path().extension() == ".ckpt") files.push_back(entry.path());
-    if (entry.path().extension() == ".new") fs::remove(entry.path());  // a killed run's
+    if (entry.path().extension() == ".new") fs::remove(entry.path());
   }
-  std::ranges::sort(files);  // their numbers have one width
+  std::ranges::sort(files);
   const auto more = static_cast<std::int64_t>(files.size()) - (keep_ > 1 ? keep_ : 0);
   for (std::int64_t i = 0; i < more; ++i) fs::remove(files[static_cast<std::size_t>(i)]);
+  std::vector<std::string> kept{number(newest)};
+  for (auto i = std::max<std::int64_t>(more, 0); i < std::ssize(files); ++i)
+    kept.push_back(files[static_cast<std::size_t>(i)].stem().string().substr(
+        std::string_view(kNumbered).size()));
+  for (const auto& replay : replays) {
+    const auto name = replay.filename().string();
+    const auto steps = name.substr(std::string_view(kReplay).size(), number(0).size());
+    if (std::ranges::find(kept, steps) == kept.end()) fs::remove(replay);
+  }
 }
 
 }  // namespace shoal

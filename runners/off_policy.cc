@@ -26,7 +26,7 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
       // Told by the steps alone, so that a run that was resumed makes the same ones.
       const auto updates = updates_due(session.steps(), learner.batch, options) -
                            updates_due(before.steps, learner.batch, options);
-      const bool learns = updates > 0 && replay.size() > 0;
+      const bool learns = updates > 0 && session.all_ranks(replay.size() > 0);
       auto metrics = learns ? algo.update(before, static_cast<int>(updates)) : Metrics{};
       if (const auto learned = session.steps() - options.learning_starts; learned > 0) {
         const auto drawn = (session.updates() + (learns ? updates : 0)) * learner.batch;

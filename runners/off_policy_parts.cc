@@ -6,21 +6,26 @@
 #include <string_view>
 
 #include "shoal/core/error.h"
+#include "shoal/core/rng.h"
 
 namespace shoal {
 namespace {
 
-StepReplayOptions replay_options(const Config& config) {
+// Of this rank's share.
+StepReplayOptions replay_options(const Config& config, const Ranks& ranks) {
   auto options = config.replay;
+  options.size /= ranks.count();
   options.seed = config.seed;
-  options.largest_batch = off_policy_batch(config);
+  options.largest_batch = off_policy_batch(config) / ranks.count();
+  options.slices = std::max(1, config.replay_slices / ranks.count());
+  options.first_slice = ranks.rank() * options.slices;
   return options;
 }
 
 // The other settings of the replay, for sequences; a window begins one.
-SequenceReplayOptions sequence_options(const Config& config) {
+SequenceReplayOptions sequence_options(const Config& config, const Ranks& ranks) {
   const auto& r = config.replay;
-  return {.size = r.size,
+  return {.size = r.size / ranks.count(),
           .burn_in = config.r2d1_burn_in,
           .length = config.r2d1_length,
           .interval = config.sampler.horizon,
@@ -28,8 +33,8 @@ SequenceReplayOptions sequence_options(const Config& config) {
           .discount = r.discount,
           .prioritized = r.prioritized,
           .alpha = r.alpha,
-          .seed = config.seed,
-          .largest_batch = config.r2d1.batch};
+          .seed = slice_seed(config.seed, ranks.rank()),
+          .largest_batch = config.r2d1.batch / ranks.count()};
 }
 
 template <class Options>
@@ -38,12 +43,14 @@ Options seeded(Options options, const Config& config) {
   return options;
 }
 
-std::unique_ptr<OffPolicyAlgo> make_algo(const Config& config, Agent& agent, StepReplay& replay) {
-  if (config.algo == "dqn") return make_dqn(dynamic_cast<QAgent&>(agent), replay, config.dqn);
+std::unique_ptr<OffPolicyAlgo> make_algo(const Config& config, Agent& agent, StepReplay& replay,
+                                         Ranks& ranks) {
+  if (config.algo == "dqn")
+    return make_dqn(dynamic_cast<QAgent&>(agent), replay, config.dqn, ranks);
   auto& control = dynamic_cast<ControlAgent&>(agent);
-  if (config.algo == "ddpg") return make_ddpg(control, replay, config.ddpg);
-  if (config.algo == "td3") return make_td3(control, replay, seeded(config.td3, config));
-  return make_sac(control, replay, seeded(config.sac, config));
+  if (config.algo == "ddpg") return make_ddpg(control, replay, config.ddpg, ranks);
+  if (config.algo == "td3") return make_td3(control, replay, seeded(config.td3, config), ranks);
+  return make_sac(control, replay, seeded(config.sac, config), ranks);
 }
 
 }  // namespace
@@ -82,25 +89,26 @@ std::int64_t off_policy_batch(const Config& config) {
 
 std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent) {
   const auto envs = config.sampler.envs;
-  const auto bytes = config.algo == "r2d1" ? SequenceReplay::bytes(env, agent.spec().state, envs,
-                                                                   sequence_options(config))
-                                           : StepReplay::bytes(env, envs, replay_options(config));
+  const auto bytes =
+      config.algo == "r2d1"
+          ? SequenceReplay::bytes(env, agent.spec().state, envs, sequence_options(config, alone()))
+          : StepReplay::bytes(env, envs, replay_options(config, alone()));
   const bool large = bytes >= 1'000'000'000;
   return fmt::format("{} steps, {:.1f} {}", config.replay.size,
                      static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
 }
 
-Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent) {
-  const auto envs = config.sampler.envs;
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks) {
+  const auto envs = config.sampler.envs / ranks.count();
   const auto batch = off_policy_batch(config);
   if (config.algo == "r2d1") {
-    auto replay =
-        std::make_unique<SequenceReplay>(env, agent.spec().state, envs, sequence_options(config));
-    auto algo = make_r2d1(dynamic_cast<RecurrentQAgent&>(agent), *replay, config.r2d1);
+    auto replay = std::make_unique<SequenceReplay>(env, agent.spec().state, envs,
+                                                   sequence_options(config, ranks));
+    auto algo = make_r2d1(dynamic_cast<RecurrentQAgent&>(agent), *replay, config.r2d1, ranks);
     return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
   }
-  auto replay = std::make_unique<StepReplay>(env, envs, replay_options(config));
-  auto algo = make_algo(config, agent, *replay);
+  auto replay = std::make_unique<StepReplay>(env, envs, replay_options(config, ranks));
+  auto algo = make_algo(config, agent, *replay, ranks);
   return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
 }
 

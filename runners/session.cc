@@ -110,7 +110,7 @@ void Session::restore() {
   shoal::restore(tensors, "agent/", agent_->parameters());
   agent_->parameters_changed();
   shoal::restore(tensors, "algo/", algo_->state());
-  if (replay_ != nullptr) replay_->restore(with_prefix("replay/", tensors));
+  if (replay_ != nullptr) replay_->restore(saved_replay());
   episodes_.restore(with_prefix("episodes/", tensors));
   means_->restore(with_prefix("metrics/", tensors));
   if (fs::exists(folder() / kBestFile))
@@ -119,6 +119,28 @@ void Session::restore() {
   row_steps_ = resumed_.counters.at("row_steps");
   updates_ = resumed_.counters.at("updates");
   resumed_ = {};
+}
+
+// Of this rank's environments, however many ranks the run has had.
+NamedTensors Session::saved_replay() const {
+  const auto parts = resumed_.counters.at("replay_parts");
+  const auto read = [&](std::int64_t part) {
+    return parts == 1
+               ? with_prefix("replay/", resumed_.tensors)
+               : checkpoints_.read_replay(resumed_.counters.at("steps"), static_cast<int>(part));
+  };
+  if (parts == ranks_.count()) return read(ranks_.rank());
+  const auto envs = config_.sampler.envs / ranks_.count(), first = envs * ranks_.rank();
+  std::vector<NamedTensors> own;
+  std::int64_t before = 0;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const auto saved = read(part);
+    const auto end = before + envs_of_saved_replay(saved);
+    const auto from = std::max(first, before), to = std::min(first + envs, end);
+    if (from < to) own.push_back(part_of_saved_replay(saved, from - before, to - from));
+    before = end;
+  }
+  return join_saved_replays(own);
 }
 
 double Session::seconds() const {
@@ -131,6 +153,12 @@ bool Session::solved() const {
 
 int Session::stop_signal() const {
   return ranks_.count() == 1 ? signals_.caught() : agreed_signal_;
+}
+
+bool Session::all_ranks(bool own) const {
+  auto those = at::full({}, std::int64_t{own});
+  ranks_.sum(those);
+  return those.item<std::int64_t>() == ranks_.count();
 }
 
 bool Session::running() const { return steps_ < config_.steps && !solved() && stop_signal() == 0; }
@@ -268,6 +296,17 @@ NamedTensors Session::sampler_states(bool reset_others) {
   return join_saved(all);
 }
 
+// They are large, so each rank writes its own. All are there before a checkpoint says so.
+void Session::save_replay(Checkpoint& checkpoint) {
+  checkpoint.counters.add("replay_parts", ranks_.count());
+  if (ranks_.count() == 1) {
+    add_with_prefix("replay/", replay_->save(), checkpoint.tensors);
+  } else {
+    checkpoints_.write_replay(replay_->save(), steps_, ranks_.rank());
+    ranks_.gather({});
+  }
+}
+
 void Session::save_checkpoint() {
   const double start = seconds();
   // Only these come at the same steps in every run, so that all of them may reset environments.
@@ -281,7 +320,7 @@ void Session::save_checkpoint() {
   add_with_prefix("metrics/", means_->save(), all);
   all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
   if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_states(by_steps), all);
-  if (replay_ != nullptr) add_with_prefix("replay/", replay_->save(), all);
+  if (replay_ != nullptr) save_replay(checkpoint);
   if (leads()) {
     progress_.sync();
     checkpoints_.write(checkpoint, steps_);

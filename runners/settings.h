@@ -207,6 +207,8 @@ void visit_off_policy(C& c, Visit&& visit) {
   visit("replay.discount", r.discount, "gamma");
   visit("replay.prioritized", r.prioritized, "draw steps by their priority, not all alike");
   visit("replay.alpha", r.alpha, "power of the priorities");
+  visit("replay.slices", c.replay_slices,
+        "slices of environments that every batch takes as much of; 0: one for each rank");
 }
 
 template <class C, class Visit>

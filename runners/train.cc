@@ -77,12 +77,12 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   const auto make_env = make_env_factory(config.env_id, config.env);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto spec = make_env({})->spec();
-  const auto agent = make_agent(config, spec);
+  const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
   std::unique_ptr<Agent> actor;  // of an asynchronous sampler
   std::unique_ptr<Sampler> sampler;
   if (config.asynchronous) {
-    actor = make_agent(config, spec);
+    actor = make_agent(whole, spec);
     sampler = make_async_sampler(make_env, *agent, *actor, training_sampler(config), config.async,
                                  session.sampler_state());
   } else {
@@ -101,8 +101,9 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   at::set_num_threads(tensor_threads(config));
   const auto evaluate = [&] { return evaluate_now(config, *agent, session, ranks); };
   if (is_off_policy(config)) {
-    if (!options.quiet) fmt::print("replay: {}\n", replay_size(config, spec, *agent));
-    auto learner = make_learner(config, spec, *agent);
+    if (!options.quiet && ranks.rank() == 0)
+      fmt::print("replay: {}\n", replay_size(whole, spec, *agent));
+    auto learner = make_learner(whole, spec, *agent, ranks);
     session.begin(*agent, *learner.algo, sampler.get(), learner.replay.get());
     run_off_policy(session, *sampler, learner, config.off_policy, evaluate);
     while_training([&] { session.finish(); });

@@ -4,6 +4,7 @@
 
 #include "algos/check_options.h"
 #include "runners/known.h"
+#include "runners/off_policy_parts.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
@@ -157,6 +158,24 @@ void validate_replay(const Config& config) {
   require_within("replay.n_step", r.n_step, 1, 255);
   require_within("replay.discount", r.discount, 0, 1);
   require_at_least("replay.alpha", r.alpha, 0.0);
+  const bool sequences = config.algo == "r2d1";
+  require_at_least("replay.slices", config.replay_slices, 0);
+  require(config.replay_slices == 0 || !sequences,
+          "replay.slices: found {}; algo 'r2d1' has one for each rank: expected 0",
+          config.replay_slices);
+  const int slices = config.replay_slices > 0 ? config.replay_slices : config.ranks;
+  require(
+      slices % config.ranks == 0 && config.sampler.envs % slices == 0,
+      "replay.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",
+      slices, config.ranks, config.sampler.envs);
+  require(r.size % config.ranks == 0,
+          "replay.size: found {}, which {} ranks cannot share evenly; choose a multiple", r.size,
+          config.ranks);
+  const auto batch = sequences ? config.r2d1.batch : off_policy_batch(config);
+  require(batch % slices == 0,
+          "{}.batch: found {}, which {} slices (replay.slices, or ranks) cannot share evenly; "
+          "choose a multiple",
+          config.algo, batch, slices);
 }
 
 bool anneals(const Config& config) {
@@ -182,15 +201,11 @@ void validate_model(const ModelOptions& model) {
           model.name);
 }
 
-// What several ranks cannot do yet, and what they must share evenly.
+// What several ranks must share evenly.
 void validate_ranks(const Config& config) {
   require_within("ranks", config.ranks, 1, 1024);
   require_above_0("rank_timeout", config.rank_timeout);
   if (config.ranks == 1) return;
-  require(!is_off_policy(config),
-          "ranks: found {}, and algo '{}' learns from a replay, which one process does so far; "
-          "choose ppo, a2c or impala",
-          config.ranks, config.algo);
   require(config.sampler.envs % config.ranks == 0,
           "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
           config.sampler.envs, config.ranks);

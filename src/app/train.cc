@@ -159,6 +159,7 @@ bool may_change(const std::string& key) {
                                               "ranks",
                                               "rank_timeout",
                                               "ppo.slices",
+                                              "replay.slices",
                                               "sampler.kind",
                                               "sampler.workers",
                                               "sampler.groups",

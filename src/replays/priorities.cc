@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "shoal/core/error.h"
-#include "shoal/data/saved.h"
 
 namespace shoal {
 
@@ -60,20 +59,18 @@ void Priorities::update(const at::Tensor& names, const at::Tensor& priority,
   tree_.set(cells_, values_);
 }
 
-void Priorities::save(NamedTensors& to) {
+at::Tensor Priorities::powers() const {
   const auto powers = tree_.leaves();
-  to.add("priorities", at::from_blob(const_cast<double*>(powers.data()),
-                                     {static_cast<std::int64_t>(powers.size())}, at::kDouble));
-  to.add("largest_priority", at::full({}, largest_, at::kDouble));
+  return at::from_blob(const_cast<double*>(powers.data()),
+                       {static_cast<std::int64_t>(powers.size())}, at::kDouble);
 }
 
-void Priorities::restore(const NamedTensors& from) {
-  const auto& powers = saved(from, "priorities");
+void Priorities::restore(const at::Tensor& powers, double largest) {
   const auto cells = tree_.leaves().size();
   require(powers.numel() == static_cast<std::int64_t>(cells) && powers.scalar_type() == at::kDouble,
           "a replay of {} cells was saved, this one has {}", powers.numel(), cells);
   tree_.set_range(0, {powers.const_data_ptr<double>(), cells});
-  largest_ = saved(from, "largest_priority").item<double>();
+  largest_ = largest;
 }
 
 }  // namespace shoal

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "shoal/core/rng.h"
-#include "shoal/data/samples.h"
 #include "shoal/replays/sum_tree.h"
 
 namespace shoal {
@@ -36,9 +35,11 @@ class Priorities {
   void update(const at::Tensor& names, const at::Tensor& priority,
               std::pair<std::int64_t, std::int64_t> kept);
 
-  // By the names "priorities" and "largest_priority"; views that end with the next change.
-  void save(NamedTensors& to);
-  void restore(const NamedTensors& from);
+  // [cells] float64, what each is drawn in proportion to; a view that ends with the next change.
+  at::Tensor powers() const;
+  double largest() const { return largest_; }
+  // Goes on from these. powers: contiguous.
+  void restore(const at::Tensor& powers, double largest);
 
  private:
   double alpha_, largest_ = 1;

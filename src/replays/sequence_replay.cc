@@ -9,6 +9,7 @@
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "src/replays/priorities.h"
+#include "src/replays/saved_replay.h"
 #include "src/replays/step_store.h"
 
 namespace shoal {
@@ -129,26 +130,29 @@ bool SequenceReplay::learns(std::int64_t window, std::int64_t b) const {
 NamedTensors SequenceReplay::save() {
   NamedTensors all;
   store_->save(all);
-  if (priorities_) priorities_->save(all);
+  if (priorities_) {
+    all.add("priorities", priorities_->powers().view({kept_, store_->envs()}));
+    all.add("largest_priority", at::full({1}, priorities_->largest(), at::kDouble));
+  }
   add_with_prefix("states/", states_, all);
-  const auto cells = kept_ * store_->envs();
-  all.add("can_be_drawn", at::from_blob(can_be_drawn_.get(), {cells}, at::kBool));
+  all.add("can_be_drawn", at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool));
   all.add("windows", at::full({}, windows_, at::kLong));
-  all.add("size", at::full({}, size_, at::kLong));
-  all.add("draws", at::full({}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
+  all.add("draws", at::full({1}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
   return all;
 }
 
 void SequenceReplay::restore(const NamedTensors& from) {
   store_->restore(from);
-  if (priorities_) priorities_->restore(from);
+  if (priorities_)
+    priorities_->restore(saved(from, "priorities").contiguous(),
+                         saved_of_slices(from, "largest_priority", 1).item<double>());
   shoal::restore(from, "states/", states_);
-  const auto cells = kept_ * store_->envs();
-  shoal::restore(from, "",
-                 {{"can_be_drawn", at::from_blob(can_be_drawn_.get(), {cells}, at::kBool)}});
+  const auto can_be_drawn = at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool);
+  shoal::restore(from, "", {{"can_be_drawn", can_be_drawn}});
   windows_ = saved(from, "windows").item<std::int64_t>();
-  size_ = saved(from, "size").item<std::int64_t>();
-  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(saved(from, "draws").item<std::int64_t>()));
+  size_ = can_be_drawn.sum().item<std::int64_t>();
+  const auto draws = saved_of_slices(from, "draws", 1).item<std::int64_t>();
+  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(draws));
 }
 
 const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
@@ -163,7 +167,8 @@ const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
   if (priorities_) {
     probability_.resize(drawn_.size());
     priorities_->draw(drawn_, rng_, probability_);
-    importance_weights(probability_, beta, batch_.weight.data_ptr<float>());
+    batch_.least_probability =
+        importance_weights(probability_, beta, batch_.weight.data_ptr<float>());
   } else {
     for (auto& cell : drawn_) {
       do cell = rng_.integer(first * B, end() * B) % (kept_ * B);

@@ -3,24 +3,16 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "src/replays/priorities.h"
+#include "src/replays/saved_replay.h"
 #include "src/replays/step_store.h"
 
 namespace shoal {
-
-namespace {
-
-std::string prefix_of(std::size_t slice) {
-  return slice == 0 ? "" : "slice" + std::to_string(slice) + "/";
-}
-
-}  // namespace
 
 struct StepReplay::Slice {
   Rng rng;
@@ -69,30 +61,47 @@ void StepReplay::append(const Samples& samples) {
   for (auto tick = std::max(end, store_->oldest()); tick < store_->end(); ++tick) offer(tick, true);
 }
 
-// By the names of the store, and for each slice "priorities" of its cells and "draws" of its
-// generator; behind "slice<k>/" but for the first one.
+// By the names of the store, "priorities", [rows, B], and of each slice "largest_priority" and
+// "draws", the counter of its generator.
 NamedTensors StepReplay::save() {
   NamedTensors all;
   store_->save(all);
-  for (std::size_t s = 0; s < slices_.size(); ++s) {
-    NamedTensors own;
-    if (slices_[s].priorities) slices_[s].priorities->save(own);
-    own.add("draws", at::full({}, static_cast<std::int64_t>(slices_[s].rng.counter()), at::kLong));
-    add_with_prefix(prefix_of(s), own, all);
+  const auto slices = static_cast<std::int64_t>(slices_.size());
+  const auto draws = at::empty({slices}, at::kLong), largest = at::empty({slices}, at::kDouble);
+  std::vector<at::Tensor> powers;
+  for (std::int64_t s = 0; s < slices; ++s) {
+    const auto& [rng, priorities] = slices_[static_cast<std::size_t>(s)];
+    draws[s] = static_cast<std::int64_t>(rng.counter());
+    if (!priorities) continue;
+    largest[s] = priorities->largest();
+    powers.push_back(priorities->powers().view({-1, slice_envs()}));
   }
-  all.add("size", at::full({}, size_, at::kLong));
+  all.add("draws", draws);
+  if (prioritized()) {
+    all.add("priorities", powers.size() == 1 ? powers[0] : at::cat(powers, 1));
+    all.add("largest_priority", largest);
+  }
   return all;
 }
 
 void StepReplay::restore(const NamedTensors& from) {
   store_->restore(from);
+  const auto draws = saved_of_slices(from, "draws", slices());
   for (std::size_t s = 0; s < slices_.size(); ++s) {
     auto& [rng, priorities] = slices_[s];
-    const auto own = with_prefix(prefix_of(s), from);
-    if (priorities) priorities->restore(own);
-    rng = Rng(rng.key(), static_cast<std::uint64_t>(saved(own, "draws").item<std::int64_t>()));
+    const auto slice = static_cast<std::int64_t>(s);
+    rng = Rng(rng.key(), static_cast<std::uint64_t>(draws[slice].item<std::int64_t>()));
+    if (!priorities) continue;
+    const auto powers = saved(from, "priorities");
+    require(powers.dim() == 2 && powers.size(1) == store_->envs(),
+            "'priorities' were saved of another number of environments than {}", store_->envs());
+    priorities->restore(powers.narrow(1, slice * slice_envs(), slice_envs()).contiguous(),
+                        saved_of_slices(from, "largest_priority", slices())[slice].item<double>());
   }
-  size_ = saved(from, "size").item<std::int64_t>();
+  size_ = 0;
+  for (auto tick = store_->oldest(); tick < store_->end(); ++tick)
+    for (std::int64_t b = 0; b < store_->envs(); ++b)
+      size_ += store_->valid(store_->cell_of(tick) + b);
 }
 
 std::int64_t StepReplay::slice_envs() const {

@@ -284,6 +284,102 @@ TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
   }
 }
 
+// Environments [first, first + envs) of a window, its last observations too.
+Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) {
+  auto part = s;
+  part.B = envs;
+  const auto narrow = [&](at::Tensor& x) { x = x.narrow(1, first, envs).contiguous(); };
+  for (auto* all : {&part.observation, &part.action, &part.mask})
+    for (auto& [name, x] : *all) narrow(x);
+  for (auto* x : {&part.reward, &part.terminated, &part.truncated, &part.first, &part.valid})
+    narrow(*x);
+  auto& finals = part.finals;
+  finals.t.clear(), finals.b.clear();
+  std::vector<std::int64_t> own;
+  for (std::int64_t k = 0; k < s.finals.size(); ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    if (s.finals.b[i] < first || s.finals.b[i] >= first + envs) continue;
+    own.push_back(k);
+    finals.t.push_back(s.finals.t[i]);
+    finals.b.push_back(s.finals.b[i] - first);
+  }
+  for (auto& [name, x] : finals.observation) {
+    auto& rows = x.stacked() ? x.index : x.data;
+    rows = rows.index_select(0, at::tensor(own, at::kLong));
+  }
+  return part;
+}
+
+// A replay of all slices is shared out to one for each slice, and put together again: all draw what
+// they would have drawn. After several turns of the ring, with last observations in it.
+TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
+  const StepReplayOptions options{
+      .size = 60, .n_step = 3, .discount = 0.9, .prioritized = true, .slices = kEnvs};
+  History history(4, false, 14);
+  StepReplay whole(toy_spec(4), kEnvs, options), again(toy_spec(4), kEnvs, options);
+  std::vector<std::unique_ptr<StepReplay>> shares;
+  for (int r = 0; r < kEnvs; ++r) {
+    auto own = options;
+    own.size /= kEnvs, own.slices = 1, own.first_slice = r;
+    shares.push_back(std::make_unique<StepReplay>(toy_spec(4), 1, own));
+  }
+  const auto learn = [](StepReplay& from, std::int64_t n) {
+    const auto& batch = from.sample(n, 0.5);
+    from.update_priorities(batch.index, batch.reward.abs() + 1);
+  };
+  for (int window = 0; window < 23; ++window) {
+    whole.append(history.window(4));
+    learn(whole, 15);
+  }
+  const auto saved = copy_of(whole.save());
+  for (int r = 0; r < kEnvs; ++r)
+    shares[static_cast<std::size_t>(r)]->restore(part_of_saved_replay(saved, r, 1));
+  for (int window = 0; window < 20; ++window) {
+    if (window == 9) {
+      std::vector<NamedTensors> parts;
+      for (const auto& share : shares) parts.push_back(copy_of(share->save()));
+      again.restore(join_saved_replays(parts));
+      EXPECT_EQ(again.size(), whole.size());
+    }
+    const auto& expected = whole.sample(15, 0.5);
+    if (window >= 9) expect_same_batch(expected, again.sample(15, 0.5));
+    for (int r = 0; r < kEnvs; ++r) {
+      const auto& found = shares[static_cast<std::size_t>(r)]->sample(5, 0.5);
+      EXPECT_TRUE(at::equal(found.reward, expected.reward.narrow(0, 5 * r, 5)));
+      EXPECT_TRUE(at::equal(found.discount, expected.discount.narrow(0, 5 * r, 5)));
+      EXPECT_TRUE(at::equal(found.index * kEnvs + r, expected.index.narrow(0, 5 * r, 5)));
+      EXPECT_TRUE(at::equal(found.next_observation.at("picture").dense(),
+                            expected.next_observation.at("picture").narrow(5 * r, 5).dense()));
+      EXPECT_TRUE(at::equal(found.next_observation.at("pose").data,
+                            expected.next_observation.at("pose").data.narrow(0, 5 * r, 5)));
+    }
+    const auto more = history.window(4);
+    for (int r = 0; r < kEnvs; ++r) {
+      auto& share = *shares[static_cast<std::size_t>(r)];
+      learn(share, 5);
+      share.append(part_of(more, r, 1));
+    }
+    learn(whole, 15);
+    whole.append(more);
+    if (window < 9) continue;
+    learn(again, 15);
+    again.append(more);
+  }
+}
+
+TEST(StepReplayTest, PartsOfDifferentStepsAreNotPutTogether) {
+  History history(1, false, 15);
+  StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
+  replay.append(history.window(5));
+  const auto early = copy_of(replay.save());
+  EXPECT_THAT(message_of([&] { part_of_saved_replay(early, 2, 2); }), HasSubstr("of 3"));
+  replay.append(history.window(5));
+  EXPECT_THAT(message_of([&] {
+                join_saved_replays({early, copy_of(replay.save())});
+              }),
+              HasSubstr("after 5 and 10 steps"));
+}
+
 TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   History history(1, false, 15);
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60});

@@ -52,6 +52,11 @@ RUNS |= {
         ["pendulum-ppo", "--set", "schedule_steps=10000", "--envs", "30", "--set", "sampler.horizon=17", "--ranks", "3", "--set", "agent.normalize_observation=true",
          "--set", "env.normalize_reward=true", "--set", "eval_steps=2500", "--set", "eval_episodes=4",
          "--set", "ppo.minibatches=4"], 5001, 6000),
+    "rainbow, two ranks, parallel-gpu": (["cartpole-rainbow", *OFF_POLICY, "--set", "log_steps=0", "--ranks", "2", "--sampler", "parallel-gpu"], 3001, 6000),
+    "sac, two ranks, serial": (["pendulum-sac", *OFF_POLICY, "--set", "log_steps=0", "--envs", "4", "--ranks", "2", "--set",
+                                "off_policy.replay_ratio=64", "--set", "keep_checkpoints=2"], 3001, 3600),
+    "r2d1, two ranks, an epsilon each": (["cartpole-r2d1", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.size=2000", "--set",
+                                          "off_policy.epsilon_each=true", "--ranks", "2"], 3001, 4500),
     "dqn, serial": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=64"], 3001, 6000),
     "dqn, by priority, an epsilon each, parallel-gpu": (
         ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
@@ -111,19 +116,30 @@ class ResumeTest(unittest.TestCase):
                 self.assertEqual(table(part), table(whole))
                 if "in Python" not in name:  # equal objects need not be pickled to equal bytes
                     self.assertEqual((part / "model.ckpt").read_bytes(), (whole / "model.ckpt").read_bytes())
+                    ranks = int(arguments[arguments.index("--ranks") + 1]) if "--ranks" in arguments else 1
+                    replays = sorted(whole.glob("replay-*.ckpt"))
+                    self.assertEqual(len(replays), ranks if (ranks > 1 and "replay.size=1500" in arguments) else 0)
+                    for replay in replays:
+                        self.assertEqual((part / replay.name).read_bytes(), replay.read_bytes())
                 if "serial" in name and "ppo" in name:
                     shoal("train", *arguments, *ENDLESS, "--out", other, "--steps", steps, "--seed", 2)
                     self.assertNotEqual(table(other), table(whole))
 
     def test_another_number_of_ranks_goes_on_with_the_same_environments(self):
+        self.changes_ranks(["cartpole-ppo", *CARTPOLE], "ppo.slices")
+
+    def test_another_number_of_ranks_goes_on_with_the_same_replay(self):
+        self.changes_ranks(["cartpole-rainbow", *OFF_POLICY, "--envs", "32", "--set", "sampler.horizon=16", "--set",
+                            "off_policy.learning_starts=1000", "--set", "log_steps=0"], "replay.slices")
+
+    def changes_ranks(self, arguments, slices):
         run, other = self.dir / "run", self.dir / "other"
-        arguments = ["cartpole-ppo", *CARTPOLE, *ENDLESS, "--set", "ppo.slices=2"]
+        arguments = [*arguments, *ENDLESS, "--set", f"{slices}=2"]
         for first, then in ((2, 1), (1, 2), (2, 4)):
             shoal("train", *arguments, "--out", run, "--steps", 2048, "--ranks", first)
             shutil.copytree(run, other)
             shoal("train", "--resume", run, "--steps", 2560)
-            slices = ["--set", "ppo.slices=4"] if then == 4 else []
-            shoal("train", "--resume", other, "--steps", 2560, "--ranks", then, *slices)
+            shoal("train", "--resume", other, "--steps", 2560, "--ranks", then, "--set", f"{slices}={max(2, then)}")
             same, changed = ({k: v for k, v in table(r)[4].items() if k == "episodes" or "return" in k or "length" in k}
                              for r in (run, other))
             self.assertEqual(changed, same, f"from {first} to {then} ranks")
@@ -131,8 +147,15 @@ class ResumeTest(unittest.TestCase):
             shutil.rmtree(other)
 
     def test_a_run_killed_at_any_moment_goes_on(self):
+        self.is_killed_and_goes_on(["cartpole-ppo", *CARTPOLE])
+
+    def test_ranks_with_replays_killed_at_any_moment_go_on(self):
+        self.is_killed_and_goes_on(["cartpole-dqn", *OFF_POLICY, "--envs", "32", "--set", "sampler.horizon=16", "--set", "log_steps=0",
+                                    "--set", "off_policy.replay_ratio=1", "--ranks", "2"])
+
+    def is_killed_and_goes_on(self, arguments):
         run = self.dir / "run"
-        begin = ["train", "cartpole-ppo", *ENDLESS, *CARTPOLE, "--set", "schedule_steps=1000000000", "--steps", "1000000000",
+        begin = ["train", *arguments, *ENDLESS, "--set", "schedule_steps=1000000000", "--steps", "1000000000",
                  "--set", "checkpoint_steps=512", "--set", "keep_checkpoints=3", "--out", run]
         random.seed(1)
         before = 0
@@ -152,6 +175,8 @@ class ResumeTest(unittest.TestCase):
             begin = ["train", "--resume", run, "--quiet"]
         self.assertGreater(before, KILLS, "it went on after the kills")
         self.assertEqual(steps, list(range(512, 512 * len(steps) + 1, 512)), "no row is missing, none is there twice")
+        checkpoints, ranks = len(list(run.glob("checkpoint-*.ckpt"))), 2 if "--ranks" in arguments else 0
+        self.assertLessEqual(len(list(run.glob("replay-*.ckpt"))), ranks * (checkpoints + 1), "those of old checkpoints are gone")
 
     def test_a_full_disk_keeps_the_last_checkpoint(self):
         run = self.dir / "run"

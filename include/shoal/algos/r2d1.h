@@ -7,11 +7,12 @@
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/replays/sequence_replay.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
 // R2D2 (Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning",
-// 2019) in one process, as rlpyt has it and calls it: Q-learning from sequences, with the state
+// 2019), as rlpyt has it and calls it: Q-learning from sequences, with the state
 // stored when they were made and brought up to date by a burn-in; n-step returns and priorities as
 // the replay has them. Double Q-learning always.
 struct R2d1Options {
@@ -19,7 +20,7 @@ struct R2d1Options {
   bool anneal_learning_rate = false;  // linearly to 0 over the schedule
   OptimizerKind optimizer = OptimizerKind::kAdam;
   double optimizer_epsilon = 1e-5;      // the paper: 1e-3, with which small tasks are not learned
-  std::int64_t batch = 32;              // sequences of one update
+  std::int64_t batch = 32;              // sequences of one update, of all ranks together
   std::int64_t target_interval = 2500;  // updates between two of the target network
   double huber = 0;                     // errors beyond this count linearly; 0: the square of all
   double max_grad_norm = 80;            // global norm; 0: not clipped
@@ -38,9 +39,10 @@ struct R2d1Options {
 at::Tensor rescale_value(const at::Tensor& x, double epsilon);
 at::Tensor unscale_value(const at::Tensor& x, double epsilon);
 
-// agent, which must be on its device already, and replay must outlive the algo. Throws Error for
-// options that make no sense.
+// agent, which must be on its device already, replay, which holds this rank's sequences, and ranks
+// must outlive the algo. Throws Error for options that make no sense, and for a batch that the
+// ranks cannot share evenly.
 std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay& replay,
-                                         const R2d1Options& options);
+                                         const R2d1Options& options, Ranks& ranks = alone());
 
 }  // namespace shoal

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "shoal/data/samples.h"
 
@@ -26,5 +27,14 @@ class Replay {
   // if something is missing or of another type or shape.
   virtual void restore(const NamedTensors& saved) = 0;
 };
+
+// What Replay::save() gave, for processes that share the environments otherwise than those that
+// saved it: of how many environments it is, a part of them, and the parts of all, one after the
+// other, as one. With as many slices in all (StepReplayOptions::slices) the draws go on as they
+// would have. Throw Error for environments that are not there, and for parts of different steps.
+std::int64_t envs_of_saved_replay(const NamedTensors& saved);
+NamedTensors part_of_saved_replay(const NamedTensors& saved, std::int64_t first_env,
+                                  std::int64_t envs);
+NamedTensors join_saved_replays(const std::vector<NamedTensors>& parts);
 
 }  // namespace shoal

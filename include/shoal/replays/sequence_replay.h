@@ -60,8 +60,9 @@ struct Sequences {
   at::Tensor next;      // int64: k, in rows; at most n
   at::Tensor valid;     // bool: something was done there
 
-  at::Tensor weight;  // [N] float32: of importance, as Transitions::weight
-  at::Tensor index;   // [N] int64: names the sequences, for update_priorities()
+  at::Tensor weight;             // [N] float32: of importance, as Transitions::weight
+  at::Tensor index;              // [N] int64: names the sequences, for update_priorities()
+  double least_probability = 0;  // as Transitions::least_probability
 };
 
 // The last steps of B environments, drawn as sequences to bring a recurrent agent through. Every

@@ -22,8 +22,14 @@ class CheckpointFiles {
   void write(const Checkpoint& checkpoint, std::int64_t steps) const;
   void write_best(const Checkpoint& checkpoint) const;
 
+  // What one of several ranks has in its replay, in a file of its own: replay-<steps>-<rank>.ckpt.
+  // It is written before the checkpoint of as many steps, and kept as long as that. Both throw
+  // Error if the file cannot be written, or read.
+  void write_replay(const NamedTensors& replay, std::int64_t steps, int rank) const;
+  NamedTensors read_replay(std::int64_t steps, int rank) const;
+
  private:
-  void drop_oldest() const;
+  void drop_oldest(std::int64_t newest) const;
   std::filesystem::path folder_;
   std::int64_t keep_;
 };

@@ -63,7 +63,8 @@ struct Config {
 
   OffPolicyOptions off_policy;
   bool epsilon_each = false;  // every environment has an epsilon of its own (dqn, r2d1)
-  StepReplayOptions replay;   // its seed and largest_batch are not used: see make_learner()
+  StepReplayOptions replay;   // of all ranks; its seed, largest_batch and slices are not used
+  int replay_slices = 0;      // of all ranks; 0: one for each
   QAgentOptions q;            // its epsilons is not used: see epsilon_each
   DqnOptions dqn;
   RecurrentQAgentOptions recurrent_q;  // likewise
@@ -129,9 +130,10 @@ std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSp
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent,
                                         Ranks& ranks = alone());
 
-// Of an off-policy algorithm; the agent is that of make_agent(), on its device.
-Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent);
-// "1000000 steps, 7.1 GB": what its replay will take.
+// Of an off-policy algorithm, for this rank; the agent is that of make_agent(), on its device.
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent,
+                     Ranks& ranks = alone());
+// "1000000 steps, 7.1 GB": what its replay, of all ranks together, will take.
 std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent);
 
 }  // namespace shoal

@@ -107,6 +107,9 @@ class Session {
   const EpisodeWindow& episodes() const { return episodes_; }
   const std::filesystem::path& folder() const { return path_; }
 
+  // Whether this is true in all ranks; all must ask together.
+  bool all_ranks(bool own) const;
+
  private:
   struct Shares;
   bool leads() const { return ranks_.rank() == 0; }
@@ -116,6 +119,8 @@ class Session {
   void write_row(const SamplerTimes& times);
   LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
   void restore();
+  NamedTensors saved_replay() const;
+  void save_replay(Checkpoint& checkpoint);
   bool pause_is_over() const;
   bool checkpoint_is_due() const;
   bool checkpoint_steps_are_over() const;

@@ -1,0 +1,115 @@
+#include "src/replays/saved_replay.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
+#include "shoal/replays/replay.h"
+#include "src/replays/step_store.h"
+
+namespace shoal {
+namespace {
+
+using Follows = StepStore::Follows;
+constexpr const char *kFollows = "follows", *kFree = "final_places";
+
+// Where along a tensor the environments are.
+enum class Axis { kNone = -1, kFirst, kSecond, kSlices };
+
+Axis axis_of(const std::string& name) {
+  if (name == "open") return Axis::kFirst;
+  if (name == "draws" || name == "largest_priority") return Axis::kSlices;
+  const bool second = name.starts_with("rows/") || name.starts_with("states/") ||
+                      name == kFollows || name == "priorities" || name == "can_be_drawn";
+  return second ? Axis::kSecond : Axis::kNone;
+}
+
+std::span<Follows> steps_of(const at::Tensor& follows) {
+  return {static_cast<Follows*>(follows.data_ptr()), follows.nbytes() / sizeof(Follows)};
+}
+
+std::int64_t places_of(const NamedTensors& saved) {
+  for (const auto& [name, tensor] : saved)
+    if (name.starts_with("final/")) return tensor.size(0);
+  return 0;
+}
+
+// The places that none of these steps needs.
+at::Tensor free_places(const at::Tensor& follows, std::int64_t places) {
+  std::vector<bool> used(static_cast<std::size_t>(places), false);
+  for (const auto& step : steps_of(follows))
+    if (step.last >= 0) used.at(static_cast<std::size_t>(step.last)) = true;
+  std::vector<std::int32_t> free;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) free.push_back(static_cast<std::int32_t>(i));
+  return at::tensor(free, at::kInt);
+}
+
+}  // namespace
+
+at::Tensor saved_of_slices(const NamedTensors& from, const std::string& name, std::int64_t slices) {
+  const auto& each = saved(from, name);
+  return each.numel() == slices ? each.flatten() : each.amax().expand({slices});
+}
+
+std::int64_t envs_of_saved_replay(const NamedTensors& all) { return saved(all, "open").size(0); }
+
+NamedTensors part_of_saved_replay(const NamedTensors& all, std::int64_t first_env,
+                                  std::int64_t envs) {
+  const auto had = envs_of_saved_replay(all);
+  require(first_env >= 0 && envs >= 1 && first_env + envs <= had,
+          "environments {} to {} are wanted of a saved replay of {}", first_env,
+          first_env + envs - 1, had);
+  NamedTensors part;
+  for (const auto& [name, tensor] : all) {
+    const auto axis = axis_of(name);
+    if (axis == Axis::kNone) {
+      part.add(name, tensor);
+    } else if (axis != Axis::kSlices) {
+      part.add(name, tensor.narrow(static_cast<int>(axis), first_env, envs).contiguous());
+    } else {
+      const auto slices = tensor.numel();
+      const bool whole = first_env * slices % had == 0 && envs * slices % had == 0;
+      part.add(name, whole ? tensor.narrow(0, first_env * slices / had, envs * slices / had)
+                           : tensor.amax().view({1}));
+    }
+  }
+  // What the other environments have in the store of last observations is nobody's now.
+  part.at(kFree) = free_places(part.at(kFollows), places_of(all));
+  return part;
+}
+
+NamedTensors join_saved_replays(const std::vector<NamedTensors>& parts) {
+  require(!parts.empty(), "no saved replay is given; at least one is needed");
+  for (const auto& part : parts)
+    require(at::equal(saved(part, "ticks"), saved(parts.front(), "ticks")),
+            "parts of a replay were saved after {} and {} steps of each environment; they must be "
+            "of the same moment",
+            saved(parts.front(), "ticks").item<std::int64_t>(),
+            saved(part, "ticks").item<std::int64_t>());
+  NamedTensors all;
+  for (const auto& [name, first] : parts.front()) {
+    std::vector<at::Tensor> each;
+    std::int64_t places = 0;  // of the parts before
+    for (const auto& part : parts) {
+      auto one = saved(part, name);
+      if (name == kFree) one = one + places;
+      if (name == kFollows) {
+        one = one.clone();
+        for (auto& step : steps_of(one))
+          if (step.last >= 0) step.last += static_cast<std::int32_t>(places);
+      }
+      each.push_back(one);
+      places += places_of(part);
+    }
+    const auto axis = axis_of(name);
+    const bool joined = axis != Axis::kNone || name == kFree || name.starts_with("final/");
+    all.add(name, joined ? at::cat(each, axis == Axis::kSecond ? 1 : 0) : first);
+  }
+  return all;
+}
+
+}  // namespace shoal
