@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
+#include "src/sync/shared_ranks.h"
 
 namespace shoal {
 
@@ -19,53 +20,6 @@ class Alone : public Ranks {
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) override {
     return {{own.begin(), own.end()}};
   }
-};
-
-template <class T>
-std::span<T> numbers(const at::Tensor& x) {
-  return {x.data_ptr<T>(), static_cast<std::size_t>(x.numel())};
-}
-
-class SharedRanks : public Ranks {
- public:
-  explicit SharedRanks(const RankExchange& exchange) : exchange_(exchange) {}
-  int rank() const override { return exchange_.rank(); }
-  int count() const override { return exchange_.ranks(); }
-
-  void sum(at::Tensor x) override {
-    require(x.device().is_cpu() && x.is_contiguous(),
-            "ranks add up contiguous tensors on the CPU; found one on {}{}", x.device().str(),
-            x.is_contiguous() ? "" : " that is not contiguous");
-    switch (x.scalar_type()) {
-      case at::kFloat:
-        return exchange_.sum(numbers<float>(x));
-      case at::kDouble:
-        return exchange_.sum(numbers<double>(x));
-      case at::kLong:
-        return exchange_.sum(numbers<std::int64_t>(x));
-      default:
-        throw Error("ranks add up float32, float64 or int64; found {}",
-                    at::toString(x.scalar_type()));
-    }
-  }
-
-  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) override {
-    const auto n = static_cast<std::size_t>(count());
-    std::vector<std::size_t> sizes(n);
-    const std::size_t size = own.size();
-    exchange_.gather(std::as_bytes(std::span(&size, 1)), std::as_writable_bytes(std::span(sizes)));
-    const auto most = *std::ranges::max_element(sizes);
-    std::vector<std::byte> padded(own.begin(), own.end()), all(most * n);
-    padded.resize(most);
-    exchange_.gather(padded, all);
-    std::vector<std::vector<std::byte>> each;
-    for (std::size_t r = 0; r < n; ++r)
-      each.emplace_back(all.data() + r * most, all.data() + r * most + sizes[r]);
-    return each;
-  }
-
- private:
-  RankExchange exchange_;
 };
 
 // FNV-1a over words of eight bytes (Fowler, Noll, Vo), which a change of any bit changes.

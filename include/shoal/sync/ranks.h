@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -30,8 +31,30 @@ class Ranks {
 
 // A rank that is alone.
 Ranks& alone();
-// Ranks on one machine. The exchange is rank `rank`'s end of it.
+// Ranks on one machine. The exchange is this rank's end of it.
 std::unique_ptr<Ranks> make_shared_ranks(const RankExchange& exchange);
+
+// Processes that reach one another over TCP, each as one rank.
+struct TcpRanksOptions {
+  int rank = 0, count = 1;
+  // Where they meet: a c10d::TCPStore, which rank 0 opens unless there is one already (torchrun has
+  // one). Its port is free for those who know how to ask, as in all of PyTorch: for a network whose
+  // machines trust one another.
+  std::string address = "127.0.0.1";
+  int port = 29500;
+  bool store_exists = false;
+  int attempt = 0;  // of a job that a launcher starts again, with the same store
+  std::chrono::milliseconds timeout{300'000};  // how long one waits for the others
+};
+// They meet when they first have something to tell one another: everything is to be forked before.
+// Sums go around a ring, so that all have the same bits. RankError names who has not come, closed
+// its end, or does something else.
+std::unique_ptr<Ranks> make_tcp_ranks(const TcpRanksOptions& options);
+
+// The ranks of several hosts, of as many each: those of host 0 come first. hosts: one rank for each
+// host, in the first rank of this one; null in the others.
+std::unique_ptr<Ranks> make_ranks_of_hosts(const RankExchange& exchange,
+                                           std::unique_ptr<Ranks> hosts, int host, int count);
 
 // Each of x becomes its mean over all ranks, rank r's having the weight that rank r gives: numbers
 // of steps, so that it is the mean over all steps. All float32. In one exchange. Returns the sum of
