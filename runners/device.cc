@@ -3,12 +3,44 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "shoal/core/error.h"
 
 namespace shoal {
+namespace {
+
+// As the driver says, which it can do only once it is initialized.
+int ask_driver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (driver == nullptr) return 0;
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto get_count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+  int count = 0;
+  const bool known =
+      init != nullptr && get_count != nullptr && init(0) == 0 && get_count(&count) == 0;
+  return known ? count : 0;
+}
+
+}  // namespace
+
+int count_gpus() {
+  constexpr int kMost = 255;  // an exit status has 8 bits
+  const pid_t child = fork();
+  require(child >= 0, "a process that counts the GPUs could not be forked: {}",
+          std::strerror(errno));
+  if (child == 0) _exit(std::min(ask_driver(), kMost));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
 
 at::Device parse_device(const std::string& text) {
   if (text == "cpu") return at::kCPU;

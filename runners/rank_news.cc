@@ -18,10 +18,8 @@ RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs) {
     const auto of_rank = from_bytes(bytes);
     const auto* numbers = of_rank.at("numbers").const_data_ptr<std::int64_t>();
     all.steps += numbers[0];
-    if (rank == 0) {
-      all.signal = static_cast<int>(numbers[1]);
-      all.saves = numbers[2] != 0;
-    }
+    if (numbers[1] != 0) all.signal = static_cast<int>(numbers[1]);
+    if (rank == 0) all.saves = numbers[2] != 0;
     for (auto& episode : EpisodeWindow::episodes_of(of_rank)) {
       episode.env += rank * envs;
       all.episodes.push_back(std::move(episode));

@@ -16,8 +16,9 @@ struct RankNews {
   std::vector<Episode> episodes = {};
 };
 
-// The news of all ranks, each of which has so many environments: the sum of their steps, rank 0's
-// signal and clock, and all episodes in the order of the ranks, their environments counted through.
+// The news of all ranks, each of which has so many environments: the sum of their steps, a signal
+// that any of them has, rank 0's clock, and all episodes in the order of the ranks, their
+// environments counted through.
 RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs);
 
 }  // namespace shoal

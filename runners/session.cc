@@ -39,13 +39,13 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       heading_(options.heading),
       checkpoints_(folder, config.keep_checkpoints),
       means_(std::make_unique<MetricMeans>()) {
-  if (leads())
-    folder_.emplace(folder, resumes_ ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew);
+  std::error_code error;  // what is there but cannot be read is told by who reads it
+  const bool begun = resumes_ || (options.again && fs::exists(folder / kConfigFile, error));
+  if (leads()) folder_.emplace(folder, begun ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew);
   // A run that goes on with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
   if (!resumes_) return;
-  std::error_code error;  // what is there but cannot be read is read_checkpoint()'s to tell
   require(
       fs::exists(folder / kCheckpointFile, error) || error,
       "there is no {}: the run in {} was stopped before its first checkpoint; begin it again in "

@@ -19,6 +19,7 @@
 #include "shoal/core/worker_group.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -51,6 +52,13 @@ inline constexpr std::pair<const char*, ReturnKind> kReturnKinds[] = {
     {"categorical", ReturnKind::kCategorical},
     {"quantile", ReturnKind::kQuantile}};
 
+inline constexpr std::pair<const char*, RankBackend> kRankBackends[] = {
+    {"auto", RankBackend::kAuto},
+    {"tcp", RankBackend::kTcp},
+    {"mpi", RankBackend::kMpi},
+    {"nccl", RankBackend::kNccl}};
+
+inline const auto& names_of(RankBackend) { return kRankBackends; }
 inline const auto& names_of(MemoryKind) { return kMemories; }
 inline const auto& names_of(ReturnKind) { return kReturnKinds; }
 inline const auto& names_of(OptimizerKind) { return kOptimizers; }

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -48,9 +49,16 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
           {"eval_std", std::sqrt(all.variance * (all.count - 1) / all.count)}};
 }
 
+// Where a rank runs.
+struct LocalRank {
+  int index = 0;                       // among those of this machine
+  int core_index = 0, core_count = 1;  // among those that share this process's cores
+};
+
 // Beside its share of the environments and workers, a rank has its share of the cores, if there is
-// one for each and none are given: what it forks and the threads it starts stay there.
-Config share_of(const Config& config, const Ranks& ranks) {
+// one for each and none are given: what it forks and the threads it starts stay there. And it has a
+// GPU of its own.
+Config share_of(const Config& config, const Ranks& ranks, const LocalRank& local) {
   auto own = config;
   const int n = ranks.count(), r = ranks.rank();
   if (n == 1) return own;
@@ -60,20 +68,21 @@ Config share_of(const Config& config, const Ranks& ranks) {
       std::max(1, config.sampler.workers * (r + 1) / n - config.sampler.workers * r / n);
   own.sampler.workers =
       static_cast<int>(std::min<std::int64_t>(own.sampler.workers, own.sampler.envs));
+  if (config.device == "cuda") own.device = fmt::format("cuda:{}", local.index);
   const auto cores = allowed_cores();
   const auto begin = [&](int rank) {
-    return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * rank / n;
+    return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * rank / local.core_count;
   };
-  if (cores.size() >= static_cast<std::size_t>(n) && config.sampler.cores.empty())
-    use_cores({begin(r), begin(r + 1)});
+  if (cores.size() >= static_cast<std::size_t>(local.core_count) && config.sampler.cores.empty())
+    use_cores({begin(local.core_index), begin(local.core_index + 1)});
   return own;
 }
 
 TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
-                       const SessionOptions& options) {
+                       const SessionOptions& options, const LocalRank& local) {
   auto& ranks = *options.ranks;
   Session session(whole, folder, options);
-  const auto config = share_of(whole, ranks);
+  const auto config = share_of(whole, ranks, local);
   const auto make_env = make_env_factory(config.env_id, config.env);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto spec = make_env({})->spec();
@@ -119,32 +128,109 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
           .mean_return = session.episodes().mean_score()};
 }
 
-}  // namespace
+// What fails in one process of a job is seen beside what fails in others.
+template <class Body>
+TrainingEnd naming_process(const JobPlace& job, const Body& body) {
+  if (job.count == 1) return body();
+  const auto named = [&](const std::exception& e) {
+    return fmt::format("process {} of {}: {}", job.place, job.count, e.what());
+  };
+  try {
+    return body();
+  } catch (const Error& e) {
+    throw Error("{}", named(e));
+  } catch (const RankError& e) {
+    throw RankError(named(e), e.rank);
+  } catch (const WorkerError& e) {
+    throw std::runtime_error(named(e));
+  }
+}
 
-TrainingEnd train(const Config& config, const std::filesystem::path& folder,
-                  const SessionOptions& options) {
-  if (config.ranks == 1) return train_rank(config, folder, options);
-  validate(config);
+void require_gpus(const Config& config, int ranks) {
+  if (config.device != "cuda" || ranks == 1) return;
+  const int gpus = count_gpus();
+  require(
+      ranks <= gpus,
+      "device cuda: each of the {} ranks on this machine would have a GPU of its own, and there "
+      "{} {}; use fewer ranks, or let them share one with --device cuda:0",
+      ranks, gpus == 1 ? "is" : "are", gpus);
+}
+
+std::chrono::milliseconds timeout_of(const Config& config) {
+  return std::chrono::milliseconds(std::llround(1e3 * config.rank_timeout));
+}
+
+// The processes of a job, each as one rank.
+std::unique_ptr<Ranks> make_processes(const Config& config, const JobPlace& job) {
+  return make_tcp_ranks({.rank = job.place,
+                         .count = job.count,
+                         .address = job.address,
+                         .port = job.port,
+                         .store_exists = job.store_exists,
+                         .attempt = job.attempt,
+                         .timeout = timeout_of(config)});
+}
+
+// Forks this process's ranks.
+template <class Run>
+TrainingEnd run_several(const Config& config, int here, int local, const JobPlace& job,
+                        const Run& run) {
+  // A rank that waits for another machine is not late: the ones beside it are more patient.
+  const auto timeout = job.count == 1 ? timeout_of(config) : timeout_of(config) * 3 / 2;
   const RankExchangeOptions exchange_options{
-      .ranks = config.ranks,
-      .spin = default_spin(config.ranks),
-      .timeout = std::chrono::milliseconds(std::llround(1e3 * config.rank_timeout))};
+      .ranks = here, .spin = default_spin(local), .timeout = timeout};
   Arena::Plan plan;
   const auto words = plan.add_bytes(RankExchange::bytes(exchange_options));
   const auto end = plan.add_bytes(sizeof(TrainingEnd));
   const Arena arena(plan);
   const RankExchange exchange(arena.data(words), exchange_options);
   auto& result = *new (arena.data(end)) TrainingEnd;
-  const int status = run_ranks(config.ranks, [&](int rank) {
-    const auto ranks = make_shared_ranks(exchange.of(rank));
-    auto own = options;
-    own.ranks = ranks.get();
-    const auto of_rank = train_rank(config, folder, own);
+  const int status = run_ranks(here, [&](int rank) {
+    const auto own = exchange.of(rank);
+    const auto ranks =
+        job.count == 1 ? make_shared_ranks(own)
+                       : make_ranks_of_hosts(own, rank == 0 ? make_processes(config, job) : nullptr,
+                                             job.place, job.count);
+    const auto of_rank = run(*ranks, rank);
     if (rank == 0) result = of_rank;
     return 0;
   });
   if (status != 0) result.signal = status - 128;  // that ended rank 0 before it could say so
   return result;
+}
+
+// Whether the launcher has bound this process to cores of its own, as mpirun and srun do unless
+// they are told otherwise.
+bool is_bound(const JobPlace& job) {
+  return job.launcher != "torchrun" && std::ssize(allowed_cores()) < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+}  // namespace
+
+TrainingEnd train(const Config& config, const std::filesystem::path& folder,
+                  const SessionOptions& options, const JobPlace& job) {
+  if (config.ranks == 1 && job.count == 1) return train_rank(config, folder, options, {});
+  return naming_process(job, [&] {
+    validate(config);
+    require(config.ranks % job.count == 0,
+            "ranks: found {}, which the {} processes of {} cannot share evenly; give a multiple "
+            "with --ranks",
+            config.ranks, job.count, job.launcher);
+    const int here = config.ranks / job.count, local = here * job.local_count;
+    require_gpus(config, local);
+    const bool bound = job.count > 1 && is_bound(job);
+    const auto run = [&](Ranks& ranks, int rank) {
+      auto own = options;
+      own.ranks = &ranks;
+      const int index = here * job.local_place + rank;
+      const LocalRank place{.index = index,
+                            .core_index = bound ? rank : index,
+                            .core_count = bound ? here : local};
+      return train_rank(config, folder, own, place);
+    };
+    return here == 1 ? run(*make_processes(config, job), 0)
+                     : run_several(config, here, local, job, run);
+  });
 }
 
 }  // namespace shoal

@@ -16,8 +16,10 @@
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/core/worker_group.h"
+#include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/run_folder.h"
+#include "shoal/sync/job_place.h"
 #include "src/app/commands.h"
 #include "src/app/cores.h"
 
@@ -65,7 +67,14 @@ void pin_workers(Config& config, const std::string& how) {
   for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
 }
 
-Config configure(const TrainFlags& flags) {
+bool says_ranks(const TrainFlags& flags) {
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    if (kShorthands[i].key == std::string("ranks") && !flags.values[i].empty()) return true;
+  return std::ranges::any_of(flags.settings,
+                             [](const std::string& text) { return text.starts_with("ranks="); });
+}
+
+Config configure(const TrainFlags& flags, const JobPlace& job) {
   require(flags.resume.empty() != flags.source.empty(),
           "give a preset or a file to begin a run, or --resume RUN to go on with one");
   require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
@@ -87,11 +96,30 @@ Config configure(const TrainFlags& flags) {
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     if (!flags.values[i].empty()) change(config, flags, kShorthands[i].key, flags.values[i]);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
+  // Unless something else is said, each process that a launcher starts is one rank.
+  const bool one_each = config.ranks == 1 || !flags.resume.empty();
+  if (job.count > 1 && one_each && !says_ranks(flags)) config.ranks = job.count;
   return config;
 }
 
+// A job that its launcher starts again goes on with the run that it has begun; anew, if that has no
+// checkpoint.
+void go_on(const Config& config, const std::filesystem::path& folder, SessionOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / kConfigFile, error) && !error) return;
+  auto begun = read_run_config(folder);
+  begun.ranks = config.ranks;
+  begun.schedule_steps = config.schedule_steps;
+  require(write_config(begun) == write_config(config),
+          "the run in {} has other settings than this job, which was started again and would go on "
+          "with it; give another --out, or --resume {}",
+          folder.string(), folder.string());
+  options.resume = std::filesystem::exists(folder / kCheckpointFile, error) || error;
+  options.again = !options.resume;
+}
+
 // Who works where, in one line.
-std::string placement(const Config& config) {
+std::string placement(const Config& config, const JobPlace& job) {
   const auto allowed = allowed_cores();
   const auto& s = config.sampler;
   std::string workers = "this process steps";
@@ -104,7 +132,9 @@ std::string placement(const Config& config) {
     workers += s.workers == 1 ? " steps" : " step";
   }
   const int threads = tensor_threads(config);
-  const auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
+  auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
+  if (job.count > 1)
+    ranks = fmt::format("{} ranks in {} processes of {}, ", config.ranks, job.count, job.launcher);
   return fmt::format("on cores {}: {}{} {} environments, {} thread{} of arithmetic",
                      cores_text(allowed), ranks, workers, s.envs, threads, threads == 1 ? "" : "s");
 }
@@ -124,17 +154,23 @@ std::string shortfall(const Config& config, const TrainingEnd& end) {
 }
 
 int train_command(const TrainFlags& flags, char** argv) {
-  const Config config = configure(flags);
+  const auto job = job_place();
+  const Config config = configure(flags, job);
   launch(argv, config.threads);
   std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
+  require(job.count == 1 || !folder.empty(),
+          "{} processes of {} train together: give them one folder that all can see, with --out",
+          job.count, job.launcher);
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
-  const auto end =
-      train(config, folder,
-            {.quiet = flags.quiet, .resume = !flags.resume.empty(), .heading = placement(config)});
-  if (!flags.quiet)
+  SessionOptions options{.quiet = flags.quiet || job.place > 0,
+                         .resume = !flags.resume.empty(),
+                         .heading = placement(config, job)};
+  if (job.attempt > 0 && !options.resume) go_on(config, folder, options);
+  const auto end = train(config, folder, options, job);
+  if (!options.quiet)
     fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
                end.signal == 0 ? "done" : "stopped", folder.string(), folder.string());
-  if (!flags.quiet && end.signal != 0)
+  if (!options.quiet && end.signal != 0)
     fmt::print("go on: shoal train --resume {}\n", folder.string());
   return end.signal == 0 ? kSuccess : 128 + end.signal;
 }
@@ -158,6 +194,7 @@ bool may_change(const std::string& key) {
                                               "threads",
                                               "ranks",
                                               "rank_timeout",
+                                              "rank_backend",
                                               "ppo.slices",
                                               "replay.slices",
                                               "sampler.kind",

@@ -204,8 +204,7 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
 }
 
 void SocketRing::fail(int place, const std::string& what) const {
-  throw RankError(fmt::format("process {} of {}: process {} {}", place_, count_, place, what),
-                  place);
+  throw RankError(fmt::format("process {} of {} {}", place, count_, what), place);
 }
 
 }  // namespace shoal

@@ -125,9 +125,9 @@ class TcpRanks : public Ranks {
       });
     } catch (const c10::Error& e) {
       throw RankError(
-          fmt::format("process {} of {} has not met process {} at {} port {} within {:.0f} s: {}",
-                      rank(), count(), missing, o.address, o.port,
-                      std::chrono::duration<double>(o.timeout).count(), e.what_without_backtrace()),
+          fmt::format("process {} of {} was not met at {} port {} within {:.0f} s: {}", missing,
+                      count(), o.address, o.port, std::chrono::duration<double>(o.timeout).count(),
+                      e.what_without_backtrace()),
           missing);
     }
   }

@@ -49,6 +49,7 @@ struct Config {
   int threads = 0;             // of tensor arithmetic; 0: one per allowed core
   int ranks = 1;  // processes that learn together, each with its share of the environments
   double rank_timeout = 300;  // seconds one of them waits for another
+  RankBackend rank_backend = RankBackend::kAuto;
 
   std::string env_id;
   EnvOptions env;

@@ -11,6 +11,10 @@ namespace shoal {
 // "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for anything else. Touches no GPU.
 at::Device parse_device(const std::string& text);
 
+// How many GPUs this process may use; 0 also without a driver. A child process asks for it, so that
+// this one may still fork afterwards. Needs a process without other threads.
+int count_gpus();
+
 // Loads what the device needs (the program is linked with the CPU half of LibTorch only) and checks
 // that it is there. Call it after the samplers were made: workers cannot be forked once CUDA is in
 // use. Throws Error if LibTorch's CUDA half is missing or there is no such GPU.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "shoal/runners/session.h"
+#include "shoal/sync/job_place.h"
 
 namespace shoal {
 
@@ -16,10 +17,11 @@ struct TrainingEnd {
 
 // A whole training run as the configuration describes it, in the order that forks demand, or the
 // rest of one. Config::ranks processes do it together, forked here; several may not be asked for
-// once this one has threads. Throws Error for a mistake that shows before training begins; after
-// that WorkerError if a worker fails (of several ranks, RankError, whatever fails), and
-// std::runtime_error for whatever else does.
+// once this one has threads. With the processes of a job, each has as many of the ranks; all call
+// this, with the same settings and a folder that all can see. Throws Error for a mistake that shows
+// before training begins; after that WorkerError if a worker fails (of several ranks, RankError,
+// whatever fails), and std::runtime_error for whatever else does.
 TrainingEnd train(const Config& config, const std::filesystem::path& folder,
-                  const SessionOptions& options = {});
+                  const SessionOptions& options = {}, const JobPlace& job = {});
 
 }  // namespace shoal

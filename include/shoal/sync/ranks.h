@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,9 @@ class Ranks {
 Ranks& alone();
 // Ranks on one machine. The exchange is this rank's end of it.
 std::unique_ptr<Ranks> make_shared_ranks(const RankExchange& exchange);
+
+// How processes that a launcher has started speak to one another.
+enum class RankBackend : std::uint8_t { kAuto, kTcp, kMpi, kNccl };
 
 // Processes that reach one another over TCP, each as one rank.
 struct TcpRanksOptions {
