@@ -162,6 +162,13 @@ std::chrono::milliseconds timeout_of(const Config& config) {
 
 // The processes of a job, each as one rank.
 std::unique_ptr<Ranks> make_processes(const Config& config, const JobPlace& job) {
+  auto backend = config.rank_backend;
+  if (backend == RankBackend::kAuto && job.launcher == "mpirun" && has_mpi())
+    backend = RankBackend::kMpi;
+  require(backend != RankBackend::kNccl,
+          "rank_backend: nccl is not there yet; use tcp or mpi, which add up on the CPU");
+  if (backend == RankBackend::kMpi)
+    return make_mpi_ranks(job.place, job.count, timeout_of(config));
   return make_tcp_ranks({.rank = job.place,
                          .count = job.count,
                          .address = job.address,

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "shoal/core/error.h"
-#include "src/envs/plugin.h"
+#include "src/core/plugin.h"
 
 namespace shoal {
 namespace {

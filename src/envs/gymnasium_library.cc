@@ -1,7 +1,7 @@
 #include "src/envs/gymnasium_library.h"
 
 #include "shoal/core/error.h"
-#include "src/envs/plugin.h"
+#include "src/core/plugin.h"
 
 namespace shoal {
 namespace {

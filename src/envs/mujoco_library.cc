@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "shoal/core/error.h"
-#include "src/envs/plugin.h"
+#include "src/core/plugin.h"
 
 namespace shoal {
 namespace {

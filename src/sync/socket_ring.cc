@@ -144,7 +144,7 @@ Endpoint address_towards(const std::string& host, int port) {
 SocketRing::SocketRing(int place, int count, const std::string& own_address, std::uint64_t token,
                        std::chrono::milliseconds timeout,
                        const std::function<Endpoint(const Endpoint& own)>& exchange)
-    : place_(place), count_(count), timeout_(timeout) {
+    : Ring(place, count, timeout) {
   const auto listener = listen_at(own_address);
   next_ = connect_to(exchange(name_of(listener.fd())));
   const Hello hello{token, place};
@@ -178,33 +178,21 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
   Progress received{{part(&theirs, sizeof theirs), part(in.data(), in.size())}};
   // Who does something else may send less: what it does is looked at as soon as it is known.
   bool known = false;
-  const auto deadline = Clock::now() + timeout_;
+  const auto deadline = Clock::now() + timeout();
   for (;;) {
     if (!move_on(sent, next_.fd(), sendmsg)) fail(next_place(), "has closed its connection");
     if (!move_on(received, before_.fd(), recvmsg))
       fail(place_before(), "has closed its connection");
     if (!known && received.parts[0].iov_len == 0) {
       known = true;
-      if (theirs != act)
-        fail(
-            place_before(),
-            fmt::format("is at its act {} (kind {}, {} bytes), this one at its act {} (kind {}, {} "
-                        "bytes); all must do the same",
-                        theirs.number, theirs.kind, theirs.size, act.number, act.kind, act.size));
+      if (theirs != act) fail_for_difference(theirs, act);
     }
     if (sent.rest() == 0 && received.rest() == 0) return;
     std::array<pollfd, 2> ready{{{sent.rest() > 0 ? next_.fd() : -1, POLLOUT, 0},
                                  {received.rest() > 0 ? before_.fd() : -1, POLLIN, 0}}};
     if (!wait_for(ready, deadline))
-      fail(received.rest() > 0 ? place_before() : next_place(),
-           fmt::format("has not come for {:.1f} s; is it stopped, or slower by far? If that is no "
-                       "hang, raise the timeout",
-                       std::chrono::duration<double>(timeout_).count()));
+      fail_for_lateness(received.rest() > 0 ? place_before() : next_place());
   }
-}
-
-void SocketRing::fail(int place, const std::string& what) const {
-  throw RankError(fmt::format("process {} of {} {}", place, count_, what), place);
 }
 
 }  // namespace shoal

@@ -12,31 +12,13 @@ import tempfile
 import time
 import unittest
 
+from processes import children, runs
+
 SHOAL = os.path.abspath(sys.argv.pop(1))
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=1000000000", "--steps", "1000000000"]
 RANKS = ["cartpole-ppo", "--ranks", "2", "--workers", "2", "--set", "sampler.envs=16", "--set", "sampler.horizon=16", *ENDLESS]
-
-
-def children(pid):
-    """Those of a process that still run, with the name of what they are."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if entry.name.isdigit() and int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(entry.name))
-    return sorted(found)
-
-
-def runs(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class RanksTest(unittest.TestCase):

@@ -78,7 +78,7 @@ TEST(JobPlaceTest, ReadsOpenMpi) {
 
   mpirun["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
   mpirun["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
-  EXPECT_THAT(message_of([&] { place_in(mpirun); }), HasSubstr("mpirun -x MASTER_ADDR=host"));
+  EXPECT_EQ(place_in(mpirun).address, "");  // which is refused where they are to meet
   mpirun["MASTER_ADDR"] = "first";
   EXPECT_EQ(place_in(mpirun).address, "first");
 }

@@ -23,8 +23,8 @@ struct JobPlace {
 //   Open MPI     OMPI_COMM_WORLD_*
 //   Slurm        SLURM_PROCID, SLURM_STEP_* and others, which srun sets for each task
 // MASTER_ADDR and MASTER_PORT say where to meet; without them it is the first host of Slurm's list,
-// or this one if all are here, and a port that follows from the job's number. Throws Error for
-// numbers that cannot be, and if nothing says where to meet.
+// or this one if all are here, or unknown (empty), and a port that follows from the job's number.
+// Throws Error for numbers that cannot be.
 using ReadVariable = std::function<const char*(const char* name)>;  // null: it is not set
 JobPlace job_place();
 JobPlace job_place(const ReadVariable& variable);

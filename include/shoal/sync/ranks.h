@@ -55,6 +55,13 @@ struct TcpRanksOptions {
 // its end, or does something else.
 std::unique_ptr<Ranks> make_tcp_ranks(const TcpRanksOptions& options);
 
+// Processes that speak by MPI, which begins when they first have something to tell one another. Same
+// sums, errors and order as over TCP. rank, count: what MPI will say. Throws Error without the
+// plugin.
+std::unique_ptr<Ranks> make_mpi_ranks(int rank, int count, std::chrono::milliseconds timeout);
+// Whether there is the plugin.
+bool has_mpi();
+
 // The ranks of several hosts, of as many each: those of host 0 come first. hosts: one rank for each
 // host, in the first rank of this one; null in the others.
 std::unique_ptr<Ranks> make_ranks_of_hosts(const RankExchange& exchange,

@@ -1,4 +1,4 @@
-#include "src/envs/plugin.h"
+#include "src/core/plugin.h"
 
 #include <dlfcn.h>
 

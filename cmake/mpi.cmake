@@ -1,0 +1,8 @@
+if(SHOAL_WITH_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(NOT MPI_CXX_FOUND)
+    message(STATUS "Jobs cannot speak by MPI, only by TCP: there is none (Debian: libopenmpi-dev)")
+    set(SHOAL_WITH_MPI OFF)
+  endif()
+endif()

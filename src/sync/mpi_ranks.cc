@@ -1,0 +1,91 @@
+#include <array>
+#include <exception>
+#include <utility>
+
+#include "mpi_plugin.h"
+#include "shoal/core/error.h"
+#include "shoal/sync/ranks.h"
+#include "src/core/plugin.h"
+#include "src/sync/ring_ranks.h"
+
+namespace shoal {
+namespace {
+
+Plugin mpi_plugin() {
+  return {.what = "MPI",
+          .file = "shoal_mpi.so",
+          .variable = "SHOAL_MPI_PLUGIN",
+          .built = SHOAL_MPI_PLUGIN_PATH,
+          .option = "SHOAL_WITH_MPI",
+          .symbol = SHOAL_MPI_GET_API};
+}
+
+const shoal_mpi_api& load_mpi() {
+  const auto plugin = mpi_plugin();
+  const auto* api = reinterpret_cast<shoal_mpi_get_api_function>(plugin.load())();
+  require(api->version == SHOAL_MPI_VERSION,
+          "the MPI plugin {} has version {}, this program needs {}: build it again",
+          plugin.path().string(), api->version, SHOAL_MPI_VERSION);
+  return *api;
+}
+
+class MpiRing : public Ring {
+ public:
+  MpiRing(const shoal_mpi_api& mpi, int rank, int count, std::chrono::milliseconds timeout)
+      : Ring(rank, count, timeout), mpi_(mpi) {
+    int place = 0, places = 0;
+    if (mpi_.start(&place, &places, failure_.data(), failure_.size()) != SHOAL_MPI_OK)
+      fail(rank, fmt::format("cannot begin with MPI: {}", failure_.data()));
+    require(place == rank && places == count,
+            "MPI says that this is process {} of {}, its launcher that it is {} of {}; start it "
+            "with mpirun, or srun --mpi=pmix",
+            place, places, rank, count);
+  }
+  // The others wait for who says goodbye: who has failed just goes, and its launcher ends them.
+  ~MpiRing() override {
+    if (!failed_ && std::uncaught_exceptions() == 0) mpi_.finish();
+  }
+  MpiRing(const MpiRing&) = delete;
+  MpiRing& operator=(const MpiRing&) = delete;
+
+  void pass(const Act& act, std::span<const std::byte> out, std::span<std::byte> in) override {
+    Act theirs;
+    failed_ = true;
+    switch (mpi_.pass(&act, &theirs, sizeof act, out.data(), out.size(), in.data(), in.size(),
+                      std::chrono::duration<double>(timeout()).count(), failure_.data(),
+                      failure_.size())) {
+      case SHOAL_MPI_OK:
+        failed_ = false;
+        return;
+      case SHOAL_MPI_DIFFERENT:
+        fail_for_difference(theirs, act);
+      case SHOAL_MPI_NOT_RECEIVED:
+        fail_for_lateness(place_before());
+      case SHOAL_MPI_NOT_SENT:
+        fail_for_lateness(next_place());
+      case SHOAL_MPI_FAILED:
+        break;
+    }
+    fail(place_before(), fmt::format("or the next one cannot be reached: {}", failure_.data()));
+  }
+
+ private:
+  const shoal_mpi_api& mpi_;
+  std::array<char, 512> failure_{};
+  bool failed_ = false;
+};
+
+}  // namespace
+
+bool has_mpi() {
+  std::error_code ignored;
+  return std::filesystem::exists(mpi_plugin().path(), ignored);
+}
+
+std::unique_ptr<Ranks> make_mpi_ranks(int rank, int count, std::chrono::milliseconds timeout) {
+  const auto& mpi = load_mpi();
+  return std::make_unique<RingRanks>(
+      rank, count, [=, &mpi] { return std::make_unique<MpiRing>(mpi, rank, count, timeout); });
+}
+
+}  // namespace shoal
