@@ -26,7 +26,9 @@ class Impala : public OnPolicyAlgo {
     const double rate =
         o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
-    totals.add(step_together(ranks_, optimizer_, loss_of(samples), o.max_grad_norm, rate));
+    totals.add(step_together(
+        ranks_, optimizer_, 1, [&](std::size_t) { return loss_of(samples); }, o.max_grad_norm,
+        rate));
     observe_together(ranks_, agent_, samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
@@ -85,6 +87,7 @@ class Impala : public OnPolicyAlgo {
 std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& o,
                                           Ranks& ranks) {
   check_options("impala", o);
+  require_no_batch_norm(ranks, agent.parameters());
   return std::make_unique<Impala>(agent, o, ranks);
 }
 

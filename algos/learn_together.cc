@@ -22,11 +22,26 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
 
 }  // namespace
 
-at::Tensor step_together(Ranks& ranks, Optimizer& optimizer, const RankLoss& loss,
+at::Tensor step_together(Ranks& ranks, Optimizer& optimizer, std::size_t pieces,
+                         const std::function<RankLoss(std::size_t piece)>& loss_of,
                          double max_grad_norm, double learning_rate) {
-  auto all = gradients_of(loss.total, optimizer.parameters());
-  all.push_back(loss.parts);
-  const auto steps = average(ranks, all, static_cast<double>(loss.steps));
+  std::vector<at::Tensor>
+      all;  // means over this rank's steps so far: the gradients, then the parts
+  std::int64_t own = 0;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const auto loss = loss_of(piece);
+    auto means = gradients_of(loss.total, optimizer.parameters());
+    means.push_back(loss.parts);
+    own += loss.steps;
+    if (piece == 0) {
+      all = std::move(means);
+    } else if (loss.steps > 0) {
+      const torch::NoGradGuard no_grad;
+      const auto share = static_cast<double>(loss.steps) / static_cast<double>(own);
+      at::_foreach_lerp_(all, means, share);
+    }
+  }
+  const auto steps = average(ranks, all, static_cast<double>(own));
   const auto parts = all.back();
   all.pop_back();
   if (steps == 0) return {};

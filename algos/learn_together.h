@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <functional>
+
 #include "algos/optimizer.h"
 #include "shoal/agents/agent.h"
 #include "shoal/sync/ranks.h"
@@ -19,7 +22,11 @@ struct RankLoss {
 // Steps down the gradient of the mean over all ranks' steps, if there are any; that mean of the
 // parts, and behind them the norm of the gradient before it was cut: [K + 1]; undefined if there
 // are none. Parameters that the loss does not depend on have a gradient of 0.
-at::Tensor step_together(Ranks& ranks, Optimizer& optimizer, const RankLoss& loss,
+//
+// This rank's steps may come in so many pieces, at least one: what the loss of one needs is freed
+// before the next is asked for.
+at::Tensor step_together(Ranks& ranks, Optimizer& optimizer, std::size_t pieces,
+                         const std::function<RankLoss(std::size_t piece)>& loss_of,
                          double max_grad_norm, double learning_rate);
 
 // ActorCritic::observe() of all ranks' windows.

@@ -20,6 +20,11 @@ void check(const PpoOptions& o) {
   check_options("ppo", o);
   require(o.epochs > 0, "ppo.epochs is {}; at least 1 is needed", o.epochs);
   require(o.minibatches > 0, "ppo.minibatches is {}; at least 1 is needed", o.minibatches);
+  require(o.accumulate > 0, "ppo.accumulate is {}; at least 1 is needed", o.accumulate);
+  require(o.accumulate == 1 || !o.vtrace || o.normalize_advantage == NormalizeAdvantage::kNone,
+          "ppo.accumulate is {}, but ppo.vtrace finds advantages piece by piece, and "
+          "ppo.normalize_advantage wants all of a minibatch: choose none, or 1 piece",
+          o.accumulate);
   require(o.slices >= 0, "ppo.slices is {}; it counts from 1, or is 0 for one of each rank",
           o.slices);
   require(o.clip > 0, "ppo.clip is {}; it must be positive", o.clip);
@@ -45,17 +50,29 @@ struct Minibatch {
   at::Tensor envs;  // whose whole sequences these are; undefined: steps in any order
 };
 
-// By all ranks' numbers. A single number has no deviation, and stays as it is.
-at::Tensor normalized(Ranks& ranks, const at::Tensor& x, const at::Tensor& like) {
-  constexpr double kLeast = 1e-8;
-  if (ranks.count() > 1) {
-    const auto m = moments(ranks, like);
-    return m.count < 2 ? x : (x - m.mean) / (std::sqrt(m.variance) + kLeast);
+// What brings all ranks' numbers to mean 0 and deviation 1.
+class Normalization {
+ public:
+  Normalization() = default;  // leaves them as they are
+  // A single number has no deviation, and stays as it is.
+  Normalization(Ranks& ranks, const at::Tensor& numbers) {
+    if (ranks.count() > 1) {
+      const auto m = moments(ranks, numbers);
+      if (m.count < 2) return;
+      mean_ = at::scalar_tensor(m.mean, at::kDouble);
+      deviation_ = at::scalar_tensor(std::sqrt(m.variance), at::kDouble);
+    } else if (numbers.numel() > 1) {
+      std::tie(deviation_, mean_) = at::std_mean(numbers);
+    }
   }
-  if (like.numel() < 2) return x;
-  const auto [deviation, mean] = at::std_mean(like);
-  return (x - mean) / (deviation + kLeast);
-}
+  at::Tensor operator()(const at::Tensor& x) const {
+    constexpr double kLeast = 1e-8;
+    return mean_.defined() ? (x - mean_) / (deviation_ + kLeast) : x;
+  }
+
+ private:
+  at::Tensor mean_, deviation_;  // []
+};
 
 class Ppo : public OnPolicyAlgo {
  public:
@@ -91,7 +108,7 @@ class Ppo : public OnPolicyAlgo {
     observe_together(ranks_, agent_, samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
-    const auto& judged = options_.vtrace ? corrected_ : recorded(flat);
+    const auto judged = options_.vtrace ? corrected() : recorded(flat);
     metrics.emplace_back("explained_variance",
                          explained_variance(ranks_, judged.target, judged.value));
     metrics.emplace_back("epochs", std::min(epoch + 1, options_.epochs));
@@ -188,7 +205,7 @@ class Ppo : public OnPolicyAlgo {
                                    options_.gae_lambda);
     auto advantage = options_.vtrace ? at::Tensor() : gae.advantage.flatten();
     if (options_.normalize_advantage == NormalizeAdvantage::kWindow)
-      advantage = normalized(ranks_, advantage, advantage.index_select(0, valid));
+      advantage = Normalization(ranks_, advantage.index_select(0, valid))(advantage);
     return {.action = steps_in_a_row(s.action, s.T),
             .mask = steps_in_a_row(s.mask, s.T),
             .agent_info = steps_in_a_row(s.agent_info, s.T),
@@ -237,11 +254,16 @@ class Ppo : public OnPolicyAlgo {
     return out;
   }
 
+  // Which of the rows are steps in which something was done.
+  static at::Tensor valid_of(const Samples& samples, const at::Tensor& rows) {
+    return samples.valid.flatten().index_select(0, rows).nonzero().flatten();
+  }
+
   // Of whole sequences, the steps in which something was done.
   static void keep_valid(const Samples& samples, const at::Tensor& rows, Evaluation& now,
                          PpoTargets& then) {
     if (samples.steps == samples.T * samples.B) return;
-    const auto valid = samples.valid.flatten().index_select(0, rows).nonzero().flatten();
+    const auto valid = valid_of(samples, rows);
     for (auto* numbers : {&now.log_prob, &now.entropy, &now.value, &then.log_prob, &then.value,
                           &then.advantage, &then.target})
       *numbers = numbers->index_select(0, valid);
@@ -250,15 +272,37 @@ class Ppo : public OnPolicyAlgo {
   // One gradient step; returns the mean KL divergence from the policy that acted.
   at::Tensor learn(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                    const PpoOptions& options, Totals& totals) {
-    const auto loss = loss_of(samples, flat, minibatch, options);
-    const auto parts =
-        step_together(ranks_, optimizer_, loss, options.max_grad_norm, options.learning_rate);
+    Normalization normalization;
+    if (options.normalize_advantage == NormalizeAdvantage::kMinibatch && !options.vtrace) {
+      const auto& rows = minibatch.rows;
+      const auto valid = rows.index_select(0, valid_of(samples, rows));
+      normalization = {ranks_, flat.advantage.index_select(0, valid)};
+    }
+    corrected_.clear();
+    const auto pieces = pieces_of(samples, minibatch);
+    const auto parts = step_together(
+        ranks_, optimizer_, pieces.size(),
+        [&](std::size_t i) { return loss_of(samples, flat, pieces[i], normalization, options); },
+        options.max_grad_norm, options.learning_rate);
     totals.add(parts);
     return parts.defined() ? parts[kKl] : at::zeros({});
   }
 
+  // Those of a minibatch that has anything have something each.
+  std::vector<Minibatch> pieces_of(const Samples& samples, const Minibatch& minibatch) const {
+    const bool sequences = minibatch.envs.defined();
+    const auto& all = sequences ? minibatch.envs : minibatch.rows;
+    const auto count = std::clamp<std::int64_t>(all.numel(), 1, options_.accumulate);
+    if (count == 1) return {minibatch};
+    std::vector<Minibatch> pieces;
+    for (const auto& piece : all.tensor_split(count))
+      pieces.push_back(sequences ? Minibatch{rows_of(samples, piece), piece}
+                                 : Minibatch{piece, {}});
+    return pieces;
+  }
+
   RankLoss loss_of(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
-                   const PpoOptions& options) {
+                   const Normalization& normalization, const PpoOptions& options) {
     // Other ranks may have some, and wait for this one.
     const bool any = minibatch.rows.numel() > 0;
     Evaluation now;
@@ -268,13 +312,28 @@ class Ppo : public OnPolicyAlgo {
       now = evaluate(samples, flat, minibatch, recorded);
       then = targets(samples, flat, minibatch, recorded, now);
       if (minibatch.envs.defined()) keep_valid(samples, minibatch.rows, now, then);
-      if (options_.vtrace) corrected_ = then;
+      if (options_.vtrace) corrected_.push_back(then);
     }
-    if (options.normalize_advantage == NormalizeAdvantage::kMinibatch)
-      then.advantage = normalized(ranks_, then.advantage, then.advantage);
+    if (options.vtrace && options.normalize_advantage != NormalizeAdvantage::kNone)
+      then.advantage = Normalization(ranks_, then.advantage)(then.advantage);
+    else
+      then.advantage = normalization(then.advantage);
     if (!any) return {.total = {}, .parts = at::zeros({kParts}, samples.reward.options())};
     const auto loss = ppo_loss(now, then, options);
     return {loss.total, loss.parts, then.advantage.numel()};
+  }
+
+  // Targets and values of the last minibatch.
+  PpoTargets corrected() const {
+    const auto joined = [&](at::Tensor PpoTargets::*which) {
+      std::vector<at::Tensor> all;
+      for (const auto& piece : corrected_) all.push_back(piece.*which);
+      return all.empty() ? at::empty({0}) : at::cat(all);
+    };
+    return {.log_prob = {},
+            .value = joined(&PpoTargets::value),
+            .advantage = {},
+            .target = joined(&PpoTargets::target)};
   }
 
   // Targets and recorded values of the whole window.
@@ -300,7 +359,7 @@ class Ppo : public OnPolicyAlgo {
   Optimizer optimizer_;
   at::Tensor updates_;                     // [] int64, on the CPU
   std::vector<at::Generator> generators_;  // of this update, one for each slice of this rank
-  PpoTargets corrected_;                   // of the last minibatch, if V-trace made them
+  std::vector<PpoTargets> corrected_;      // of the last minibatch's pieces, made by V-trace
 
   static constexpr int kKl = 3, kParts = 5;  // of PpoLoss::parts
 };
@@ -310,6 +369,7 @@ class Ppo : public OnPolicyAlgo {
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
                                        Ranks& ranks) {
   check(options);
+  require_no_batch_norm(ranks, agent.parameters());
   return std::make_unique<Ppo>(agent, options, ranks);
 }
 

@@ -146,6 +146,8 @@ void visit_ppo(C& c, Visit&& visit) {
   visit("ppo.gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation");
   visit("ppo.epochs", p.epochs, "passes over a window");
   visit("ppo.minibatches", p.minibatches, "updates in each pass");
+  visit("ppo.accumulate", p.accumulate,
+        "pieces in which the gradient of an update is found, to save memory");
   visit("ppo.clip", p.clip, "the probability ratio stays in [1 - clip, 1 + clip]");
   visit("ppo.value_clip", p.value_clip, "likewise the value's change; 0: not clipped");
   visit("ppo.value_coef", p.value_coef, "weight of the value loss");
@@ -172,6 +174,8 @@ void visit_a2c(C& c, Visit&& visit) {
   visit("a2c.learning_rate", a.learning_rate, "at the start");
   visit("a2c.discount", a.discount, "gamma");
   visit("a2c.gae_lambda", a.gae_lambda, "lambda of generalized advantage estimation");
+  visit("a2c.accumulate", a.accumulate,
+        "pieces in which the gradient of an update is found, to save memory");
   visit("a2c.value_coef", a.value_coef, "weight of the value loss");
   visit("a2c.entropy_coef", a.entropy_coef, "weight of the entropy bonus");
   visit("a2c.max_grad_norm", a.max_grad_norm, "global norm; 0: not clipped");

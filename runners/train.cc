@@ -160,24 +160,6 @@ std::chrono::milliseconds timeout_of(const Config& config) {
   return std::chrono::milliseconds(std::llround(1e3 * config.rank_timeout));
 }
 
-// The processes of a job, each as one rank.
-std::unique_ptr<Ranks> make_processes(const Config& config, const JobPlace& job) {
-  auto backend = config.rank_backend;
-  if (backend == RankBackend::kAuto && job.launcher == "mpirun" && has_mpi())
-    backend = RankBackend::kMpi;
-  require(backend != RankBackend::kNccl,
-          "rank_backend: nccl is not there yet; use tcp or mpi, which add up on the CPU");
-  if (backend == RankBackend::kMpi)
-    return make_mpi_ranks(job.place, job.count, timeout_of(config));
-  return make_tcp_ranks({.rank = job.place,
-                         .count = job.count,
-                         .address = job.address,
-                         .port = job.port,
-                         .store_exists = job.store_exists,
-                         .attempt = job.attempt,
-                         .timeout = timeout_of(config)});
-}
-
 // Forks this process's ranks.
 template <class Run>
 TrainingEnd run_several(const Config& config, int here, int local, const JobPlace& job,
@@ -196,7 +178,7 @@ TrainingEnd run_several(const Config& config, int here, int local, const JobPlac
     const auto own = exchange.of(rank);
     const auto ranks =
         job.count == 1 ? make_shared_ranks(own)
-                       : make_ranks_of_hosts(own, rank == 0 ? make_processes(config, job) : nullptr,
+                       : make_ranks_of_hosts(own, rank == 0 ? make_job_ranks(config, job) : nullptr,
                                              job.place, job.count);
     const auto of_rank = run(*ranks, rank);
     if (rank == 0) result = of_rank;
@@ -214,6 +196,22 @@ bool is_bound(const JobPlace& job) {
 
 }  // namespace
 
+std::unique_ptr<Ranks> make_job_ranks(const Config& config, const JobPlace& job) {
+  auto backend = config.rank_backend;
+  if (backend == RankBackend::kAuto && job.launcher == "mpirun" && has_mpi())
+    backend = RankBackend::kMpi;
+  require(backend != RankBackend::kNccl,
+          "rank_backend: nccl is not there yet; use tcp or mpi, which add up on the CPU");
+  if (backend == RankBackend::kMpi) return make_mpi_ranks(job.place, job.count, timeout_of(config));
+  return make_tcp_ranks({.rank = job.place,
+                         .count = job.count,
+                         .address = job.address,
+                         .port = job.port,
+                         .store_exists = job.store_exists,
+                         .attempt = job.attempt,
+                         .timeout = timeout_of(config)});
+}
+
 TrainingEnd train(const Config& config, const std::filesystem::path& folder,
                   const SessionOptions& options, const JobPlace& job) {
   if (config.ranks == 1 && job.count == 1) return train_rank(config, folder, options, {});
@@ -230,12 +228,11 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
       auto own = options;
       own.ranks = &ranks;
       const int index = here * job.local_place + rank;
-      const LocalRank place{.index = index,
-                            .core_index = bound ? rank : index,
-                            .core_count = bound ? here : local};
+      const LocalRank place{
+          .index = index, .core_index = bound ? rank : index, .core_count = bound ? here : local};
       return train_rank(config, folder, own, place);
     };
-    return here == 1 ? run(*make_processes(config, job), 0)
+    return here == 1 ? run(*make_job_ranks(config, job), 0)
                      : run_several(config, here, local, job, run);
   });
 }

@@ -70,6 +70,7 @@ void validate_ppo(const Config& config) {
   const auto& p = config.ppo;
   require_at_least("ppo.epochs", p.epochs, 1);
   require_at_least("ppo.minibatches", p.minibatches, 1);
+  require_at_least("ppo.accumulate", p.accumulate, 1);
   require_at_least("ppo.slices", p.slices, 0);
   if (config.algo == "ppo") {
     const int slices = p.slices > 0 ? p.slices : std::max(1, config.ranks);

@@ -89,7 +89,9 @@ shoal_mpi_result pass(const void* act, void* theirs, std::size_t act_size, const
   if (std::memcmp(act, theirs, act_size) != 0) return SHOAL_MPI_DIFFERENT;
   if (!one.wait(sent)) return one.result(SHOAL_MPI_NOT_SENT);
   for (std::size_t done = 0; done < std::max(out_size, in_size); done += kMost) {
-    const auto rest = [&](std::size_t size) { return std::min(kMost, size - std::min(done, size)); };
+    const auto rest = [&](std::size_t size) {
+      return std::min(kMost, size - std::min(done, size));
+    };
     const bool sends = rest(out_size) > 0, receives = rest(in_size) > 0;
     if (sends && !send(static_cast<const char*>(out) + done, rest(out_size), kData, sent))
       return one.result(SHOAL_MPI_NOT_SENT);

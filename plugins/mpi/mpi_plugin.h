@@ -1,4 +1,5 @@
-// What Shoal asks of MPI, in C: the plugin is compiled against one implementation, the program against none.
+// What Shoal asks of MPI, in C: the plugin is compiled against one implementation, the program
+// against none.
 #ifndef SHOAL_MPI_PLUGIN_H
 #define SHOAL_MPI_PLUGIN_H
 
@@ -21,8 +22,9 @@ typedef struct shoal_mpi_api {
   enum shoal_mpi_result (*start)(int* place, int* count, char* failure, size_t failure_size);
   // Sends act and out to the next process, while theirs and in come from the one before: the act
   // first, and what is behind it only if it is the same.
-  enum shoal_mpi_result (*pass)(const void* act, void* theirs, size_t act_size, const void* out, size_t out_size,
-                                void* in, size_t in_size, double seconds, char* failure, size_t failure_size);
+  enum shoal_mpi_result (*pass)(const void* act, void* theirs, size_t act_size, const void* out,
+                                size_t out_size, void* in, size_t in_size, double seconds,
+                                char* failure, size_t failure_size);
   // All processes call it, after their last pass. Who has failed ends without it.
   void (*finish)(void);
 } shoal_mpi_api;

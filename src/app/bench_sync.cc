@@ -1,11 +1,13 @@
 #include "src/app/bench_sync.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,7 +16,10 @@
 #include "shoal/core/rank_exchange.h"
 #include "shoal/core/step_barrier.h"
 #include "shoal/core/worker_group.h"
+#include "shoal/runners/config.h"
 #include "shoal/runners/launch.h"
+#include "shoal/runners/train.h"
+#include "shoal/sync/job_place.h"
 #include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
 
@@ -27,6 +32,7 @@ struct SyncFlags {
   int runs = 5;
   double seconds = 1;
   bool json = false;
+  std::string backend = "auto";
 };
 
 const std::map<std::string, std::size_t> kNumbers = {
@@ -40,45 +46,96 @@ struct SyncResult {
 
 // What all ranks do next.
 struct Order {
-  std::int64_t times = 0;
-  bool together = false;  // add up; otherwise every rank goes over its own numbers alone
+  std::int64_t times = 0;     // 0: they end
+  std::int64_t together = 0;  // add up; otherwise every rank goes over its own numbers alone
 };
 
-void obey(RankExchange& exchange, Order order, std::span<float> values) {
+// One rank's end of what they add up by.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  virtual void sum(std::span<float> values) = 0;
+  virtual void share(Order& order) = 0;  // the first one's becomes everybody's
+};
+
+class SharedPeers : public Peers {
+ public:
+  explicit SharedPeers(const RankExchange& exchange) : exchange_(exchange) {}
+  void sum(std::span<float> values) override { exchange_.sum(values); }
+  void share(Order& order) override {
+    exchange_.broadcast(std::as_writable_bytes(std::span(&order, 1)));
+  }
+
+ private:
+  RankExchange exchange_;
+};
+
+// The processes of a launcher.
+class JobPeers : public Peers {
+ public:
+  explicit JobPeers(std::unique_ptr<Ranks> ranks) : ranks_(std::move(ranks)) {}
+  void sum(std::span<float> values) override {
+    ranks_->sum(at::from_blob(values.data(), {std::ssize(values)}));
+  }
+  void share(Order& order) override {
+    if (ranks_->rank() > 0) order = {};
+    const auto numbers = at::tensor({order.times, order.together});
+    ranks_->sum(numbers);
+    order = {numbers[0].item<std::int64_t>(), numbers[1].item<std::int64_t>()};
+  }
+
+ private:
+  std::unique_ptr<Ranks> ranks_;
+};
+
+void obey(Peers& peers, Order order, std::span<float> values) {
   for (std::int64_t i = 0; i < order.times; ++i) {
-    if (order.together)
-      exchange.sum(values);
+    if (order.together != 0)
+      peers.sum(values);
     else
       for (auto& v : values) v = v * 0.5F;
     asm volatile("" ::"r"(values.data()) : "memory");  // each pass is made
   }
 }
 
-class Ranks {
+// What all ranks but the first one do.
+void follow(Peers& peers, std::size_t numbers) {
+  std::vector<float> values(numbers, 1);
+  for (Order order;;) {
+    peers.share(order);
+    if (order.times == 0) return;
+    obey(peers, order, values);
+  }
+}
+
+// The first rank.
+class Leader {
  public:
-  explicit Ranks(const SyncFlags& flags)
-      : numbers_(kNumbers.at(flags.size)),
-        options_{.ranks = flags.ranks, .spin = default_spin(flags.ranks) * kLongSpin},
-        words_(plan_.add_bytes(RankExchange::bytes(options_))),
-        arena_(plan_),
-        exchange_(arena_.data(words_), options_),
-        others_(flags.ranks - 1,
-                [this](int worker, WorkerStatus) {
-                  auto own = exchange_.of(worker + 1);
-                  std::vector<float> values(numbers_, 1);
-                  for (Order order;;) {
-                    own.broadcast(std::as_writable_bytes(std::span(&order, 1)));
-                    app::obey(own, order, values);
-                  }
-                }),
-        values_(numbers_, 1) {
-    obey({.times = 1, .together = true});
-    const auto wrong = std::ranges::count_if(
-        values_, [&](float v) { return v != static_cast<float>(flags.ranks); });
-    require(wrong == 0, "{} of {} sums are wrong", wrong, numbers_);
+  Leader(Peers& peers, int ranks, std::size_t numbers) : peers_(peers), values_(numbers, 1) {
+    obey({.times = 1, .together = 1});
+    const auto wrong =
+        std::ranges::count_if(values_, [&](float v) { return v != static_cast<float>(ranks); });
+    require(wrong == 0, "{} of {} sums are wrong", wrong, numbers);
     obey({.times = 200});  // to 0: no sum overflows
   }
 
+  SyncResult measure(const SyncFlags& flags) {
+    SyncResult out;
+    out.bound = time({.times = times_in(flags.seconds, 0)});
+    const auto times = times_in(flags.seconds, 1);
+    const CpuUse use;
+    for (int run = 0; run < flags.runs; ++run)
+      out.runs.push_back(time({.times = times, .together = 1}));
+    out.other_cpu = use.others();
+    return out;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void obey(Order order) {
+    peers_.share(order);
+    app::obey(peers_, order, values_);
+  }
   // Microseconds of one, when all do so many.
   double time(Order order) {
     const auto before = Clock::now();
@@ -87,62 +144,74 @@ class Ranks {
     return taken / static_cast<double>(order.times);
   }
   // How many fill so much time.
-  std::int64_t times_in(double seconds, bool together) {
+  std::int64_t times_in(double seconds, std::int64_t together) {
     const auto one = time({.times = 5, .together = together});
     return std::max<std::int64_t>(3, static_cast<std::int64_t>(seconds * 1e6 / one));
   }
 
- private:
-  static constexpr int kLongSpin = 20;  // a rank alone on its core has nothing else to do
-  using Clock = std::chrono::steady_clock;
-  void obey(Order order) {
-    exchange_.broadcast(std::as_writable_bytes(std::span(&order, 1)));
-    app::obey(exchange_, order, values_);
-  }
-
-  std::size_t numbers_;
-  RankExchangeOptions options_;
-  Arena::Plan plan_;
-  Arena::Field words_;
-  Arena arena_;
-  RankExchange exchange_;
-  WorkerGroup others_;
+  Peers& peers_;
   std::vector<float> values_;
 };
 
-SyncResult measure_sync(const SyncFlags& flags) {
-  Ranks ranks(flags);
-  SyncResult out;
-  out.bound = ranks.time({.times = ranks.times_in(flags.seconds, false)});
-  const auto times = ranks.times_in(flags.seconds, true);
-  const CpuUse use;
-  for (int run = 0; run < flags.runs; ++run)
-    out.runs.push_back(ranks.time({.times = times, .together = true}));
-  out.other_cpu = use.others();
+// Forks the others.
+SyncResult measure_here(const SyncFlags& flags, std::size_t numbers) {
+  constexpr int kLongSpin = 20;  // a rank alone on its core has nothing else to do
+  const RankExchangeOptions options{.ranks = flags.ranks,
+                                    .spin = default_spin(flags.ranks) * kLongSpin};
+  Arena::Plan plan;
+  const auto words = plan.add_bytes(RankExchange::bytes(options));
+  const Arena arena(plan);
+  const RankExchange exchange(arena.data(words), options);
+  const WorkerGroup others(flags.ranks - 1, [&](int worker, WorkerStatus) {
+    SharedPeers own(exchange.of(worker + 1));
+    follow(own, numbers);
+  });
+  SharedPeers first(exchange);
+  return Leader(first, flags.ranks, numbers).measure(flags);
+}
+
+// With the others of the job; nothing, if this is one of those.
+std::optional<SyncResult> measure_job(const SyncFlags& flags, const JobPlace& job,
+                                      std::size_t numbers) {
+  Config config;
+  set(config, "rank_backend", flags.backend);
+  JobPeers peers(make_job_ranks(config, job));
+  if (job.place > 0) {
+    follow(peers, numbers);
+    return std::nullopt;
+  }
+  const auto out = Leader(peers, job.count, numbers).measure(flags);
+  Order end;
+  peers.share(end);
   return out;
 }
 
 int bench_sync(const SyncFlags& flags, char** argv) {
   require(kNumbers.contains(flags.size), "--size: found {}, expected 16KiB, 1MiB, 16MiB or 64MiB",
           flags.size);
-  require(flags.ranks >= 2, "--ranks: found {}, expected at least 2", flags.ranks);
+  const auto job = job_place();
+  const int ranks = job.count > 1 ? job.count : flags.ranks;
+  require(ranks >= 2, "--ranks: found {}, expected at least 2", ranks);
   require_runs(flags.runs, flags.seconds);
   launch(argv, 1);
-  const auto m = measure_sync(flags);
+  const auto numbers = kNumbers.at(flags.size);
+  const auto measured = job.count > 1 ? measure_job(flags, job, numbers)
+                                      : std::optional(measure_here(flags, numbers));
+  if (!measured) return kSuccess;
+  const auto& m = *measured;
   const auto median = middle(m.runs);
   if (flags.json) {
-    auto line =
-        json_of({.bench = "allreduce",
-                 .config = {{"what", flags.size}, {"processes", flags.ranks}, {"threads", 1}},
-                 .unit = "us",
-                 .runs = m.runs,
-                 .other_cpu = m.other_cpu});
+    auto line = json_of({.bench = "allreduce",
+                         .config = {{"what", flags.size}, {"processes", ranks}, {"threads", 1}},
+                         .unit = "us",
+                         .runs = m.runs,
+                         .other_cpu = m.other_cpu});
     line["bound"] = five_digits(m.bound);
     fmt::print("{}\n", line.dump());
     return kSuccess;
   }
   const auto [least, most] = std::ranges::minmax(m.runs);
-  fmt::print("{} of float32, added up by {} processes\n", flags.size, flags.ranks);
+  fmt::print("{} of float32, added up by {} processes\n", flags.size, ranks);
   fmt::print("{:.1f} us, median of {} ({:.1f} to {:.1f})\n", median, m.runs.size(), least, most);
   fmt::print("bound {:.1f} us (all of them read and write their numbers once); reached: {:.0f} %\n",
              m.bound, 100 * m.bound / median);
@@ -157,6 +226,10 @@ void add_bench_sync(CLI::App& bench, Command& chosen) {
   auto* command = bench.add_subcommand("sync", "Microseconds processes take to add up gradients");
   command->add_option("--size", flags->size, "16KiB, 1MiB, 16MiB or 64MiB")->capture_default_str();
   command->add_option("--ranks", flags->ranks, "Processes")->capture_default_str();
+  command
+      ->add_option("--backend", flags->backend,
+                   "Of the processes of a launcher (--ranks is then of no use): auto, tcp or mpi")
+      ->capture_default_str();
   command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
   command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
   command->add_flag("--json", flags->json, "One line of JSON");

@@ -35,9 +35,8 @@ std::vector<std::vector<std::byte>> RingRanks::gather(std::span<const std::byte>
   sizes[behind(0)] = own.size();
   all[behind(0)].assign(own.begin(), own.end());
   if (count_ == 1) return all;
-  pass_around({kGather, acts_++, sizeof(std::uint64_t)}, [&](std::size_t of) {
-    return std::as_writable_bytes(std::span(&sizes[of], 1));
-  });
+  pass_around({kGather, acts_++, sizeof(std::uint64_t)},
+              [&](std::size_t of) { return std::as_writable_bytes(std::span(&sizes[of], 1)); });
   for (std::size_t r = 0; r < all.size(); ++r) all[r].resize(sizes[r]);
   pass_around({kGather, acts_++, 0}, [&](std::size_t of) { return std::span(all[of]); });
   return all;

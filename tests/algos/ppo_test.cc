@@ -284,12 +284,22 @@ TEST(PpoTest, ImpossibleOptionsAreErrors) {
                                                  {.epochs = 0},
                                                  {.epochs = -1},
                                                  {.minibatches = 0},
+                                                 {.accumulate = 0},
+                                                 {.accumulate = 2, .vtrace = true},
                                                  {.clip = 0},
                                                  {.clip = -0.1},
                                                  {.optimizer_epsilon = 0},
                                                  {.max_grad_norm = -1}})
     EXPECT_THROW(make_ppo(spy, bad), Error);
   EXPECT_NO_THROW(make_ppo(spy, {.discount = 1, .gae_lambda = 0}));
+}
+
+TEST(PpoTest, OnlyAPieceOfAMinibatchIsEvaluatedAtATime) {
+  auto spy = make_spy(kWidth, kChoices);
+  make_ppo(spy, {.epochs = 1, .minibatches = 2, .accumulate = 3})
+      ->update(numbered_window(), kStart);
+  ASSERT_EQ(spy.asked.size(), 6U);  // of 24 steps
+  for (const auto& in : spy.asked) EXPECT_EQ(in.action[0].size(0), 4);
 }
 
 TEST(PpoTest, MoreMinibatchesThanSamplesIsAnError) {

@@ -136,6 +136,67 @@ TEST(RanksLearningTest, PpoThatNormalizesObservations) {
   expect_the_same({ppo({}), {.hidden = {16}}, {.normalize_observation = true}}, 2);
 }
 
+// Pieces of other sizes: seven of 32 steps, three of 4 environments.
+TEST(RanksLearningTest, GradientsFoundInPiecesAreThoseOfTheWhole) {
+  const auto pieces = [](PpoOptions options, int count) {
+    options.accumulate = count;
+    return ppo(options);
+  };
+  const ModelOptions memory = {.hidden = {16}, .memory = MemoryKind::kLstm, .memory_size = 8};
+  const auto a2c = [](int count) -> MakeAlgo {
+    return [count](ActorCritic& agent, Ranks& ranks) {
+      return make_a2c(agent, {.accumulate = count}, ranks);
+    };
+  };
+  const auto close = [](const Setting& whole, const Setting& in_pieces) {
+    const auto expected = learn(whole, alone());
+    for (const auto& found :
+         {learn(in_pieces, alone()),
+          learn_by_ranks([&](Ranks& r) { return learn(in_pieces, r); }, 2).front()}) {
+      for (const auto& [name, tensor] : expected.parameters)
+        EXPECT_LT((tensor - found.parameters.at(name)).abs().max().item<double>(), 1e-5) << name;
+      for (std::size_t k = 0; k < expected.metrics.back().size(); ++k)
+        EXPECT_NEAR(found.metrics.back()[k].second, expected.metrics.back()[k].second, 1e-3)
+            << expected.metrics.back()[k].first;
+    }
+  };
+  close({pieces({}, 1)}, {pieces({}, 7)});
+  close({pieces({.normalize_advantage = NormalizeAdvantage::kWindow}, 1)},
+        {pieces({.normalize_advantage = NormalizeAdvantage::kWindow}, 3)});
+  close({pieces({}, 1), memory}, {pieces({}, 3), memory});
+  const PpoOptions corrected{.normalize_advantage = NormalizeAdvantage::kNone, .vtrace = true};
+  close({pieces(corrected, 1)}, {pieces(corrected, 2)});
+  close({a2c(1)}, {a2c(5)});
+}
+
+class BatchNormModel : public ActorCriticModel {
+ public:
+  BatchNormModel() { register_module("norm", torch::nn::BatchNorm1d(4)); }
+  ModelOut forward(const ModelIn& in) override {
+    return {.policy = in.observation[0].dense(),
+            .value = in.observation[0].dense().sum(1),
+            .state = {}};
+  }
+};
+
+TEST(RanksLearningTest, BatchNormalizationIsRefused) {
+  register_model("batch-norm",
+                 [](const auto&, auto, const auto&) { return std::make_shared<BatchNormModel>(); });
+  const auto make = [](Ranks& ranks) {
+    const auto agent =
+        make_actor_critic(make_cart_pole(30)({})->spec(), {.name = "batch-norm"}, {}, 1);
+    ppo({})(*agent, ranks);
+    return Learned{};
+  };
+  EXPECT_NO_THROW(make(alone()));
+  const auto refused = [&](Ranks& ranks) {
+    const auto message = message_of([&] { make(ranks); });
+    EXPECT_NE(message.find("batch normalization (norm.running_mean)"), message.npos) << message;
+    return Learned{};
+  };
+  learn_by_ranks(refused, 2);
+}
+
 TEST(RanksLearningTest, A2cOfFourRanks) {
   expect_the_same({[](ActorCritic& agent, Ranks& ranks) {
                     return make_a2c(agent, {.normalize_advantage = true}, ranks);

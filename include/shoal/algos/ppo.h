@@ -21,8 +21,11 @@ struct PpoOptions {
   double optimizer_epsilon = 1e-5;
   double discount = 0.99;  // gamma
   double gae_lambda = 0.95;
-  int epochs = 4;         // passes over a window
-  int minibatches = 4;    // updates in each pass
+  int epochs = 4;       // passes over a window
+  int minibatches = 4;  // updates in each pass
+  // The gradient of a minibatch is found in so many pieces, one after the other, of which only one
+  // takes up memory. The result is the same, but for rounding.
+  int accumulate = 1;
   double clip = 0.1;      // the probability ratio stays in [1 - clip, 1 + clip]
   double value_clip = 0;  // the new value stays this close to the old one; 0: not clipped
   double value_coef = 0.5;

@@ -24,4 +24,8 @@ struct TrainingEnd {
 TrainingEnd train(const Config& config, const std::filesystem::path& folder,
                   const SessionOptions& options = {}, const JobPlace& job = {});
 
+// The processes of a job, each as one rank, by Config::rank_backend and rank_timeout. Throws Error
+// if there is no such backend.
+std::unique_ptr<Ranks> make_job_ranks(const Config& config, const JobPlace& job);
+
 }  // namespace shoal

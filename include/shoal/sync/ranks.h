@@ -55,8 +55,8 @@ struct TcpRanksOptions {
 // its end, or does something else.
 std::unique_ptr<Ranks> make_tcp_ranks(const TcpRanksOptions& options);
 
-// Processes that speak by MPI, which begins when they first have something to tell one another. Same
-// sums, errors and order as over TCP. rank, count: what MPI will say. Throws Error without the
+// Processes that speak by MPI, which begins when they first have something to tell one another.
+// Same sums, errors and order as over TCP. rank, count: what MPI will say. Throws Error without the
 // plugin.
 std::unique_ptr<Ranks> make_mpi_ranks(int rank, int count, std::chrono::milliseconds timeout);
 // Whether there is the plugin.
@@ -77,6 +77,10 @@ struct Moments {
   double count = 0, mean = 0, variance = 0;
 };
 Moments moments(Ranks& ranks, const at::Tensor& x);
+
+// Throws Error if there are several ranks, and these are of a model with batch normalization, whose
+// statistics would be those of each rank's own steps.
+void require_no_batch_norm(const Ranks& ranks, const NamedTensors& parameters);
 
 // Throws RankError with the first rank whose bytes, which all ranks should have alike, differ from
 // rank 0's. what: "the settings".
