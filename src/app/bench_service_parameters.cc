@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "shoal/core/batch_service.h"
+#include "shoal/core/parameter_server.h"
 #include "shoal/core/rng.h"
 #include "shoal/models/flat_mlp.h"
 #include "src/app/bench_service.h"
@@ -18,7 +18,6 @@ constexpr float kRate = 1e-3F;
 constexpr std::chrono::milliseconds kTrainerPatience{100};
 
 using Numbers = std::span<float>;
-using GradientService = BatchService<float, float>;
 
 // The network of the peer, and the gradient of the mean of the squares of what it puts out for 32
 // examples, written where the trainer's gradient is to be.
@@ -58,113 +57,43 @@ class MlpTrainer {
   PanelBuffer input_, input_rows_;
 };
 
-// Part `part` of `parts` of n numbers: where it begins.
-std::size_t begin_of(std::size_t part, std::size_t parts, std::size_t n) {
-  return n * part / parts;
+void sgd(std::size_t, Numbers parameters, std::span<const float> gradient) {
+  for (std::size_t i = 0; i < gradient.size(); ++i) parameters[i] -= kRate * gradient[i];
 }
 
-// One step of SGD with the mean of all gradients, for the numbers [from, to). Sums stay in the
-// first level of the cache.
-void apply_mean(const GradientService& gradients, Numbers parameters, std::size_t from,
-                std::size_t to) {
-  constexpr std::size_t kBlock = 1024;
-  std::array<float, kBlock> sum;
-  const float rate = kRate / static_cast<float>(gradients.clients());
-  for (auto begin = from; begin < to; begin += kBlock) {
-    const auto n = std::min(kBlock, to - begin);
-    std::copy_n(gradients.request(0).data() + begin, n, sum.data());
-    for (int c = 1; c < gradients.clients(); ++c) {
-      const auto* more = gradients.request(c).data() + begin;
-      for (std::size_t i = 0; i < n; ++i) sum[i] += more[i];
-    }
-    for (std::size_t i = 0; i < n; ++i) parameters[begin + i] -= rate * sum[i];
-  }
-}
-
-// A step of SGD with one gradient, and a copy for the one who sent it: the next may come while it
-// is still reading.
-void apply_one(std::span<const float> gradient, Numbers parameters, Numbers copy) {
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    copy[i] = parameters[i] -= kRate * gradient[i];
-}
-
-struct ParameterServer {
-  explicit ParameterServer(const ServiceFlags& flags)
-      : batched(flags.batched()),
-        alone(flags.alone()),
-        network(flags.network),
-        size(network == "mlp" ? MlpTrainer::shape().size() : kResNet50),
-        field(plan.add_bytes(static_cast<std::size_t>(size) * sizeof(float))),
-        arena(plan),
-        parameters(reinterpret_cast<float*>(arena.data(field)), static_cast<std::size_t>(size)),
-        service({.clients = flags.clients,
-                 .request_length = size,
-                 .reply_length = batched || alone ? 0 : size,
-                 .batch = batched ? flags.clients : 1}) {
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      parameters[i] = static_cast<float>(i * 7919 % 1000) * 1e-4F - 0.05F;
-    for (int c = 0; c < flags.clients; ++c)
-      std::ranges::copy_n(parameters.begin(), service.reply(c).size(), service.reply(c).begin());
-  }
-
-  int serve() {
-    return service.serve(
-        [&](std::span<const int> clients) {
-          // In a batch each trainer does its part of the sum.
-          if (!batched)
-            apply_one(service.request(clients[0]), parameters, service.reply(clients[0]));
-        },
-        kTrainerPatience);
-  }
-
-  bool batched, alone;
-  std::string network;
-  std::int64_t size;
-  Arena::Plan plan;
-  Arena::Field field;
-  Arena arena;
-  Numbers parameters;
-  GradientService service;
-};
-
-void ask(GradientService::Client& client) {
-  auto ticket = client.submit();
-  while (!ticket.wait(kTrainerPatience)) {
-  }
+std::vector<float> initial(const ServiceFlags& flags) {
+  std::vector<float> all(
+      static_cast<std::size_t>(flags.network == "mlp" ? MlpTrainer::shape().size() : kResNet50));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<float>(i * 7919 % 1000) * 1e-4F - 0.05F;
+  return all;
 }
 
 // Never returns.
-void train(ParameterServer& server, int number, ClientCounts& counts) {
-  auto client = server.service.client(number);
-  const float* parameters =
-      client.reply().empty() ? server.parameters.data() : client.reply().data();
-  const auto gradient = client.request();
-  MlpTrainer mlp(parameters, gradient);
-  const auto clients = static_cast<std::size_t>(server.service.clients());
-  const auto own = static_cast<std::size_t>(number);
-  const auto from = begin_of(own, clients, gradient.size()),
-             to = begin_of(own + 1, clients, gradient.size());
+void train(const ServiceFlags& flags, const ParameterServer& server, int number,
+           ClientCounts& counts) {
+  auto trainer = server.trainer(number);
+  const auto parameters = trainer.parameters();
+  const auto gradient = trainer.gradient();
+  MlpTrainer mlp(parameters.data(), gradient);
   for (;; counts.add(number)) {
-    if (server.network == "mlp")
+    if (flags.network == "mlp")
       mlp.work();
     else
       for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = parameters[i];
-    if (server.alone) continue;
-    ask(client);
-    if (!server.batched) continue;
-    apply_mean(server.service, server.parameters, from, to);
-    ask(client);  // until all have done their part
+    if (!flags.alone()) trainer.push();
   }
 }
 
 }  // namespace
 
 ServiceResult measure_parameters(const ServiceFlags& flags) {
-  ParameterServer server(flags);
+  ParameterServer server(
+      initial(flags), {.trainers = flags.clients, .asynchronous = flags.mode == "no_batch"}, sgd);
   ClientCounts counts(flags.clients);
   WorkerGroup trainers(flags.clients,
-                       [&](int client, WorkerStatus) { train(server, client, counts); });
-  return measure_service(flags, counts, trainers, [&] { return server.serve(); });
+                       [&](int client, WorkerStatus) { train(flags, server, client, counts); });
+  return measure_service(flags, counts, trainers, [&] { return server.serve(kTrainerPatience); });
 }
 
 }  // namespace shoal::app
