@@ -9,6 +9,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/launch.h"
+#include "src/app/bench_act.h"
 #include "src/app/bench_line.h"
 #include "src/app/bench_replay.h"
 #include "src/app/bench_ring.h"
@@ -148,6 +149,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   add_bench_replay(*bench, chosen);
   add_bench_update(*bench, chosen);
   add_bench_ring(*bench, chosen);
+  add_bench_act(*bench, chosen);
   add_bench_sync(*bench, chosen);
   add_bench_service(*bench, chosen);
 }

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "shoal/agents/control_agent.h"
@@ -21,9 +20,8 @@
 #include "shoal/runners/launch.h"
 #include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
+#include "src/app/peak.h"
 #include "src/app/steady_window.h"
-#include "src/models/panel_bf16.h"
-#include "src/models/panel_kernels.h"
 
 namespace shoal::app {
 namespace {
@@ -80,32 +78,6 @@ Precision precision_of(const UpdateFlags& flags) {
   return flags.precision == "bf16" ? Precision::kBf16 : Precision::kFloat32;
 }
 
-// Of the products; null: in float32.
-const PanelBf16* bf16_of(const UpdateFlags& flags) {
-  return precision_of(flags) == Precision::kBf16 ? panel_bf16() : nullptr;
-}
-
-const char* instructions(const UpdateFlags& flags) {
-  return bf16_of(flags) ? "AVX512-BF16" : panel_kernels().instructions;
-}
-
-// What that many threads multiply and add in a second when nothing else is to be done.
-double peak_operations(const UpdateFlags& flags) {
-  constexpr int kTimes = 200'000, kTries = 20;
-  const auto* bf16 = bf16_of(flags);
-  const auto work = bf16 ? bf16->multiply_add : panel_kernels().multiply_add;
-  double best = 0;
-  for (int i = 0; i < kTries; ++i) {
-    std::vector<std::thread> others;
-    const auto start = std::chrono::steady_clock::now();
-    for (int t = 1; t < flags.threads; ++t) others.emplace_back([work] { work(kTimes); });
-    const auto done = work(kTimes);
-    for (auto& other : others) other.join();
-    best = std::max(best, static_cast<double>(done) * flags.threads / seconds_since(start));
-  }
-  return best;
-}
-
 std::unique_ptr<OffPolicyAlgo> make_algo(const UpdateFlags& flags, ControlAgent& agent,
                                          StepReplay& replay) {
   const auto precision = precision_of(flags);
@@ -140,7 +112,7 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
   const CpuUse use;
   for (int i = 0; i < flags.runs; ++i) out.runs.push_back(run(flags.seconds));
   out.other_cpu = use.others();
-  out.peak = peak_operations(flags);
+  out.peak = peak_operations(flags.threads, precision_of(flags));
   return out;
 }
 
@@ -150,7 +122,7 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
     fmt::print(
         "{}: {} observed, {} acted, two hidden layers of {}, batches of {}, {} thread{}, {}\n",
         flags.algo, flags.observed, flags.dims, flags.hidden, flags.batch, flags.threads,
-        flags.threads == 1 ? "" : "s", instructions(flags));
+        flags.threads == 1 ? "" : "s", instructions(precision_of(flags)));
     fmt::print("{:.1f} updates a second, median of {} ({:.1f} to {:.1f})\n", m.median(),
                m.runs.size(), least, most);
     fmt::print(
@@ -168,7 +140,7 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
                        .runs = m.runs,
                        .other_cpu = m.other_cpu});
   line["bound"] = five_digits(m.bound());
-  line["instructions"] = instructions(flags);
+  line["instructions"] = instructions(precision_of(flags));
   fmt::print("{}\n", line.dump());
 }
 

@@ -365,7 +365,8 @@ class AppTest(unittest.TestCase):
             self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
 
     def test_bench_lines_of_the_parts(self):
-        for command, bench in [(["replay", "--size", "100000"], "replay"), (["ring"], "queue_ipc"),
+        for command, bench in [(["replay", "--size", "100000"], "replay"), (["ring"], "queue_ipc"), (["act", "--batch", "4"], "act"),
+                               (["act", "--network", "mlp", "--precision", "bf16"], "act"),
                                (["update", "--hidden", "16", "--batch", "32"], "update_sac")]:
             done = shoal("bench", *command, "--runs", "2", "--seconds", "0.05", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
