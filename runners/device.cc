@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "shoal/core/error.h"
+#include "src/kernels/cuda_library.h"
 
 namespace shoal {
 namespace {
@@ -62,6 +63,7 @@ void open_device(const at::Device& device) {
   require(gpus > 0, "device {}: no GPU was found; use --device cpu", device.str());
   require(device.index() < gpus, "device {}: there are {} GPUs, numbered from 0", device.str(),
           gpus);
+  cuda_kernels();  // whatever is wrong with the plugin is found here
 }
 
 void move_to_device(Agent& agent, const std::string& device) {

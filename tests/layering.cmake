@@ -2,20 +2,22 @@ cmake_minimum_required(VERSION 3.25)
 # Fails when a file includes a layer that it may not see, and names the file and the line.
 # cmake -DROOT=<project> -P layering.cmake
 
-# "<layer>:<the layers it may include>". Samplers and algos are siblings.
+# "<layer>:<the layers it may include>". Samplers and algos are siblings; cuda is the plugin of that name.
 set(RULES
   "core:core"
   "envs:core,envs"
+  "kernels:core,kernels"
+  "cuda:core,kernels,cuda"
   "data:core,data"
   "models:core,data,models"
-  "agents:core,data,models,agents"
+  "agents:core,kernels,data,models,agents"
   "replays:core,data,replays"
   "sync:core,data,sync"
   "samplers:core,envs,data,agents,samplers"
   "algos:core,data,models,agents,replays,sync,algos"
-  "runners:core,envs,data,models,agents,replays,sync,samplers,algos,runners"
+  "runners:core,envs,kernels,data,models,agents,replays,sync,samplers,algos,runners"
   "app:core,envs,data,models,agents,replays,sync,samplers,algos,runners,app")
-set(NO_TORCH core envs)
+set(NO_TORCH core envs kernels cuda)
 
 set(SOURCES "\\.(h|c|cc|cpp|cu|cuh|inc)$")
 set(INCLUDES "^[ \t]*#[ \t]*include[ \t]*[<\"]")
@@ -46,7 +48,8 @@ foreach(rule IN LISTS RULES)
   string(REGEX MATCH "^([a-z]+):(.*)$" _ ${rule})
   set(layer ${CMAKE_MATCH_1})
   string(REPLACE "," ";" allowed ${CMAKE_MATCH_2})
-  file(GLOB_RECURSE files ${ROOT}/include/shoal/${layer}/* ${ROOT}/src/${layer}/* ${ROOT}/${layer}/*)
+  file(GLOB_RECURSE files ${ROOT}/include/shoal/${layer}/* ${ROOT}/src/${layer}/* ${ROOT}/${layer}/*
+    ${ROOT}/plugins/${layer}/*)
   list(FILTER files INCLUDE REGEX "${SOURCES}")
   foreach(file IN LISTS files)
     math(EXPR checked "${checked} + 1")

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "shoal/agents/actor_critic.h"
-#include "shoal/core/rng.h"
+#include "src/kernels/noise.h"
 
 namespace shoal {
 
@@ -18,10 +18,7 @@ class Noise {
   // [0, 1)
   float uniform(std::int64_t row, std::int64_t number) const {
     const auto [env, tick] = key_.row(row);
-    const auto block = static_cast<std::uint64_t>(number / 4) << kEnvBits;
-    return to_unit_float(
-        philox(key_.seed, static_cast<std::uint64_t>(tick),
-               block | static_cast<std::uint64_t>(env))[static_cast<std::size_t>(number % 4)]);
+    return noise_uniform(key_.seed, env, tick, number);
   }
   // Standard normal, from the numbers `number` and `number` + 1.
   float normal(std::int64_t row, std::int64_t number) const;
@@ -30,7 +27,6 @@ class Noise {
   at::Tensor normal(std::int64_t rows, std::int64_t first, std::int64_t n) const;
 
  private:
-  static constexpr int kEnvBits = 40;
   NoiseKey key_;
 };
 

@@ -8,16 +8,9 @@ namespace shoal {
 
 namespace {
 
-constexpr int kRounds = 10;
-constexpr std::uint32_t kMultiplier0 = 0xD2511F53U, kMultiplier1 = 0xCD9E8D57U;
-constexpr std::uint32_t kWeyl0 = 0x9E3779B9U, kWeyl1 = 0xBB67AE85U;
-
 // High half of the counters that make environment seeds. An Rng counts below 2^64, where this half
 // is 0, so a seed that also keys an Rng gives unrelated numbers there.
 constexpr std::uint64_t kSeedDomain = 1;
-
-std::uint32_t low_half(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
-std::uint32_t high_half(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
 
 std::uint64_t draw64(Rng& rng) {
   const std::uint64_t high = rng();
@@ -28,18 +21,8 @@ std::uint64_t draw64(Rng& rng) {
 
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
                                     std::uint64_t counter_high) {
-  std::array<std::uint32_t, 4> x = {low_half(counter_low), high_half(counter_low),
-                                    low_half(counter_high), high_half(counter_high)};
-  std::uint32_t key0 = low_half(key), key1 = high_half(key);
-  for (int round = 0; round < kRounds; ++round) {
-    const auto product0 = std::uint64_t{kMultiplier0} * x[0];
-    const auto product1 = std::uint64_t{kMultiplier1} * x[2];
-    x = {high_half(product1) ^ x[1] ^ key0, low_half(product1), high_half(product0) ^ x[3] ^ key1,
-         low_half(product0)};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
-  }
-  return x;
+  const auto [x] = philox_block(key, counter_low, counter_high);
+  return {x[0], x[1], x[2], x[3]};
 }
 
 std::uint64_t env_seed(std::uint64_t seed, Stream stream, std::int64_t index) {

@@ -3,16 +3,13 @@
 #include <array>
 #include <cstdint>
 
+#include "shoal/core/philox.h"
+
 namespace shoal {
 
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
-// 1, 2, 3", SC 2011). The same key and counter give the same numbers in every process, on every
-// machine, in any order of calls.
+// What philox_block() gives.
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
                                     std::uint64_t counter_high);
-
-// Uniform in [0, 1) with 24 bits, exactly representable in float32.
-inline float to_unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
 
 // Independent streams of one experiment. Evaluation never shares a training seed.
 enum class Stream : std::uint32_t { kTrain = 0, kEval = 1 };

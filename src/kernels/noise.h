@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "shoal/core/host_device.h"
+#include "shoal/core/philox.h"
+
+namespace shoal {
+
+// One of the uniform random numbers in [0, 1) with which environment `env` (below 2^40) acts at a
+// tick. Each depends on the seed, the environment, the tick and its own number only, whoever draws
+// it and where: on the CPU and on the GPU it has the same bits.
+SHOAL_HOST_DEVICE inline float noise_uniform(std::uint64_t seed, std::int64_t env,
+                                             std::int64_t tick, std::int64_t number) {
+  constexpr int kEnvBits = 40;
+  const auto block = static_cast<std::uint64_t>(number / 4) << kEnvBits;
+  return to_unit_float(
+      philox_block(seed, static_cast<std::uint64_t>(tick), block | static_cast<std::uint64_t>(env))
+          .word[number % 4]);
+}
+
+}  // namespace shoal
