@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "shoal/core/error.h"
@@ -66,16 +67,31 @@ double average(Ranks& ranks, std::vector<at::Tensor>& x, double weight) {
 }
 
 // In two passes, because the difference of two large sums would be rounding.
+// Each rank tells its own moments, in one exchange, and all join them in the same order (Chan,
+// Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+// 1979, eq. 2.1).
 Moments moments(Ranks& ranks, const at::Tensor& x) {
   const auto numbers = x.detach().to(at::kCPU, at::kDouble);
-  const auto pair = at::stack({at::full({}, numbers.numel(), at::kDouble), numbers.sum()});
-  ranks.sum(pair);
-  Moments m{.count = pair[0].item<double>()};
-  if (m.count == 0) return m;
-  m.mean = pair[1].item<double>() / m.count;
-  const auto squares = (numbers - m.mean).square().sum();
-  ranks.sum(squares);
-  if (m.count > 1) m.variance = squares.item<double>() / (m.count - 1);
+  const auto all = at::zeros({ranks.count(), 3}, at::kDouble);
+  auto* const own = all[ranks.rank()].data_ptr<double>();
+  if (numbers.numel() > 0) {
+    own[0] = static_cast<double>(numbers.numel());
+    own[1] = numbers.mean().item<double>();
+    own[2] = (numbers - own[1]).square().sum().item<double>();
+  }
+  ranks.sum(all);
+  Moments m;
+  double squares = 0;
+  const auto* next = all.const_data_ptr<double>();
+  for (int rank = 0; rank < ranks.count(); ++rank, next += 3) {
+    const auto [count, mean, more] = std::array{next[0], next[1], next[2]};
+    if (count == 0) continue;
+    const double distance = mean - m.mean, together = m.count + count;
+    squares += more + distance * distance * m.count * count / together;
+    m.mean += distance * count / together;
+    m.count = together;
+  }
+  if (m.count > 1) m.variance = squares / (m.count - 1);
   return m;
 }
 

@@ -91,6 +91,10 @@ Socket connect_to(const Endpoint& to) {
   return one;
 }
 
+// So often it looks for more before it sleeps: to be woken up takes longer than what comes by a
+// fast network.
+constexpr int kLooks = 500;
+
 // What a new connection begins with.
 struct Hello {
   std::uint64_t token = 0;
@@ -178,6 +182,7 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
   Progress received{{part(&theirs, sizeof theirs), part(in.data(), in.size())}};
   // Who does something else may send less: what it does is looked at as soon as it is known.
   bool known = false;
+  int looks = 0;
   const auto deadline = Clock::now() + timeout();
   for (;;) {
     if (!move_on(sent, next_.fd(), sendmsg)) fail(next_place(), "has closed its connection");
@@ -188,6 +193,7 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
       if (theirs != act) fail_for_difference(theirs, act);
     }
     if (sent.rest() == 0 && received.rest() == 0) return;
+    if (++looks < kLooks) continue;
     std::array<pollfd, 2> ready{{{sent.rest() > 0 ? next_.fd() : -1, POLLOUT, 0},
                                  {received.rest() > 0 ? before_.fd() : -1, POLLIN, 0}}};
     if (!wait_for(ready, deadline))
