@@ -19,16 +19,15 @@ class Impala : public OnPolicyAlgo {
       : agent_(agent),
         ranks_(ranks),
         options_(options),
-        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon) {}
+        optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon) {}
 
   Metrics update(const Samples& samples, const Progress& progress) override {
     const auto& o = options_;
     const double rate =
         o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
-    totals.add(step_together(
-        ranks_, optimizer_, 1, [&](std::size_t) { return loss_of(samples); }, o.max_grad_norm,
-        rate));
+    totals.add(optimizer_.step(
+        1, [&](std::size_t) { return loss_of(samples); }, o.max_grad_norm, rate));
     observe_together(ranks_, agent_, samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
@@ -79,7 +78,7 @@ class Impala : public OnPolicyAlgo {
   ActorCritic& agent_;
   Ranks& ranks_;
   ImpalaOptions options_;
-  Optimizer optimizer_;
+  SharedOptimizer optimizer_;
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ class Ppo : public OnPolicyAlgo {
       : agent_(agent),
         ranks_(ranks),
         options_(options),
-        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
+        optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon),
         updates_(at::zeros({}, at::kLong)) {
     const int all = options.slices == 0 ? ranks.count() : options.slices;
     require(all % ranks.count() == 0,
@@ -280,8 +280,8 @@ class Ppo : public OnPolicyAlgo {
     }
     corrected_.clear();
     const auto pieces = pieces_of(samples, minibatch);
-    const auto parts = step_together(
-        ranks_, optimizer_, pieces.size(),
+    const auto parts = optimizer_.step(
+        pieces.size(),
         [&](std::size_t i) { return loss_of(samples, flat, pieces[i], normalization, options); },
         options.max_grad_norm, options.learning_rate);
     totals.add(parts);
@@ -356,7 +356,7 @@ class Ppo : public OnPolicyAlgo {
   ActorCritic& agent_;
   Ranks& ranks_;
   PpoOptions options_;
-  Optimizer optimizer_;
+  SharedOptimizer optimizer_;
   at::Tensor updates_;                     // [] int64, on the CPU
   std::vector<at::Generator> generators_;  // of this update, one for each slice of this rank
   std::vector<PpoTargets> corrected_;      // of the last minibatch's pieces, made by V-trace

@@ -30,7 +30,13 @@ shoal_mpi_result fail(int status, char* failure, std::size_t size) {
 }
 
 shoal_mpi_result start(int* place, int* count, char* failure, std::size_t size) {
-  int status = MPI_Init(nullptr, nullptr);
+  // Gradients are summed in a thread of their own, while nobody else speaks.
+  int provided = 0;
+  int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+  if (status == MPI_SUCCESS && provided < MPI_THREAD_SERIALIZED) {
+    std::snprintf(failure, size, "it cannot be used by one thread after another");
+    return SHOAL_MPI_FAILED;
+  }
   if (status == MPI_SUCCESS) status = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (status == MPI_SUCCESS) status = MPI_Comm_rank(MPI_COMM_WORLD, place);
   if (status == MPI_SUCCESS) status = MPI_Comm_size(MPI_COMM_WORLD, count);

@@ -66,7 +66,6 @@ double average(Ranks& ranks, std::vector<at::Tensor>& x, double weight) {
   return total;
 }
 
-// In two passes, because the difference of two large sums would be rounding.
 // Each rank tells its own moments, in one exchange, and all join them in the same order (Chan,
 // Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
 // 1979, eq. 2.1).

@@ -18,6 +18,7 @@ class RanksOfHosts : public Ranks {
 
   int rank() const override { return host_ * own_.count() + own_.rank(); }
   int count() const override { return count_ * own_.count(); }
+  bool is_remote() const override { return true; }
 
   void sum(at::Tensor x) override {
     own_.sum(x);

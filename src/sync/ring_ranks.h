@@ -20,6 +20,7 @@ class RingRanks : public Ranks {
 
   int rank() const override { return rank_; }
   int count() const override { return count_; }
+  bool is_remote() const override { return true; }
   void sum(at::Tensor x) override;
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) override;
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "shoal/samplers/sampler.h"
 #include "shoal/sync/ranks.h"
 #include "tests/support/message_of.h"
+#include "tests/sync/meeting_place.h"
 
 namespace shoal {
 namespace {
@@ -46,18 +48,16 @@ struct Learned {
 };
 
 // The part of a run that one rank does.
-Learned learn(const Setting& setting, Ranks& ranks) {
+Learned learn(std::unique_ptr<ActorCritic> agent, const MakeAlgo& make_algo, Ranks& ranks) {
   const auto make_env = make_cart_pole(30);
   const auto own = kEnvs / ranks.count();
-  const auto agent =
-      make_actor_critic(make_env({})->spec(), setting.model, setting.agent, /*seed=*/5);
   const auto sampler = make_sampler(make_env, *agent,
                                     {.kind = SamplerKind::kSerial,
                                      .horizon = kT,
                                      .envs = own,
                                      .first_env = own * ranks.rank(),
                                      .seed = 3});
-  const auto algo = setting.make_algo(*agent, ranks);
+  const auto algo = make_algo(*agent, ranks);
   Learned out;
   for (int i = 0; i < kUpdates; ++i)
     out.metrics.push_back(algo->update(sampler->collect().samples,
@@ -65,6 +65,12 @@ Learned learn(const Setting& setting, Ranks& ranks) {
   for (const auto& [name, tensor] : agent->parameters())
     out.parameters.add(name, tensor.detach().clone());
   return out;
+}
+
+Learned learn(const Setting& setting, Ranks& ranks) {
+  return learn(make_actor_critic(make_cart_pole(30)({})->spec(), setting.model, setting.agent,
+                                 /*seed=*/5),
+               setting.make_algo, ranks);
 }
 
 using Learn = std::function<Learned(Ranks&)>;
@@ -82,6 +88,18 @@ std::vector<Learned> learn_by_ranks(const Learn& learn, int count) {
       all[static_cast<std::size_t>(r)] = learn(*ranks);
     });
   threads.clear();
+  return all;
+}
+
+// Each in a process of its own, so to say.
+std::vector<Learned> learn_over_tcp(const Learn& learn, int count) {
+  const testing::MeetingPlace place;
+  std::vector<Learned> all(static_cast<std::size_t>(count));
+  const auto said = testing::in_threads(count, [&](int r) {
+    const auto ranks = make_tcp_ranks(place.options(r, count));
+    all[static_cast<std::size_t>(r)] = learn(*ranks);
+  });
+  for (const auto& text : said) EXPECT_EQ(text, "");
   return all;
 }
 
@@ -167,6 +185,58 @@ TEST(RanksLearningTest, GradientsFoundInPiecesAreThoseOfTheWhole) {
   const PpoOptions corrected{.normalize_advantage = NormalizeAdvantage::kNone, .vtrace = true};
   close({pieces(corrected, 1)}, {pieces(corrected, 2)});
   close({a2c(1)}, {a2c(5)});
+}
+
+void expect_equal(const NamedTensors& found, const NamedTensors& expected) {
+  for (const auto& [name, tensor] : expected)
+    EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
+}
+
+// Large enough for gradients to be summed while others are still looked for.
+const ModelOptions kLarge = {.hidden = {600, 600}};
+
+TEST(RanksLearningTest, GradientsSummedDuringBackwardAreThoseSummedAfterIt) {
+  const auto learn_large = [](Ranks& r) { return learn({ppo({}), kLarge}, r); };
+  const auto after = learn_by_ranks(learn_large, 2);
+  const auto during = learn_over_tcp(learn_large, 2);
+  for (const auto& rank : during) expect_equal(rank.parameters, after[0].parameters);
+  for (std::size_t i = 0; i < after[0].metrics.size(); ++i)
+    EXPECT_EQ(during[0].metrics[i], after[0].metrics[i]);
+}
+
+// With a layer that nothing depends on, in the midst of others.
+class IdleLayerModel : public ActorCriticModel {
+ public:
+  IdleLayerModel()
+      : first_(register_module("first", torch::nn::Linear(4, 700))),
+        idle_(register_module("idle", torch::nn::Linear(700, 700))),
+        last_(register_module("last", torch::nn::Linear(700, 3))) {}
+  ModelOut forward(const ModelIn& in) override {
+    const auto out = last_(at::tanh(first_(in.observation[0].dense())));
+    return {.policy = out.narrow(1, 0, 2), .value = out.select(1, 2), .state = {}};
+  }
+
+ private:
+  torch::nn::Linear first_, idle_, last_;
+};
+
+TEST(RanksLearningTest, AParameterWithoutGradientIsWaitedForByNobody) {
+  register_model("idle-layer", [](const auto&, auto, const auto&) {
+    torch::manual_seed(1);
+    return std::make_shared<IdleLayerModel>();
+  });
+  static std::mutex seeds;  // the generator is that of all threads
+  const auto learn_idle = [](Ranks& r) {
+    std::unique_ptr<ActorCritic> agent;
+    {
+      const std::lock_guard lock(seeds);
+      agent = make_actor_critic(make_cart_pole(30)({})->spec(), {.name = "idle-layer"}, {}, 1);
+    }
+    return learn(std::move(agent), ppo({}), r);
+  };
+  const auto after = learn_by_ranks(learn_idle, 2), during = learn_over_tcp(learn_idle, 2);
+  expect_equal(during[0].parameters, after[0].parameters);
+  expect_equal(during[1].parameters, after[0].parameters);
 }
 
 class BatchNormModel : public ActorCriticModel {

@@ -112,7 +112,8 @@ class JobsTest(unittest.TestCase):
         random.seed(5)
         for kill in range(KILLS):
             self.run = self.folder / f"run{kill}"
-            processes = self.job(*PPO, *ENDLESS, "--ranks", "4" if kill % 2 else "2")
+            large = ["--set", "model.hidden=[300, 300]"] if kill % 2 else []  # gradients are summed during backward
+            processes = self.job(*PPO, *ENDLESS, *large, "--ranks", "4" if kill % 2 else "2")
             self.wait_for_rows(processes)
             families = [family(process.pid) for process in processes]
             everybody = [member for each in families for member in each]

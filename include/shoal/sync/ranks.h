@@ -17,12 +17,15 @@ namespace shoal {
 
 // The processes that train one agent together, each with environments of its own and a copy of the
 // agent, and all with the same parameters. All of them call the same functions in the same order;
-// who does not, or is too late, is named by a RankError. Used by one thread.
+// who does not, or is too late, is named by a RankError. Used by one thread at a time.
 class Ranks {
  public:
   virtual ~Ranks() = default;
   virtual int rank() const = 0;  // from 0; that one alone writes files and to the console
   virtual int count() const = 0;
+  // Some are reached over a network, so that a sum takes long enough to do something else
+  // meanwhile.
+  virtual bool is_remote() const { return false; }
   // x: contiguous, on the CPU, float32, float64 or int64, of the same size in all ranks. It becomes
   // the sum of all ranks' ones; every rank has the same bits.
   virtual void sum(at::Tensor x) = 0;
