@@ -10,6 +10,7 @@ namespace shoal {
 // 2205.09123).
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o, Ranks& ranks) {
   check_options("a2c", o);
+  require_at_least("a2c.accumulate", o.accumulate, 1);
   constexpr double kNeverClipped = 1e9;
   return make_ppo(agent,
                   {.learning_rate = o.learning_rate,

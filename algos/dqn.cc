@@ -135,7 +135,7 @@ class Dqn : public OffPolicyAlgo {
 std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
                                         const DqnOptions& options, Ranks& ranks) {
   check(options);
-  require_no_batch_norm(ranks, agent.parameters());
+  require_no_batch_norm(ranks, 1, agent.parameters());
   return std::make_unique<Dqn>(agent, replay, options, ranks);
 }
 

@@ -86,7 +86,7 @@ class Impala : public OnPolicyAlgo {
 std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& o,
                                           Ranks& ranks) {
   check_options("impala", o);
-  require_no_batch_norm(ranks, agent.parameters());
+  require_no_batch_norm(ranks, 1, agent.parameters());
   return std::make_unique<Impala>(agent, o, ranks);
 }
 

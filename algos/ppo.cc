@@ -274,9 +274,10 @@ class Ppo : public OnPolicyAlgo {
                    const PpoOptions& options, Totals& totals) {
     Normalization normalization;
     if (options.normalize_advantage == NormalizeAdvantage::kMinibatch && !options.vtrace) {
-      const auto& rows = minibatch.rows;
-      const auto valid = rows.index_select(0, valid_of(samples, rows));
-      normalization = {ranks_, flat.advantage.index_select(0, valid)};
+      auto rows = minibatch.rows;
+      if (minibatch.envs.defined() && samples.steps < samples.T * samples.B)
+        rows = rows.index_select(0, valid_of(samples, rows));
+      normalization = {ranks_, flat.advantage.index_select(0, rows)};
     }
     corrected_.clear();
     const auto pieces = pieces_of(samples, minibatch);
@@ -369,7 +370,7 @@ class Ppo : public OnPolicyAlgo {
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
                                        Ranks& ranks) {
   check(options);
-  require_no_batch_norm(ranks, agent.parameters());
+  require_no_batch_norm(ranks, options.accumulate, agent.parameters());
   return std::make_unique<Ppo>(agent, options, ranks);
 }
 

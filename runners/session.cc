@@ -28,6 +28,18 @@ struct Session::Shares {
   }
 };
 
+namespace {
+
+// Removes what nobody writes anew at once.
+void forget_attempt(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    if (name == kBestFile || name.starts_with("events.out.tfevents")) fs::remove(entry);
+  }
+}
+
+}  // namespace
+
 Session::Session(const Config& config, const std::filesystem::path& folder,
                  const SessionOptions& options)
     : config_(config),
@@ -40,8 +52,11 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       checkpoints_(folder, config.keep_checkpoints),
       means_(std::make_unique<MetricMeans>()) {
   std::error_code error;  // what is there but cannot be read is told by who reads it
-  const bool begun = resumes_ || (options.again && fs::exists(folder / kConfigFile, error));
-  if (leads()) folder_.emplace(folder, begun ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew);
+  if (leads()) {
+    const bool begun = resumes_ || options.again;
+    folder_.emplace(folder, begun ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew);
+    if (options.again) forget_attempt(folder);
+  }
   // A run that goes on with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
@@ -382,6 +397,8 @@ void Session::finish() {
   console_.finish_line();
   save_checkpoint();
   if (leads()) save_summary();
+  // Launchers end a job as soon as one process of it has ended by a signal.
+  if (ranks_.count() > 1) ranks_.gather({});
 }
 
 }  // namespace shoal

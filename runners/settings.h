@@ -38,7 +38,7 @@ void visit_run(C& c, Visit&& visit) {
         "processes that learn together, each with its share of environments, workers and cores");
   visit("rank_timeout", c.rank_timeout, "seconds that one of them waits for another");
   visit("rank_backend", c.rank_backend,
-        "how processes of a launcher speak to one another: auto, tcp, mpi or nccl");
+        "how processes of a launcher speak to one another: auto, tcp or mpi");
 }
 
 template <class C, class Visit>

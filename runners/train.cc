@@ -1,12 +1,14 @@
 #include "shoal/runners/train.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <new>
 
 #include "runners/while_training.h"
@@ -51,7 +53,7 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
 
 // Where a rank runs.
 struct LocalRank {
-  int index = 0;                       // among those of this machine
+  int gpu = 0;                         // its number, if each rank has one
   int core_index = 0, core_count = 1;  // among those that share this process's cores
 };
 
@@ -68,7 +70,7 @@ Config share_of(const Config& config, const Ranks& ranks, const LocalRank& local
       std::max(1, config.sampler.workers * (r + 1) / n - config.sampler.workers * r / n);
   own.sampler.workers =
       static_cast<int>(std::min<std::int64_t>(own.sampler.workers, own.sampler.envs));
-  if (config.device == "cuda") own.device = fmt::format("cuda:{}", local.index);
+  if (config.device == "cuda") own.device = fmt::format("cuda:{}", local.gpu);
   const auto cores = allowed_cores();
   const auto begin = [&](int rank) {
     return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * rank / local.core_count;
@@ -141,19 +143,25 @@ TrainingEnd naming_process(const JobPlace& job, const Body& body) {
     throw Error("{}", named(e));
   } catch (const RankError& e) {
     throw RankError(named(e), e.rank);
-  } catch (const WorkerError& e) {
+  } catch (const c10::Error&) {
+    throw;  // which are looked at more closely
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
     throw std::runtime_error(named(e));
   }
 }
 
-void require_gpus(const Config& config, int ranks) {
-  if (config.device != "cuda" || ranks == 1) return;
+// Each rank has a GPU. Whether this process sees only those of its own ranks, as with
+// `srun --gpus-per-task`, instead of all of the machine's.
+bool has_own_gpus(const Config& config, int here, int local) {
+  if (config.device != "cuda" || local == 1) return false;
   const int gpus = count_gpus();
-  require(
-      ranks <= gpus,
-      "device cuda: each of the {} ranks on this machine would have a GPU of its own, and there "
-      "{} {}; use fewer ranks, or let them share one with --device cuda:0",
-      ranks, gpus == 1 ? "is" : "are", gpus);
+  require(local <= gpus || here == gpus,
+          "device cuda: each of the {} ranks on this machine would have a GPU of its own, and this "
+          "process sees {}; use fewer ranks, or let them share one with --device cuda:0",
+          local, gpus);
+  return local > gpus;
 }
 
 std::chrono::milliseconds timeout_of(const Config& config) {
@@ -188,10 +196,11 @@ TrainingEnd run_several(const Config& config, int here, int local, const JobPlac
   return result;
 }
 
-// Whether the launcher has bound this process to cores of its own, as mpirun and srun do unless
-// they are told otherwise.
+// Whether this process has cores of its own, to which its launcher has bound it. If all together
+// seem to have more than there are, they share the same ones.
 bool is_bound(const JobPlace& job) {
-  return job.launcher != "torchrun" && std::ssize(allowed_cores()) < sysconf(_SC_NPROCESSORS_ONLN);
+  return job.count > 1 && job.launcher != "torchrun" &&
+         std::ssize(allowed_cores()) * job.local_count <= sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 }  // namespace
@@ -208,7 +217,7 @@ std::unique_ptr<Ranks> make_job_ranks(const Config& config, const JobPlace& job)
                          .address = job.address,
                          .port = job.port,
                          .store_exists = job.store_exists,
-                         .attempt = job.attempt,
+                         .job = job.job,
                          .timeout = timeout_of(config)});
 }
 
@@ -222,14 +231,15 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
             "with --ranks",
             config.ranks, job.count, job.launcher);
     const int here = config.ranks / job.count, local = here * job.local_count;
-    require_gpus(config, local);
-    const bool bound = job.count > 1 && is_bound(job);
+    const bool own_gpus = has_own_gpus(config, here, local);
+    const bool bound = is_bound(job);
     const auto run = [&](Ranks& ranks, int rank) {
       auto own = options;
       own.ranks = &ranks;
       const int index = here * job.local_place + rank;
-      const LocalRank place{
-          .index = index, .core_index = bound ? rank : index, .core_count = bound ? here : local};
+      const LocalRank place{.gpu = own_gpus ? rank : index,
+                            .core_index = bound ? rank : index,
+                            .core_count = bound ? here : local};
       return train_rank(config, folder, own, place);
     };
     return here == 1 ? run(*make_job_ranks(config, job), 0)

@@ -91,6 +91,10 @@ void validate_ppo(const Config& config) {
   require(!p.vtrace || p.normalize_advantage != NormalizeAdvantage::kWindow,
           "ppo.normalize_advantage: found window, and ppo.vtrace finds advantages minibatch by "
           "minibatch; choose minibatch or none");
+  require(p.accumulate == 1 || !p.vtrace || p.normalize_advantage == NormalizeAdvantage::kNone,
+          "ppo.accumulate: found {}, but ppo.vtrace finds advantages piece by piece, and "
+          "ppo.normalize_advantage wants all of a minibatch; choose none, or 1 piece",
+          p.accumulate);
   require(p.clip > 0, "ppo.clip: found {}, expected a number above 0", p.clip);
   require_at_least("ppo.value_clip", p.value_clip, 0.0);
   require_at_least("ppo.target_kl", p.target_kl, 0.0);
@@ -206,6 +210,7 @@ void validate_model(const ModelOptions& model) {
 void validate_ranks(const Config& config) {
   require_within("ranks", config.ranks, 1, 1024);
   require_above_0("rank_timeout", config.rank_timeout);
+  require_within("rank_timeout", config.rank_timeout, 0, 1e6);
   if (config.ranks == 1) return;
   require(config.sampler.envs % config.ranks == 0,
           "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
@@ -260,6 +265,7 @@ void validate(const Config& config) {
   require_above_0("agent.initial_std", config.agent.initial_std);
   check_options("ppo", config.ppo);
   check_options("a2c", config.a2c);
+  require_at_least("a2c.accumulate", config.a2c.accumulate, 1);
   check_options("impala", config.impala);
   validate_ppo(config);
   validate_dqn(config.dqn, config.q);

@@ -67,6 +67,12 @@ struct Pass {
   }
 };
 
+// What messages about acts are in: a pass that fails leaves them under way.
+struct Acts {
+  std::array<char, 64> own, theirs;
+};
+Acts acts;
+
 shoal_mpi_result pass(const void* act, void* theirs, std::size_t act_size, const void* out,
                       std::size_t out_size, void* in, std::size_t in_size, double seconds,
                       char* failure, std::size_t failure_size) {
@@ -89,9 +95,11 @@ shoal_mpi_result pass(const void* act, void* theirs, std::size_t act_size, const
     return one.status == MPI_SUCCESS;
   };
   MPI_Request sent = MPI_REQUEST_NULL, received = MPI_REQUEST_NULL;
-  if (!send(act, act_size, kAct, sent) || !receive(theirs, act_size, kAct, received) ||
-      !one.wait(received))
+  std::memcpy(acts.own.data(), act, act_size);
+  if (!send(acts.own.data(), act_size, kAct, sent) ||
+      !receive(acts.theirs.data(), act_size, kAct, received) || !one.wait(received))
     return one.result(SHOAL_MPI_NOT_RECEIVED);
+  std::memcpy(theirs, acts.theirs.data(), act_size);
   if (std::memcmp(act, theirs, act_size) != 0) return SHOAL_MPI_DIFFERENT;
   if (!one.wait(sent)) return one.result(SHOAL_MPI_NOT_SENT);
   for (std::size_t done = 0; done < std::max(out_size, in_size); done += kMost) {

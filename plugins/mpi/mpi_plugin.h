@@ -20,8 +20,9 @@ typedef struct shoal_mpi_api {
   int version;
   // All processes call it, once, after everything is forked. Which one this is, of how many.
   enum shoal_mpi_result (*start)(int* place, int* count, char* failure, size_t failure_size);
-  // Sends act and out to the next process, while theirs and in come from the one before: the act
-  // first, and what is behind it only if it is the same.
+  // Sends act (at most 64 bytes) and out to the next process, while theirs and in come from the one
+  // before: the act first, and what is behind it only if it is the same. After anything but OK, out
+  // and in may still be read and written until the process ends, and nothing more is to be asked.
   enum shoal_mpi_result (*pass)(const void* act, void* theirs, size_t act_size, const void* out,
                                 size_t out_size, void* in, size_t in_size, double seconds,
                                 char* failure, size_t failure_size);

@@ -202,7 +202,10 @@ int bench_sync(const SyncFlags& flags, char** argv) {
   const auto median = middle(m.runs);
   if (flags.json) {
     auto line = json_of({.bench = "allreduce",
-                         .config = {{"what", flags.size}, {"processes", ranks}, {"threads", 1}},
+                         .config = {{"what", flags.size},
+                                    {"processes", ranks},
+                                    {"backend", job.count > 1 ? flags.backend : "shared memory"},
+                                    {"threads", 1}},
                          .unit = "us",
                          .runs = m.runs,
                          .other_cpu = m.other_cpu});

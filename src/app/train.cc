@@ -102,17 +102,17 @@ Config configure(const TrainFlags& flags, const JobPlace& job) {
   return config;
 }
 
-// A job that its launcher starts again goes on with the run that it has begun; anew, if that has no
-// checkpoint.
+// Launchers and queues start a job again, and not all of them say so: it goes on with the run that
+// it finds, which it must have begun itself; anew, if that has no checkpoint.
 void go_on(const Config& config, const std::filesystem::path& folder, SessionOptions& options) {
   std::error_code error;
   if (!std::filesystem::exists(folder / kConfigFile, error) && !error) return;
   auto begun = read_run_config(folder);
   begun.ranks = config.ranks;
-  begun.schedule_steps = config.schedule_steps;
+  if (config.schedule_steps == 0) begun.schedule_steps = 0;  // which a session has set
   require(write_config(begun) == write_config(config),
-          "the run in {} has other settings than this job, which was started again and would go on "
-          "with it; give another --out, or --resume {}",
+          "the run in {} has other settings than this job, which would go on with it; give another "
+          "--out, or --resume {}",
           folder.string(), folder.string());
   options.resume = std::filesystem::exists(folder / kCheckpointFile, error) || error;
   options.again = !options.resume;
@@ -165,7 +165,7 @@ int train_command(const TrainFlags& flags, char** argv) {
   SessionOptions options{.quiet = flags.quiet || job.place > 0,
                          .resume = !flags.resume.empty(),
                          .heading = placement(config, job)};
-  if (job.attempt > 0 && !options.resume) go_on(config, folder, options);
+  if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
   const auto end = train(config, folder, options, job);
   if (!options.quiet)
     fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -74,28 +75,32 @@ int tasks_of_host(const std::string& list, int index) {
   throw Error("SLURM_STEP_TASKS_PER_NODE: found '{}', expected numbers such as 2(x3),1", list);
 }
 
-int port_of_job(int job) { return kFirstPort + job % kPorts; }
+// Jobs of one machine should have different ones.
+int port_of(const std::string& job) {
+  return kFirstPort + static_cast<int>(std::hash<std::string>()(job) % kPorts);
+}
 
 JobPlace of_torchrun(const Variables& v) {
   return {.launcher = "torchrun",
           .place = v.number("RANK"),
           .count = v.number("WORLD_SIZE"),
-          .local_place = v.number("LOCAL_RANK", 0),
-          .local_count = v.number("LOCAL_WORLD_SIZE", 1),
+          .local_place = v.number("LOCAL_RANK"),
+          .local_count = v.number("LOCAL_WORLD_SIZE"),
+          .address = "",  // it says so, or nobody does
           .store_exists = v.text("TORCHELASTIC_USE_AGENT_STORE") == "True",
-          .attempt = v.number("TORCHELASTIC_RESTART_COUNT", 0)};
+          .job = v.text("TORCHELASTIC_RUN_ID")};
 }
 
 JobPlace of_mpirun(const Variables& v) {
-  JobPlace j{.launcher = "mpirun",
-             .place = v.number("OMPI_COMM_WORLD_RANK"),
-             .count = v.number("OMPI_COMM_WORLD_SIZE"),
-             .local_place = v.number("OMPI_COMM_WORLD_LOCAL_RANK"),
-             .local_count = v.number("OMPI_COMM_WORLD_LOCAL_SIZE")};
-  // Two jobs of a machine have different ones.
-  j.port = port_of_job(static_cast<int>(
-      std::strtoul(v.text("OMPI_MCA_ess_base_jobid").c_str(), nullptr, 10) >> 16 & 0xffff));
-  if (j.local_count < j.count) j.address.clear();
+  JobPlace j;
+  j.launcher = "mpirun";
+  j.place = v.number("OMPI_COMM_WORLD_RANK");
+  j.count = v.number("OMPI_COMM_WORLD_SIZE");
+  j.local_place = v.number("OMPI_COMM_WORLD_LOCAL_RANK");
+  j.local_count = v.number("OMPI_COMM_WORLD_LOCAL_SIZE");
+  j.job = v.text(v.has("OMPI_MCA_ess_base_jobid") ? "OMPI_MCA_ess_base_jobid" : "PMIX_NAMESPACE");
+  j.port = port_of(j.job);
+  j.address.clear();
   return j;
 }
 
@@ -106,8 +111,8 @@ JobPlace of_srun(const Variables& v) {
              .local_place = v.number("SLURM_LOCALID"),
              .local_count = 1,
              .address = first_host(v.text("SLURM_STEP_NODELIST")),
-             .port = port_of_job(v.number("SLURM_JOB_ID", 0)),
-             .attempt = v.number("SLURM_RESTART_COUNT", 0)};
+             .job = v.text("SLURM_JOB_ID") + "." + v.text("SLURM_STEP_ID")};
+  j.port = port_of(j.job);
   j.local_count = tasks_of_host(v.text("SLURM_STEP_TASKS_PER_NODE"), v.number("SLURM_NODEID", 0));
   return j;
 }
@@ -125,6 +130,7 @@ JobPlace job_place(const ReadVariable& variable) {
     j = of_srun(v);
   if (v.has("MASTER_ADDR")) j.address = v.text("MASTER_ADDR");
   j.port = v.number("MASTER_PORT", j.port);
+  if (j.address.empty() && j.local_count == j.count) j.address = "127.0.0.1";
   require(j.place < j.count && j.local_place < j.local_count && j.local_count <= j.count,
           "{} says that this is process {} of {}, and {} of {} on this host; that cannot be",
           j.launcher, j.place, j.count, j.local_place, j.local_count);

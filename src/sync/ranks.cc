@@ -94,13 +94,15 @@ Moments moments(Ranks& ranks, const at::Tensor& x) {
   return m;
 }
 
-void require_no_batch_norm(const Ranks& ranks, const NamedTensors& parameters) {
-  if (ranks.count() == 1) return;
+void require_no_batch_norm(const Ranks& ranks, int pieces, const NamedTensors& parameters) {
+  if (ranks.count() == 1 && pieces == 1) return;
   for (const auto& [name, tensor] : parameters)
-    require(!name.ends_with("running_mean"),
-            "ranks: found {}, and the model has batch normalization ({}), whose statistics each of "
-            "them would have of its own; use layer normalization, or one rank",
-            ranks.count(), name);
+    require(
+        !name.ends_with("running_mean"),
+        "ranks: found {}, with batches in {} piece{}, and the model has batch normalization ({}), "
+        "whose statistics each of them would have of its own; use layer normalization, or one "
+        "rank and whole batches",
+        ranks.count(), pieces, pieces == 1 ? "" : "s", name);
 }
 
 void require_equal(Ranks& ranks, const std::string& what, std::span<const std::byte> bytes) {

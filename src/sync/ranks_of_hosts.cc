@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
-#include "shoal/data/saved.h"
 #include "shoal/sync/ranks.h"
 #include "src/sync/shared_ranks.h"
 

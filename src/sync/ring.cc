@@ -5,6 +5,14 @@
 #include "shoal/core/rank_exchange.h"
 
 namespace shoal {
+namespace {
+
+std::string text_of(const Ring::Act& act) {
+  return fmt::format("{} ({} bytes, as its number {})", act.kind == Ring::kSum ? "sums" : "gathers",
+                     act.size, act.number);
+}
+
+}  // namespace
 
 void Ring::fail(int place, const std::string& what) const {
   throw RankError(fmt::format("process {} of {} {}", place, count_, what), place);
@@ -18,9 +26,7 @@ void Ring::fail_for_lateness(int place) const {
 
 void Ring::fail_for_difference(const Act& theirs, const Act& own) const {
   fail(place_before(),
-       fmt::format("is at its act {} (kind {}, {} bytes), this one at its act {} (kind {}, {} "
-                   "bytes); all must do the same",
-                   theirs.number, theirs.kind, theirs.size, own.number, own.kind, own.size));
+       fmt::format("{}, this one {}; all must do the same", text_of(theirs), text_of(own)));
 }
 
 }  // namespace shoal

@@ -17,9 +17,10 @@ class Ring {
   int place() const { return place_; }
   int count() const { return count_; }
 
+  enum Kind : std::uint32_t { kSum, kGather };
   // What a pass is for: all must say the same.
   struct Act {
-    std::uint32_t kind = 0;
+    Kind kind = kSum;
     std::uint32_t number = 0;  // which one it is, of all
     std::uint64_t size = 0;    // bytes of the whole
     bool operator==(const Act&) const = default;

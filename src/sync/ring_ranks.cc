@@ -11,8 +11,6 @@
 namespace shoal {
 namespace {
 
-enum Kind : std::uint32_t { kSum, kGather };
-
 // Below, what one passes on at a time is sent whole, which takes half as many passes.
 constexpr std::size_t kSmall = 32 * 1024;
 
@@ -35,10 +33,10 @@ std::vector<std::vector<std::byte>> RingRanks::gather(std::span<const std::byte>
   sizes[behind(0)] = own.size();
   all[behind(0)].assign(own.begin(), own.end());
   if (count_ == 1) return all;
-  pass_around({kGather, acts_++, sizeof(std::uint64_t)},
+  pass_around({Ring::kGather, acts_++, sizeof(std::uint64_t)},
               [&](std::size_t of) { return std::as_writable_bytes(std::span(&sizes[of], 1)); });
   for (std::size_t r = 0; r < all.size(); ++r) all[r].resize(sizes[r]);
-  pass_around({kGather, acts_++, 0}, [&](std::size_t of) { return std::span(all[of]); });
+  pass_around({Ring::kGather, acts_++, 0}, [&](std::size_t of) { return std::span(all[of]); });
   return all;
 }
 
@@ -71,7 +69,7 @@ void RingRanks::sum_small(std::span<T> x, const Ring::Act& act) {
 // has it from the same one.
 template <class T>
 void RingRanks::sum_of(std::span<T> x) {
-  const Ring::Act act{kSum, acts_++, x.size_bytes()};
+  const Ring::Act act{Ring::kSum, acts_++, x.size_bytes()};
   if (x.size_bytes() <= kSmall) return sum_small(x, act);
   const auto n = x.size(), ranks = static_cast<std::size_t>(count_);
   const auto piece = [&](std::size_t of) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -36,12 +37,15 @@ float wanted(int trainer, std::size_t i) {
   return static_cast<float>(trainer) + static_cast<float>(i) / 1000;
 }
 
-[[noreturn]] void train(const ParameterServer& server, int number) {
+using Count = std::atomic<std::int64_t>;
+
+[[noreturn]] void train(const ParameterServer& server, int number, Count* pushes = nullptr) {
   auto trainer = server.trainer(number);
   for (;;) {
     for (std::size_t i = 0; i < kSize; ++i)
       trainer.gradient()[i] = trainer.parameters()[i] - wanted(number, i);
     if (!trainer.push()) std::_Exit(0);
+    if (pushes != nullptr) ++*pushes;
   }
 }
 
@@ -81,8 +85,14 @@ TEST(ParameterServerTest, AsynchronousOnesMakeOneOfEach) {
   constexpr int kTrainers = 3;
   ParameterServer server(initial(), {.trainers = kTrainers, .asynchronous = true}, sgd);
   WorkerGroup trainers(kTrainers, [&](int w, WorkerStatus) { train(server, w); });
-  serve_until(server, trainers, 600);
+  double mean = 0;
+  constexpr int kUpdates = 3000, kWarm = 300;
+  for (int update = 0; update < kWarm + kUpdates; ++update) {
+    serve_until(server, trainers, update + 1);
+    if (update >= kWarm) mean += server.parameters()[0] / kUpdates;
+  }
   EXPECT_LT(distance(server, 1), 1.1) << "it is where the trainers want it, or between";
+  EXPECT_NEAR(mean, 1, 0.5) << "one of them is hardly ever served";
 }
 
 // One after the other, so that the order is known.
@@ -133,9 +143,22 @@ TEST(ParameterServerTest, AKilledSynchronousTrainerIsNamed) {
   EXPECT_THROW(serve_until(server, trainers, 1'000'000), WorkerError);
 }
 
+// How often each trainer was served, in memory that all see.
+class Pushes {
+ public:
+  Pushes() : field_(plan_.add_bytes(sizeof(std::array<Count, 2>))), arena_(plan_) {}
+  Count& of(int trainer) { return reinterpret_cast<Count*>(arena_.data(field_))[trainer]; }
+
+ private:
+  Arena::Plan plan_;
+  Arena::Field field_;
+  Arena arena_;
+};
+
 TEST(ParameterServerTest, AKilledAsynchronousOneIsReplacedWhileTheOthersGoOn) {
   ParameterServer server(initial(), {.trainers = 2, .asynchronous = true}, sgd);
-  WorkerGroup trainers(2, [&](int w, WorkerStatus) { train(server, w); },
+  Pushes pushes;
+  WorkerGroup trainers(2, [&](int w, WorkerStatus) { train(server, w, &pushes.of(w)); },
                        {.on_death = OnDeath::kRestart,
                         .before_restart = [&](int w, const WorkerError&) { server.forget(w); }});
   serve_until(server, trainers, 5);
@@ -146,14 +169,24 @@ TEST(ParameterServerTest, AKilledAsynchronousOneIsReplacedWhileTheOthersGoOn) {
     server.serve(100ms);
     trainers.check();
   }
-  serve_until(server, trainers, server.updates() + 400);
-  EXPECT_LT(distance(server, 0.5), 0.6);
+  const auto of_new = pushes.of(1).load(), of_other = pushes.of(0).load();
+  while (pushes.of(1) < of_new + 100 || pushes.of(0) < of_other + 100) {
+    server.serve(100ms);
+    trainers.check();  // which would throw if the new one could not be served
+  }
+  EXPECT_EQ(trainers.restarts(), 1);
 }
 
 TEST(ParameterServerTest, StopEndsEveryTrainer) {
   ParameterServer server(initial(), {.trainers = 2}, sgd);
-  server.stop();
-  EXPECT_FALSE(server.trainer(0).push());
+  bool ended = true;
+  {
+    const std::jthread waits([&] { ended = server.trainer(0).push(); });
+    server.serve(50ms);  // by then it waits, or will find the server stopped
+    server.stop();
+  }
+  EXPECT_FALSE(ended) << "it waited when the server was stopped";
+  EXPECT_FALSE(server.trainer(1).push());
 }
 
 TEST(ParameterServerTest, OptionsThatMakeNoSenseAreErrors) {

@@ -32,6 +32,7 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.on_death") return "restart";
   if (setting.key == "async.too_old") return "drop";
   if (setting.key == "sampler.reset") return "wait";
+  if (setting.key == "rank_backend") return "tcp";
   if (setting.key.ends_with(".optimizer")) return "rmsprop";
   if (setting.key == "ppo.normalize_advantage") return "window";
   if (setting.key == "model.memory") return "gru";

@@ -27,14 +27,15 @@ const Environment kTorchrun = {{"RANK", "5"},
                                {"MASTER_ADDR", "first"},
                                {"MASTER_PORT", "1234"},
                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                               {"TORCHELASTIC_RESTART_COUNT", "2"}};
+                               {"TORCHELASTIC_RUN_ID", "mine"}};
 const Environment kSrun = {{"SLURM_PROCID", "6"},
                            {"SLURM_STEP_NUM_TASKS", "7"},
                            {"SLURM_LOCALID", "0"},
                            {"SLURM_NODEID", "3"},
                            {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
                            {"SLURM_STEP_NODELIST", "gpu-[07-09,12],other"},
-                           {"SLURM_JOB_ID", "1234567"}};
+                           {"SLURM_JOB_ID", "1234567"},
+                           {"SLURM_STEP_ID", "3"}};
 
 TEST(JobPlaceTest, IsAloneUnlessALauncherSaysSo) {
   // In a batch script Slurm sets the first of these, and has started one process.
@@ -57,7 +58,16 @@ TEST(JobPlaceTest, ReadsTorchrun) {
   EXPECT_EQ(j.address, "first");
   EXPECT_EQ(j.port, 1234);
   EXPECT_TRUE(j.store_exists);
-  EXPECT_EQ(j.attempt, 2);
+  EXPECT_EQ(j.job, "mine");
+
+  auto here = kTorchrun;
+  here.erase("MASTER_ADDR");
+  EXPECT_EQ(place_in(here).address, "") << "there are other machines, and nothing says where";
+  here["WORLD_SIZE"] = "4";
+  here["RANK"] = "1";
+  EXPECT_EQ(place_in(here).address, "127.0.0.1");
+  here.erase("LOCAL_RANK");
+  EXPECT_THAT(message_of([&] { place_in(here); }), HasSubstr("LOCAL_RANK"));
 }
 
 TEST(JobPlaceTest, ReadsOpenMpi) {
@@ -91,10 +101,12 @@ TEST(JobPlaceTest, ReadsSlurm) {
   EXPECT_EQ(j.local_place, 0);
   EXPECT_EQ(j.local_count, 1);
   EXPECT_EQ(j.address, "gpu-07");
-  EXPECT_EQ(j.port, 24567);
+  EXPECT_EQ(j.job, "1234567.3");
   auto second = kSrun;
   second["SLURM_NODEID"] = "2";
   second["SLURM_STEP_NODELIST"] = "one,two";
+  second["SLURM_STEP_ID"] = "4";
+  EXPECT_NE(place_in(second).port, j.port) << "steps of a job run beside each other";
   EXPECT_EQ(place_in(second).local_count, 2);
   EXPECT_EQ(place_in(second).address, "one");
 }

@@ -75,8 +75,8 @@ class ParameterServer {
   // In the process that uses it, each number once, from 0.
   Trainer trainer(int number) const { return {*this, number}; }
 
-  // The server only. Waits for gradients and makes an update; how many trainers were served, 0 if
-  // the timeout was over before: look for deaths then.
+  // The server only. Waits for gradients, or synchronously for the parts of an update, by turns;
+  // how many trainers were served, 0 if the timeout was over before: look for deaths then.
   int serve(std::chrono::milliseconds timeout);
   // The server only, once this trainer is dead, asynchronous: another one may have its number.
   void forget(int trainer);

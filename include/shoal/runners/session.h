@@ -31,7 +31,7 @@ inline constexpr const char* kSummaryFile = "summary.json";   // written at the 
 struct SessionOptions {
   bool quiet = false;        // nothing on the console
   bool resume = false;       // go on with the run in the folder from its newest checkpoint
-  bool again = false;        // begin anew, also in the folder of a run that was begun already
+  bool again = false;        // begin anew in the folder of a run that came to no checkpoint
   std::string heading = {};  // the first line on the console, once the run begins
   // With several, each has a session of its own, and all call the same functions in the same order:
   // rank 0's has the files and the console, the others have none. Must outlive the session.

@@ -14,7 +14,7 @@ struct JobPlace {
   std::string address = "127.0.0.1";
   int port = 29500;
   bool store_exists = false;
-  int attempt = 0;  // how often the job was started again
+  std::string job;
 };
 
 // As the environment says:

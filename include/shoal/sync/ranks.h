@@ -50,7 +50,7 @@ struct TcpRanksOptions {
   std::string address = "127.0.0.1";
   int port = 29500;
   bool store_exists = false;
-  int attempt = 0;  // of a job that a launcher starts again, with the same store
+  std::string job = {};                        // its name: who comes from another one is sent away
   std::chrono::milliseconds timeout{300'000};  // how long one waits for the others
 };
 // They meet when they first have something to tell one another: everything is to be forked before.
@@ -81,9 +81,9 @@ struct Moments {
 };
 Moments moments(Ranks& ranks, const at::Tensor& x);
 
-// Throws Error if there are several ranks, and these are of a model with batch normalization, whose
-// statistics would be those of each rank's own steps.
-void require_no_batch_norm(const Ranks& ranks, const NamedTensors& parameters);
+// Throws Error if these are of a model with batch normalization, and there are several ranks, or
+// batches come in pieces: its statistics would be those of each rank's own steps, or of a piece.
+void require_no_batch_norm(const Ranks& ranks, int pieces, const NamedTensors& parameters);
 
 // Throws RankError with the first rank whose bytes, which all ranks should have alike, differ from
 // rank 0's. what: "the settings".

@@ -1,0 +1,192 @@
+#include "src/sync/sockets.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "shoal/core/error.h"
+
+namespace shoal {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// errno is what it is when this is called: after what sets it, not in the same call as that.
+std::string last_error() { return std::strerror(errno); }
+
+// Null if the host has no address.
+Addresses look_up(const Endpoint& of, int type) {
+  addrinfo hints{};
+  hints.ai_socktype = type;
+  addrinfo* found = nullptr;
+  getaddrinfo(of.host.c_str(), of.port.c_str(), &hints, &found);
+  return {found, &freeaddrinfo};
+}
+
+using GetName = int (*)(int, sockaddr*, socklen_t*);
+
+Endpoint name_of(int fd, GetName get_name) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  const bool read = get_name(fd, any, &size) == 0 &&
+                    getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(),
+                                NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+  require(read, "the address of a socket cannot be read: {}", last_error());
+  // An IPv4 address that a socket of IPv6 shows.
+  constexpr std::string_view kMapped = "::ffff:";
+  const std::string_view text = host.data();
+  return {std::string(text.starts_with(kMapped) ? text.substr(kMapped.size()) : text), port.data()};
+}
+
+// Messages are sent at once, and waited for with poll().
+void prepare(const Socket& connection) {
+  const int on = 1;
+  const int fd = connection.fd();
+  const bool set = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+                   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0;
+  require(set, "a socket cannot be set up: {}", last_error());
+}
+
+// False: it is not there, and *why says why.
+bool finish_connecting(const Socket& connection, Deadline deadline, std::string* why) {
+  std::array<pollfd, 1> ready{{{connection.fd(), POLLOUT, 0}}};
+  if (!wait_for(ready, deadline)) {
+    *why = "nobody answers";
+    return false;
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(connection.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  *why = std::strerror(error);
+  return error == 0;
+}
+
+// Moves all bytes; Move is send() or recv().
+template <class Byte, class Move>
+bool move_all(const Socket& connection, std::span<Byte> bytes, short event, Deadline deadline,
+              const Move& move) {
+  while (!bytes.empty()) {
+    const auto moved = move(connection.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (moved > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(moved));
+      continue;
+    }
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
+    std::array<pollfd, 1> ready{{{connection.fd(), event, 0}}};
+    if (!wait_for(ready, deadline)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+// A datagram socket that is connected sends nothing, but has chosen its way.
+std::string address_towards(const std::string& host) {
+  const auto found = look_up({host, "1"}, SOCK_DGRAM);
+  if (!found) return "";
+  const Socket one(socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!one || connect(one.fd(), found->ai_addr, found->ai_addrlen) != 0) return "";
+  return name_of(one.fd(), getsockname).host;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::string peer_address(const Socket& connection) {
+  return name_of(connection.fd(), getpeername).host;
+}
+
+std::string own_port(const Socket& socket) { return name_of(socket.fd(), getsockname).port; }
+
+// A socket of IPv6 takes connections of IPv4, too; not every machine has IPv6.
+Socket listen_anywhere() {
+  sockaddr_in6 all{};
+  all.sin6_family = AF_INET6;
+  all.sin6_addr = in6addr_any;
+  sockaddr_in all4{};
+  all4.sin_family = AF_INET;
+  const int off = 0;
+  Socket one(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  bool bound = one && setsockopt(one.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+               bind(one.fd(), reinterpret_cast<sockaddr*>(&all), sizeof all) == 0;
+  if (!bound) {
+    one = Socket(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    bound = one && bind(one.fd(), reinterpret_cast<sockaddr*>(&all4), sizeof all4) == 0;
+  }
+  const bool listens = bound && listen(one.fd(), SOMAXCONN) == 0;
+  require(listens, "this process cannot be connected to: {}", last_error());
+  return one;
+}
+
+std::optional<Socket> accept_one(const Socket& listener, Deadline deadline) {
+  for (;;) {
+    std::array<pollfd, 1> ready{{{listener.fd(), POLLIN, 0}}};
+    if (!wait_for(ready, deadline)) return std::nullopt;
+    Socket guest(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!guest) continue;  // it is gone already
+    prepare(guest);
+    return guest;
+  }
+}
+
+std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::string* why) {
+  *why = "that host has no address";
+  const auto found = look_up(to, SOCK_STREAM);
+  for (const auto* one = found.get(); one != nullptr; one = one->ai_next) {
+    Socket connection(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!connection) continue;
+    const int status = connect(connection.fd(), one->ai_addr, one->ai_addrlen);
+    if (status != 0 && errno != EINPROGRESS) {
+      *why = last_error();
+      continue;
+    }
+    if (!finish_connecting(connection, deadline, why)) continue;
+    prepare(connection);
+    return connection;
+  }
+  return std::nullopt;
+}
+
+bool send_all(const Socket& connection, std::span<const std::byte> bytes, Deadline deadline) {
+  return move_all(connection, bytes, POLLOUT, deadline, send);
+}
+
+bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline deadline) {
+  return move_all(connection, bytes, POLLIN, deadline, recv);
+}
+
+bool wait_for(std::span<pollfd> all, Deadline deadline) {
+  constexpr long kLongest = 60'000;  // poll() counts in int
+  for (;;) {
+    const auto rest =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
+            .count();
+    if (rest <= 0) return false;
+    const int ready = poll(all.data(), all.size(), static_cast<int>(std::min(rest, kLongest)));
+    if (ready > 0) return true;
+    const bool nothing = ready == 0 || errno == EINTR;
+    require(nothing, "waiting for a socket failed: {}", last_error());
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace shoal {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// A connection, or what waits for one; closed with the object.
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket();
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// A host's name or address, and a port.
+struct Endpoint {
+  std::string host, port;
+};
+
+// This machine's address on the way to `host`; empty if there is none.
+std::string address_towards(const std::string& host);
+// This machine's name.
+std::string host_name();
+// The address of the other end, and this end's port.
+std::string peer_address(const Socket& connection);
+std::string own_port(const Socket& socket);
+
+// At any port, for whatever address this machine has. Throws Error.
+Socket listen_anywhere();
+// The next one who connects; none by the deadline. Whoever it is.
+std::optional<Socket> accept_one(const Socket& listener, Deadline deadline);
+// None if there is no way, nobody listens there, or the deadline is over; *why says which.
+std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::string* why);
+
+// All of it, by the deadline; false if not, or if the other end is gone.
+bool send_all(const Socket& connection, std::span<const std::byte> bytes, Deadline deadline);
+bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline deadline);
+
+// Whether something has happened to one of them before the deadline.
+bool wait_for(std::span<pollfd> all, Deadline deadline);
+
+}  // namespace shoal
