@@ -116,7 +116,8 @@ class Dqn : public OffPolicyAlgo {
     const auto parts = gradients.back();
     gradients.pop_back();
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients, learning_rate);
+    optimizer_.set_learning_rate(learning_rate);
+    optimizer_.step(gradients);
     error_ = error;
     return at::stack({parts[0], norm.squeeze(), parts[1], parts[2]});
   }

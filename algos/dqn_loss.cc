@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "src/device/accelerator.h"
+
 namespace shoal {
 namespace {
 
@@ -27,6 +29,19 @@ StepLosses categorical_losses(const at::Tensor& wanted, const at::Tensor& logits
 at::Tensor project(const at::Tensor& probability, const at::Tensor& reward,
                    const at::Tensor& discount, const at::Tensor& support) {
   const auto atoms = support.size(0);
+  if (const auto* on = accelerator(support.device())) {
+    const auto from = probability.contiguous(), r = reward.contiguous(), d = discount.contiguous();
+    auto out = at::empty_like(from);
+    require_started("project", on->kernels().project({.probability = from.const_data_ptr<float>(),
+                                                      .reward = r.const_data_ptr<float>(),
+                                                      .discount = d.const_data_ptr<float>(),
+                                                      .support = support.const_data_ptr<float>(),
+                                                      .out = out.data_ptr<float>(),
+                                                      .N = from.size(0),
+                                                      .atoms = atoms},
+                                                     on->stream()));
+    return out;
+  }
   const auto low = support[0], gap = support[1] - low;
   const auto returns = reward.unsqueeze(1) + discount.unsqueeze(1) * support;
   // Where they lie, counted in gaps.

@@ -40,7 +40,7 @@ SharedOptimizer::~SharedOptimizer() = default;
 
 at::Tensor SharedOptimizer::step(std::size_t pieces,
                                  const std::function<RankLoss(std::size_t piece)>& loss_of,
-                                 double max_grad_norm, double learning_rate) {
+                                 double max_grad_norm) {
   std::vector<at::Tensor> all;  // gradients, then parts
   const auto steps = overlapped_ && pieces == 1 ? average_one(loss_of(0), all)
                                                 : average_pieces(pieces, loss_of, all);
@@ -48,7 +48,7 @@ at::Tensor SharedOptimizer::step(std::size_t pieces,
   all.pop_back();
   if (steps == 0) return {};
   const auto norm = clip_gradients(all, max_grad_norm);
-  optimizer_.step(all, learning_rate);
+  optimizer_.step(all);
   return at::cat({parts, norm.view(1)});
 }
 

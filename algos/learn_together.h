@@ -30,6 +30,8 @@ class SharedOptimizer {
                   double epsilon);
   ~SharedOptimizer();
 
+  // For the steps from now on.
+  void set_learning_rate(double rate) { optimizer_.set_learning_rate(rate); }
   // Steps down the gradient of the mean over all ranks' steps, if there are any; that mean of the
   // parts, and behind them the norm of the gradient before it was cut: [K + 1]; undefined if there
   // are none. Parameters that the loss does not depend on have a gradient of 0.
@@ -37,7 +39,7 @@ class SharedOptimizer {
   // This rank's steps may come in so many pieces, at least one: what the loss of one needs is freed
   // before the next is asked for.
   at::Tensor step(std::size_t pieces, const std::function<RankLoss(std::size_t piece)>& loss_of,
-                  double max_grad_norm, double learning_rate);
+                  double max_grad_norm);
 
   NamedTensors state() const { return optimizer_.state(); }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "src/device/accelerator.h"
+
 namespace shoal {
 
 namespace {
@@ -53,7 +55,16 @@ Optimizer::Optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters, dou
   steps_.assign(parameters_.size(), step_count_);
 }
 
-void Optimizer::step(std::vector<at::Tensor> gradients, double learning_rate) {
+void Optimizer::set_learning_rate(double rate) {
+  const auto& like = parameters_.front();
+  if (!is_host(like.device())) {
+    if (!rate_there_.defined()) rate_there_ = at::zeros({}, like.options().dtype(at::kFloat));
+    if (rate != rate_) rate_there_.fill_(rate);
+  }
+  rate_ = rate;
+}
+
+void Optimizer::step(std::vector<at::Tensor> gradients) {
   torch::NoGradGuard no_grad;
   // Fused operations pair elements by their place in memory, and the gradient of a convolution may
   // come channels-last.
@@ -63,10 +74,12 @@ void Optimizer::step(std::vector<at::Tensor> gradients, double learning_rate) {
   }
   if (kind_ == OptimizerKind::kAdam) {
     step_count_.add_(1);
-    at::_fused_adam_(
-        parameters_, gradients, mean_, square_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate,
-        /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_, /*amsgrad=*/false,
-        /*maximize=*/false);
+    const auto adam = [&](const auto& rate) {
+      at::_fused_adam_(parameters_, gradients, mean_, square_, /*max_exp_avg_sqs=*/{}, steps_, rate,
+                       /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_,
+                       /*amsgrad=*/false, /*maximize=*/false);
+    };
+    rate_there_.defined() ? adam(rate_there_) : adam(rate_);
     return;
   }
   constexpr double kDecay = 0.99;
@@ -74,7 +87,13 @@ void Optimizer::step(std::vector<at::Tensor> gradients, double learning_rate) {
   at::_foreach_addcmul_(square_, gradients, gradients, 1 - kDecay);
   auto root = at::_foreach_sqrt(square_);
   at::_foreach_add_(root, epsilon_);
-  at::_foreach_addcdiv_(parameters_, gradients, root, -learning_rate);
+  if (rate_there_.defined()) {
+    const auto steps = at::_foreach_div(gradients, root);
+    at::_foreach_mul_(steps, rate_there_);
+    at::_foreach_sub_(parameters_, steps);
+  } else {
+    at::_foreach_addcdiv_(parameters_, gradients, root, -rate_);
+  }
 }
 
 NamedTensors Optimizer::state() const {

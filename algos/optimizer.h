@@ -17,8 +17,10 @@ class Optimizer {
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
+  // For the steps from now on. On a device it is kept there, so that a recorded step follows it.
+  void set_learning_rate(double rate);
   // Changes the parameters against `gradients`, one for each.
-  void step(std::vector<at::Tensor> gradients, double learning_rate);
+  void step(std::vector<at::Tensor> gradients);
 
   // What it remembers of the gradients, by name; the tensors themselves.
   NamedTensors state() const;
@@ -30,6 +32,8 @@ class Optimizer {
   at::Tensor step_count_;                  // Adam
   std::vector<at::Tensor> steps_;          // step_count_, once for each parameter
   double epsilon_;
+  double rate_ = 0;
+  at::Tensor rate_there_;  // [] float32, on a device; undefined on the CPU
 };
 
 // Scales the gradients in place so that their common norm is at most `limit` (0: no limit). Returns

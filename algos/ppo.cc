@@ -6,11 +6,13 @@
 #include "algos/learn_together.h"
 #include "algos/optimizer.h"
 #include "algos/ppo_loss.h"
+#include "algos/recorded_steps.h"
 #include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 
@@ -96,6 +98,7 @@ class Ppo : public OnPolicyAlgo {
 
     for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i] = generator_of(i);
     updates_ += 1;
+    optimizer_.set_learning_rate(options.learning_rate);
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
@@ -206,12 +209,17 @@ class Ppo : public OnPolicyAlgo {
     auto advantage = options_.vtrace ? at::Tensor() : gae.advantage.flatten();
     if (options_.normalize_advantage == NormalizeAdvantage::kWindow)
       advantage = Normalization(ranks_, advantage.index_select(0, valid))(advantage);
+    auto target = options_.vtrace ? at::Tensor() : gae.target.flatten();
+    if (records(s)) {
+      advantage = kept(advantage_, advantage);
+      target = kept(target_, target);
+    }
     return {.action = steps_in_a_row(s.action, s.T),
             .mask = steps_in_a_row(s.mask, s.T),
             .agent_info = steps_in_a_row(s.agent_info, s.T),
             .valid = valid,
             .advantage = advantage,
-            .target = options_.vtrace ? at::Tensor() : gae.target.flatten(),
+            .target = target,
             .previous_action = steps_in_a_row(s.previous_action, s.T),
             .previous_reward =
                 remembers() ? s.previous_reward.narrow(0, 0, s.T).flatten() : at::Tensor(),
@@ -269,9 +277,63 @@ class Ppo : public OnPolicyAlgo {
       *numbers = numbers->index_select(0, valid);
   }
 
+  // Whether a step on the device is the same operations each time.
+  bool records(const Samples& s) const {
+    return accelerator(s.reward.device()) != nullptr && ranks_.count() == 1 &&
+           options_.accumulate == 1 && !options_.vtrace && !options_.anneal_clip &&
+           s.steps == s.T * s.B;
+  }
+
+  // Always in the same memory.
+  static at::Tensor kept(at::Tensor& place, const at::Tensor& x) {
+    if (!place.defined() || place.sizes() != x.sizes() || place.device() != x.device())
+      place = at::empty_like(x);
+    return place.copy_(x);
+  }
+
+  RecordedSteps::Step* recording(const Samples& samples, const Flat& flat,
+                                 const Minibatch& minibatch) {
+    if (!records(samples) || minibatch.rows.numel() == 0) return nullptr;
+    std::vector<const void*> places{reinterpret_cast<const void*>(minibatch.rows.numel()),
+                                    flat.advantage.const_data_ptr(), flat.target.const_data_ptr()};
+    for (const auto& [name, o] : samples.observed) {
+      places.push_back(o.data.const_data_ptr());
+      if (o.stacked()) places.push_back(o.index.const_data_ptr());
+    }
+    for (const auto* tensors : {&flat.action, &flat.mask, &flat.agent_info, &flat.previous_action,
+                                &samples.initial_state})
+      add_places(*tensors, places);
+    for (const auto& t : {flat.previous_reward, flat.first})
+      if (t.defined()) places.push_back(t.const_data_ptr());
+    auto* const step = recordings_.find(places);
+    if (step == nullptr) return nullptr;
+    kept(step->rows, minibatch.rows);
+    if (minibatch.envs.defined()) kept(step->envs, minibatch.envs);
+    if (!step->parts.defined()) step->parts = at::empty({kParts + 1}, samples.reward.options());
+    return step;
+  }
+
   // One gradient step; returns the mean KL divergence from the policy that acted.
   at::Tensor learn(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                    const PpoOptions& options, Totals& totals) {
+    at::Tensor parts;
+    if (auto* const recording = this->recording(samples, flat, minibatch)) {
+      const Minibatch there{recording->rows, recording->envs};
+      recording->recorded.run(samples.reward.device(),
+                              [this, samples, flat, there, options, to = recording->parts] {
+                                to.copy_(step(samples, flat, there, options));
+                              });
+      parts = recording->parts.clone();
+    } else {
+      parts = step(samples, flat, minibatch, options);
+    }
+    totals.add(parts);
+    return parts.defined() ? parts[kKl] : at::zeros({});
+  }
+
+  // Numbers as PpoLoss::parts, and the norm of the gradient; undefined if no rank has any steps.
+  at::Tensor step(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
+                  const PpoOptions& options) {
     Normalization normalization;
     if (options.normalize_advantage == NormalizeAdvantage::kMinibatch && !options.vtrace) {
       auto rows = minibatch.rows;
@@ -281,12 +343,10 @@ class Ppo : public OnPolicyAlgo {
     }
     corrected_.clear();
     const auto pieces = pieces_of(samples, minibatch);
-    const auto parts = optimizer_.step(
+    return optimizer_.step(
         pieces.size(),
         [&](std::size_t i) { return loss_of(samples, flat, pieces[i], normalization, options); },
-        options.max_grad_norm, options.learning_rate);
-    totals.add(parts);
-    return parts.defined() ? parts[kKl] : at::zeros({});
+        options.max_grad_norm);
   }
 
   // Those of a minibatch that has anything have something each.
@@ -361,6 +421,8 @@ class Ppo : public OnPolicyAlgo {
   at::Tensor updates_;                     // [] int64, on the CPU
   std::vector<at::Generator> generators_;  // of this update, one for each slice of this rank
   std::vector<PpoTargets> corrected_;      // of the last minibatch's pieces, made by V-trace
+  at::Tensor advantage_, target_;          // where recorded steps read them
+  RecordedSteps recordings_;
 
   static constexpr int kKl = 3, kParts = 5;  // of PpoLoss::parts
 };

@@ -135,7 +135,8 @@ class R2d1 : public OffPolicyAlgo {
     const auto parts = gradients.back();
     gradients.pop_back();
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients, learning_rate);
+    optimizer_.set_learning_rate(learning_rate);
+    optimizer_.step(gradients);
     return at::stack({parts[0], norm, parts[1], parts[2], parts[3]});
   }
 

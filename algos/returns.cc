@@ -6,11 +6,49 @@
 #include <cmath>
 #include <vector>
 
+#include "src/device/accelerator.h"
+
 namespace shoal {
+
+namespace {
+
+bool all_contiguous(const Outcomes& in) {
+  for (const auto& t :
+       {in.reward, in.terminated, in.truncated, in.valid, in.final_value, in.bootstrap_value})
+    if (!t.is_contiguous()) return false;
+  return true;
+}
+
+// For a kernel, or a loop. value: [T, B], contiguous.
+ValuedWindow valued(const Outcomes& in, const at::Tensor& value) {
+  return {.reward = in.reward.const_data_ptr<float>(),
+          .terminated = in.terminated.const_data_ptr<bool>(),
+          .truncated = in.truncated.const_data_ptr<bool>(),
+          .valid = in.valid.const_data_ptr<bool>(),
+          .value = value.const_data_ptr<float>(),
+          .final_value = in.final_value.const_data_ptr<float>(),
+          .bootstrap_value = in.bootstrap_value.const_data_ptr<float>(),
+          .T = value.size(0),
+          .B = value.size(1)};
+}
+
+}  // namespace
 
 Advantages generalized_advantages(const Samples& s, const at::Tensor& value, double discount,
                                   double lambda) {
   torch::NoGradGuard no_grad;
+  const auto window = outcomes(s);
+  if (const auto* on = accelerator(value.device());
+      on != nullptr && all_contiguous(window) && value.is_contiguous()) {
+    Advantages out{at::empty_like(value), at::empty_like(value)};
+    require_started("gae", on->kernels().gae({.window = valued(window, value),
+                                              .advantage = out.advantage.data_ptr<float>(),
+                                              .target = out.target.data_ptr<float>(),
+                                              .discount = discount,
+                                              .lambda = lambda},
+                                             on->stream()));
+    return out;
+  }
   const auto over = s.terminated.logical_or(s.truncated);
   // What follows each step: the next row, unless the episode ended there. final_value is 0 where it
   // terminated.
@@ -106,12 +144,23 @@ VTrace vtrace_of_numbers(const Outcomes& in, const at::Tensor& value, const at::
 VTrace vtrace(const Outcomes& in, const at::Tensor& value, const at::Tensor& log_ratio,
               const VTraceOptions& options) {
   torch::NoGradGuard no_grad;
-  bool plain = value.is_cpu();
-  for (const auto& t : {in.reward, in.terminated, in.truncated, in.valid, in.final_value,
-                        in.bootstrap_value, value, log_ratio})
-    plain &= t.is_contiguous();
-  return plain ? vtrace_of_numbers(in, value, log_ratio, options)
-               : vtrace_of_tensors(in, value, log_ratio, options);
+  const bool plain = all_contiguous(in) && value.is_contiguous() && log_ratio.is_contiguous();
+  if (const auto* on = accelerator(value.device()); on != nullptr && plain) {
+    VTrace out{at::empty_like(value), at::empty_like(value), at::empty_like(value)};
+    require_started("vtrace", on->kernels().vtrace({.window = valued(in, value),
+                                                    .log_ratio = log_ratio.const_data_ptr<float>(),
+                                                    .target = out.target.data_ptr<float>(),
+                                                    .advantage = out.advantage.data_ptr<float>(),
+                                                    .rho = out.rho.data_ptr<float>(),
+                                                    .discount = options.discount,
+                                                    .lambda = options.lambda,
+                                                    .rho_bar = options.rho_bar,
+                                                    .c_bar = options.c_bar},
+                                                   on->stream()));
+    return out;
+  }
+  return plain && value.is_cpu() ? vtrace_of_numbers(in, value, log_ratio, options)
+                                 : vtrace_of_tensors(in, value, log_ratio, options);
 }
 
 }  // namespace shoal

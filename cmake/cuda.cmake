@@ -7,6 +7,9 @@ if(NOT SHOAL_NVCC)
     "toolkit, pass -DSHOAL_NVCC=<nvcc>, or build without kernels: -DSHOAL_WITH_CUDA=OFF.")
 endif()
 
+get_filename_component(SHOAL_CUDA_INCLUDE_DIR ${SHOAL_NVCC} DIRECTORY)
+get_filename_component(SHOAL_CUDA_INCLUDE_DIR ${SHOAL_CUDA_INCLUDE_DIR}/../include REALPATH)
+
 # The code for the A100 and the H100, and PTX, which the driver compiles for what comes after.
 set(SHOAL_CUDA_GENCODE -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
   CACHE STRING "nvcc's flags that name the architectures of the CUDA kernels")

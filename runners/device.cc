@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "shoal/core/error.h"
+#include "src/device/accelerator.h"
 #include "src/kernels/cuda_library.h"
 
 namespace shoal {
@@ -63,7 +65,9 @@ void open_device(const at::Device& device) {
   require(gpus > 0, "device {}: no GPU was found; use --device cpu", device.str());
   require(device.index() < gpus, "device {}: there are {} GPUs, numbered from 0", device.str(),
           gpus);
-  cuda_kernels();  // whatever is wrong with the plugin is found here
+  // Kernels are started on the thread's device, whatever the tensors are on.
+  c10::impl::getDeviceGuardImpl(at::kCUDA)->setDevice(device);
+  if (const auto* kernels = cuda_kernels()) set_accelerator(at::kCUDA, kernels->accelerator());
 }
 
 void move_to_device(Agent& agent, const std::string& device) {

@@ -70,6 +70,7 @@ class LockstepSampler : public Sampler {
     resetting_ = shared_.may_wait;
     for (int g = 0; g < groups_ && resetting_; ++g) stepper_->start(horizon, g);
     count_time(times_.*while_stepping_, before);
+    times_.uploaded_bytes = window_->uploaded_bytes();
     return window_->batch();
   }
 

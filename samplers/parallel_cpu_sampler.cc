@@ -66,6 +66,7 @@ class ParallelCpuSampler : public Sampler {
     window_->finish_others(final_state_);
     count_time(times_.acting, before);
     if (shared_.may_wait) release(options_.horizon);
+    times_.uploaded_bytes = window_->uploaded_bytes();
     return window_->batch();
   }
 
@@ -128,7 +129,7 @@ class ParallelCpuSampler : public Sampler {
         unflatten(flat_, agent_.acting_parameters());
         agent_.parameters_changed();
       }
-      actor.set_first_tick(shared_.order(0).tick);
+      actor.begin(shared_.order(0).tick);
       for (std::int64_t t = 0; t < o.horizon; ++t) {
         for (std::size_t part = 0; part < parts.size(); ++part) {
           actor.act(t, part);

@@ -77,7 +77,7 @@ void Producer::fill(int slot) {
   const auto rows = static_cast<std::size_t>(slot) + 1;  // as in windows()
   parts_.rows.begin(slot, parts_.writer);
   parts_.rows.tick(parts_.writer) = tick_;
-  actor.set_first_tick(tick_);
+  actor.begin(tick_);
   if (dynamic_) {
     if (!dynamic_->fill(window, rows, actor, [this] { return parts_.ring.stopped(); })) return;
     if (window.may_wait) dynamic_->start_resets(rows);

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "src/device/accelerator.h"
+
 namespace shoal {
 
 namespace {
@@ -59,6 +61,8 @@ RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions&
   make_steps();
 }
 
+RowActor::~RowActor() { tensors_.wait(); }
+
 bool RowActor::follow_agent() {
   if (agent_.device() == tensors_.device) return false;
   tensors_ = RowTensors(shared_, agent_.device());
@@ -68,8 +72,25 @@ bool RowActor::follow_agent() {
 
 void RowActor::make_steps() {
   steps_.clear();
+  keys_.assign(parts_.size(), {});
+  for (std::size_t i = 0; i < parts_.size() && accelerator(tensors_.device) != nullptr; ++i) {
+    auto keys = at::empty({parts_[i].size(), 2}, at::kLong);
+    keys.select(1, 0).copy_(at::arange(parts_[i].size()).add_(rows_begin_ + parts_[i].first));
+    keys.select(1, 1).fill_(first_tick_);
+    keys_[i] = keys.to(tensors_.device, /*non_blocking=*/false, /*copy=*/true);
+  }
   for (std::int64_t t = 0; t <= shared_.horizon; ++t)
-    for (const auto& envs : parts_) steps_.push_back(make_step(t, envs));
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      steps_.push_back(make_step(t, parts_[part]));
+      steps_.back().in.noise.env_tick = keys_[part];
+    }
+}
+
+void RowActor::begin(std::int64_t tick, bool device_has_first_row) {
+  first_tick_ = tick;
+  device_has_first_row_ = device_has_first_row;
+  for (const auto& keys : keys_)
+    if (keys.defined()) keys.select(1, 1).fill_(tick);
 }
 
 RowActor::Step RowActor::make_step(std::int64_t t, const Range& envs) const {
@@ -109,24 +130,61 @@ RowActor::Step RowActor::make_step(std::int64_t t, const Range& envs) const {
 }
 
 ActIn& RowActor::prepare(std::int64_t t, std::size_t part) {
-  const auto& envs = parts_[part];
-  const auto row = shared_.history + t;
-  tensors_.stack_frames(t, envs);
+  tensors_.stack_frames(t, parts_[part]);
   auto& in = step(t, part).in;
   in.noise.tick = first_tick_ + t;
-  if (tensors_.device.is_cpu()) return in;
-  for (const auto* fields : {&tensors_.observation, &tensors_.mask})
-    for (const auto& [name, m] : *fields) m.copy_part(row, envs);
-  for (const auto& [name, m] : tensors_.frame_index) m.copy_part(t, envs);
-  tensors_.first.copy_part(row, envs);
-  tensors_.reward.copy_part(row - 1, envs);
+  upload(t, part);
   return in;
 }
 
+// What acting needs of a row, and learning after it.
+void RowActor::upload(std::int64_t t, std::size_t part) {
+  if (!tensors_.mirrored) return;
+  const auto& envs = parts_[part];
+  const auto row = shared_.history + t;
+  for (const auto& [name, m] : tensors_.frame_index) tensors_.upload(m, t, envs);
+  if (t == 0 && device_has_first_row_) return;
+  for (const auto* fields : {&tensors_.observation, &tensors_.mask})
+    for (const auto& [name, m] : *fields) tensors_.upload(m, row, envs);
+  tensors_.upload(tensors_.first, row, envs);
+  tensors_.upload(tensors_.reward, row - 1, envs);
+}
+
 void RowActor::act(std::int64_t t, std::size_t part) {
+  if (tensors_.mirrored) return act_on_device(t, part);
   auto& in = prepare(t, part);
   agent_.act(in, step(t, part).out);
-  record(t, part);
+  blank_waiting(t, part);
+}
+
+// All that a step asks of the device, from the copy of its rows to that of the actions, is one
+// recording for each row of the window.
+void RowActor::act_on_device(std::int64_t t, std::size_t part) {
+  auto& s = step(t, part);
+  tensors_.stack_frames(t, parts_[part]);
+  if (!s.in.noise.env_tick.defined()) s.in.noise.tick = first_tick_ + t;
+  const auto before = tensors_.uploaded;
+  const auto work = [this, &s, t, part] {
+    upload(t, part);
+    agent_.act(s.in, s.out);
+    blank_waiting(t, part);
+    download(t, part);
+    if (s.in.noise.env_tick.defined()) s.in.noise.env_tick.select(1, 1).add_(1);
+  };
+  // Who waits is known to the host alone.
+  if (shared_.may_wait) {
+    work();
+  } else {
+    s.recorded.run(tensors_.device, work);
+    if (!s.recorded.is_recorded()) s.bytes = tensors_.uploaded - before;
+    tensors_.uploaded = before + s.bytes;  // a recording counts nothing
+  }
+  tensors_.wait();
+}
+
+void RowActor::download(std::int64_t t, std::size_t part) {
+  for (const auto& [name, m] : tensors_.action)
+    tensors_.download(m, shared_.history + t, parts_[part]);
 }
 
 void RowActor::act(std::span<const Place> places) {
@@ -160,20 +218,17 @@ void RowActor::act(std::span<const Place> places) {
     for (const auto fields : {&ActOut::action, &ActOut::agent_info, &ActOut::state})
       for (std::size_t i = 0; i < (out.*fields).size(); ++i)
         (own.*fields)[i].copy_((out.*fields)[i].narrow(0, first, size));
-    record(t, part);
+    blank_waiting(t, part);
+    download(t, part);
     first += size;
   }
+  tensors_.wait();
 }
 
-// What the agent has written for a part.
-void RowActor::record(std::int64_t t, std::size_t part) {
-  auto& out = step(t, part).out;
-  const auto& envs = parts_[part];
-  blank_waiting(t, envs, out.action);
-  blank_waiting(t, envs, out.agent_info);
-  if (tensors_.device.is_cpu()) return;
-  for (const auto& [name, m] : tensors_.action)  // waits for the device
-    part_of(m.host[shared_.history + t], envs).copy_(out.action.at(name));
+void RowActor::blank_waiting(std::int64_t t, std::size_t part) {
+  const auto& out = step(t, part).out;
+  blank_waiting(t, parts_[part], out.action);
+  blank_waiting(t, parts_[part], out.agent_info);
 }
 
 void RowActor::blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const {

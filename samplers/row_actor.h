@@ -7,6 +7,7 @@
 #include "samplers/row_tensors.h"
 #include "shoal/agents/agent.h"
 #include "shoal/samplers/sampler.h"
+#include "src/device/recorded.h"
 
 namespace shoal {
 
@@ -17,15 +18,17 @@ class RowActor {
   // rows_begin: what the first of the rows' environments is among all of the sampler.
   RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
            std::vector<Range> parts, std::int64_t rows_begin = 0);
+  ~RowActor();  // waits for the device
 
   // Once the agent has moved to another device, goes there, too: true if so. The other functions
   // must be called with the agent where it was.
   bool follow_agent();
-  // Steps that every environment had taken before the window.
-  void set_first_tick(std::int64_t tick) { first_tick_ = tick; }
+  // tick: steps that every environment had taken before the window. A device may have row 0, and
+  // the reward before it, already.
+  void begin(std::int64_t tick, bool device_has_first_row = false);
 
   // Chooses the actions of row t for a part, whose observations there are complete, and which
-  // nobody else touches.
+  // nobody else touches. On a device, of one row after the other.
   void act(std::int64_t t, std::size_t part);
   // Likewise of several parts, each at a row of its own, as one batch.
   struct Place {
@@ -38,16 +41,23 @@ class RowActor {
   // Zeros in those of n tensors [n, ...] whose environments wait in row t.
   void blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const;
 
+  bool greedy() const { return greedy_; }
   const std::vector<Range>& parts() const { return parts_; }
   const RowTensors& tensors() const { return tensors_; }
+  RowTensors& tensors() { return tensors_; }
 
  private:
   struct Step {
     ActIn in;
     ActOut out;
+    Recorded recorded = {};
+    std::int64_t bytes = 0;  // that go to the device for it
   };
   void make_steps();
-  void record(std::int64_t t, std::size_t part);
+  void act_on_device(std::int64_t t, std::size_t part);
+  void upload(std::int64_t t, std::size_t part);
+  void download(std::int64_t t, std::size_t part);
+  void blank_waiting(std::int64_t t, std::size_t part);
   Step make_step(std::int64_t t, const Range& envs) const;
   Step& step(std::int64_t t, std::size_t part) {
     return steps_[static_cast<std::size_t>(t) * parts_.size() + part];
@@ -62,6 +72,8 @@ class RowActor {
   RowTensors tensors_;
   std::vector<Step> steps_;  // [T+1][parts]; the last ones are only asked for their values
   std::int64_t first_tick_ = 0;
+  bool device_has_first_row_ = false;
+  std::vector<at::Tensor> keys_;           // NoiseKey::env_tick of each part, at the next step
   std::vector<NoiseKey::Row> noise_rows_;  // of the batch of several parts
 };
 

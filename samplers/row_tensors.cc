@@ -2,24 +2,35 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+#include <mutex>
+
+#include "src/device/accelerator.h"
+
 namespace shoal {
 
-void RowTensors::Mirror::copy_rows(std::int64_t from, std::int64_t n) const {
-  if (!host.is_same(device))
-    device.narrow(0, from, n).copy_(host.narrow(0, from, n), /*non_blocking=*/true);
+namespace {
+
+// Rows of several windows share an arena, whose memory is told to the device once.
+std::shared_ptr<void> pinned(const Arena& arena, const at::Device& device) {
+  auto* const on = accelerator(device);
+  if (on == nullptr) return nullptr;
+  static std::mutex mutex;
+  static std::map<const std::byte*, std::weak_ptr<void>> known;
+  const std::scoped_lock lock(mutex);
+  auto& pins = known[arena.memory().data()];
+  auto found = pins.lock();
+  if (!found) pins = found = on->pin(arena.memory());
+  return found;
 }
 
-void RowTensors::Mirror::copy_part(std::int64_t row, const Range& envs) const {
-  if (host.is_same(device)) return;
-  device[row]
-      .narrow(0, envs.first, envs.size())
-      .copy_(host[row].narrow(0, envs.first, envs.size()), /*non_blocking=*/true);
-}
+}  // namespace
 
-RowTensors::RowTensors(const SharedRows& s, at::Device on) : shared(&s), device(on) {
+RowTensors::RowTensors(const SharedRows& s, at::Device on)
+    : shared(&s), device(on), mirrored(!is_host(on)), pins(pinned(*s.arena, on)) {
   auto mirror = [&](const Arena::Field& field) -> Mirror {
     auto host = view(*s.arena, field);
-    return {host, device.is_cpu() ? host : host.to(device)};
+    return {host, mirrored ? host.to(device, /*non_blocking=*/false, /*copy=*/true) : host};
   };
   auto mirrors = [&](const Named<Arena::Field>& fields) {
     Named<Mirror> out;
@@ -40,9 +51,41 @@ RowTensors::RowTensors(const SharedRows& s, at::Device on) : shared(&s), device(
   for (const int i : {0, 1}) state[i] = mirrors(s.state[i]);
   for (const auto& [name, spec] : rows.spec().observation) {
     if (spec.stack == 1) continue;
-    auto host = at::full({s.horizon + 1, rows.envs(), spec.stack}, -1, at::kLong);
-    frame_index.add(name, {host, device.is_cpu() ? host : host.to(device)});
+    const auto pinned = at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda());
+    auto host = at::full({s.horizon + 1, rows.envs(), spec.stack}, -1, pinned);
+    frame_index.add(name, {host, mirrored ? host.to(device, false, /*copy=*/true) : host});
   }
+}
+
+void RowTensors::upload(const Mirror& m, std::int64_t from, std::int64_t n) {
+  if (!mirrored) return;
+  const auto rows = m.host.narrow(0, from, n);
+  m.device.narrow(0, from, n).copy_(rows, /*non_blocking=*/true);
+  uploaded += static_cast<std::int64_t>(rows.nbytes());
+}
+
+void RowTensors::upload(const Mirror& m, std::int64_t row, const Range& envs) {
+  if (!mirrored) return;
+  const auto part = m.host[row].narrow(0, envs.first, envs.size());
+  m.device[row].narrow(0, envs.first, envs.size()).copy_(part, /*non_blocking=*/true);
+  uploaded += static_cast<std::int64_t>(part.nbytes());
+}
+
+void RowTensors::download(const Mirror& m, std::int64_t row, const Range& envs) const {
+  if (!mirrored) return;
+  m.host[row]
+      .narrow(0, envs.first, envs.size())
+      .copy_(m.device[row].narrow(0, envs.first, envs.size()), /*non_blocking=*/pins != nullptr);
+}
+
+void RowTensors::carry_over(const Mirror& m, std::int64_t from, std::int64_t n) const {
+  if (!mirrored) return;
+  auto last = m.device.narrow(0, from, n);
+  m.device.narrow(0, 0, n).copy_(from < n ? last.clone() : last);
+}
+
+void RowTensors::wait() const {
+  if (auto* const on = accelerator(device)) on->wait();
 }
 
 // Going back in time until the episode's first one.

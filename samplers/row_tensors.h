@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "samplers/partition.h"
 #include "samplers/shared_rows.h"
@@ -16,8 +17,6 @@ struct RowTensors {
   // On the CPU they are the same tensor.
   struct Mirror {
     at::Tensor host, device;
-    void copy_rows(std::int64_t from, std::int64_t n) const;
-    void copy_part(std::int64_t row, const Range& envs) const;  // of one row
   };
 
   RowTensors(const SharedRows& shared, at::Device device);
@@ -25,8 +24,22 @@ struct RowTensors {
   // Finds which stored frames make the observations of row t of the window.
   void stack_frames(std::int64_t t, const Range& envs);
 
+  // Nothing, unless there is a copy. Rows [from, from + n), or a part of one row, to the device;
+  // the host's must stay until it has read them.
+  void upload(const Mirror& m, std::int64_t from, std::int64_t n);
+  void upload(const Mirror& m, std::int64_t row, const Range& envs);
+  // The host has it after wait().
+  void download(const Mirror& m, std::int64_t row, const Range& envs) const;
+  // On the device: the first n rows become what those from `from` on are.
+  void carry_over(const Mirror& m, std::int64_t from, std::int64_t n) const;
+  // Until the device has read and written all that was started.
+  void wait() const;
+
   const SharedRows* shared;
   at::Device device;
+  bool mirrored;               // there is a copy
+  std::int64_t uploaded = 0;   // bytes so far
+  std::shared_ptr<void> pins;  // the rows' memory, as the device wants it; null: copies wait
   Named<Mirror> observation, action, mask, env_info, agent_info;
   Mirror reward, terminated, truncated, first, valid;
   Named<Mirror> frame_index;           // of stacked fields only: [T+1, B, stack]

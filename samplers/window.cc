@@ -82,15 +82,20 @@ void Window::advance() {
 }
 
 void Window::begin() {
-  if (actor_.follow_agent()) make_samples();
+  if (actor_.follow_agent()) {
+    make_samples();
+    device_has_rows_ = false;
+  }
   advance();
   advanced_ = false;
+  if (actor_.tensors().mirrored) agent_.before_window(actor_.greedy());
   enter(state_after(-1));
 }
 
 void Window::read(const Numbers& numbers, const NamedTensors& initial_state,
                   const NamedTensors& final_state) {
   if (actor_.follow_agent()) make_samples();
+  device_has_rows_ = false;
   samples_.first_env = numbers.first_env;
   samples_.first_tick = numbers.first_tick;
   samples_.policy_version = numbers.policy_version;
@@ -102,12 +107,20 @@ void Window::read(const Numbers& numbers, const NamedTensors& initial_state,
 void Window::enter(const NamedTensors& initial_state) {
   finals_.clear();
   episodes_.clear();
-  const auto& x = actor_.tensors();
+  auto& x = actor_.tensors();
+  // Who waited begins anew with what the host alone has.
+  const bool carried = device_has_rows_ && !shared_.may_wait;
+  const auto bring = [&](const RowTensors::Mirror& m) {
+    if (carried)
+      x.carry_over(m, T_, H_ + 1);
+    else
+      x.upload(m, 0, H_ + 1);
+  };
   for (const auto* fields : {&x.observation, &x.action, &x.mask, &x.agent_info, &x.env_info})
-    for (const auto& [name, m] : *fields) m.copy_rows(0, H_ + 1);
-  for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid})
-    m->copy_rows(0, H_ + 1);
-  actor_.set_first_tick(samples_.first_tick);
+    for (const auto& [name, m] : *fields) bring(m);
+  for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid}) bring(*m);
+  device_has_rows_ = true;
+  actor_.begin(samples_.first_tick, /*device_has_first_row=*/true);
   for (std::size_t i = 0; i < initial_state.size(); ++i)
     samples_.initial_state[i].copy_(initial_state[i]);
 }
@@ -192,16 +205,16 @@ void Window::finish_others(const NamedTensors& final_state) {
       record_ends(t, part, state);
     }
   }
-  const auto& x = actor_.tensors();
+  auto& x = actor_.tensors();
   for (const auto* fields : {&x.action, &x.agent_info})
-    for (const auto& [name, m] : *fields) m.copy_rows(H_, T_);
+    for (const auto& [name, m] : *fields) x.upload(m, H_, T_);
   for (const auto* states : {&x.state[0], &x.state[1]})
-    for (const auto& [name, m] : *states) m.copy_rows(0, B_);
+    for (const auto& [name, m] : *states) x.upload(m, 0, B_);
   finish();
 }
 
 void Window::finish() {
-  const auto& x = actor_.tensors();
+  auto& x = actor_.tensors();
   const auto& parts = actor_.parts();
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const auto& in = actor_.prepare(T_, part);
@@ -219,8 +232,9 @@ void Window::finish() {
           finals.t[static_cast<std::size_t>(k)] * B_ + finals.b[static_cast<std::size_t>(k)];
     samples_.final_value.flatten().index_copy_(0, place.to(x.device), finals.value);
   }
-  for (const auto& [name, m] : x.env_info) m.copy_rows(H_, T_);
-  for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) m->copy_rows(H_, T_);
+  for (const auto& [name, m] : x.env_info) x.upload(m, H_, T_);
+  for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) x.upload(*m, H_, T_);
+  x.wait();  // the rows are the environments' again
   samples_.steps =
       shared_.may_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;
 }

@@ -31,6 +31,7 @@ class Window {
   void begin();
   void act(std::int64_t t, std::size_t part) { actor_.act(t, part); }
   RowActor& actor() { return actor_; }
+  std::int64_t uploaded_bytes() const { return actor_.tensors().uploaded; }
   // Records the part's episodes that ended in step t; call once its environments have taken it, if
   // any ended. state: the agent's after the step, [B, ...].
   void record_ends(std::int64_t t, std::size_t part, const NamedTensors& state);
@@ -64,8 +65,9 @@ class Window {
 
   const SharedRows& shared_;
   Agent& agent_;
-  std::int64_t T_, B_, H_;  // H: rows before the window
-  bool advanced_ = true;    // the first rows are those of the next window
+  std::int64_t T_, B_, H_;        // H: rows before the window
+  bool advanced_ = true;          // the first rows are those of the next window
+  bool device_has_rows_ = false;  // those that the next window begins with, where this one ended
   RowActor actor_;
   std::vector<std::int64_t> episode_number_;
   FinalStore finals_;

@@ -7,17 +7,18 @@ set(RULES
   "core:core"
   "envs:core,envs"
   "kernels:core,kernels"
-  "cuda:core,kernels,cuda"
+  "device:core,kernels,device"
+  "cuda:core,kernels,device,cuda"
   "data:core,data"
-  "models:core,data,models"
-  "agents:core,kernels,data,models,agents"
+  "models:core,kernels,device,data,models"
+  "agents:core,kernels,device,data,models,agents"
   "replays:core,data,replays"
   "sync:core,data,sync"
-  "samplers:core,envs,data,agents,samplers"
-  "algos:core,data,models,agents,replays,sync,algos"
-  "runners:core,envs,kernels,data,models,agents,replays,sync,samplers,algos,runners"
-  "app:core,envs,data,models,agents,replays,sync,samplers,algos,runners,app")
-set(NO_TORCH core envs kernels cuda)
+  "samplers:core,device,envs,data,agents,samplers"
+  "algos:core,kernels,device,data,models,agents,replays,sync,algos"
+  "runners:core,envs,kernels,device,data,models,agents,replays,sync,samplers,algos,runners"
+  "app:core,envs,device,data,models,agents,replays,sync,samplers,algos,runners,app")
+set(NO_TORCH core envs kernels)
 
 set(SOURCES "\\.(h|c|cc|cpp|cu|cuh|inc)$")
 set(INCLUDES "^[ \t]*#[ \t]*include[ \t]*[<\"]")

@@ -1,14 +1,24 @@
+#include "plugins/cuda/cuda_accelerator.h"
 #include "plugins/cuda/kernels.h"
+
+namespace shoal::cuda {
+
+const CudaKernels& kernels() {
+  static constexpr CudaKernels kKernels{.version = CudaKernels::kVersion,
+                                        .stack_frames = stack_frames,
+                                        .choose_categorical = choose_categorical,
+                                        .gae = gae,
+                                        .vtrace = vtrace,
+                                        .n_step = n_step,
+                                        .project = project,
+                                        .fill_noise = fill_noise,
+                                        .accelerator = accelerator};
+  return kKernels;
+}
+
+}  // namespace shoal::cuda
 
 extern "C" __attribute__((visibility("default"))) const shoal::CudaKernels*
 shoal_cuda_get_kernels() {
-  static constexpr shoal::CudaKernels kKernels{
-      .version = shoal::CudaKernels::kVersion,
-      .stack_frames = shoal::cuda::stack_frames,
-      .choose_categorical = shoal::cuda::choose_categorical,
-      .gae = shoal::cuda::gae,
-      .vtrace = shoal::cuda::vtrace,
-      .n_step = shoal::cuda::n_step,
-      .project = shoal::cuda::project};
-  return &kKernels;
+  return &shoal::cuda::kernels();
 }

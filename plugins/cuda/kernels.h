@@ -11,5 +11,6 @@ const char* gae(const Gae& in, void* stream);
 const char* vtrace(const VTraceColumns& in, void* stream);
 const char* n_step(const NStep& in, void* stream);
 const char* project(const Projection& in, void* stream);
+const char* fill_noise(const NoiseRows& in, void* stream);
 
 }  // namespace shoal::cuda

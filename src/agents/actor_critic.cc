@@ -7,6 +7,7 @@
 #include "shoal/core/error.h"
 #include "src/agents/head.h"
 #include "src/agents/observation_normalizer.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 
@@ -141,7 +142,7 @@ class HeadedActorCritic : public ActorCritic {
 
   void parameters_changed() override {
     if (normalizer_) normalizer_->refresh();
-    if (!device().is_cpu()) {
+    if (!is_host(device())) {
       acting_ = nullptr;
       recurrent_ = nullptr;
     } else if (acting_) {

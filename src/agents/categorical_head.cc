@@ -4,6 +4,7 @@
 
 #include "src/agents/categorical_evaluation.h"
 #include "src/agents/head.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 namespace {
@@ -54,7 +55,10 @@ class CategoricalHead : public Head {
 
   void act(const HeadIn& in, at::Tensor& action, at::Tensor&, at::Tensor& log_prob) override {
     if (!in.by_rows) {
-      choose_with_tensors(in, action, log_prob);
+      if (const auto* on = accelerator(in.policy.device()); on != nullptr && in.noise.on_device())
+        choose_on(*on, in, action, log_prob);
+      else
+        choose_with_tensors(in, action, log_prob);
     } else if (stored_ == Stored::kBits) {
       choose_by_rows<bool>(in, action, log_prob);
     } else {
@@ -123,10 +127,36 @@ class CategoricalHead : public Head {
     }
   }
 
+  // In one kernel.
+  void choose_on(const Accelerator& on, const HeadIn& in, at::Tensor& action,
+                 at::Tensor& log_prob) {
+    const auto logits = in.policy.to(at::kFloat);
+    const auto mask = in.mask.defined() ? in.mask.contiguous() : at::Tensor();
+    if (!choices_there_.defined() || choices_there_.device() != logits.device())
+      choices_there_ = at::tensor(choices_, at::kLong).to(logits.device());
+    const bool bits = stored_ == Stored::kBits;
+    require_started("choose_categorical",
+                    on.kernels().choose_categorical(
+                        {.logits = logits.const_data_ptr<float>(),
+                         .stride = logits.stride(0),
+                         .choices = choices_there_.const_data_ptr<std::int64_t>(),
+                         .mask = mask.defined() ? mask.const_data_ptr<bool>() : nullptr,
+                         .seed = in.noise.key().seed,
+                         .env_tick = in.noise.key().env_tick.const_data_ptr<std::int64_t>(),
+                         .first_number = in.first_number,
+                         .action = bits ? nullptr : action.data_ptr<std::int64_t>(),
+                         .bit = bits ? action.data_ptr<bool>() : nullptr,
+                         .log_prob = log_prob.data_ptr<float>(),
+                         .N = logits.size(0),
+                         .parts = noise_size(),
+                         .greedy = in.greedy},
+                        on.stream()));
+  }
+
   void choose_with_tensors(const HeadIn& in, at::Tensor& action, at::Tensor& log_prob) const {
     const auto logits = masked(in.policy, in.mask);
     const auto noise =
-        in.noise.uniform(logits.size(0), in.first_number, noise_size()).to(logits.device());
+        in.noise.uniform({logits.size(0), in.first_number, noise_size()}, logits.device());
     for_each_part([&](std::size_t part, std::int64_t from, std::int64_t n) {
       const auto log_probs = at::log_softmax(logits.narrow(1, from, n), 1);
       const auto chosen =
@@ -147,6 +177,7 @@ class CategoricalHead : public Head {
   std::vector<std::int64_t> choices_;
   Stored stored_;
   std::int64_t size_;
+  at::Tensor choices_there_;  // on the device that acts
 };
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "shoal/core/error.h"
+#include "src/agents/device_copy.h"
 #include "src/agents/head.h"
+#include "src/device/accelerator.h"
 #include "src/models/flat_input.h"
 #include "src/models/panel_mlp.h"
 
@@ -58,7 +60,7 @@ class MlpControlAgent : public ControlAgent {
   void act(const ActIn& in, ActOut& out) override {
     torch::NoGradGuard no_grad;
     auto& action = out.action[0];
-    if (!device().is_cpu()) return act_with_tensors(in, action);
+    if (!is_host(device())) return act_with_tensors(in, action);
     const auto x = input_(in.observation).contiguous();
     const auto n = x.size(0);
     run(x);
@@ -104,6 +106,8 @@ class MlpControlAgent : public ControlAgent {
   NamedTensors acting_parameters() override {
     return {{"policy", networks_.policy}, {"exploration", exploration_}};
   }
+
+  void before_window(bool) override { there_.of(exploration_, device()); }
 
   void to(at::Device device) override {
     for (auto* tensor : {&networks_.policy, &networks_.target_policy, &networks_.critics,
@@ -155,7 +159,7 @@ class MlpControlAgent : public ControlAgent {
     }
   }
 
-  void act_with_tensors(const ActIn& in, at::Tensor& action) const {
+  void act_with_tensors(const ActIn& in, at::Tensor& action) {
     const auto x = input_(in.observation);
     const auto n = x.size(0);
     const auto out = networks_.policy_mlp.forward(networks_.policy, x);
@@ -163,14 +167,16 @@ class MlpControlAgent : public ControlAgent {
     auto chosen = mean.tanh();
     if (!in.greedy) {
       const Noise noise(in.noise);
-      const auto z = (noise.normal(n, 1 + dims_, dims_) * deviation()).to(x.device());
-      const auto u = noise.uniform(n, 0, 1 + dims_).to(x.device());
+      const auto exploration = there_.of(exploration_, x.device());
+      const auto z = noise.normal({n, 1 + dims_, dims_}, x.device()) * exploration[1];
+      const auto u = noise.uniform({n, 0, 1 + dims_}, x.device());
       if (stochastic_)
         chosen =
             (mean + out.narrow(1, dims_, dims_).clamp(kLeastLogStd, kMostLogStd).exp() * z).tanh();
       else
         chosen = (chosen + z).clamp(-1, 1);
-      chosen = at::where(u.narrow(1, 0, 1).lt(random()), u.narrow(1, 1, dims_) * 2 - 1, chosen);
+      chosen =
+          at::where(u.narrow(1, 0, 1).lt(exploration[0]), u.narrow(1, 1, dims_) * 2 - 1, chosen);
     }
     action.copy_(chosen * half_width_ + middle_);
   }
@@ -182,6 +188,7 @@ class MlpControlAgent : public ControlAgent {
   double middle_, half_width_;
   Networks networks_;
   at::Tensor exploration_ = at::tensor({1.0F, 1.0F});
+  DeviceCopy there_;                // of it
   std::optional<PanelMlp> acting_;  // for as many panels as acted last
   PanelBuffer turned_;              // its input
   std::int64_t panels_ = 0;

@@ -53,10 +53,9 @@ std::int64_t EpsilonGreedy::best(const float* value, const bool* legal) const {
   return std::max<std::int64_t>(best, 0);  // nothing is legal
 }
 
-void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor& action) const {
+void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor& action) {
   const auto n = action.size(0);
   require_epsilons(in, n);
-  const auto noise = Noise(in.noise).uniform(n, 0, 2);
   const auto legal = in.mask.empty() ? at::ones_like(values, at::kBool) : in.mask[0];
   const auto best =
       values.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity()).argmax(1);
@@ -64,14 +63,11 @@ void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor
     action.copy_(best);
     return;
   }
-  const auto u = noise.to(values.device());
-  auto epsilon = epsilon_;
-  if (epsilon_.size(0) > 1) {
-    auto envs = at::empty({n}, at::kLong);
-    for (std::int64_t i = 0; i < n; ++i) envs.data_ptr<std::int64_t>()[i] = in.noise.row(i).env;
-    epsilon = epsilon_.index_select(0, envs);
-  }
-  const auto explore = u.select(1, 0).lt(epsilon.to(values.device()));
+  const Noise noise(in.noise);
+  const auto u = noise.uniform({n, 0, 2}, values.device());
+  auto epsilon = there_.of(epsilon_, values.device());
+  if (epsilon_.size(0) > 1) epsilon = epsilon.index_select(0, noise.envs(n, values.device()));
+  const auto explore = u.select(1, 0).lt(epsilon);
   const auto place = (u.narrow(1, 1, 1) * legal.sum(1, true)).to(at::kLong);
   const auto any = legal.cumsum(1).le(place).sum(1).clamp_max(actions_ - 1);
   action.copy_(at::where(explore, any, best));

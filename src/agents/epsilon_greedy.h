@@ -6,6 +6,7 @@
 
 #include "shoal/agents/agent.h"
 #include "shoal/core/spec.h"
+#include "src/agents/device_copy.h"
 
 namespace shoal {
 
@@ -22,7 +23,9 @@ class EpsilonGreedy {
   at::Tensor epsilon() const { return epsilon_; }
 
   // values: [N, actions]; action: [N] int64. Throws Error if there are too few epsilons.
-  void choose(const ActIn& in, const at::Tensor& values, at::Tensor& action) const;
+  void choose(const ActIn& in, const at::Tensor& values, at::Tensor& action);
+  // Agent::before_window().
+  void before_window(at::Device device) { there_.of(epsilon_, device); }
   // The same on the CPU in a loop over the rows, whose values are followed by anything.
   void choose_by_rows(const ActIn& in, const at::Tensor& values, at::Tensor& action) const;
 
@@ -36,6 +39,7 @@ class EpsilonGreedy {
 
   std::int64_t actions_;
   at::Tensor epsilon_;
+  DeviceCopy there_;  // of it
 };
 
 }  // namespace shoal

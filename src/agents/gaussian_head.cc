@@ -39,7 +39,7 @@ class GaussianHead : public Head {
     const auto [mean, log_std] = distribution(in.policy);
     auto drawn = mean;
     if (!in.greedy) {
-      const auto noise = in.noise.normal(mean.size(0), in.first_number, dims_).to(mean.device());
+      const auto noise = in.noise.normal({mean.size(0), in.first_number, dims_}, mean.device());
       drawn = mean + log_std.exp() * noise;
     }
     raw.copy_(drawn);

@@ -3,13 +3,31 @@
 #include <cmath>
 #include <numbers>
 
+#include "src/device/accelerator.h"
+
 namespace shoal {
 
-at::Tensor Noise::uniform(std::int64_t rows, std::int64_t first, std::int64_t n) const {
-  auto out = at::empty({rows, n}, at::kFloat);
+at::Tensor Noise::uniform(const Block& block, at::Device device) const {
+  if (key_.env_tick.defined()) return uniform_there(block);
+  auto out = at::empty({block.rows, block.n}, at::kFloat);
   auto* to = out.data_ptr<float>();
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t i = 0; i < n; ++i) *to++ = uniform(row, first + i);
+  for (std::int64_t row = 0; row < block.rows; ++row)
+    for (std::int64_t i = 0; i < block.n; ++i) *to++ = uniform(row, block.first + i);
+  return out.to(device);
+}
+
+at::Tensor Noise::uniform_there(const Block& block) const {
+  const auto& keys = key_.env_tick;
+  auto out = at::empty({block.rows, block.n}, keys.options().dtype(at::kFloat));
+  const auto& on = *accelerator(keys.device());
+  require_started("fill_noise",
+                  on.kernels().fill_noise({.seed = key_.seed,
+                                           .env_tick = keys.const_data_ptr<std::int64_t>(),
+                                           .first_number = block.first,
+                                           .out = out.data_ptr<float>(),
+                                           .N = block.rows,
+                                           .numbers = block.n},
+                                          on.stream()));
   return out;
 }
 
@@ -19,12 +37,26 @@ float Noise::normal(std::int64_t row, std::int64_t number) const {
   return radius * std::cos(2 * std::numbers::pi_v<float> * uniform(row, number + 1));
 }
 
-at::Tensor Noise::normal(std::int64_t rows, std::int64_t first, std::int64_t n) const {
+at::Tensor Noise::normal(const Block& block, at::Device device) const {
+  const auto [rows, first, n] = block;
+  if (key_.env_tick.defined()) {
+    const auto u = uniform_there({rows, first, 2 * n}).view({rows, n, 2});
+    const auto radius = (1 - u.select(2, 0)).log_().mul_(-2).sqrt_();
+    return radius.mul_((u.select(2, 1) * (2 * std::numbers::pi)).cos_());
+  }
   auto out = at::empty({rows, n}, at::kFloat);
   auto* to = out.data_ptr<float>();
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t i = 0; i < n; ++i) *to++ = normal(row, first + 2 * i);
-  return out;
+  return out.to(device);
+}
+
+at::Tensor Noise::envs(std::int64_t rows, at::Device device) const {
+  if (key_.env_tick.defined()) return key_.env_tick.select(1, 0);
+  auto out = at::empty({rows}, at::kLong);
+  for (std::int64_t row = 0; row < rows; ++row)
+    out.data_ptr<std::int64_t>()[row] = key_.row(row).env;
+  return out.to(device);
 }
 
 std::shared_ptr<Head> make_head(const ActionSpec& spec, const ActorCriticOptions& options) {

@@ -22,11 +22,21 @@ class Noise {
   }
   // Standard normal, from the numbers `number` and `number` + 1.
   float normal(std::int64_t row, std::int64_t number) const;
-  // [rows, n] on the CPU, from n numbers for uniform ones and 2n for normal ones.
-  at::Tensor uniform(std::int64_t rows, std::int64_t first, std::int64_t n) const;
-  at::Tensor normal(std::int64_t rows, std::int64_t first, std::int64_t n) const;
+  // Which of them, of how many rows.
+  struct Block {
+    std::int64_t rows, first, n;
+  };
+  // [rows, n] on the device, from n numbers for uniform ones and 2n for normal ones.
+  at::Tensor uniform(const Block& block, at::Device device) const;
+  at::Tensor normal(const Block& block, at::Device device) const;
+
+  at::Tensor envs(std::int64_t rows, at::Device device) const;  // [rows] int64
+
+  const NoiseKey& key() const { return key_; }
+  bool on_device() const { return key_.env_tick.defined(); }
 
  private:
+  at::Tensor uniform_there(const Block& block) const;
   NoiseKey key_;
 };
 

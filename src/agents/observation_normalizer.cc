@@ -78,9 +78,15 @@ void ObservationNormalizer::add(const NamedTensors& statistics) {
 }
 
 void ObservationNormalizer::refresh() {
+  torch::NoGradGuard no_grad;
   for (auto& field : fields_) {
-    field.shift = field.mean.to(field.type, /*non_blocking=*/false, /*copy=*/true);
-    field.scale = (field.variance + kLeastVariance).rsqrt().to(at::kFloat);
+    // In place: a recording may read them.
+    if (!field.shift.defined() || field.shift.device() != field.mean.device()) {
+      field.shift = at::empty_like(field.mean, field.type);
+      field.scale = at::empty_like(field.mean, at::kFloat);
+    }
+    field.shift.copy_(field.mean);
+    field.scale.copy_((field.variance + kLeastVariance).rsqrt());
   }
 }
 

@@ -14,6 +14,7 @@
 #include "shoal/data/saved.h"
 #include "src/agents/epsilon_greedy.h"
 #include "src/agents/noisy_network.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 namespace {
@@ -123,10 +124,14 @@ class NetworkQAgent : public QAgent {
     target_.use(true);
     in_use_ = InUse::kNeither;
     use_noise(true);
-    if (!device().is_cpu())
+    if (!is_host(device()))
       acting_ = nullptr;
     else if (!acting_)
       acting_ = online_.model().make_acting_network(Precision::kFloat32);
+  }
+  void before_window(bool greedy) override {
+    use_noise(!greedy);
+    explorer_.before_window(device());
   }
   void to(at::Device device) override {
     online_.to(device);

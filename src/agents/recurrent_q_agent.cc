@@ -6,6 +6,7 @@
 #include "shoal/data/saved.h"
 #include "src/agents/epsilon_greedy.h"
 #include "src/agents/noisy_network.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 namespace {
@@ -73,13 +74,14 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     return all;
   }
   void parameters_changed() override {
-    if (!device().is_cpu())
+    if (!is_host(device()))
       acting_ = nullptr;
     else if (acting_)
       acting_->refresh();
     else
       acting_ = online_.model().make_recurrent_acting();
   }
+  void before_window(bool) override { explorer_.before_window(device()); }
   void to(at::Device device) override {
     online_.to(device);
     target_.to(device);

@@ -3,11 +3,14 @@
 #include "src/kernels/categorical.h"
 #include "src/kernels/gae.h"
 #include "src/kernels/n_step.h"
+#include "src/kernels/noise.h"
 #include "src/kernels/projection.h"
 #include "src/kernels/stacked_frames.h"
 #include "src/kernels/vtrace.h"
 
 namespace shoal {
+
+class Accelerator;
 
 // What the plugin for CUDA offers. Each function starts one kernel and does not wait for it.
 //
@@ -21,7 +24,7 @@ namespace shoal {
 // same function on the CPU, bit for bit, but for exp and log, which differ in their last bits
 // (choose_categorical, vtrace).
 struct CudaKernels {
-  static constexpr int kVersion = 1;  // changes with every change of this or of an argument
+  static constexpr int kVersion = 2;  // changes with every change of this or of an argument
   int version;
 
   const char* (*stack_frames)(const StackedFrames& in, void* stream);          // write_pixel()
@@ -30,6 +33,10 @@ struct CudaKernels {
   const char* (*vtrace)(const VTraceColumns& in, void* stream);                // vtrace_column()
   const char* (*n_step)(const NStep& in, void* stream);                        // n_step_cell()
   const char* (*project)(const Projection& in, void* stream);                  // project_atom()
+  const char* (*fill_noise)(const NoiseRows& in, void* stream);                // noise_cell()
+
+  // What else there is on the device, with these kernels; never freed.
+  Accelerator* (*accelerator)();
 };
 
 // The only symbol of the plugin, and its type.

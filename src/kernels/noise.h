@@ -19,4 +19,19 @@ SHOAL_HOST_DEVICE inline float noise_uniform(std::uint64_t seed, std::int64_t en
           .word[number % 4]);
 }
 
+// Such numbers of N rows.
+struct NoiseRows {
+  std::uint64_t seed = 0;
+  const std::int64_t* env_tick = nullptr;  // [N, 2]: of which environment and tick row i is
+  std::int64_t first_number = 0;           // column j has number first_number + j
+  float* out = nullptr;                    // [N, numbers]
+  std::int64_t N = 0, numbers = 0;
+};
+
+SHOAL_HOST_DEVICE inline void noise_cell(const NoiseRows& in, std::int64_t row,
+                                         std::int64_t column) {
+  in.out[row * in.numbers + column] = noise_uniform(
+      in.seed, in.env_tick[2 * row], in.env_tick[2 * row + 1], in.first_number + column);
+}
+
 }  // namespace shoal

@@ -6,6 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "src/device/accelerator.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -68,6 +70,34 @@ at::Tensor all(const FourFrames& frames) {
   return out.permute({0, 3, 1, 2});
 }
 
+// Grey or coloured bytes, stacked or not, in one kernel.
+bool fits_kernel(const Observed& o, at::ScalarType dtype) {
+  const auto dims = o.data.dim();
+  return (dtype == at::kFloat || dtype == at::kBFloat16) && o.data.scalar_type() == at::kByte &&
+         (dims == 3 || dims == 4) && o.data.is_contiguous();
+}
+
+at::Tensor by_kernel(const Accelerator& on, const Observed& o, at::ScalarType dtype) {
+  const auto dims = o.data.dim();
+  const auto height = o.data.size(dims - 2), width = o.data.size(dims - 1);
+  const auto planes = dims == 4 ? o.data.size(1) : 1;
+  const auto index = o.stacked() ? o.index.contiguous() : at::Tensor();
+  const auto stack = o.stacked() ? index.size(1) : 1;
+  auto out = at::empty({o.size(), height, width, stack * planes}, o.data.options().dtype(dtype));
+  require_started("stack_frames",
+                  on.kernels().stack_frames(
+                      {.frame = o.data.const_data_ptr<std::uint8_t>(),
+                       .index = o.stacked() ? index.const_data_ptr<std::int64_t>() : nullptr,
+                       .out = out.data_ptr(),
+                       .type = dtype == at::kFloat ? PixelType::kFloat32 : PixelType::kBfloat16,
+                       .N = o.size(),
+                       .stack = stack,
+                       .planes = planes,
+                       .pixels = height * width},
+                      on.stream()));
+  return out.permute({0, 3, 1, 2});
+}
+
 }  // namespace
 
 bool FourFrames::fits(const Observed& o) {
@@ -101,6 +131,8 @@ template void FourFrames::write_as(std::int64_t, float*) const;
 template void FourFrames::write_as(std::int64_t, std::uint8_t*) const;
 
 at::Tensor images(const Observed& o, at::ScalarType dtype) {
+  if (const auto* on = accelerator(o.data.device()); on != nullptr && fits_kernel(o, dtype))
+    return by_kernel(*on, o, dtype);
   if (FourFrames::fits(o)) return all(FourFrames(o)).to(dtype);
   auto x = o.dense();
   if (x.dim() == 3) x = x.unsqueeze(1);

@@ -100,7 +100,7 @@ TEST_P(MaskedTest, EvaluateAgreesWithActAndHasFiniteGradients) {
 // action.
 TEST_P(MaskedTest, RoundingFallsToALegalAction) {
   constexpr std::int64_t kMany = 3000, kLegal = kMany - 5, kRows = 200;
-  constexpr NoiseKey kLargest{.seed = 1, .tick = 8418514};
+  const NoiseKey kLargest{.seed = 1, .tick = 8418514};
   ASSERT_EQ(to_unit_float(philox(kLargest.seed, kLargest.tick, 0)[0]), 1 - 0x1p-24F);
   const auto agent = make(kMany);
   torch::manual_seed(5);

@@ -18,7 +18,8 @@ void expect_steps_of(OptimizerKind kind, const Options& options) {
     std::vector<at::Tensor> gradients;
     for (auto& p : theirs) gradients.push_back((p.mutable_grad() = at::randn_like(p)).clone());
     reference.step();
-    optimizer.step(gradients, rate);
+    optimizer.set_learning_rate(rate);
+    optimizer.step(gradients);
     for (std::size_t i = 0; i < ours.size(); ++i)
       ASSERT_TRUE(at::allclose(ours[i], theirs[i], 1e-5, 1e-6)) << rate;
   }
@@ -39,8 +40,10 @@ TEST(OptimizerTest, GradientsMayLieInAnotherOrder) {
   const auto start = at::randn({4, 3, 2, 2}), gradient = at::randn({4, 3, 2, 2});
   for (const auto kind : {OptimizerKind::kAdam, OptimizerKind::kRmsProp}) {
     std::vector<at::Tensor> a = {start.clone()}, b = {start.clone()};
-    Optimizer(kind, a, 1e-5).step({gradient}, 0.1);
-    Optimizer(kind, b, 1e-5).step({gradient.contiguous(at::MemoryFormat::ChannelsLast)}, 0.1);
+    Optimizer one(kind, a, 1e-5), other(kind, b, 1e-5);
+    for (auto* optimizer : {&one, &other}) optimizer->set_learning_rate(0.1);
+    one.step({gradient});
+    other.step({gradient.contiguous(at::MemoryFormat::ChannelsLast)});
     EXPECT_TRUE(at::equal(a[0], b[0]));
   }
 }
@@ -50,12 +53,13 @@ TEST(OptimizerTest, StateIsItsOwnAndEnoughToGoOn) {
     std::vector<at::Tensor> a = {at::ones({4})}, b = {at::ones({4})};
     Optimizer first(kind, a, 1e-8), second(kind, b, 1e-8);
     const auto gradient = at::tensor({1.0F, -2.0F, 0.5F, 0.0F});
-    first.step({gradient}, 0.1);
+    for (auto* optimizer : {&first, &second}) optimizer->set_learning_rate(0.1);
+    first.step({gradient});
     b[0].copy_(a[0]);
     auto to = second.state();
     for (const auto& [name, tensor] : first.state()) to.at(name).copy_(tensor);
-    first.step({gradient.neg()}, 0.1);
-    second.step({gradient.neg()}, 0.1);
+    first.step({gradient.neg()});
+    second.step({gradient.neg()});
     EXPECT_TRUE(at::equal(a[0], b[0]));
   }
 }

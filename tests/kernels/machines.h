@@ -10,9 +10,6 @@
 
 namespace shoal {
 
-// What the plugin does, by loops over the same functions on the CPU.
-const CudaKernels& kernels_on_the_cpu();
-
 // Tests of kernels run on the CPU, and on a GPU where there are one and the plugin.
 enum class Machine : std::uint8_t { kCpu, kGpu };
 

@@ -5,6 +5,7 @@
 
 #include "tests/kernels/machines.h"
 #include "tests/kernels/valued_window.h"
+#include "tests/support/fake_accelerator.h"
 
 namespace shoal::returns_kernel_test {
 namespace {
@@ -33,8 +34,8 @@ class ReturnsKernelTest : public KernelTest {
     const auto found =
         gae_by(kernels(), there_with(s, value), {filled(shape), filled(shape)}, discount, lambda);
     const WindowThere here(s, value, [](const at::Tensor& t) { return t.contiguous(); });
-    const auto wanted =
-        gae_by(kernels_on_the_cpu(), here, {at::empty(shape), at::empty(shape)}, discount, lambda);
+    const auto wanted = gae_by(testing::kernels_on_the_cpu(), here,
+                               {at::empty(shape), at::empty(shape)}, discount, lambda);
     EXPECT_TRUE(at::equal(found.advantage, wanted.advantage));
     EXPECT_TRUE(at::equal(found.target, wanted.target));
     return found;

@@ -22,7 +22,7 @@ class ToyAgent : public Agent {
     out.agent_info.at("value").copy_(sum);
     auto* action = out.action[0].data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < sum.size(0); ++i) {
-      const auto [env, tick] = in.noise.row(i);
+      const auto [env, tick] = row(in.noise, i);
       const auto random =
           philox(in.noise.seed, static_cast<std::uint64_t>(tick), static_cast<std::uint64_t>(env));
       action[i] = random[0] % choices_;
@@ -37,6 +37,11 @@ class ToyAgent : public Agent {
   at::Device device() const override { return at::kCPU; }
 
  private:
+  static NoiseKey::Row row(const NoiseKey& key, std::int64_t i) {
+    if (!key.env_tick.defined()) return key.row(i);
+    const auto* row = key.env_tick.const_data_ptr<std::int64_t>() + 2 * i;
+    return {row[0], row[1]};
+  }
   // The state, forgotten where an episode starts, plus the sum of the whole observation.
   static at::Tensor total(const ActIn& in) {
     auto sum = at::where(in.first, 0, in.state[0]);

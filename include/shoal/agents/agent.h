@@ -32,6 +32,9 @@ struct NoiseKey {
   std::int64_t first_env = 0;      // row i is of environment first_env + i. -1: they are no such
                                    // sequence, and only valued, unless `rows` names them
   std::span<const Row> rows = {};  // if not empty, row i is rows[i], and first_env is -1
+  // Where a recording of act() may be replayed for other ticks: the same rows, [N, 2] int64 on the
+  // agent's device, which alone are to be read then.
+  at::Tensor env_tick = {};
 
   Row row(std::int64_t i) const {
     return rows.empty() ? Row{first_env + i, tick} : rows[static_cast<std::size_t>(i)];
@@ -85,6 +88,10 @@ class Agent {
   // To be called after the parameters were written to: acting may use a copy in another layout or
   // precision.
   virtual void parameters_changed() {}
+  // On a device, samplers may record what act() starts there, and replay that for a whole window
+  // instead of calling it. What act() reads of the host's memory, such as how much to explore, is
+  // to be brought to the device here: they call it before each window.
+  virtual void before_window(bool greedy) { (void)greedy; }
 
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;

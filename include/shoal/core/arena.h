@@ -51,6 +51,7 @@ class Arena {
     return {data(field) + static_cast<std::size_t>(index) * n, n};
   }
   std::size_t bytes() const;
+  std::span<std::byte> memory() const { return {base_, bytes_}; }  // all of it
   // Keeps the mapping alive; a tensor view holds one.
   std::shared_ptr<void> owner() const { return region_; }
 

@@ -84,9 +84,10 @@ struct Batch {
 
 // Where the agent process spent its time, in seconds since the sampler was made.
 struct SamplerTimes {
-  double acting = 0;    // choosing actions (parallel-cpu: valuing what the workers did)
-  double stepping = 0;  // environments, in this process (serial)
-  double waiting = 0;   // for the environments (parallel-cpu: for all the workers do)
+  double acting = 0;                // choosing actions (parallel-cpu: valuing what the workers did)
+  double stepping = 0;              // environments, in this process (serial)
+  double waiting = 0;               // for the environments (parallel-cpu: for all the workers do)
+  std::int64_t uploaded_bytes = 0;  // that went from the rows to the agent's device
 };
 
 // Steps B environments T times per call and records what happened. Environments go on where the

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <vector>
+
+#include "shoal/data/samples.h"
+#include "src/device/recorded.h"
+
+namespace shoal {
+
+// Steps of learning that an accelerator records, one recording for each set of tensors that they
+// read: a recording reads the memory it was made with.
+class RecordedSteps {
+ public:
+  struct Step {
+    Recorded recorded;
+    at::Tensor rows, envs;  // of the minibatch: copied here before each step
+    at::Tensor parts;       // what a step leaves
+  };
+
+  // That of what lies at these places. Null if there are many already: then nothing would be gained.
+  Step* find(const std::vector<const void*>& places) {
+    constexpr std::size_t kMost = 16;
+    const auto known = steps_.find(places);
+    if (known != steps_.end()) return &known->second;
+    return steps_.size() < kMost ? &steps_[places] : nullptr;
+  }
+
+ private:
+  std::map<std::vector<const void*>, Step> steps_;
+};
+
+// Where tensors lie, for find().
+inline void add_places(const NamedTensors& tensors, std::vector<const void*>& to) {
+  for (const auto& [name, t] : tensors) to.push_back(t.const_data_ptr());
+}
+
+}  // namespace shoal

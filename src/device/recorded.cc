@@ -1,0 +1,34 @@
+#include "src/device/recorded.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <mutex>
+
+namespace shoal {
+
+void Recorded::run(const c10::Device& device, const std::function<void()>& work) {
+  auto* const on = accelerator(device);
+  if (on == nullptr || refused_ || runs_ < kFirst) {
+    ++runs_;
+    return work();
+  }
+  if (!graph_) {
+    try {
+      graph_ = on->record(work);
+    } catch (const std::exception& e) {
+      refused_ = true;
+      static std::once_flag told;
+      std::call_once(told, [&] {
+        fmt::print(stderr,
+                   "note: work on {} is started step by step, as it cannot be recorded: {}\n",
+                   device.str(), e.what());
+      });
+      return work();
+    }
+  }
+  graph_->replay();
+}
+
+}  // namespace shoal

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+
+#include "algos/dqn_loss.h"
+#include "shoal/agents/actor_critic.h"
+#include "shoal/algos/a2c.h"
+#include "shoal/algos/ppo.h"
+#include "shoal/algos/returns.h"
+#include "shoal/envs/classic_control.h"
+#include "shoal/samplers/sampler.h"
+#include "src/models/stacked_frames.h"
+#include "tests/support/fake_accelerator.h"
+
+// Learning on a device, with kernels and recorded steps. The device is the CPU, with memory of its
+// own.
+namespace shoal {
+namespace {
+
+using testing::FakeAccelerator;
+using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&)>;
+
+// A model that has no network of its own for acting, as on a device.
+class PlainModel : public ActorCriticModel {
+ public:
+  explicit PlainModel(std::shared_ptr<ActorCriticModel> model)
+      : model_(register_module("model", std::move(model))) {}
+  ModelOut forward(const ModelIn& in) override { return model_->forward(in); }
+  NamedSpecs state() const override { return model_->state(); }
+
+ private:
+  std::shared_ptr<ActorCriticModel> model_;
+};
+
+class DeviceLearningTest : public ::testing::Test {
+ protected:
+  struct Run {
+    NamedTensors parameters;
+    std::vector<Metrics> metrics;
+  };
+
+  static constexpr int kWindows = 6;
+
+  Run run(const ModelOptions& model, const AlgoFactory& make_algo, ResetMode reset) const {
+    const auto make_env = make_cart_pole();
+    const auto spec = make_env({})->spec();
+    const auto agent = make_actor_critic(
+        spec, std::make_shared<PlainModel>(make_model(spec.observation, policy_size(spec, {}), model,
+                                                      3, spec.action)));
+    const auto sampler = make_sampler(
+        make_env, *agent,
+        {.kind = SamplerKind::kSerial, .horizon = 16, .envs = 6, .reset = reset, .seed = 1});
+    const auto algo = make_algo(*agent);
+    Run out;
+    for (int i = 0; i < kWindows; ++i)
+      out.metrics.push_back(algo->update(sampler->collect().samples, {i * 96, kWindows * 96}));
+    for (const auto& [name, p] : agent->parameters()) out.parameters.add(name, p.detach().clone());
+    return out;
+  }
+
+  void expect_same(const ModelOptions& model, const AlgoFactory& make_algo,
+                   ResetMode reset = ResetMode::kAtOnce) {
+    const auto here = run(model, make_algo, reset);
+    const FakeAccelerator::On on(fake_);
+    const auto there = run(model, make_algo, reset);
+    for (const auto& [name, p] : here.parameters)
+      EXPECT_TRUE(at::allclose(p, there.parameters.at(name), 1e-4, 1e-5)) << name;
+    for (std::size_t i = 0; i < here.metrics.size(); ++i)
+      for (std::size_t k = 0; k < here.metrics[i].size(); ++k)
+        EXPECT_NEAR(here.metrics[i][k].second, there.metrics[i][k].second, 1e-3)
+            << here.metrics[i][k].first;
+  }
+
+  static AlgoFactory ppo(const PpoOptions& options) {
+    return [=](ActorCritic& agent) { return make_ppo(agent, options); };
+  }
+
+  // Of the sampler, which acts for all at once.
+  static constexpr int kActs = 16;
+
+  FakeAccelerator fake_;
+};
+
+TEST_F(DeviceLearningTest, PpoIsRecorded) {
+  expect_same({}, ppo({.learning_rate = 3e-3, .epochs = 3, .minibatches = 4, .value_clip = 0.2}));
+  EXPECT_EQ(fake_.recordings, kActs + 1);
+  EXPECT_EQ(fake_.replays, kActs * (kWindows - 2) + kWindows * 12 - 2);
+}
+
+TEST_F(DeviceLearningTest, MinibatchesOfTwoSizesAreTwoRecordings) {
+  expect_same({}, ppo({.epochs = 2, .minibatches = 5, .target_kl = 0.05}));
+  EXPECT_EQ(fake_.recordings, kActs + 2);
+}
+
+TEST_F(DeviceLearningTest, RmsPropAndAnAgentWithMemory) {
+  expect_same({.memory = MemoryKind::kGru, .memory_size = 16},
+              ppo({.learning_rate = 3e-3,
+                   .optimizer = OptimizerKind::kRmsProp,
+                   .minibatches = 2,
+                   .normalize_advantage = NormalizeAdvantage::kWindow}));
+  EXPECT_EQ(fake_.recordings, kActs + 1);
+}
+
+TEST_F(DeviceLearningTest, A2c) {
+  expect_same({}, [](ActorCritic& agent) { return make_a2c(agent, {}); });
+  EXPECT_EQ(fake_.recordings, kActs + 1);
+}
+
+// What depends on more than the sizes of tensors is no recording, and still learned.
+TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
+  expect_same({}, ppo({.learning_rate = 3e-3, .anneal_clip = true}));
+  expect_same({}, ppo({.learning_rate = 3e-3, .accumulate = 2}));
+  expect_same({}, ppo({.learning_rate = 3e-3,
+                       .normalize_advantage = NormalizeAdvantage::kNone,
+                       .vtrace = true}));
+  EXPECT_EQ(fake_.recordings, 3 * kActs);
+  expect_same({}, ppo({.learning_rate = 3e-3}), ResetMode::kWait);
+}
+
+TEST_F(DeviceLearningTest, PicturesAreFormedByTheKernel) {
+  torch::manual_seed(1);
+  const auto bytes = [](at::IntArrayRef shape) { return at::randint(0, 256, shape, at::kByte); };
+  const auto index = at::randint(-1, 9, {5, 4}, at::kLong);
+  for (const Observed& o : {Observed{bytes({9, 6, 5}), index}, Observed{bytes({9, 3, 6, 5}), index},
+                            Observed{bytes({5, 6, 5}), {}}, Observed{bytes({5, 3, 6, 5}), {}}}) {
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      const auto here = images(o, type);
+      const FakeAccelerator::On on(fake_);
+      const auto there = images(o, type);
+      EXPECT_TRUE(at::equal(here, there)) << o.data.sizes();
+      EXPECT_EQ(here.strides(), there.strides());
+    }
+  }
+}
+
+TEST_F(DeviceLearningTest, CategoricalTargetsAreProjectedByTheKernel) {
+  torch::manual_seed(1);
+  const auto probability = at::randn({7, 11}).softmax(1), support = at::linspace(-3, 3, 11);
+  const auto reward = at::randn({7}) * 2, discount = at::rand({7});
+  const auto here = project(probability, reward, discount, support);
+  const FakeAccelerator::On on(fake_);
+  EXPECT_TRUE(at::equal(here, project(probability, reward, discount, support)));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,181 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "shoal/agents/actor_critic.h"
+#include "shoal/agents/q_agent.h"
+#include "shoal/envs/classic_control.h"
+#include "tests/samplers/expect_samples.h"
+#include "tests/support/fake_accelerator.h"
+#include "tests/support/toy_agents.h"
+#include "tests/support/toy_envs.h"
+
+// An agent on a device, whose rows are copied there and whose steps are recorded. The device is
+// the CPU, with memory of its own.
+namespace shoal::device_test {
+namespace {
+
+using testing::FakeAccelerator;
+using testing::make_gestures;
+using testing::make_zoo;
+using testing::ToyAgent;
+
+using AgentFactory = std::function<std::unique_ptr<Agent>()>;
+
+// A model that has no network of its own for acting, as on a device.
+class Plain : public ActorCriticModel {
+ public:
+  explicit Plain(std::shared_ptr<ActorCriticModel> model)
+      : model_(register_module("model", std::move(model))) {}
+  ModelOut forward(const ModelIn& in) override { return model_->forward(in); }
+  NamedSpecs state() const override { return model_->state(); }
+
+ private:
+  std::shared_ptr<ActorCriticModel> model_;
+};
+
+AgentFactory plain(const EnvFactory& make_env, const ModelOptions& model = {},
+                   const ActorCriticOptions& options = {}) {
+  return [=] {
+    const auto spec = make_env({})->spec();
+    return make_actor_critic(
+        spec,
+        std::make_shared<Plain>(
+            make_model(spec.observation, policy_size(spec, options), model, 3, spec.action)),
+        options);
+  };
+}
+
+struct Collected {
+  int windows = 6;
+  std::int64_t horizon = 7, envs = 6;
+  ResetMode reset = ResetMode::kAtOnce;
+  double tolerance = 0;  // of what comes from exp and log
+  std::function<void(Agent&, int)> between = [](Agent&, int) {};
+};
+
+class DeviceTest : public ::testing::TestWithParam<Workforce> {
+ protected:
+  // A sampler on the device collects what one on the CPU does.
+  void expect_same(const EnvFactory& make_env, const AgentFactory& make_agent,
+                   const Collected& c = {}) {
+    auto o = serial(c.horizon, c.envs);
+    o.reset = c.reset;
+    auto there = o;
+    employ(there, GetParam());
+    const auto agent = make_agent();
+    const auto here = make_sampler(make_env, *agent, o);
+    std::unique_ptr<Agent> other;
+    std::unique_ptr<Sampler> sampler;
+    {
+      const FakeAccelerator::On on(fake_);
+      other = make_agent();
+      sampler = make_sampler(make_env, *other, there);
+    }
+    for (int i = 0; i < c.windows && !HasFailure(); ++i) {
+      c.between(*agent, i);
+      c.between(*other, i);
+      const auto one = here->collect();
+      const FakeAccelerator::On on(fake_);
+      const auto two = sampler->collect();
+      if (c.tolerance == 0) {
+        expect_same_batches(one, two);
+      } else {
+        expect_equal(one.samples.observation, two.samples.observation, "observation");
+        expect_near(one.samples.action, two.samples.action, c.tolerance);
+        expect_near(one.samples.agent_info, two.samples.agent_info, c.tolerance);
+      }
+    }
+    uploaded_ = sampler->times().uploaded_bytes;
+    const FakeAccelerator::On on(fake_);
+    sampler.reset();
+    EXPECT_EQ(fake_.pins, 0);
+  }
+
+  static void expect_near(const NamedTensors& one, const NamedTensors& other, double tolerance) {
+    for (const auto& [name, x] : one)
+      EXPECT_TRUE(
+          at::allclose(x.to(at::kDouble), other.at(name).to(at::kDouble), tolerance, tolerance))
+          << name;
+  }
+
+  // Of so many windows, each step's first two times are done as they stand.
+  static int replays(const Collected& c) {
+    return static_cast<int>(c.windows - 2) * static_cast<int>(c.horizon) * std::get<2>(GetParam());
+  }
+
+  FakeAccelerator fake_;
+  std::int64_t uploaded_ = 0;
+};
+
+TEST_P(DeviceTest, DictionariesMasksStacksAndState) {
+  const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
+  expect_same(make_zoo(), toy);
+  EXPECT_EQ(fake_.replays, replays({}));
+  EXPECT_EQ(fake_.recordings, replays({}) / 4);
+  for (const std::int64_t horizon : {1, 2, 8}) expect_same(make_zoo(), toy, {.horizon = horizon});
+}
+
+TEST_P(DeviceTest, ResetsThatWaitAreNotRecorded) {
+  const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
+  expect_same(make_zoo(), toy, {.reset = ResetMode::kWait});
+  EXPECT_EQ(fake_.recordings, 0);
+}
+
+TEST_P(DeviceTest, WhatCannotBeRecordedIsDoneStepByStep) {
+  fake_.refuses = true;
+  expect_same(make_zoo(), [] { return std::make_unique<ToyAgent>(3); });
+  EXPECT_EQ(fake_.replays, 0);
+}
+
+TEST_P(DeviceTest, NoiseOfChoices) {
+  expect_same(make_cart_pole(), plain(make_cart_pole()), {.tolerance = 1e-5});
+  expect_same(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5});
+}
+
+TEST_P(DeviceTest, MemoryGoesOn) {
+  expect_same(make_cart_pole(), plain(make_cart_pole(), {.memory = MemoryKind::kLstm}),
+              {.tolerance = 1e-5});
+}
+
+// What the agent reads of the host's memory changes from window to window.
+TEST_P(DeviceTest, EpsilonsReachTheDevice) {
+  const AgentFactory q = [] {
+    const auto spec = make_cart_pole()({})->spec();
+    return make_q_agent(spec, ModelOptions{}, {.epsilons = 6}, 3);
+  };
+  const auto explore = [](Agent& agent, int window) {
+    dynamic_cast<QAgent&>(agent).epsilon().copy_(at::arange(6) * (0.1 * window / 3));
+  };
+  expect_same(make_cart_pole(), q, {.tolerance = 1e-5, .between = explore});
+}
+
+// And with it only the numbers that acting and learning need.
+TEST_P(DeviceTest, EveryObservationCrossesOnce) {
+  const Collected c{.windows = 1};
+  const AgentFactory agent = plain(testing::make_counter());
+  const auto bytes_of = [&](int windows) {
+    auto some = c;
+    some.windows = windows;
+    some.tolerance = 1e-5;
+    expect_same(testing::make_counter(), agent, some);
+    return uploaded_;
+  };
+  constexpr std::int64_t kObservation = 2 * sizeof(float), kReward = sizeof(float);
+  constexpr std::int64_t kFlags = 4;  // first, terminated, truncated, valid
+  const auto of_a_window = c.horizon * c.envs * (kObservation + kReward + kFlags);
+  EXPECT_EQ(bytes_of(4) - bytes_of(3), of_a_window);  // recorded
+  EXPECT_EQ(bytes_of(2) - bytes_of(1), of_a_window);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, DeviceTest,
+                         ::testing::Values(Workforce{SamplerKind::kSerial, 1, 1},
+                                           Workforce{SamplerKind::kSerial, 1, 2},
+                                           Workforce{SamplerKind::kParallelGpu, 2, 1},
+                                           Workforce{SamplerKind::kParallelGpu, 2, 2}),
+                         workforce_name);
+
+}  // namespace
+}  // namespace shoal::device_test

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "src/device/accelerator.h"
+
+namespace shoal::testing {
+
+// What the plugin does, by loops over the same functions on the CPU.
+const CudaKernels& kernels_on_the_cpu();
+
+// Makes the CPU a device with memory of its own while it is switched on: what runs on a GPU runs,
+// copy for copy. A recording does its work when it is replayed.
+class FakeAccelerator : public Accelerator {
+ public:
+  class On {
+   public:
+    explicit On(FakeAccelerator& fake) { set_accelerator(c10::kCPU, &fake); }
+    ~On() { set_accelerator(c10::kCPU, nullptr); }
+    On(const On&) = delete;
+    On& operator=(const On&) = delete;
+  };
+
+  const CudaKernels& kernels() const override { return kernels_on_the_cpu(); }
+  void* stream() const override { return nullptr; }
+  std::shared_ptr<void> pin(std::span<std::byte> memory) override;
+  std::unique_ptr<WorkGraph> record(const std::function<void()>& work) override;
+  void wait() override { ++waits; }
+
+  bool refuses = false;  // to record
+  int pins = 0, recordings = 0, replays = 0, waits = 0;
+};
+
+}  // namespace shoal::testing
