@@ -12,6 +12,7 @@
 #include "algos/check_options.h"
 #include "algos/replay_learning.h"
 #include "shoal/core/error.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 namespace {
@@ -60,7 +61,7 @@ class ControlAlgo : public OffPolicyAlgo {
         replay_(replay),
         settings_(settings),
         temperature_(agent.stochastic() ? settings.update.alpha : 1),
-        learner_(agent.device().is_cpu() ? make_fused_learner(agent, settings.batch / ranks.count(),
+        learner_(is_host(agent.device()) ? make_fused_learner(agent, settings.batch / ranks.count(),
                                                               settings.precision, ranks)
                                          : make_tensor_learner(agent, ranks)),
         updates_(at::zeros({}, at::kLong)) {
@@ -185,7 +186,7 @@ std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent&
   require(s.update.critic_rate > 0 && s.update.policy_rate > 0,
           "{}: learning rates of {} and {}; they must be positive", name, s.update.critic_rate,
           s.update.policy_rate);
-  require(s.precision == Precision::kFloat32 || agent.device().is_cpu(),
+  require(s.precision == Precision::kFloat32 || is_host(agent.device()),
           "{}.precision: found bf16, and the agent on {}; it is for the CPU", name,
           agent.device().str());
   require(s.batch > 0, "{}.batch is {}; at least 1 is needed", name, s.batch);

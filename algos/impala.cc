@@ -27,8 +27,8 @@ class Impala : public OnPolicyAlgo {
         o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
     optimizer_.set_learning_rate(rate);
-    totals.add(
-        optimizer_.step(1, [&](std::size_t) { return loss_of(samples); }, o.max_grad_norm));
+    totals.add(optimizer_.step(
+        1, [&](std::size_t) { return loss_of(samples); }, o.max_grad_norm));
     observe_together(ranks_, agent_, samples);
     agent_.parameters_changed();
     auto metrics = totals.means();

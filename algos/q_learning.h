@@ -33,7 +33,8 @@ void set_epsilons(at::Tensor epsilon, const Options& o, const Progress& progress
 
 // A batch refers to the frames of the whole replay: to another device go those it needs.
 inline Observed moved(const Observed& observed, at::Device device) {
-  return device.is_cpu() ? observed : Observed{observed.dense().to(device), {}};
+  if (device.is_cpu()) return observed;
+  return {observed.dense(/*pinned=*/device.is_cuda()).to(device, /*non_blocking=*/true), {}};
 }
 inline Observations moved(const Observations& observations, at::Device device) {
   Observations out;

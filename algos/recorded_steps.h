@@ -20,7 +20,8 @@ class RecordedSteps {
     at::Tensor parts;       // what a step leaves
   };
 
-  // That of what lies at these places. Null if there are many already: then nothing would be gained.
+  // That of what lies at these places. Null if there are many already: then nothing would be
+  // gained.
   Step* find(const std::vector<const void*>& places) {
     constexpr std::size_t kMost = 16;
     const auto known = steps_.find(places);

@@ -48,6 +48,7 @@ SamplerOptions training_sampler(const Config& config) {
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;
+  options.host_windows = is_off_policy(config);
   options.discount = is_off_policy(config)     ? config.replay.discount
                      : config.algo == "a2c"    ? config.a2c.discount
                      : config.algo == "impala" ? config.impala.discount

@@ -11,6 +11,7 @@ Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& opt
                std::vector<Range> parts)
     : shared_(shared),
       agent_(agent),
+      on_host_(options.host_windows),
       T_(shared.horizon),
       B_(shared.rows.envs()),
       H_(shared.history),
@@ -23,7 +24,7 @@ Window::Window(const SharedRows& shared, Agent& agent, const SamplerOptions& opt
 
 at::Tensor Window::window(const RowTensors::Mirror& m, std::int64_t rows,
                           std::int64_t shift) const {
-  return m.device.narrow(0, H_ + shift, rows);
+  return side(m).narrow(0, H_ + shift, rows);
 }
 
 NamedTensors Window::window(const Named<RowTensors::Mirror>& fields, std::int64_t rows,
@@ -41,7 +42,7 @@ void Window::make_samples() {
   s.observation = window(x.observation, T_ + 1);
   for (const auto& [name, m] : x.observation) {
     if (x.frame_index.contains(name)) {
-      s.observed.add(name, {m.device.flatten(0, 1), x.frame_index.at(name).device.flatten(0, 1)});
+      s.observed.add(name, {side(m).flatten(0, 1), side(x.frame_index.at(name)).flatten(0, 1)});
     } else {
       s.observed.add(name, {s.observation.at(name).flatten(0, 1), {}});
     }
@@ -50,7 +51,7 @@ void Window::make_samples() {
   s.mask = window(x.mask, T_ + 1);
   s.agent_info = window(x.agent_info, T_);
   s.env_info = window(x.env_info, T_);
-  for (const auto& [name, m] : x.state[0]) s.initial_state.add(name, m.device.clone());
+  for (const auto& [name, m] : x.state[0]) s.initial_state.add(name, side(m).clone());
   s.reward = window(x.reward, T_);
   s.terminated = window(x.terminated, T_);
   s.truncated = window(x.truncated, T_);
@@ -58,9 +59,9 @@ void Window::make_samples() {
   s.first = window(x.first, T_ + 1);
   s.previous_reward = window(x.reward, T_ + 1, -1);
   s.previous_action = window(x.action, T_ + 1, -1);
-  const auto on_device = at::TensorOptions().device(x.device);
-  s.bootstrap_value = at::zeros({B_}, on_device);
-  s.final_value = at::zeros({T_, B_}, on_device);
+  const auto there = at::TensorOptions().device(on_host_ ? at::Device(at::kCPU) : x.device);
+  s.bootstrap_value = at::zeros({B_}, there);
+  s.final_value = at::zeros({T_, B_}, there);
   s.first_tick = samples_.first_tick;
   s.policy_version = samples_.policy_version;
   samples_ = std::move(s);
@@ -213,27 +214,42 @@ void Window::finish_others(const NamedTensors& final_state) {
   finish();
 }
 
+// What only the device has of the window.
+void Window::bring_back() {
+  for (const auto& [name, m] : actor_.tensors().agent_info)
+    m.host.narrow(0, H_, T_).copy_(m.device.narrow(0, H_, T_));
+  auto& finals = samples_.finals;
+  for (auto& observed : finals.observation) observed.second = observed.second.to(at::kCPU);
+  for (auto& state : finals.state) state.second = state.second.to(at::kCPU);
+  finals.value = finals.value.to(at::kCPU);
+}
+
 void Window::finish() {
   auto& x = actor_.tensors();
   const auto& parts = actor_.parts();
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const auto& in = actor_.prepare(T_, part);
     if (!agent_.spec().values) continue;
-    auto value = samples_.bootstrap_value.narrow(0, parts[part].first, parts[part].size());
+    const auto own = samples_.bootstrap_value.narrow(0, parts[part].first, parts[part].size());
+    auto value = own.device() == x.device ? own : at::empty_like(own, x.device);
     agent_.value(in, value);
     actor_.blank_waiting(T_, parts[part], {value});
+    if (!value.is_same(own)) own.copy_(value);
   }
   samples_.finals = finals_.finish(agent_);
+  if (on_host_ && x.mirrored) bring_back();
   samples_.final_value.zero_();
   if (const auto& finals = samples_.finals; finals.size() > 0) {
     auto place = at::empty({finals.size()}, at::kLong);
     for (std::int64_t k = 0; k < finals.size(); ++k)
       place.data_ptr<std::int64_t>()[k] =
           finals.t[static_cast<std::size_t>(k)] * B_ + finals.b[static_cast<std::size_t>(k)];
-    samples_.final_value.flatten().index_copy_(0, place.to(x.device), finals.value);
+    samples_.final_value.flatten().index_copy_(0, place.to(finals.value.device()), finals.value);
   }
-  for (const auto& [name, m] : x.env_info) x.upload(m, H_, T_);
-  for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) x.upload(*m, H_, T_);
+  if (!on_host_) {
+    for (const auto& [name, m] : x.env_info) x.upload(m, H_, T_);
+    for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) x.upload(*m, H_, T_);
+  }
   x.wait();  // the rows are the environments' again
   samples_.steps =
       shared_.may_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;

@@ -63,8 +63,13 @@ class Window {
   NamedTensors window(const Named<RowTensors::Mirror>& fields, std::int64_t rows,
                       std::int64_t shift = 0) const;
 
+  // Where Samples are.
+  const at::Tensor& side(const RowTensors::Mirror& m) const { return on_host_ ? m.host : m.device; }
+  void bring_back();
+
   const SharedRows& shared_;
   Agent& agent_;
+  bool on_host_;                  // Samples, while the agent may be elsewhere
   std::int64_t T_, B_, H_;        // H: rows before the window
   bool advanced_ = true;          // the first rows are those of the next window
   bool device_has_rows_ = false;  // those that the next window begins with, where this one ended

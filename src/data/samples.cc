@@ -54,11 +54,11 @@ Observed Observed::to(at::Device device) const {
 namespace {
 
 // [N, stack, ...] from frames [M, ...] and references [N, stack], -1 for zeros; on the CPU.
-at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index) {
+at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index, bool pinned) {
   auto shape = frames.sizes().vec();
   shape[0] = index.size(1);
   shape.insert(shape.begin(), index.size(0));
-  auto out = at::empty(shape, frames.options());
+  auto out = at::empty(shape, frames.options().pinned_memory(pinned));
   const auto bytes = out.numel() == 0 ? 0 : out.nbytes() / static_cast<std::size_t>(index.numel());
   const auto* from = static_cast<const std::byte*>(frames.const_data_ptr());
   auto* to = static_cast<std::byte*>(out.data_ptr());
@@ -79,12 +79,12 @@ at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index) {
 
 }  // namespace
 
-at::Tensor Observed::dense() const {
-  if (!stacked()) return data;
+at::Tensor Observed::dense(bool pinned) const {
+  if (!stacked()) return pinned ? data.pin_memory() : data;
   // While an export traces it, operations that TorchScript knows.
   const bool traced = at::tracer::impl::is_dispatch_enabled();
   if (data.is_cpu() && data.is_contiguous() && index.is_contiguous() && !traced)
-    return stacked_copies(data, index);
+    return stacked_copies(data, index, pinned);
   const auto n = index.size(0), stack = index.size(1);
   auto frames = data.index_select(0, index.clamp_min(0).flatten());
   auto shape = frames.sizes().vec();

@@ -85,7 +85,9 @@ void StepStore::check(const Samples& s) const {
   const auto most = ring_ - n_step_ - history_;
   require(s.B == envs_, "a window of {} environments, the replay has {}", s.B, envs_);
   require(s.T <= most, "a window of {} steps of each environment, the replay holds {}", s.T, most);
-  require(s.reward.is_cpu(), "the window is on {}, the replay takes windows on the CPU",
+  require(s.reward.is_cpu(),
+          "the window is on {}, and a replay takes windows on the CPU; set "
+          "SamplerOptions::host_windows",
           s.reward.device().str());
   const auto check_fields = [&](const char* what, const NamedTensors& found,
                                 const Named<Arena::Field>& wanted) {

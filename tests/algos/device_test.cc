@@ -9,9 +9,12 @@
 #include "shoal/algos/a2c.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/algos/returns.h"
+#include "shoal/algos/sac.h"
+#include "shoal/algos/td3.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/samplers/sampler.h"
 #include "src/models/stacked_frames.h"
+#include "tests/algos/control_oracle.h"
 #include "tests/support/fake_accelerator.h"
 
 // Learning on a device, with kernels and recorded steps. The device is the CPU, with memory of its
@@ -36,6 +39,8 @@ class PlainModel : public ActorCriticModel {
 
 class DeviceLearningTest : public ::testing::Test {
  protected:
+  void SetUp() override { at::set_num_threads(1); }
+
   struct Run {
     NamedTensors parameters;
     std::vector<Metrics> metrics;
@@ -47,8 +52,8 @@ class DeviceLearningTest : public ::testing::Test {
     const auto make_env = make_cart_pole();
     const auto spec = make_env({})->spec();
     const auto agent = make_actor_critic(
-        spec, std::make_shared<PlainModel>(make_model(spec.observation, policy_size(spec, {}), model,
-                                                      3, spec.action)));
+        spec, std::make_shared<PlainModel>(
+                  make_model(spec.observation, policy_size(spec, {}), model, 3, spec.action)));
     const auto sampler = make_sampler(
         make_env, *agent,
         {.kind = SamplerKind::kSerial, .horizon = 16, .envs = 6, .reset = reset, .seed = 1});
@@ -117,6 +122,42 @@ TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
                        .vtrace = true}));
   EXPECT_EQ(fake_.recordings, 3 * kActs);
   expect_same({}, ppo({.learning_rate = 3e-3}), ResetMode::kWait);
+}
+
+// Another way of learning than on the host: by tensor operations.
+void expect_same_control(FakeAccelerator& fake, bool stochastic) {
+  const ControlAgentOptions options{.stochastic = stochastic, .hidden = {24, 20}};
+  const auto learn = [&] {
+    const auto agent = make_control_agent(control_oracle::toy_env(), options, 3);
+    auto replay = control_oracle::make_replay(true);
+    replay.append(control_oracle::make_window());
+    const auto algo =
+        stochastic
+            ? make_sac(*agent, replay, {.learning_rate = 1e-2, .batch = control_oracle::kBatch})
+            : make_td3(*agent, replay,
+                       {.critic_rate = 1e-2, .policy_rate = 1e-2, .batch = control_oracle::kBatch});
+    for (std::int64_t i = 0; i < 5; ++i) algo->update({.steps = i, .schedule_steps = 10}, 4);
+    NamedTensors all;
+    for (const auto& [name, p] : agent->parameters()) all.add(name, p.detach().clone());
+    return all;
+  };
+  const auto here = learn();
+  const FakeAccelerator::On on(fake);
+  const auto there = learn();
+  for (const auto& [name, p] : here)
+    EXPECT_LT((p - there.at(name)).abs().max().item<double>(), 1e-3) << name;
+}
+
+TEST_F(DeviceLearningTest, SacIsRecorded) {
+  expect_same_control(fake_, true);
+  EXPECT_EQ(fake_.recordings, 1);
+  EXPECT_EQ(fake_.replays, 20 - 2);
+}
+
+TEST_F(DeviceLearningTest, Td3IsRecordedWithAndWithoutThePolicysStep) {
+  expect_same_control(fake_, false);
+  EXPECT_EQ(fake_.recordings, 2);
+  EXPECT_EQ(fake_.replays, 20 - 4);
 }
 
 TEST_F(DeviceLearningTest, PicturesAreFormedByTheKernel) {

@@ -52,6 +52,7 @@ struct Collected {
   int windows = 6;
   std::int64_t horizon = 7, envs = 6;
   ResetMode reset = ResetMode::kAtOnce;
+  bool host_windows = false;
   double tolerance = 0;  // of what comes from exp and log
   std::function<void(Agent&, int)> between = [](Agent&, int) {};
 };
@@ -65,6 +66,7 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
     o.reset = c.reset;
     auto there = o;
     employ(there, GetParam());
+    there.host_windows = c.host_windows;
     const auto agent = make_agent();
     const auto here = make_sampler(make_env, *agent, o);
     std::unique_ptr<Agent> other;
@@ -116,6 +118,12 @@ TEST_P(DeviceTest, DictionariesMasksStacksAndState) {
   EXPECT_EQ(fake_.replays, replays({}));
   EXPECT_EQ(fake_.recordings, replays({}) / 4);
   for (const std::int64_t horizon : {1, 2, 8}) expect_same(make_zoo(), toy, {.horizon = horizon});
+}
+
+TEST_P(DeviceTest, WindowsMayStayOnTheHost) {
+  const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
+  expect_same(make_zoo(), toy, {.host_windows = true});
+  expect_same(make_zoo(), toy, {.reset = ResetMode::kWait, .host_windows = true});
 }
 
 TEST_P(DeviceTest, ResetsThatWaitAreNotRecorded) {

@@ -30,8 +30,8 @@ struct Observed {
   Observed narrow(std::int64_t from, std::int64_t n) const;
   Observed to(at::Device device) const;
   // The observations themselves: [N, ...], or [N, stack, ...] for stacked ones; same dtype as the
-  // data.
-  at::Tensor dense() const;
+  // data. pinned: those on the CPU in memory that a GPU copies from while the caller goes on.
+  at::Tensor dense(bool pinned = false) const;
 };
 
 using Observations = Named<Observed>;

@@ -71,6 +71,9 @@ struct SamplerOptions {
   // act themselves, the window that the worker was at is lost as a whole. Serial samplers have no
   // workers: asynchronous ones refuse it, others ignore it.
   OnDeath on_death = OnDeath::kFail;
+  // Samples are on the CPU, where the environments write, wherever the agent is: for what goes into
+  // a replay.
+  bool host_windows = false;
   bool pin = false;                      // bind every worker to a core
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
 };
