@@ -10,75 +10,86 @@
 #include <string>
 #include <vector>
 
+#include "samplers/row_actor.h"
 #include "shoal/agents/actor_critic.h"
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
-#include "shoal/envs/wrappers.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/launch.h"
-#include "shoal/samplers/sampler.h"
-#include "src/app/bench_agents.h"
 #include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
 #include "src/app/peak.h"
+#include "src/device/accelerator.h"
 
 namespace shoal::app {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct ActFlags {
   std::string network = "nature-cnn", precision = "float32", device = "cpu";
-  std::int64_t batch = 32, observed = 17, hidden = 64;
+  std::vector<std::int64_t> batches = {32};
+  std::int64_t observed = 17, hidden = 64;
   int threads = 1, runs = 5;
   double seconds = 1;
   bool json = false;
 
   bool sees_pictures() const { return network == "nature-cnn"; }
-  Precision act_precision() const {
+  Precision arithmetic() const {
     return precision == "bf16" ? Precision::kBf16 : Precision::kFloat32;
   }
 };
 
-// An endless episode of random bytes or numbers.
-class NoiseEnv : public Env {
- public:
-  NoiseEnv(const ActFlags& flags, std::int64_t index)
-      : spec_{.id = "noise",
-              .observation = flags.sees_pictures()
-                                 ? ArraySpec{.dtype = DType::kUInt8, .shape = {84, 84}}
-                                 : ArraySpec{.shape = {flags.observed}},
-              .action = ActionSpec::discrete(6)},
-        pictures_(flags.sees_pictures()),
-        rng_(static_cast<std::uint64_t>(index)) {}
+EnvSpec spec_of(const ActFlags& flags) {
+  return {.id = "noise",
+          .observation = flags.sees_pictures()
+                             ? ArraySpec{.dtype = DType::kUInt8, .shape = {84, 84}, .stack = 4}
+                             : ArraySpec{.shape = {flags.observed}},
+          .action = ActionSpec::discrete(6)};
+}
 
-  const EnvSpec& spec() const override { return spec_; }
-  void reset(std::optional<std::uint64_t>, StepOut out) override { write(out); }
-  StepResult step(ArraysIn, StepOut out) override {
-    write(out);
-    return {};
+std::unique_ptr<ActorCritic> agent_of(const ActFlags& flags) {
+  return make_actor_critic(spec_of(flags),
+                           {.name = flags.network,
+                            .hidden = {flags.hidden, flags.hidden},
+                            .shared_trunk = flags.sees_pictures(),
+                            .precision = flags.arithmetic()},
+                           {.act_precision = flags.arithmetic()}, 1);
+}
+
+// The rows of a sampler, full of random bytes or numbers of an endless episode, and what acts
+// there.
+class NoiseRows {
+ public:
+  NoiseRows(const ActFlags& flags, std::int64_t batch, Agent& agent)
+      : shared_(plan_, spec_of(flags), agent.spec(),
+                {.horizon = kSteps, .envs = batch, .collectors = 1}),
+        arena_(plan_) {
+    shared_.attach(arena_);
+    const auto& observation = shared_.rows.observation[0];
+    Rng rng(1);
+    auto* to = arena_.data(observation);
+    const auto n = static_cast<std::int64_t>(observation.bytes());
+    if (flags.sees_pictures()) {
+      for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<std::byte>(rng());
+    } else {
+      for (std::int64_t i = 0; i < n / 4; ++i)
+        reinterpret_cast<float*>(to)[i] = static_cast<float>(rng.uniform(-1, 1));
+    }
+    actor_ = std::make_unique<RowActor>(shared_, agent, SamplerOptions{.envs = batch},
+                                        std::vector<Range>{{0, batch}});
   }
+
+  static constexpr std::int64_t kSteps = 16;
+  RowActor& actor() { return *actor_; }
+  std::int64_t first_row() const { return shared_.history; }
 
  private:
-  void write(StepOut out) {
-    const auto n = spec_.observation[0].count();
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (pictures_)
-        out.observation.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(rng_());
-      else
-        out.observation.as<float>()[i] = static_cast<float>(rng_.uniform(-1, 1));
-    }
-  }
-
-  EnvSpec spec_;
-  bool pictures_;
-  Rng rng_;
+  Arena::Plan plan_;
+  SharedRows shared_;
+  Arena arena_;
+  std::unique_ptr<RowActor> actor_;
 };
-
-EnvFactory make_noise(const ActFlags& flags) {
-  const EnvFactory make_env = [flags](const EnvContext& c) {
-    return std::make_unique<NoiseEnv>(flags, c.index);
-  };
-  return flags.sees_pictures() ? with_stack(make_env, 4) : make_env;
-}
 
 // Multiplications and additions of the network for one observation. Of these pictures nothing is
 // known from the last step: in a game, most of a picture is.
@@ -103,100 +114,121 @@ double operations(const ActFlags& flags, ActorCritic& agent) {
   return sum;
 }
 
+// How long the device takes for `work`, if the host does not hold it up.
+double device_time(Accelerator& on, const std::function<void()>& work) {
+  constexpr int kTimes = 200;
+  const auto graph = on.record(work);
+  graph->replay();
+  on.wait();
+  const auto start = Clock::now();
+  for (int i = 0; i < kTimes; ++i) graph->replay();
+  on.wait();
+  return std::chrono::duration<double>(Clock::now() - start).count() / kTimes;
+}
+
+// Microseconds for a batch: on a CPU, the network's products at its peak, and the observations
+// copied; on a device, what it takes for the copy and the network alone.
+double bound_of(const ActFlags& flags, std::int64_t batch, ActorCritic& agent, NoiseRows& rows) {
+  auto& tensors = rows.actor().tensors();
+  if (!tensors.mirrored) {
+    const auto bytes = static_cast<double>(spec_of(flags).observation[0].bytes());
+    return 1e6 * static_cast<double>(batch) *
+           (operations(flags, agent) / peak_operations(flags.threads, flags.arithmetic()) +
+            bytes / peak_copying());
+  }
+  auto* const on = accelerator(tensors.device);
+  if (on == nullptr) return 0;
+  auto& in = rows.actor().prepare(0, 0);
+  const auto options = at::TensorOptions().device(tensors.device);
+  ActOut out{.action = {{"", at::empty({batch}, options.dtype(at::kLong))}},
+             .agent_info = {{"log_prob", at::empty({batch}, options)},
+                            {"value", at::empty({batch}, options)}}};
+  const auto copy = device_time(*on, [&] {
+    tensors.upload(tensors.observation[0], rows.first_row(), Range{0, batch});
+  });
+  return 1e6 * (copy + device_time(*on, [&] { agent.act(in, out); }));
+}
+
 struct ActResult {
   std::vector<double> runs;       // actions a second
   std::vector<double> latencies;  // microseconds, of all calls, in order of size
-  double bound = 0;               // microseconds
+  double bound = 0;               // microseconds; 0: not known
   double other_cpu = 0;
   double latency(double share) const {
     const auto last = static_cast<double>(latencies.size() - 1);
     return latencies[static_cast<std::size_t>(share * last)];
   }
+  double share() const { return bound / latency(0.5); }
 };
 
-ActResult measure_acting(const ActFlags& flags) {
-  constexpr std::int64_t kSteps = 16;
-  const auto make_env = make_noise(flags);
-  const auto spec = make_env({})->spec();
-  const auto agent = make_actor_critic(spec,
-                                       {.name = flags.network,
-                                        .hidden = {flags.hidden, flags.hidden},
-                                        .shared_trunk = flags.sees_pictures()},
-                                       {.act_precision = flags.act_precision()}, 1);
-  const auto sampler = make_sampler(
-      make_env, *agent,
-      {.kind = SamplerKind::kSerial, .horizon = kSteps, .envs = flags.batch, .workers = 1});
-  auto replay = acting_replay(sampler->collect().samples, spec, *agent);
-  const auto device = parse_device(flags.device);
-  move_to_device(*agent, flags.device);
-  at::set_num_threads(flags.threads);
-
-  ActResult out;
+ActResult measure_acting(const ActFlags& flags, std::int64_t batch, ActorCritic& agent) {
   const at::NoGradGuard no_grad;
-  using Clock = std::chrono::steady_clock;
+  NoiseRows rows(flags, batch, agent);
+  auto& actor = rows.actor();
+  ActResult out;
+  std::int64_t t = 0, windows = 0;
   const auto act_for = [&](double seconds) {
     double passed = 0, calls = 0;
-    for (std::size_t t = 0; passed < seconds; t = (t + 1) % replay.observations.size()) {
+    for (; passed < seconds; t = (t + 1) % NoiseRows::kSteps) {
+      if (t == 0) {
+        agent.before_window(/*greedy=*/false);
+        actor.begin(NoiseRows::kSteps * windows++);
+      }
       const auto start = Clock::now();
-      replay.in.observation = replay.observations[t];
-      if (device.is_cuda())
-        for (auto& [name, o] : replay.in.observation) o = o.to(device);
-      agent->act(replay.in, replay.out);
-      if (device.is_cuda()) replay.out.action[0].cpu();  // wait for it
+      actor.act(t, 0);
       const auto taken = std::chrono::duration<double>(Clock::now() - start).count();
-      ++replay.in.noise.tick;
       out.latencies.push_back(taken * 1e6);
       passed += taken;
       ++calls;
     }
-    return calls * static_cast<double>(flags.batch) / passed;
+    return calls * static_cast<double>(batch) / passed;
   };
   act_for(std::min(0.2, flags.seconds));
+  while (windows < 4) act_for(0.001);  // until every step is recorded
   out.latencies.clear();
   const CpuUse use;
   for (int i = 0; i < flags.runs; ++i) out.runs.push_back(act_for(flags.seconds));
   out.other_cpu = use.others();
   std::ranges::sort(out.latencies);
-
-  const auto bytes = static_cast<double>(spec.observation[0].bytes());
-  out.bound = 1e6 * static_cast<double>(flags.batch) *
-              (operations(flags, *agent) / peak_operations(flags.threads, flags.act_precision()) +
-               bytes / peak_copying());
+  out.bound = bound_of(flags, batch, agent, rows);
   return out;
 }
 
-void print_acting(const ActFlags& flags, const ActResult& m) {
-  if (flags.json) {
-    auto line = json_of({.bench = "act",
-                         .config = {{"network", flags.network},
-                                    {"hidden", flags.hidden},
-                                    {"batch", flags.batch},
-                                    {"precision", flags.precision},
-                                    {"device", flags.device},
-                                    {"threads", flags.threads}},
-                         .unit = "actions/s",
-                         .runs = m.runs,
-                         .other_cpu = m.other_cpu});
-    line["latency_us"] = five_digits(m.latency(0.5));
-    line["latency_p99_us"] = five_digits(m.latency(0.99));
-    line["bound"] = five_digits(m.bound);
-    fmt::print("{}\n", line.dump());
-    return;
-  }
+void print_json(const ActFlags& flags, std::int64_t batch, const ActResult& m) {
+  auto line = json_of({.bench = "act",
+                       .config = {{"network", flags.network},
+                                  {"hidden", flags.hidden},
+                                  {"batch", batch},
+                                  {"precision", flags.precision},
+                                  {"device", flags.device},
+                                  {"threads", flags.threads}},
+                       .unit = "actions/s",
+                       .runs = m.runs,
+                       .other_cpu = m.other_cpu});
+  line["latency_us"] = five_digits(m.latency(0.5));
+  line["latency_p99_us"] = five_digits(m.latency(0.99));
+  line["bound"] = five_digits(m.bound);
+  line["share_of_bound"] = five_digits(m.share());
+  fmt::print("{}\n", line.dump());
+}
+
+void print_acting(const ActFlags& flags, std::int64_t batch, const ActResult& m) {
+  if (flags.json) return print_json(flags, batch, m);
   const auto [least, most] = std::ranges::minmax(m.runs);
   const auto size = flags.sees_pictures()
                         ? std::string("84x84, 4 frames")
                         : fmt::format("{0} numbers, {1}-{1}", flags.observed, flags.hidden);
-  fmt::print("{} ({}), batches of {}, {}, {} thread{}, {}\n", flags.network, size, flags.batch,
+  fmt::print("{} ({}), batches of {}, {}, {} thread{}, {}\n", flags.network, size, batch,
              flags.precision, flags.threads, flags.threads == 1 ? "" : "s",
-             flags.device == "cpu" ? instructions(flags.act_precision()) : flags.device.c_str());
+             flags.device == "cpu" ? instructions(flags.arithmetic()) : flags.device.c_str());
   fmt::print("{:.1f} us for a batch, median ({:.1f} at 99 %)\n", m.latency(0.5), m.latency(0.99));
   fmt::print("{:.0f} actions a second, median of {} ({:.0f} to {:.0f})\n", middle(m.runs),
              m.runs.size(), least, most);
-  if (flags.device == "cpu")
-    fmt::print(
-        "bound {:.1f} us (its products at this CPU's peak, its bytes copied); reached: {:.0f} %\n",
-        m.bound, 100 * m.bound / m.latency(0.5));
+  if (m.bound > 0)
+    fmt::print("bound {:.1f} us ({}); reached: {:.0f} %\n", m.bound,
+               flags.device == "cpu" ? "its products at this CPU's peak, its bytes copied"
+                                     : "the copy and the network alone",
+               100 * m.share());
   fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
 }
 
@@ -207,13 +239,16 @@ int bench_act(const ActFlags& flags, char** argv) {
           "--precision: found {}, expected float32 or bf16", flags.precision);
   for (const auto& [name, value] : {std::pair{"--observed", flags.observed},
                                     {"--hidden", flags.hidden},
-                                    {"--batch", flags.batch},
-                                    {"--threads", flags.threads}})
+                                    {"--batch", std::ranges::min(flags.batches)},
+                                    {"--threads", std::int64_t{flags.threads}}})
     require(value >= 1, "{}: found {}, expected at least 1", name, value);
   require_runs(flags.runs, flags.seconds);
   launch(argv, flags.threads);
-  at::set_num_threads(1);
-  print_acting(flags, measure_acting(flags));
+  const auto agent = agent_of(flags);
+  move_to_device(*agent, flags.device);
+  at::set_num_threads(flags.threads);
+  for (const auto batch : flags.batches)
+    print_acting(flags, batch, measure_acting(flags, batch, *agent));
   return kSuccess;
 }
 
@@ -228,7 +263,8 @@ void add_bench_act(CLI::App& bench, Command& chosen) {
       ->capture_default_str();
   command->add_option("--hidden", flags->hidden, "mlp: units of each of two hidden layers")
       ->capture_default_str();
-  command->add_option("--batch", flags->batch, "Environments")->capture_default_str();
+  command->add_option("--batch", flags->batches, "Environments; several: one after the other")
+      ->capture_default_str();
   command->add_option("--precision", flags->precision, "float32 or bf16")->capture_default_str();
   command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of arithmetic")->capture_default_str();

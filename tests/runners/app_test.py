@@ -375,6 +375,14 @@ class AppTest(unittest.TestCase):
             self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
             self.assertGreater(line["bound"], 0)
 
+    def test_bench_act_takes_several_batches(self):
+        done = shoal("bench", "act", "--network", "mlp", "--batch", "2", "8", "--runs", "2", "--seconds", "0.02", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["config"]["batch"] for line in lines], [2, 8])
+        for line in lines:
+            self.assertAlmostEqual(line["share_of_bound"], line["bound"] / line["latency_us"], places=3)
+
     def test_check_env(self):
         done = shoal("check-env", "Pendulum-v1", "--steps", "200")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -148,6 +148,22 @@ TEST_P(DeviceTest, MemoryGoesOn) {
               {.tolerance = 1e-5});
 }
 
+// It acts by what it was told before the window, as a recording does.
+class Told : public ToyAgent {
+ public:
+  explicit Told(std::vector<bool>& told) : ToyAgent(3), told_(told) {}
+  void before_window(bool greedy) override { told_.push_back(greedy); }
+
+ private:
+  std::vector<bool>& told_;
+};
+
+TEST_P(DeviceTest, AgentsAreToldOfEachWindow) {
+  std::vector<bool> told;
+  expect_same(make_zoo(), [&] { return std::make_unique<Told>(told); }, {.windows = 3});
+  EXPECT_EQ(told, std::vector<bool>(3, false));  // not by the sampler on the CPU
+}
+
 // What the agent reads of the host's memory changes from window to window.
 TEST_P(DeviceTest, EpsilonsReachTheDevice) {
   const AgentFactory q = [] {
