@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -59,6 +60,8 @@ struct Collected {
 
 class DeviceTest : public ::testing::TestWithParam<Workforce> {
  protected:
+  void SetUp() override { at::set_num_threads(1); }
+
   // A sampler on the device collects what one on the CPU does.
   void expect_same(const EnvFactory& make_env, const AgentFactory& make_agent,
                    const Collected& c = {}) {

@@ -1,0 +1,131 @@
+#include "nccl_plugin.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+const char* told(const std::string& text) {
+  thread_local std::string kept;
+  kept = text;
+  return kept.c_str();
+}
+
+const char* told(const char* what, cudaError_t error) {
+  return error == cudaSuccess ? nullptr : told(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+const char* told(const char* what, ncclResult_t result, ncclComm_t communicator = nullptr) {
+  if (result == ncclSuccess) return nullptr;
+  std::string text = std::string(what) + ": " + ncclGetErrorString(result);
+  if (const char* last = ncclGetLastError(communicator); last != nullptr && *last != 0)
+    text += std::string(", ") + last;
+  return told(text);
+}
+
+// Calls done() until it is true or an error of the communicator ends the wait.
+template <class Done>
+const char* wait(const char* what, ncclComm_t communicator, double seconds, const Done& done) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (int looks = 0;; ++looks) {
+    ncclResult_t state = ncclSuccess;
+    if (const char* error = told(what, ncclCommGetAsyncError(communicator, &state), communicator))
+      return error;
+    if (state != ncclSuccess && state != ncclInProgress) return told(what, state, communicator);
+    bool is_done = false;
+    if (const char* error = done(state, is_done)) return error;
+    if (is_done) return nullptr;
+    if (Clock::now() > end) return told(std::string(what) + ": the others did not come in time");
+    constexpr int kLooks = 10'000;  // most sums are there by then
+    if (looks > kLooks) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+const char* begun(const char* what, ncclComm_t communicator, double seconds) {
+  return wait(what, communicator, seconds, [](ncclResult_t state, bool& done) -> const char* {
+    done = state == ncclSuccess;
+    return nullptr;
+  });
+}
+
+const char* gpu(void* name) {
+  int device = 0;
+  if (const char* error = told("cudaGetDevice", cudaGetDevice(&device))) return error;
+  cudaDeviceProp properties;
+  if (const char* error =
+          told("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device)))
+    return error;
+  static_assert(sizeof properties.uuid == SHOAL_NCCL_GPU_SIZE);
+  std::memcpy(name, &properties.uuid, SHOAL_NCCL_GPU_SIZE);
+  return nullptr;
+}
+
+const char* make_id(void* id) {
+  static_assert(sizeof(ncclUniqueId) == SHOAL_NCCL_ID_SIZE);
+  return told("ncclGetUniqueId", ncclGetUniqueId(static_cast<ncclUniqueId*>(id)));
+}
+
+void close(void* communicator) { ncclCommAbort(static_cast<ncclComm_t>(communicator)); }
+
+const char* connect(const void* id, int rank, int count, double seconds, void** communicator) {
+  ncclUniqueId unique;
+  std::memcpy(&unique, id, sizeof unique);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;  // so that a wait can end
+  ncclComm_t made = nullptr;
+  const auto result = ncclCommInitRankConfig(&made, count, unique, rank, &config);
+  const char* error = result == ncclInProgress
+                          ? begun("ncclCommInitRankConfig", made, seconds)
+                          : told("ncclCommInitRankConfig", result, made);
+  if (error != nullptr) {
+    if (made != nullptr) close(made);
+    return error;
+  }
+  *communicator = made;
+  return nullptr;
+}
+
+ncclDataType_t type_of(shoal_nccl_type type) {
+  switch (type) {
+    case SHOAL_NCCL_FLOAT32:
+      return ncclFloat32;
+    case SHOAL_NCCL_FLOAT64:
+      return ncclFloat64;
+    case SHOAL_NCCL_INT64:
+      break;
+  }
+  return ncclInt64;
+}
+
+const char* sum(void* communicator, void* data, size_t count, shoal_nccl_type type, void* stream,
+                double seconds) {
+  auto* const all = static_cast<ncclComm_t>(communicator);
+  auto* const on = static_cast<cudaStream_t>(stream);
+  const auto result = ncclAllReduce(data, data, count, type_of(type), ncclSum, all, on);
+  if (result != ncclSuccess && result != ncclInProgress) return told("ncclAllReduce", result, all);
+  if (const char* error = begun("ncclAllReduce", all, seconds)) return error;
+  return wait("ncclAllReduce", all, seconds, [on](ncclResult_t, bool& done) {
+    const auto state = cudaStreamQuery(on);
+    done = state == cudaSuccess;
+    return done || state == cudaErrorNotReady ? nullptr : told("cudaStreamQuery", state);
+  });
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const shoal_nccl_api* shoal_nccl_get_api() {
+  static const shoal_nccl_api kApi{.version = SHOAL_NCCL_VERSION,
+                                   .gpu = gpu,
+                                   .make_id = make_id,
+                                   .connect = connect,
+                                   .sum = sum,
+                                   .close = close};
+  return &kApi;
+}
