@@ -51,7 +51,7 @@ class ParameterServer {
   // Throws Error for options that make no sense.
   ParameterServer(std::span<const float> initial, const ParameterServerOptions& options, Rule rule);
 
-  // As of the last update; synchronously they may be in the midst of one.
+  // As of the last update, but for what in_update() says.
   std::span<const float> parameters() const { return parameters_; }
 
   class Trainer {
@@ -82,6 +82,10 @@ class ParameterServer {
   void forget(int trainer);
   // The server only: ends every push(), now and from now on.
   void stop() { service_.gate().stop(); }
+
+  // The server only. Synchronously: trainers are applying an update that is not counted yet. If one
+  // of them dies then, some parameters are as before it and some as after it.
+  bool in_update() const { return summed_; }
 
   // The server only. So far:
   std::int64_t updates() const { return updates_; }
