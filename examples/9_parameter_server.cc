@@ -70,6 +70,6 @@ int main(int argc, char** argv) {
   const int gradients = apart ? updates : updates * kTrainers;
   fmt::print(
       "\n{} parameters, {} trainers: {:.0f} gradients a second, of parameters {:.1f} updates "
-      "old\n",
-      mlp.size(), kTrainers, gradients / passed.count(), server.mean_stale());
+      "old ({} at most)\n",
+      mlp.size(), kTrainers, gradients / passed.count(), server.mean_stale(), server.most_stale());
 }

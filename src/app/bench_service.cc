@@ -42,29 +42,30 @@ std::int64_t ClientCounts::least() const {
 }
 
 ServiceResult measure_service(const ServiceFlags& flags, const ClientCounts& counts,
-                              WorkerGroup& clients, const std::function<int()>& serve) {
+                              WorkerGroup& clients, const Serving& server) {
   constexpr int kWarm = 10;  // of each client, as the peer's
   const auto work = [&](const auto& enough) {
     for (auto looked = std::chrono::steady_clock::now(); !enough();) {
-      const bool idle = serve() == 0;
+      const bool idle = server.serve() == 0;
       const auto now = std::chrono::steady_clock::now();
       if (!idle && now - looked < std::chrono::milliseconds(100)) continue;
       clients.check();
       looked = now;
     }
   };
+  const auto done = [&] { return counts.sum() - server.in_vain(); };
   work([&] { return counts.least() >= kWarm; });
   ServiceResult out;
   const CpuUse use;
   for (int run = 0; run < flags.runs; ++run) {
-    const auto before = counts.sum();
+    const auto before = done();
     const auto start = std::chrono::steady_clock::now();
     double passed = 0;
     work([&] {
       passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       return passed >= flags.seconds;
     });
-    out.runs.push_back(static_cast<double>(counts.sum() - before) / passed);
+    out.runs.push_back(static_cast<double>(done() - before) / passed);
   }
   out.other_cpu = use.others();
   return out;
@@ -74,6 +75,7 @@ namespace {
 
 void print_service(const ServiceFlags& flags, const ServiceResult& result) {
   const bool acts = flags.experiment == "agent";
+  const auto& stale = result.staleness;
   const auto* unit = acts ? "env steps/s" : "updates/s";
   if (flags.json) {
     nlohmann::ordered_json config = {{"experiment", acts ? "cartpole" : "ps"},
@@ -81,11 +83,15 @@ void print_service(const ServiceFlags& flags, const ServiceResult& result) {
                                      {"mode", flags.mode},
                                      {"threads", 1}};
     if (!acts) config["network"] = flags.network;
-    const auto line = json_of({.bench = "batch_rpc",
-                               .config = config,
-                               .unit = unit,
-                               .runs = result.runs,
-                               .other_cpu = result.other_cpu});
+    if (flags.max_staleness >= 0) config["max_staleness"] = flags.max_staleness;
+    auto line = json_of({.bench = "batch_rpc",
+                         .config = config,
+                         .unit = unit,
+                         .runs = result.runs,
+                         .other_cpu = result.other_cpu});
+    if (flags.asynchronous())
+      line["staleness"] = {
+          {"mean", five_digits(stale.mean)}, {"most", stale.most}, {"refused", stale.refused}};
     fmt::print("{}\n", line.dump());
     return;
   }
@@ -93,6 +99,9 @@ void print_service(const ServiceFlags& flags, const ServiceResult& result) {
   fmt::print("{} {}, mode {}\n", flags.clients, acts ? "observers" : "trainers", flags.mode);
   fmt::print("{:.0f} {}, median of {} ({:.0f} to {:.0f})\n", middle(result.runs), unit,
              result.runs.size(), least, most);
+  if (flags.asynchronous())
+    fmt::print("gradients of parameters {:.2f} updates old, {} at most; {} refused as too old\n",
+               stale.mean, stale.most, stale.refused);
   fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
 }
 
@@ -109,6 +118,11 @@ int bench_service(const ServiceFlags& flags, char** argv) {
   require(flags.clients >= 1 && flags.clients <= 32, "--clients: found {}, expected 1 to 32",
           flags.clients);
   require_runs(flags.runs, flags.seconds);
+  require(flags.max_staleness >= -1, "--max-staleness: found {}, expected a number of updates",
+          flags.max_staleness);
+  require(flags.max_staleness == -1 || flags.asynchronous(),
+          "--max-staleness: only gradients that are applied one after the other are ever stale; "
+          "expected --experiment parameters --mode no_batch beside it");
   launch(argv, 1);
   print_service(flags,
                 flags.experiment == "agent" ? measure_agent(flags) : measure_parameters(flags));
@@ -132,6 +146,8 @@ void add_bench_service(CLI::App& bench, Command& chosen) {
       ->add_option("--network", flags->network,
                    "Whose gradients: mlp (1 million parameters) or resnet50 (as many numbers)")
       ->capture_default_str();
+  command->add_option("--max-staleness", flags->max_staleness,
+                      "Refuse gradients of parameters that are older, in updates (no_batch)");
   command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
   command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
   command->add_flag("--json", flags->json, "One line of JSON");

@@ -101,10 +101,9 @@ ServiceResult measure_agent(const ServiceFlags& flags) {
   WorkerGroup observers(flags.clients, [&](int client, WorkerStatus) {
     observe(service, client, flags.alone(), counts);
   });
-  return measure_service(flags, counts, observers, [&] {
-    return service.serve([&](std::span<const int> clients) { policy.act(service, clients); },
-                         kAgentPatience);
-  });
+  const auto answer = [&](std::span<const int> clients) { policy.act(service, clients); };
+  return measure_service(flags, counts, observers,
+                         {.serve = [&] { return service.serve(answer, kAgentPatience); }});
 }
 
 }  // namespace shoal::app

@@ -88,12 +88,20 @@ void train(const ServiceFlags& flags, const ParameterServer& server, int number,
 }  // namespace
 
 ServiceResult measure_parameters(const ServiceFlags& flags) {
-  ParameterServer server(
-      initial(flags), {.trainers = flags.clients, .asynchronous = flags.mode == "no_batch"}, sgd);
+  ParameterServer server(initial(flags),
+                         {.trainers = flags.clients,
+                          .asynchronous = flags.asynchronous(),
+                          .most_stale = flags.max_staleness},
+                         sgd);
   ClientCounts counts(flags.clients);
   WorkerGroup trainers(flags.clients,
                        [&](int client, WorkerStatus) { train(flags, server, client, counts); });
-  return measure_service(flags, counts, trainers, [&] { return server.serve(kTrainerPatience); });
+  auto result = measure_service(flags, counts, trainers,
+                                {.serve = [&] { return server.serve(kTrainerPatience); },
+                                 .in_vain = [&] { return server.left_out(); }});
+  result.staleness = {
+      .mean = server.mean_stale(), .most = server.most_stale(), .refused = server.left_out()};
+  return result;
 }
 
 }  // namespace shoal::app

@@ -97,6 +97,9 @@ MISTAKES = [
     (["bench", "sample", "--runs", "0"], "runs"),
     (["bench", "ring", "--item", "vector"], "vectors"),
     (["bench", "sample", "--envs", "1", "--workers", "2"], "cannot share"),
+    (["bench", "service", "--experiment", "parameters", "--max-staleness", "2"], "--mode no_batch"),
+    (["bench", "service", "--mode", "no_batch", "--max-staleness", "2"], "--experiment parameters"),
+    (["bench", "service", "--experiment", "parameters", "--mode", "no_batch", "--max-staleness", "-2"], "--max-staleness: found -2"),
     (["list", "env"], "envs"),
 ]
 # Valid only where Atari was not built or has no such game.
@@ -382,6 +385,25 @@ class AppTest(unittest.TestCase):
         self.assertEqual([line["config"]["batch"] for line in lines], [2, 8])
         for line in lines:
             self.assertAlmostEqual(line["share_of_bound"], line["bound"] / line["latency_us"], places=3)
+
+    def test_bench_line_of_the_parameter_server(self):
+        def line_of(clients, *more):
+            done = shoal("bench", "service", "--experiment", "parameters", "--clients", clients, "--runs", "2", "--seconds",
+                         "0.05", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout) if "--json" in more else done.stdout
+
+        line = line_of("2", "--json")
+        self.assertEqual((line["bench"], line["unit"], line["config"]["mode"]), ("batch_rpc", "updates/s", "batch"))
+        self.assertNotIn("staleness", line)
+        alone = line_of("1", "--mode", "no_batch", "--json")
+        self.assertEqual(alone["staleness"], {"mean": 0, "most": 0, "refused": 0})
+        line = line_of("3", "--mode", "no_batch", "--max-staleness", "1", "--json")
+        self.assertEqual(line["config"]["max_staleness"], 1)
+        self.assertTrue(0 <= line["staleness"]["mean"] <= line["staleness"]["most"] <= 1, line)
+        # Of three with the same parameters, the last one to bring its gradient is behind by two.
+        self.assertGreater(line["staleness"]["refused"], 0)
+        self.assertIn("refused as too old", line_of("2", "--mode", "no_batch"))
 
     def test_check_env(self):
         done = shoal("check-env", "Pendulum-v1", "--steps", "200")
