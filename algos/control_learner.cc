@@ -26,7 +26,8 @@ ControlLearner::ControlLearner(ControlAgent& agent, Ranks& ranks)
 
 void ControlLearner::average(const at::Tensor& gradient) const {
   if (ranks_.count() == 1) return;
-  const auto sum = gradient.to(at::kCPU).contiguous();
+  const auto sum = ranks_.sums_on(gradient.device()) ? gradient.contiguous()
+                                                     : gradient.to(at::kCPU).contiguous();
   ranks_.sum(sum);
   gradient.copy_(sum.div_(ranks_.count()));
 }

@@ -37,8 +37,10 @@ void visit_run(C& c, Visit&& visit) {
   visit("ranks", c.ranks,
         "processes that learn together, each with its share of environments, workers and cores");
   visit("rank_timeout", c.rank_timeout, "seconds that one of them waits for another");
-  visit("rank_backend", c.rank_backend,
-        "how processes of a launcher speak to one another: auto, tcp or mpi");
+  visit(
+      "rank_backend", c.rank_backend,
+      "how processes of a launcher speak to one another: auto, tcp or mpi; nccl: with tcp or mpi, "
+      "gradients on GPUs by NCCL, which auto does, too, where each rank has a GPU");
 }
 
 template <class C, class Visit>

@@ -164,6 +164,18 @@ bool has_own_gpus(const Config& config, int here, int local) {
   return local > gpus;
 }
 
+// Whether gradients are added up on the ranks' GPUs.
+bool uses_nccl(const Config& config) {
+  const bool own_gpus = config.device == "cuda";
+  require(
+      own_gpus || config.rank_backend != RankBackend::kNccl,
+      "rank_backend: nccl adds up on GPUs, one for each rank, and device is '{}'; set device to "
+      "cuda, or rank_backend to auto",
+      config.device);
+  return config.rank_backend == RankBackend::kNccl ||
+         (config.rank_backend == RankBackend::kAuto && own_gpus && has_nccl());
+}
+
 std::chrono::milliseconds timeout_of(const Config& config) {
   return std::chrono::milliseconds(std::llround(1e3 * config.rank_timeout));
 }
@@ -207,10 +219,9 @@ bool is_bound(const JobPlace& job) {
 
 std::unique_ptr<Ranks> make_job_ranks(const Config& config, const JobPlace& job) {
   auto backend = config.rank_backend;
-  if (backend == RankBackend::kAuto && job.launcher == "mpirun" && has_mpi())
-    backend = RankBackend::kMpi;
-  require(backend != RankBackend::kNccl,
-          "rank_backend: nccl is not there yet; use tcp or mpi, which add up on the CPU");
+  if ((backend == RankBackend::kAuto || backend == RankBackend::kNccl) &&
+      job.launcher == "mpirun" && has_mpi())
+    backend = RankBackend::kMpi;  // what NCCL is not for goes this way, too
   if (backend == RankBackend::kMpi) return make_mpi_ranks(job.place, job.count, timeout_of(config));
   return make_tcp_ranks({.rank = job.place,
                          .count = job.count,
@@ -233,9 +244,11 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
     const int here = config.ranks / job.count, local = here * job.local_count;
     const bool own_gpus = has_own_gpus(config, here, local);
     const bool bound = is_bound(job);
+    const bool by_nccl = uses_nccl(config);
     const auto run = [&](Ranks& ranks, int rank) {
       auto own = options;
-      own.ranks = &ranks;
+      const auto nccl = by_nccl ? make_nccl_ranks(ranks, timeout_of(config)) : nullptr;
+      own.ranks = nccl ? nccl.get() : &ranks;
       const int index = here * job.local_place + rank;
       const LocalRank place{.gpu = own_gpus ? rank : index,
                             .core_index = bound ? rank : index,

@@ -13,7 +13,7 @@ set(RULES
   "models:core,kernels,device,data,models"
   "agents:core,kernels,device,data,models,agents"
   "replays:core,data,replays"
-  "sync:core,data,sync"
+  "sync:core,kernels,device,data,sync"
   "samplers:core,device,envs,data,agents,samplers"
   "algos:core,kernels,device,data,models,agents,replays,sync,algos"
   "runners:core,envs,kernels,device,data,models,agents,replays,sync,samplers,algos,runners"

@@ -19,7 +19,8 @@ const char* told(const std::string& text) {
 }
 
 const char* told(const char* what, cudaError_t error) {
-  return error == cudaSuccess ? nullptr : told(std::string(what) + ": " + cudaGetErrorString(error));
+  return error == cudaSuccess ? nullptr
+                              : told(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
 const char* told(const char* what, ncclResult_t result, ncclComm_t communicator = nullptr) {
@@ -81,9 +82,8 @@ const char* connect(const void* id, int rank, int count, double seconds, void** 
   config.blocking = 0;  // so that a wait can end
   ncclComm_t made = nullptr;
   const auto result = ncclCommInitRankConfig(&made, count, unique, rank, &config);
-  const char* error = result == ncclInProgress
-                          ? begun("ncclCommInitRankConfig", made, seconds)
-                          : told("ncclCommInitRankConfig", result, made);
+  const char* error = result == ncclInProgress ? begun("ncclCommInitRankConfig", made, seconds)
+                                               : told("ncclCommInitRankConfig", result, made);
   if (error != nullptr) {
     if (made != nullptr) close(made);
     return error;

@@ -11,8 +11,8 @@
 
 enum shoal_nccl_type { SHOAL_NCCL_FLOAT32 = 0, SHOAL_NCCL_FLOAT64, SHOAL_NCCL_INT64 };
 
-// Functions return NULL, or what went wrong: a text that stays until the thread's next call. All are
-// of the thread's current device.
+// Functions return NULL, or what went wrong: a text that stays until the thread's next call. All
+// are of the thread's current device.
 typedef struct shoal_nccl_api {
   int version;
   // Of the present GPU, wherever it is.

@@ -174,6 +174,9 @@ SyncResult measure_here(const SyncFlags& flags, std::size_t numbers) {
 std::optional<SyncResult> measure_job(const SyncFlags& flags, const JobPlace& job,
                                       std::size_t numbers) {
   Config config;
+  require(flags.backend != "nccl",
+          "--backend: nccl adds up on GPUs, and this measures CPUs; found nccl, expected auto, tcp "
+          "or mpi");
   set(config, "rank_backend", flags.backend);
   JobPeers peers(make_job_ranks(config, job));
   if (job.place > 0) {

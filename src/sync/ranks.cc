@@ -53,7 +53,8 @@ double average(Ranks& ranks, std::vector<at::Tensor>& x, double weight) {
   for (const auto& each : x) flat.push_back(each.flatten());
   flat.push_back(at::ones({1}, flat.front().options()));
   const auto device = flat.front().device();
-  auto all = at::cat(flat).mul_(weight).to(at::kCPU);
+  auto all = at::cat(flat).mul_(weight);
+  if (!ranks.sums_on(device)) all = all.to(at::kCPU);
   ranks.sum(all);
   const auto total = all[-1].item<float>();
   all.div_(total);

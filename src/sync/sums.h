@@ -9,14 +9,18 @@
 
 namespace shoal {
 
-// Throws Error unless x is what Ranks::sum() takes.
-inline void require_summable(const at::Tensor& x) {
-  require(x.device().is_cpu() && x.is_contiguous(),
-          "ranks add up contiguous tensors on the CPU; found one on {}{}", x.device().str(),
-          x.is_contiguous() ? "" : " that is not contiguous");
+// Throws Error unless x is what Ranks::sum() takes, wherever it is.
+inline void require_summable_type(const at::Tensor& x) {
+  require(x.is_contiguous(), "ranks add up contiguous tensors; found one that is not");
   const auto type = x.scalar_type();
   require(type == at::kFloat || type == at::kDouble || type == at::kLong,
           "ranks add up float32, float64 or int64; found {}", at::toString(type));
+}
+
+inline void require_summable(const at::Tensor& x) {
+  require(x.device().is_cpu(), "these ranks add up tensors on the CPU; found one on {}",
+          x.device().str());
+  require_summable_type(x);
 }
 
 // Calls sum(numbers of x), a span of float, double or int64.

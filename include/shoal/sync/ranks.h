@@ -26,9 +26,11 @@ class Ranks {
   // Some are reached over a network, so that a sum takes long enough to do something else
   // meanwhile.
   virtual bool is_remote() const { return false; }
-  // x: contiguous, on the CPU, float32, float64 or int64, of the same size in all ranks. It becomes
-  // the sum of all ranks' ones; every rank has the same bits.
+  // x: contiguous, on the CPU or where sums_on() says so, float32, float64 or int64, of the same
+  // size in all ranks. It becomes the sum of all ranks' ones; every rank has the same bits.
   virtual void sum(at::Tensor x) = 0;
+  // Whether tensors there can be summed as they are.
+  virtual bool sums_on(at::Device device) const { return device.is_cpu(); }
   // What each rank gives, in the order of the ranks; of any sizes.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) = 0;
 };
@@ -64,6 +66,13 @@ std::unique_ptr<Ranks> make_tcp_ranks(const TcpRanksOptions& options);
 std::unique_ptr<Ranks> make_mpi_ranks(int rank, int count, std::chrono::milliseconds timeout);
 // Whether there is the plugin.
 bool has_mpi();
+
+// The ranks `host`, which must outlive these, with sums of what is on a GPU by NCCL: each rank has
+// a GPU of its own, of which it is told when it first adds something up there. Who is gone or late
+// is not named, but nobody waits for longer than the timeout. Throws Error without the plugin.
+std::unique_ptr<Ranks> make_nccl_ranks(Ranks& host, std::chrono::milliseconds timeout);
+// Whether there is the plugin.
+bool has_nccl();
 
 // The ranks of several hosts, of as many each: those of host 0 come first. hosts: one rank for each
 // host, in the first rank of this one; null in the others.

@@ -1,0 +1,126 @@
+#include "src/sync/nccl_ranks.h"
+
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "shoal/core/error.h"
+#include "src/core/plugin.h"
+#include "src/device/accelerator.h"
+#include "src/sync/sums.h"
+
+namespace shoal {
+namespace {
+
+Plugin nccl_plugin() {
+  return {.what = "NCCL",
+          .file = "shoal_nccl.so",
+          .variable = "SHOAL_NCCL_PLUGIN",
+          .built = SHOAL_NCCL_PLUGIN_PATH,
+          .option = "SHOAL_WITH_NCCL",
+          .symbol = SHOAL_NCCL_GET_API};
+}
+
+// What is on the GPU is added up there; the rest is for the ranks that these are as well, which
+// also bring them together.
+class NcclRanks : public Ranks {
+ public:
+  NcclRanks(const shoal_nccl_api& nccl, Ranks& host, std::chrono::milliseconds timeout)
+      : nccl_(nccl), host_(host), seconds_(std::chrono::duration<double>(timeout).count()) {}
+  ~NcclRanks() override {
+    if (communicator_ != nullptr) nccl_.close(communicator_);
+  }
+  NcclRanks(const NcclRanks&) = delete;
+  NcclRanks& operator=(const NcclRanks&) = delete;
+
+  int rank() const override { return host_.rank(); }
+  int count() const override { return host_.count(); }
+  bool is_remote() const override { return host_.is_remote(); }
+  bool sums_on(at::Device device) const override { return device.is_cuda() || !is_host(device); }
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) override {
+    return host_.gather(own);
+  }
+
+  void sum(at::Tensor x) override {
+    if (!sums_on(x.device())) return host_.sum(x);
+    const auto type = type_of(x);
+    if (count() == 1) return;
+    if (communicator_ == nullptr) connect();
+    auto* const on = accelerator(x.device());
+    require_no_error(nccl_.sum(communicator_, x.data_ptr(), static_cast<std::size_t>(x.numel()),
+                               type, on != nullptr ? on->stream() : nullptr, seconds_));
+  }
+
+ private:
+  struct Card {
+    std::array<std::byte, SHOAL_NCCL_ID_SIZE> id{};
+    std::array<std::byte, SHOAL_NCCL_GPU_SIZE> gpu{};
+  };
+
+  static shoal_nccl_type type_of(const at::Tensor& x) {
+    require_summable_type(x);
+    return x.scalar_type() == at::kFloat    ? SHOAL_NCCL_FLOAT32
+           : x.scalar_type() == at::kDouble ? SHOAL_NCCL_FLOAT64
+                                            : SHOAL_NCCL_INT64;
+  }
+
+  // With the id that rank 0 made.
+  void connect() {
+    Card own;
+    require_no_error(nccl_.gpu(own.gpu.data()));
+    if (rank() == 0) require_no_error(nccl_.make_id(own.id.data()));
+    const auto cards = host_.gather(std::as_bytes(std::span(&own, 1)));
+    std::vector<Card> all(cards.size());
+    for (std::size_t r = 0; r < cards.size(); ++r)
+      std::memcpy(&all[r], cards[r].data(), sizeof(Card));
+    for (std::size_t r = 0; r < all.size(); ++r)
+      for (std::size_t other = 0; other < r; ++other)
+        require(all[r].gpu != all[other].gpu,
+                "ranks {} and {} have the same GPU, and NCCL wants one for each; use fewer ranks, "
+                "or set rank_backend to auto and device to cuda:0",
+                other, r);
+    require_no_error(nccl_.connect(all[0].id.data(), rank(), count(), seconds_, &communicator_));
+  }
+
+  // NCCL does not say who is gone or late.
+  void require_no_error(const char* error) {
+    if (error == nullptr) return;
+    const auto text = fmt::format("rank {}: NCCL cannot go on: {}", rank(), error);
+    if (communicator_ != nullptr) nccl_.close(std::exchange(communicator_, nullptr));
+    throw RankError(text, rank());
+  }
+
+  const shoal_nccl_api& nccl_;
+  Ranks& host_;
+  double seconds_;
+  void* communicator_ = nullptr;
+};
+
+}  // namespace
+
+bool has_nccl() {
+  std::error_code ignored;
+  return std::filesystem::exists(nccl_plugin().path(), ignored);
+}
+
+std::unique_ptr<Ranks> make_nccl_ranks(const shoal_nccl_api& nccl, Ranks& host,
+                                       std::chrono::milliseconds timeout) {
+  return std::make_unique<NcclRanks>(nccl, host, timeout);
+}
+
+std::unique_ptr<Ranks> make_nccl_ranks(Ranks& host, std::chrono::milliseconds timeout) {
+  const auto plugin = nccl_plugin();
+  const auto* api = reinterpret_cast<shoal_nccl_get_api_function>(plugin.load())();
+  require(api->version == SHOAL_NCCL_VERSION,
+          "the NCCL plugin {} has version {}, this program needs {}: build it again",
+          plugin.path().string(), api->version, SHOAL_NCCL_VERSION);
+  return make_nccl_ranks(*api, host, timeout);
+}
+
+}  // namespace shoal
