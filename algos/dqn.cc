@@ -9,6 +9,7 @@
 #include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
+#include "src/device/recorded.h"
 
 namespace shoal {
 namespace {
@@ -68,22 +69,54 @@ class Dqn : public OffPolicyAlgo {
     return returns.gather(1, index).squeeze(1);
   }
 
+  // What an update reads of a batch, on the agent's device; elsewhere than on the host always in
+  // the same memory.
+  struct In {
+    Observations observation, next_observation;
+    at::Tensor action, reward, discount, weight, next_mask;
+  };
+
+  const In& take(const Transitions& batch) {
+    const auto device = agent_.device();
+    in_.observation = taken(batch.observation, in_.observation, device);
+    in_.next_observation = taken(batch.next_observation, in_.next_observation, device);
+    in_.action = taken(batch.action[0], in_.action, device);
+    in_.reward = taken(batch.reward, in_.reward, device);
+    in_.discount = taken(batch.discount, in_.discount, device);
+    in_.weight = taken(batch.weight, in_.weight, device);
+    if (!batch.next_mask.empty()) in_.next_mask = taken(batch.next_mask[0], in_.next_mask, device);
+    return in_;
+  }
+  at::Tensor taken(const at::Tensor& x, const at::Tensor& place, at::Device device) {
+    if (is_host(device)) return x;
+    if (place.defined() && place.sizes() == x.sizes()) return place.copy_(x, /*non_blocking=*/true);
+    recorded_.forget();
+    return x.to(device, /*non_blocking=*/false, /*copy=*/true);
+  }
+  Observations taken(const Observations& all, const Observations& places, at::Device device) {
+    if (is_host(device)) return all;
+    Observations out;
+    for (const auto& [name, o] : all)
+      out.add(name, {taken(o.dense(/*pinned=*/device.is_cuda()),
+                           places.contains(name) ? places.at(name).data : at::Tensor(), device),
+                     {}});
+    return out;
+  }
+
   // What is to be learned of the actions taken: [N], or [N, atoms].
-  at::Tensor target(const Transitions& batch, at::Device device) {
+  at::Tensor target(const In& in) {
     torch::NoGradGuard no_grad;
-    const auto next = moved(batch.next_observation, device);
-    const auto reward = batch.reward.to(device), discount = batch.discount.to(device);
-    const auto returns = agent_.target_returns(next);
-    auto values = options_.double_q ? agent_.values(next) : agent_.means(returns);
-    if (!batch.next_mask.empty()) values = of_legal(values, batch.next_mask[0].to(device));
+    const auto returns = agent_.target_returns(in.next_observation);
+    auto values = options_.double_q ? agent_.values(in.next_observation) : agent_.means(returns);
+    if (in.next_mask.defined()) values = of_legal(values, in.next_mask);
     const auto chosen = of(returns, values.argmax(1));
     switch (agent_.options().returns) {
       case ReturnKind::kMean:
-        return reward + discount * chosen.squeeze(1);
+        return in.reward + in.discount * chosen.squeeze(1);
       case ReturnKind::kCategorical:
-        return project(chosen.softmax(1), reward, discount, agent_.support());
+        return project(chosen.softmax(1), in.reward, in.discount, agent_.support());
       case ReturnKind::kQuantile:
-        return reward.unsqueeze(1) + discount.unsqueeze(1) * chosen;
+        return in.reward.unsqueeze(1) + in.discount.unsqueeze(1) * chosen;
     }
     return {};
   }
@@ -102,13 +135,27 @@ class Dqn : public OffPolicyAlgo {
 
   // One step down the gradient; its numbers. Leaves the errors in error_.
   at::Tensor learn(const Transitions& batch, double learning_rate) {
-    const auto device = agent_.device();
+    const auto& in = take(batch);
     agent_.draw_noise();
-    const auto wanted = target(batch, device);
-    const auto returns =
-        of(agent_.returns(moved(batch.observation, device)), batch.action[0].to(device));
+    optimizer_.set_learning_rate(learning_rate);
+    // Other ranks' gradients go through the host.
+    if (is_host(agent_.device()) || ranks_.count() > 1) return step(in);
+    recorded_.run(agent_.device(), [this, in] {
+      const auto numbers = step(in);
+      if (!numbers_.defined()) numbers_ = at::empty_like(numbers);
+      if (!errors_.defined() || errors_.sizes() != error_.sizes()) errors_ = at::empty_like(error_);
+      numbers_.copy_(numbers);
+      errors_.copy_(error_);
+    });
+    error_ = errors_;
+    return numbers_.clone();
+  }
+
+  at::Tensor step(const In& in) {
+    const auto wanted = target(in);
+    const auto returns = of(agent_.returns(in.observation), in.action);
     const auto [each, error] = losses(wanted, returns);
-    const auto loss = (batch.weight.to(device) * each).mean();
+    const auto loss = (in.weight * each).mean();
     auto gradients = agent_.gradients(loss);
     gradients.push_back(
         at::stack({loss.detach(), error.mean(), agent_.means(returns.detach()).mean()}));
@@ -116,7 +163,6 @@ class Dqn : public OffPolicyAlgo {
     const auto parts = gradients.back();
     gradients.pop_back();
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.set_learning_rate(learning_rate);
     optimizer_.step(gradients);
     error_ = error;
     return at::stack({parts[0], norm.squeeze(), parts[1], parts[2]});
@@ -129,6 +175,9 @@ class Dqn : public OffPolicyAlgo {
   Optimizer optimizer_;
   at::Tensor updates_;  // so far
   at::Tensor error_;    // [batch], of the last update
+  In in_;
+  Recorded recorded_;            // an update on a device
+  at::Tensor numbers_, errors_;  // what it leaves
 };
 
 }  // namespace

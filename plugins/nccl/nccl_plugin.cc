@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -13,9 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 const char* told(const std::string& text) {
-  thread_local std::string kept;
-  kept = text;
-  return kept.c_str();
+  thread_local std::array<char, 512> kept;
+  kept[text.copy(kept.data(), kept.size() - 1)] = 0;
+  return kept.data();
 }
 
 const char* told(const char* what, cudaError_t error) {

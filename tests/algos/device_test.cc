@@ -6,7 +6,9 @@
 
 #include "algos/dqn_loss.h"
 #include "shoal/agents/actor_critic.h"
+#include "shoal/agents/q_agent.h"
 #include "shoal/algos/a2c.h"
+#include "shoal/algos/dqn.h"
 #include "shoal/algos/ppo.h"
 #include "shoal/algos/returns.h"
 #include "shoal/algos/sac.h"
@@ -158,6 +160,38 @@ TEST_F(DeviceLearningTest, Td3IsRecordedWithAndWithoutThePolicysStep) {
   expect_same_control(fake_, false);
   EXPECT_EQ(fake_.recordings, 2);
   EXPECT_EQ(fake_.replays, 20 - 4);
+}
+
+// Every kind of returns, with noise that is drawn for each update, and without.
+TEST_F(DeviceLearningTest, DqnIsRecorded) {
+  for (const auto returns : {ReturnKind::kMean, ReturnKind::kCategorical, ReturnKind::kQuantile}) {
+    for (const bool noisy : {false, true}) {
+      const auto learn = [&] {
+        const auto make_env = make_cart_pole();
+        const auto spec = make_env({})->spec();
+        const auto agent = make_q_agent(spec, ModelOptions{.hidden = {24}},
+                                        {.returns = returns, .atoms = 11, .noisy = noisy}, 3);
+        const auto sampler = make_sampler(
+            make_env, *agent, {.kind = SamplerKind::kSerial, .horizon = 40, .envs = 4, .seed = 1});
+        StepReplay replay(spec, 4, {.size = 400, .prioritized = true});
+        replay.append(sampler->collect().samples);
+        const auto dqn =
+            make_dqn(*agent, replay, {.learning_rate = 1e-2, .batch = 16, .target_interval = 3});
+        for (std::int64_t i = 0; i < 5; ++i) dqn->update({.steps = i, .schedule_steps = 10}, 4);
+        NamedTensors all;
+        for (const auto& [name, p] : agent->parameters()) all.add(name, p.detach().clone());
+        return all;
+      };
+      const auto here = learn();
+      const FakeAccelerator::On on(fake_);
+      const auto before = fake_.recordings, replayed = fake_.replays;
+      const auto there = learn();
+      for (const auto& [name, p] : here)
+        EXPECT_TRUE(at::allclose(p, there.at(name), 1e-3, 1e-4)) << name << " noisy " << noisy;
+      EXPECT_EQ(fake_.recordings - before, 1);
+      EXPECT_EQ(fake_.replays - replayed, 20 - 2);
+    }
+  }
 }
 
 TEST_F(DeviceLearningTest, PicturesAreFormedByTheKernel) {
