@@ -1,10 +1,14 @@
 #include "plugins/cuda/cuda_accelerator.h"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+
+#include <map>
+#include <mutex>
 
 namespace shoal::cuda {
 namespace {
@@ -15,23 +19,38 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
   done.block(waiting);
 }
 
-// CUDA records what is started on a stream other than the default one.
+// Where a device's recordings are made: CUDA records what is started on a stream other than the
+// default one. Since they leave nothing in memory that they allocate, and are replayed one after
+// the other, all can have the same; a window alone may be hundreds of them.
+struct Studio {
+  c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  at::MempoolId_t memory = at::cuda::graph_pool_handle();
+};
+
+const Studio& studio(c10::DeviceIndex device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, Studio> all;
+  const std::scoped_lock lock(mutex);
+  return all[device];
+}
+
 class Graph : public WorkGraph {
  public:
   explicit Graph(const std::function<void()>& work) {
     const auto here = c10::cuda::getCurrentCUDAStream();
-    const auto side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, here.device_index());
-    wait_for(side, here);
-    record_on(side, work);
-    wait_for(here, side);
+    const auto& there = studio(here.device_index());
+    wait_for(there.stream, here);
+    record(there, work);
+    wait_for(here, there.stream);
   }
   void replay() override { graph_.replay(); }
 
  private:
-  void record_on(const c10::cuda::CUDAStream& stream, const std::function<void()>& work) {
-    const c10::cuda::CUDAStreamGuard guard(stream);
+  void record(const Studio& there, const std::function<void()>& work) {
+    const c10::cuda::CUDAStreamGuard guard(there.stream);
+    at::cuda::getCurrentCUDABlasHandle();  // its work space must outlive the recording's memory
     // Other threads may act, learn and allocate meanwhile.
-    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    graph_.capture_begin(there.memory, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {

@@ -30,9 +30,9 @@ class Accelerator {
   // Lets copies from and to this memory of the host go on while the caller does something else.
   // Until the returned one is freed; null if the system refuses, and copies wait then.
   virtual std::shared_ptr<void> pin(std::span<std::byte> memory) = 0;
-  // Calls `work`, which is recorded and not done. What it allocates stays the graph's own. Throws
-  // an exception if it does what cannot be recorded, e.g. waits for the device; nothing of it is
-  // done then.
+  // Calls `work`, which is recorded and not done. It leaves its results in tensors that were there
+  // before: what it allocates, other recordings may write over. Throws an exception if it does what
+  // cannot be recorded, e.g. waits for the device; nothing of it is done then.
   virtual std::unique_ptr<WorkGraph> record(const std::function<void()>& work) = 0;
   // Returns when the device has done everything that was started.
   virtual void wait() = 0;
