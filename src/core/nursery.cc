@@ -121,7 +121,10 @@ bool WorkerGroup::await_end(int worker) const {
 bool WorkerGroup::restart(int worker, const WorkerError& death) {
   auto& of = slot(worker);
   if (dies_too_often()) return false;
-  if (of.ended.load(std::memory_order_acquire) != of.wanted.load()) kill(pid(worker), SIGKILL);
+  // One that is not born yet has no process: 0 would be all of this one's group.
+  const pid_t present = pid(worker);
+  if (of.ended.load(std::memory_order_acquire) != of.wanted.load() && present > 0)
+    kill(present, SIGKILL);
   if (!await_end(worker)) return false;
   if (options_.before_restart) options_.before_restart(worker, death);
   watches_[static_cast<std::size_t>(worker)] = {};

@@ -18,6 +18,7 @@
 #include "src/models/stacked_frames.h"
 #include "tests/algos/control_oracle.h"
 #include "tests/support/fake_accelerator.h"
+#include "tests/support/plain_model.h"
 
 // Learning on a device, with kernels and recorded steps. The device is the CPU, with memory of its
 // own.
@@ -26,18 +27,6 @@ namespace {
 
 using testing::FakeAccelerator;
 using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&)>;
-
-// A model that has no network of its own for acting, as on a device.
-class PlainModel : public ActorCriticModel {
- public:
-  explicit PlainModel(std::shared_ptr<ActorCriticModel> model)
-      : model_(register_module("model", std::move(model))) {}
-  ModelOut forward(const ModelIn& in) override { return model_->forward(in); }
-  NamedSpecs state() const override { return model_->state(); }
-
- private:
-  std::shared_ptr<ActorCriticModel> model_;
-};
 
 class DeviceLearningTest : public ::testing::Test {
  protected:
@@ -54,7 +43,7 @@ class DeviceLearningTest : public ::testing::Test {
     const auto make_env = make_cart_pole();
     const auto spec = make_env({})->spec();
     const auto agent = make_actor_critic(
-        spec, std::make_shared<PlainModel>(
+        spec, std::make_shared<testing::PlainModel>(
                   make_model(spec.observation, policy_size(spec, {}), model, 3, spec.action)));
     const auto sampler = make_sampler(
         make_env, *agent,

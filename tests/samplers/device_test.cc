@@ -10,6 +10,7 @@
 #include "shoal/envs/classic_control.h"
 #include "tests/samplers/expect_samples.h"
 #include "tests/support/fake_accelerator.h"
+#include "tests/support/plain_model.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
@@ -25,25 +26,13 @@ using testing::ToyAgent;
 
 using AgentFactory = std::function<std::unique_ptr<Agent>()>;
 
-// A model that has no network of its own for acting, as on a device.
-class Plain : public ActorCriticModel {
- public:
-  explicit Plain(std::shared_ptr<ActorCriticModel> model)
-      : model_(register_module("model", std::move(model))) {}
-  ModelOut forward(const ModelIn& in) override { return model_->forward(in); }
-  NamedSpecs state() const override { return model_->state(); }
-
- private:
-  std::shared_ptr<ActorCriticModel> model_;
-};
-
 AgentFactory plain(const EnvFactory& make_env, const ModelOptions& model = {},
                    const ActorCriticOptions& options = {}) {
   return [=] {
     const auto spec = make_env({})->spec();
     return make_actor_critic(
         spec,
-        std::make_shared<Plain>(
+        std::make_shared<testing::PlainModel>(
             make_model(spec.observation, policy_size(spec, options), model, 3, spec.action)),
         options);
   };
