@@ -89,7 +89,8 @@ class Dqn : public OffPolicyAlgo {
   }
   at::Tensor taken(const at::Tensor& x, const at::Tensor& place, at::Device device) {
     if (is_host(device)) return x;
-    if (place.defined() && place.sizes() == x.sizes()) return place.copy_(x, /*non_blocking=*/true);
+    if (place.defined() && place.sizes() == x.sizes() && place.device() == device)
+      return place.copy_(x, /*non_blocking=*/true);
     recorded_.forget();
     return x.to(device, /*non_blocking=*/false, /*copy=*/true);
   }
@@ -176,6 +177,7 @@ class Dqn : public OffPolicyAlgo {
   at::Tensor updates_;  // so far
   at::Tensor error_;    // [batch], of the last update
   In in_;
+  Places parameters_;            // of the agent's, which the recording reads
   Recorded recorded_;            // an update on a device
   at::Tensor numbers_, errors_;  // what it leaves
 };

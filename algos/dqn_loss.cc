@@ -32,6 +32,7 @@ at::Tensor project(const at::Tensor& probability, const at::Tensor& reward,
   if (const auto* on = accelerator(support.device())) {
     const auto from = probability.contiguous(), r = reward.contiguous(), d = discount.contiguous();
     auto out = at::empty_like(from);
+    const c10::DeviceGuard guard(out.device());
     require_started("project", on->kernels().project({.probability = from.const_data_ptr<float>(),
                                                       .reward = r.const_data_ptr<float>(),
                                                       .discount = d.const_data_ptr<float>(),

@@ -99,6 +99,7 @@ class Ppo : public OnPolicyAlgo {
     for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i] = generator_of(i);
     updates_ += 1;
     optimizer_.set_learning_rate(options.learning_rate);
+    if (parameters_.have_changed(agent_.parameters())) recordings_.forget();
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;
@@ -423,6 +424,7 @@ class Ppo : public OnPolicyAlgo {
   std::vector<PpoTargets> corrected_;      // of the last minibatch's pieces, made by V-trace
   at::Tensor advantage_, target_;          // where recorded steps read them
   RecordedSteps recordings_;
+  Places parameters_;  // of the agent's, which they read
 
   static constexpr int kKl = 3, kParts = 5;  // of PpoLoss::parts
 };

@@ -20,6 +20,7 @@ class RecordedSteps {
     at::Tensor parts;       // what a step leaves
   };
 
+  void forget() { steps_.clear(); }
   // That of what lies at these places. Null if there are many already: then nothing would be
   // gained.
   Step* find(const std::vector<const void*>& places) {

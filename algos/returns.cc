@@ -41,6 +41,7 @@ Advantages generalized_advantages(const Samples& s, const at::Tensor& value, dou
   if (const auto* on = accelerator(value.device());
       on != nullptr && all_contiguous(window) && value.is_contiguous()) {
     Advantages out{at::empty_like(value), at::empty_like(value)};
+    const c10::DeviceGuard guard(value.device());
     require_started("gae", on->kernels().gae({.window = valued(window, value),
                                               .advantage = out.advantage.data_ptr<float>(),
                                               .target = out.target.data_ptr<float>(),
@@ -147,6 +148,7 @@ VTrace vtrace(const Outcomes& in, const at::Tensor& value, const at::Tensor& log
   const bool plain = all_contiguous(in) && value.is_contiguous() && log_ratio.is_contiguous();
   if (const auto* on = accelerator(value.device()); on != nullptr && plain) {
     VTrace out{at::empty_like(value), at::empty_like(value), at::empty_like(value)};
+    const c10::DeviceGuard guard(value.device());
     require_started("vtrace", on->kernels().vtrace({.window = valued(in, value),
                                                     .log_ratio = log_ratio.const_data_ptr<float>(),
                                                     .target = out.target.data_ptr<float>(),

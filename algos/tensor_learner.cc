@@ -87,7 +87,8 @@ class TensorLearner : public ControlLearner {
   // Everything that differs from update to update.
   void take(const Transitions& batch, const ControlUpdate& update) {
     const auto n = batch.reward.size(0);
-    if (in_.rows() != n) {
+    const auto moved = parameters_.have_changed(agent_.parameters());
+    if (in_.rows() != n || moved) {
       const auto observed = agent_.networks().policy_mlp.in();
       in_ = In(n, observed, agent_.dims(), agent_.device());
       out_ = at::empty({kResults + n}, at::TensorOptions().device(agent_.device()));
@@ -223,6 +224,7 @@ class TensorLearner : public ControlLearner {
   ControlAgent& agent_;
   In in_;
   at::Tensor out_;                    // [kResults + N]
+  Places parameters_;                 // of the agent's, which recordings read
   std::array<Recorded, 2> recorded_;  // of updates without and with the policy's
 };
 

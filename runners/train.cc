@@ -107,8 +107,6 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
   move_to_device(*agent, config.device);
-  if (actor && config.sampler.kind != SamplerKind::kParallelCpu)
-    move_to_device(*actor, config.device);  // a thread of this process acts with it
   at::set_num_threads(tensor_threads(config));
   const auto evaluate = [&] { return evaluate_now(config, *agent, session, ranks); };
   if (is_off_policy(config)) {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <exception>
+
 #include "src/device/accelerator.h"
 
 namespace shoal {
@@ -61,7 +63,12 @@ RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions&
   make_steps();
 }
 
-RowActor::~RowActor() { tensors_.wait(); }
+RowActor::~RowActor() {
+  try {
+    tensors_.wait();
+  } catch (const std::exception&) {  // whoever asked the device last has been told
+  }
+}
 
 bool RowActor::follow_agent() {
   if (agent_.device() == tensors_.device) return false;
@@ -89,6 +96,7 @@ void RowActor::make_steps() {
 void RowActor::begin(std::int64_t tick, bool device_has_first_row) {
   first_tick_ = tick;
   device_has_first_row_ = device_has_first_row;
+  if (tensors_.mirrored && parameters_.have_changed(agent_.parameters())) make_steps();
   for (const auto& keys : keys_)
     if (keys.defined()) keys.select(1, 1).fill_(tick);
 }
@@ -171,8 +179,9 @@ void RowActor::act_on_device(std::int64_t t, std::size_t part) {
     download(t, part);
     if (s.in.noise.env_tick.defined()) s.in.noise.env_tick.select(1, 1).add_(1);
   };
-  // Who waits is known to the host alone.
-  if (shared_.may_wait) {
+  // Who waits is known to the host alone, and memory that is not pinned cannot be recorded.
+  constexpr std::size_t kMostRecordings = 2048;
+  if (shared_.may_wait || !tensors_.pins || steps_.size() > kMostRecordings) {
     work();
   } else {
     s.recorded.run(tensors_.device, work);
@@ -220,6 +229,7 @@ void RowActor::act(std::span<const Place> places) {
         (own.*fields)[i].copy_((out.*fields)[i].narrow(0, first, size));
     blank_waiting(t, part);
     download(t, part);
+    if (keys_[part].defined()) keys_[part].select(1, 1).add_(1);
     first += size;
   }
   tensors_.wait();

@@ -73,6 +73,7 @@ class RowActor {
   std::vector<Step> steps_;  // [T+1][parts]; the last ones are only asked for their values
   std::int64_t first_tick_ = 0;
   bool device_has_first_row_ = false;
+  Places parameters_;                      // of the agent's, which recordings read
   std::vector<at::Tensor> keys_;           // NoiseKey::env_tick of each part, at the next step
   std::vector<NoiseKey::Row> noise_rows_;  // of the batch of several parts
 };

@@ -1,6 +1,7 @@
 #include "samplers/row_tensors.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <map>
 #include <mutex>
@@ -20,6 +21,7 @@ std::shared_ptr<void> pinned(const Arena& arena, const at::Device& device) {
   const std::scoped_lock lock(mutex);
   auto& pins = known[arena.memory().data()];
   auto found = pins.lock();
+  const c10::DeviceGuard guard(device);
   if (!found) pins = found = on->pin(arena.memory());
   return found;
 }
@@ -85,6 +87,7 @@ void RowTensors::carry_over(const Mirror& m, std::int64_t from, std::int64_t n) 
 }
 
 void RowTensors::wait() const {
+  const c10::DeviceGuard guard(device);
   if (auto* const on = accelerator(device)) on->wait();
 }
 

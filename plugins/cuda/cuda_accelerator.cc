@@ -1,8 +1,10 @@
 #include "plugins/cuda/cuda_accelerator.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
@@ -23,6 +25,32 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
 // default one. Since they leave nothing in memory that they allocate, and are replayed one after
 // the other, all can have the same; a window alone may be hundreds of them.
 struct Studio {
+  explicit Studio(c10::DeviceIndex on) : device(on) {
+    // A use of its own, which never ends: LibTorch takes no memory up again that nothing uses.
+    c10::cuda::CUDACachingAllocator::beginAllocateToPool(device, memory,
+                                                         [](cudaStream_t) { return false; });
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(device, memory);
+    auto* const host = at::getHostAllocator(at::kCUDA);
+    host->begin_allocate_to_pool(memory, [](c10::Stream) { return false; });
+    host->end_allocate_to_pool(memory);
+  }
+  // After a recording that was broken: what LibTorch leaves open then, it would take for one that
+  // goes on, for ever.
+  void abandon() const {
+    const auto attempt = [](const auto& act) {
+      try {
+        act();
+      } catch (const std::exception&) {  // it was not open
+      }
+    };
+    auto* const host = at::getHostAllocator(at::kCUDA);
+    attempt([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(device, memory); });
+    attempt([&] { c10::cuda::CUDACachingAllocator::releasePool(device, memory); });
+    attempt([&] { host->end_allocate_to_pool(memory); });
+    attempt([&] { host->release_pool(memory); });
+  }
+
+  c10::DeviceIndex device;
   c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
   at::MempoolId_t memory = at::cuda::graph_pool_handle();
 };
@@ -31,7 +59,7 @@ const Studio& studio(c10::DeviceIndex device) {
   static std::mutex mutex;
   static std::map<c10::DeviceIndex, Studio> all;
   const std::scoped_lock lock(mutex);
-  return all[device];
+  return all.try_emplace(device, device).first->second;
 }
 
 class Graph : public WorkGraph {
@@ -48,7 +76,9 @@ class Graph : public WorkGraph {
  private:
   void record(const Studio& there, const std::function<void()>& work) {
     const c10::cuda::CUDAStreamGuard guard(there.stream);
-    at::cuda::getCurrentCUDABlasHandle();  // its work space must outlive the recording's memory
+    // Its work space must outlive the recording's memory; that of autograd's thread, which comes
+    // from there, LibTorch keeps.
+    at::cuda::getCurrentCUDABlasHandle();
     // Other threads may act, learn and allocate meanwhile.
     graph_.capture_begin(there.memory, cudaStreamCaptureModeThreadLocal);
     try {
@@ -56,7 +86,8 @@ class Graph : public WorkGraph {
     } catch (...) {
       try {
         graph_.capture_end();
-      } catch (const std::exception&) {  // a recording that was broken cannot be ended without
+      } catch (const std::exception&) {
+        there.abandon();
       }
       cudaGetLastError();
       throw;

@@ -135,6 +135,7 @@ class CategoricalHead : public Head {
     if (!choices_there_.defined() || choices_there_.device() != logits.device())
       choices_there_ = at::tensor(choices_, at::kLong).to(logits.device());
     const bool bits = stored_ == Stored::kBits;
+    const c10::DeviceGuard guard(logits.device());
     require_started("choose_categorical",
                     on.kernels().choose_categorical(
                         {.logits = logits.const_data_ptr<float>(),

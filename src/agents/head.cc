@@ -20,6 +20,7 @@ at::Tensor Noise::uniform_there(const Block& block) const {
   const auto& keys = key_.env_tick;
   auto out = at::empty({block.rows, block.n}, keys.options().dtype(at::kFloat));
   const auto& on = *accelerator(keys.device());
+  const c10::DeviceGuard guard(keys.device());
   require_started("fill_noise",
                   on.kernels().fill_noise({.seed = key_.seed,
                                            .env_tick = keys.const_data_ptr<std::int64_t>(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <cstddef>
 #include <functional>
@@ -25,14 +26,14 @@ class Accelerator {
  public:
   virtual ~Accelerator() = default;
   virtual const CudaKernels& kernels() const = 0;
-  // For kernels(): where ATen's operations are started, too.
+  // For kernels(), under a c10::DeviceGuard: where ATen's operations are started, too.
   virtual void* stream() const = 0;
   // Lets copies from and to this memory of the host go on while the caller does something else.
   // Until the returned one is freed; null if the system refuses, and copies wait then.
   virtual std::shared_ptr<void> pin(std::span<std::byte> memory) = 0;
   // Calls `work`, which is recorded and not done. It leaves its results in tensors that were there
   // before: what it allocates, other recordings may write over. Throws an exception if it does what
-  // cannot be recorded, e.g. waits for the device; nothing of it is done then.
+  // cannot be recorded, e.g. waits for the device; the device does nothing of it then.
   virtual std::unique_ptr<WorkGraph> record(const std::function<void()>& work) = 0;
   // Returns when the device has done everything that was started.
   virtual void wait() = 0;

@@ -1,5 +1,6 @@
 #include "src/device/recorded.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,6 +10,7 @@
 namespace shoal {
 
 void Recorded::run(const c10::Device& device, const std::function<void()>& work) {
+  const c10::DeviceGuard guard(device);
   auto* const on = accelerator(device);
   if (on == nullptr || refused_ || runs_ < kFirst) {
     ++runs_;

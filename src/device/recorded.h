@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "src/device/accelerator.h"
 
@@ -14,7 +16,8 @@ namespace shoal {
 // recorded, as it stands.
 class Recorded {
  public:
-  // What cannot be recorded is tried once.
+  // What cannot be recorded is tried once: its host's side is done, and then all of it again. So
+  // that must change nothing but what the work leaves in any case.
   void run(const c10::Device& device, const std::function<void()>& work);
   bool is_recorded() const { return graph_ != nullptr; }
   void forget() { *this = {}; }
@@ -25,6 +28,23 @@ class Recorded {
   int runs_ = 0;
   bool refused_ = false;
   std::unique_ptr<WorkGraph> graph_;
+};
+
+// Where tensors lie, of which a recording knows nothing else.
+class Places {
+ public:
+  // Whether any of them, pairs of a name and a tensor, lies elsewhere than at the last call.
+  template <class Named>
+  bool have_changed(const Named& tensors) {
+    std::vector<const void*> now;
+    for (const auto& [name, tensor] : tensors) now.push_back(tensor.const_data_ptr());
+    const bool changed = !last_.empty() && now != last_;
+    last_ = std::move(now);
+    return changed;
+  }
+
+ private:
+  std::vector<const void*> last_;
 };
 
 }  // namespace shoal

@@ -84,6 +84,7 @@ at::Tensor by_kernel(const Accelerator& on, const Observed& o, at::ScalarType dt
   const auto index = o.stacked() ? o.index.contiguous() : at::Tensor();
   const auto stack = o.stacked() ? index.size(1) : 1;
   auto out = at::empty({o.size(), height, width, stack * planes}, o.data.options().dtype(dtype));
+  const c10::DeviceGuard guard(out.device());
   require_started("stack_frames",
                   on.kernels().stack_frames(
                       {.frame = o.data.const_data_ptr<std::uint8_t>(),

@@ -51,6 +51,7 @@ class NcclRanks : public Ranks {
     if (!sums_on(x.device())) return host_.sum(x);
     const auto type = type_of(x);
     if (count() == 1) return;
+    const c10::DeviceGuard guard(x.device());
     if (communicator_ == nullptr) connect();
     auto* const on = accelerator(x.device());
     require_no_error(nccl_.sum(communicator_, x.data_ptr(), static_cast<std::size_t>(x.numel()),

@@ -135,6 +135,17 @@ TEST_P(DeviceTest, NoiseOfChoices) {
   expect_same(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5});
 }
 
+// As by a journey to another device and back.
+TEST_P(DeviceTest, ParametersThatMoveAreRecordedAnew) {
+  const auto move = [](Agent& agent, int window) {
+    if (window != 4) return;
+    for (auto& [name, p] : agent.parameters()) p.set_data(p.clone());
+  };
+  const Collected c{.windows = 8, .tolerance = 1e-5, .between = move};
+  expect_same(make_cart_pole(), plain(make_cart_pole()), c);
+  EXPECT_EQ(fake_.recordings, 2 * c.horizon * std::get<2>(GetParam()));
+}
+
 TEST_P(DeviceTest, MemoryGoesOn) {
   expect_same(make_cart_pole(), plain(make_cart_pole(), {.memory = MemoryKind::kLstm}),
               {.tolerance = 1e-5});
