@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <exception>
 #include <map>
 #include <mutex>
 
@@ -79,20 +80,23 @@ class Graph : public WorkGraph {
     // Its work space must outlive the recording's memory; that of autograd's thread, which comes
     // from there, LibTorch keeps.
     at::cuda::getCurrentCUDABlasHandle();
-    // Other threads may act, learn and allocate meanwhile.
-    graph_.capture_begin(there.memory, cudaStreamCaptureModeThreadLocal);
+    std::exception_ptr failure;
     try {
+      // Other threads may act, learn and allocate meanwhile.
+      graph_.capture_begin(there.memory, cudaStreamCaptureModeThreadLocal);
       work();
     } catch (...) {
-      try {
-        graph_.capture_end();
-      } catch (const std::exception&) {
-        there.abandon();
-      }
-      cudaGetLastError();
-      throw;
+      failure = std::current_exception();
     }
-    graph_.capture_end();
+    try {
+      graph_.capture_end();
+    } catch (...) {
+      there.abandon();
+      if (!failure) failure = std::current_exception();
+    }
+    if (!failure) return;
+    cudaGetLastError();
+    std::rethrow_exception(failure);
   }
 
   at::cuda::CUDAGraph graph_;
