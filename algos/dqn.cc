@@ -141,6 +141,8 @@ class Dqn : public OffPolicyAlgo {
     optimizer_.set_learning_rate(learning_rate);
     // Other ranks' gradients go through the host.
     if (is_host(agent_.device()) || ranks_.count() > 1) return step(in);
+    agent_.before_window(/*greedy=*/false);  // puts the new noise into the network
+    if (parameters_.have_changed(agent_.parameters())) recorded_.forget();
     recorded_.run(agent_.device(), [this, in] {
       const auto numbers = step(in);
       if (!numbers_.defined()) numbers_ = at::empty_like(numbers);

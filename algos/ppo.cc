@@ -99,7 +99,7 @@ class Ppo : public OnPolicyAlgo {
     for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i] = generator_of(i);
     updates_ += 1;
     optimizer_.set_learning_rate(options.learning_rate);
-    if (parameters_.have_changed(agent_.parameters())) recordings_.forget();
+    if (records(samples) && parameters_.have_changed(agent_.parameters())) recordings_.forget();
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
                    "grad_norm"});  // as PpoLoss::parts
     int epoch = 0;

@@ -85,6 +85,21 @@ TEST_F(DeviceLearningTest, PpoIsRecorded) {
   EXPECT_EQ(fake_.replays, kActs * (kWindows - 2) + kWindows * 12 - 2);
 }
 
+TEST_F(DeviceLearningTest, ParametersThatMoveAreRecordedAnew) {
+  const FakeAccelerator::On on(fake_);
+  const auto make_env = make_cart_pole();
+  const auto agent = make_actor_critic(make_env({})->spec(), ModelOptions{}, {}, 3);
+  const auto sampler = make_sampler(
+      make_env, *agent, {.kind = SamplerKind::kSerial, .horizon = 16, .envs = 6, .seed = 1});
+  const auto algo = make_ppo(*agent, {});
+  const auto& window = sampler->collect().samples;
+  for (int i = 0; i < 2; ++i) algo->update(window, {});
+  EXPECT_EQ(fake_.recordings, 1);
+  for (auto& [name, p] : agent->parameters()) p.set_data(p.clone());
+  for (int i = 0; i < 2; ++i) algo->update(window, {});
+  EXPECT_EQ(fake_.recordings, 2);
+}
+
 TEST_F(DeviceLearningTest, MinibatchesOfTwoSizesAreTwoRecordings) {
   expect_same({}, ppo({.epochs = 2, .minibatches = 5, .target_kl = 0.05}));
   EXPECT_EQ(fake_.recordings, kActs + 2);
