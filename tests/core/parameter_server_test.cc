@@ -245,9 +245,14 @@ TEST(ParameterServerTest, AKilledAsynchronousOneIsReplacedWhileTheOthersGoOn) {
   WorkerGroup trainers(2, [&](int w, WorkerStatus) { train(server, w, &pushes.of(w)); },
                        {.on_death = OnDeath::kRestart,
                         .before_restart = [&](int w, const WorkerError&) { server.forget(w); }});
-  serve_until(server, trainers, 5);
+  while (pushes.of(1) == 0) {  // before that it may have no process yet
+    server.serve(100ms);
+    trainers.check();
+  }
   trainers.allow_restarts();
-  kill(trainers.pids()[1], SIGKILL);
+  const pid_t victim = trainers.pids()[1];
+  ASSERT_GT(victim, 0);
+  kill(victim, SIGKILL);
   // The other one is always served: deaths are looked for all the same.
   while (trainers.restarts() == 0) {
     server.serve(100ms);

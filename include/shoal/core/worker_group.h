@@ -87,6 +87,7 @@ class WorkerGroup {
   // So far. Anybody may ask.
   std::int64_t restarts() const { return restarts_; }
 
+  // 0 of a worker that is not started yet (OnDeath::kRestart): to kill() that is the whole group.
   std::vector<pid_t> pids() const;
 
  private:
