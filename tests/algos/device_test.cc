@@ -28,6 +28,12 @@ namespace {
 using testing::FakeAccelerator;
 using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&)>;
 
+NamedTensors copies_of(const NamedTensors& tensors) {
+  NamedTensors all;
+  for (const auto& [name, t] : tensors) all.add(name, t.detach().clone());
+  return all;
+}
+
 class DeviceLearningTest : public ::testing::Test {
  protected:
   void SetUp() override { at::set_num_threads(1); }
@@ -52,7 +58,7 @@ class DeviceLearningTest : public ::testing::Test {
     Run out;
     for (int i = 0; i < kWindows; ++i)
       out.metrics.push_back(algo->update(sampler->collect().samples, {i * 96, kWindows * 96}));
-    for (const auto& [name, p] : agent->parameters()) out.parameters.add(name, p.detach().clone());
+    out.parameters = copies_of(agent->parameters());
     return out;
   }
 
@@ -143,9 +149,7 @@ void expect_same_control(FakeAccelerator& fake, bool stochastic) {
             : make_td3(*agent, replay,
                        {.critic_rate = 1e-2, .policy_rate = 1e-2, .batch = control_oracle::kBatch});
     for (std::int64_t i = 0; i < 5; ++i) algo->update({.steps = i, .schedule_steps = 10}, 4);
-    NamedTensors all;
-    for (const auto& [name, p] : agent->parameters()) all.add(name, p.detach().clone());
-    return all;
+    return copies_of(agent->parameters());
   };
   const auto here = learn();
   const FakeAccelerator::On on(fake);
@@ -182,9 +186,7 @@ TEST_F(DeviceLearningTest, DqnIsRecorded) {
         const auto dqn =
             make_dqn(*agent, replay, {.learning_rate = 1e-2, .batch = 16, .target_interval = 3});
         for (std::int64_t i = 0; i < 5; ++i) dqn->update({.steps = i, .schedule_steps = 10}, 4);
-        NamedTensors all;
-        for (const auto& [name, p] : agent->parameters()) all.add(name, p.detach().clone());
-        return all;
+        return copies_of(agent->parameters());
       };
       const auto here = learn();
       const FakeAccelerator::On on(fake_);
