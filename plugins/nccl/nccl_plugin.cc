@@ -6,12 +6,18 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <string>
 #include <thread>
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+Clock::time_point in(double seconds) {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 const char* told(const std::string& text) {
   thread_local std::array<char, 512> kept;
@@ -32,10 +38,11 @@ const char* told(const char* what, ncclResult_t result, ncclComm_t communicator 
   return told(text);
 }
 
-// Calls done() until it is true or an error of the communicator ends the wait.
+// Calls done() until it is true, or an error of the communicator or the end of its time ends the
+// wait.
 template <class Done>
-const char* wait(const char* what, ncclComm_t communicator, double seconds, const Done& done) {
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+const char* wait(const char* what, ncclComm_t communicator, Clock::time_point end,
+                 const Done& done) {
   for (int looks = 0;; ++looks) {
     ncclResult_t state = ncclSuccess;
     if (const char* error = told(what, ncclCommGetAsyncError(communicator, &state), communicator))
@@ -50,8 +57,8 @@ const char* wait(const char* what, ncclComm_t communicator, double seconds, cons
   }
 }
 
-const char* begun(const char* what, ncclComm_t communicator, double seconds) {
-  return wait(what, communicator, seconds, [](ncclResult_t state, bool& done) -> const char* {
+const char* begun(const char* what, ncclComm_t communicator, Clock::time_point end) {
+  return wait(what, communicator, end, [](ncclResult_t state, bool& done) -> const char* {
     done = state == ncclSuccess;
     return nullptr;
   });
@@ -74,7 +81,27 @@ const char* make_id(void* id) {
   return told("ncclGetUniqueId", ncclGetUniqueId(static_cast<ncclUniqueId*>(id)));
 }
 
-void close(void* communicator) { ncclCommAbort(static_cast<ncclComm_t>(communicator)); }
+// What frees a communicator joins threads of NCCL's, which stay as long as another rank is
+// connected to them, even after an abort: for ever, if that rank hangs. So it is called in a thread
+// of its own, which is left behind if it takes too long.
+void free_by(ncclResult_t (*call)(ncclComm_t), ncclComm_t communicator) {
+  constexpr std::chrono::seconds kPatience{3};
+  std::packaged_task<ncclResult_t()> task([=] { return call(communicator); });
+  const auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  result.wait_for(kPatience);
+}
+
+bool have_all_left(ncclComm_t communicator, Clock::time_point end) {
+  const auto result = ncclCommFinalize(communicator);
+  return result == ncclSuccess ||
+         (result == ncclInProgress && begun("ncclCommFinalize", communicator, end) == nullptr);
+}
+
+void close(void* communicator, double seconds) {
+  auto* const all = static_cast<ncclComm_t>(communicator);
+  free_by(seconds > 0 && have_all_left(all, in(seconds)) ? ncclCommDestroy : ncclCommAbort, all);
+}
 
 const char* connect(const void* id, int rank, int count, double seconds, void** communicator) {
   ncclUniqueId unique;
@@ -83,10 +110,10 @@ const char* connect(const void* id, int rank, int count, double seconds, void** 
   config.blocking = 0;  // so that a wait can end
   ncclComm_t made = nullptr;
   const auto result = ncclCommInitRankConfig(&made, count, unique, rank, &config);
-  const char* error = result == ncclInProgress ? begun("ncclCommInitRankConfig", made, seconds)
+  const char* error = result == ncclInProgress ? begun("ncclCommInitRankConfig", made, in(seconds))
                                                : told("ncclCommInitRankConfig", result, made);
   if (error != nullptr) {
-    if (made != nullptr) close(made);
+    if (made != nullptr) close(made, 0);
     return error;
   }
   *communicator = made;
@@ -109,10 +136,11 @@ const char* sum(void* communicator, void* data, size_t count, shoal_nccl_type ty
                 double seconds) {
   auto* const all = static_cast<ncclComm_t>(communicator);
   auto* const on = static_cast<cudaStream_t>(stream);
+  const auto end = in(seconds);
   const auto result = ncclAllReduce(data, data, count, type_of(type), ncclSum, all, on);
   if (result != ncclSuccess && result != ncclInProgress) return told("ncclAllReduce", result, all);
-  if (const char* error = begun("ncclAllReduce", all, seconds)) return error;
-  return wait("ncclAllReduce", all, seconds, [on](ncclResult_t, bool& done) {
+  if (const char* error = begun("ncclAllReduce", all, end)) return error;
+  return wait("ncclAllReduce", all, end, [on](ncclResult_t, bool& done) {
     const auto state = cudaStreamQuery(on);
     done = state == cudaSuccess;
     return done || state == cudaErrorNotReady ? nullptr : told("cudaStreamQuery", state);

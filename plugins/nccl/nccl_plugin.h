@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#define SHOAL_NCCL_VERSION 1
+#define SHOAL_NCCL_VERSION 2
 #define SHOAL_NCCL_GET_API "shoal_nccl_get_api"
 #define SHOAL_NCCL_ID_SIZE 128
 #define SHOAL_NCCL_GPU_SIZE 16
@@ -21,12 +21,15 @@ typedef struct shoal_nccl_api {
   const char* (*make_id)(void* id);
   // Every rank, with a GPU of its own. Gives up after so long.
   const char* (*connect)(const void* id, int rank, int count, double seconds, void** communicator);
-  // data, on the device, becomes the sum of all ranks' ones. Returns when it has, or after so long;
-  // nothing more is to be asked of the communicator after an error, but to close it.
+  // data, on the device, becomes the sum of all ranks' ones. Returns when it has, or after so long:
+  // only while the host waits can it see that a rank does not come. Nothing more is to be asked of
+  // the communicator after an error, but to close it.
   const char* (*sum)(void* communicator, void* data, size_t count, enum shoal_nccl_type type,
                      void* stream, double seconds);
-  // Waits for nobody.
-  void (*close)(void* communicator);
+  // Waits so long for the others, which close it as well: they may still read what this one holds.
+  // 0: ends whatever is under way. Returns a few seconds later at most, even if a rank hangs, for
+  // which NCCL itself would wait.
+  void (*close)(void* communicator, double seconds);
 } shoal_nccl_api;
 
 typedef const shoal_nccl_api* (*shoal_nccl_get_api_function)(void);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -33,9 +34,8 @@ class NcclRanks : public Ranks {
  public:
   NcclRanks(const shoal_nccl_api& nccl, Ranks& host, std::chrono::milliseconds timeout)
       : nccl_(nccl), host_(host), seconds_(std::chrono::duration<double>(timeout).count()) {}
-  ~NcclRanks() override {
-    if (communicator_ != nullptr) nccl_.close(communicator_);
-  }
+  // Who has failed does not wait for the others: they may never come here.
+  ~NcclRanks() override { close(std::uncaught_exceptions() == 0 ? seconds_ : 0); }
   NcclRanks(const NcclRanks&) = delete;
   NcclRanks& operator=(const NcclRanks&) = delete;
 
@@ -89,11 +89,15 @@ class NcclRanks : public Ranks {
     require_no_error(nccl_.connect(all[0].id.data(), rank(), count(), seconds_, &communicator_));
   }
 
+  void close(double seconds) {
+    if (communicator_ != nullptr) nccl_.close(std::exchange(communicator_, nullptr), seconds);
+  }
+
   // NCCL does not say who is gone or late.
   void require_no_error(const char* error) {
     if (error == nullptr) return;
     const auto text = fmt::format("rank {}: NCCL cannot go on: {}", rank(), error);
-    if (communicator_ != nullptr) nccl_.close(std::exchange(communicator_, nullptr));
+    close(0);
     throw RankError(text, rank());
   }
 

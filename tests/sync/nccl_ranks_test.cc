@@ -25,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -37,7 +38,8 @@ struct World {
   std::barrier<> met{kCount};
   std::mutex mutex;
   std::vector<std::string> ids;  // that connect() was told
-  int sums = 0, closed = 0;
+  int sums = 0;
+  std::vector<double> closed;  // the seconds of each
 };
 std::unique_ptr<World> world;
 thread_local int own_rank = 0;
@@ -84,9 +86,9 @@ const char* sum(void*, void* data, std::size_t count, shoal_nccl_type type, void
   return nullptr;
 }
 
-void close(void*) {
+void close(void*, double seconds) {
   const std::scoped_lock lock(world->mutex);
-  ++world->closed;
+  world->closed.push_back(seconds);
 }
 
 const shoal_nccl_api kFake{.version = SHOAL_NCCL_VERSION,
@@ -132,9 +134,9 @@ TEST_F(NcclRanksTest, AddUpOnTheDeviceAndTellTheRestByTheHost) {
       throw std::runtime_error("not gathered");
   });
   EXPECT_THAT(said, Each(IsEmpty()));
-  EXPECT_THAT(world->ids, ::testing::ElementsAre("made by 0", "made by 0"));
+  EXPECT_THAT(world->ids, ElementsAre("made by 0", "made by 0"));
   EXPECT_EQ(world->sums, 3 * kCount);
-  EXPECT_EQ(world->closed, kCount);
+  EXPECT_THAT(world->closed, ElementsAre(5, 5));
 }
 
 TEST_F(NcclRanksTest, GradientsAreAveragedWhereTheyAre) {
@@ -157,19 +159,30 @@ TEST_F(NcclRanksTest, OneGpuForTwoRanksIsAnError) {
 
 TEST_F(NcclRanksTest, WhatNcclSaysIsTheRanksError) {
   world->fails = "ncclAllReduce: the others did not come in time";
-  const auto said = in_ranks([](Ranks& ranks, int r) {
+  std::array<std::string, kCount> texts;
+  const auto said = in_ranks([&](Ranks& ranks, int r) {
     try {
       ranks.sum(at::ones({1}));
     } catch (const RankError& e) {
-      if (e.rank != r) throw std::runtime_error("another rank");
-      throw;
+      if (e.rank != r) throw;
+      texts[static_cast<std::size_t>(r)] = e.what();
     }
   });
+  EXPECT_THAT(said, Each(IsEmpty()));
   for (int r = 0; r < kCount; ++r)
-    EXPECT_THAT(said[static_cast<std::size_t>(r)],
+    EXPECT_THAT(texts[static_cast<std::size_t>(r)],
                 AllOf(HasSubstr(fmt::format("rank {}: NCCL cannot go on", r)),
                       HasSubstr("did not come in time")));
-  EXPECT_EQ(world->closed, kCount);
+  EXPECT_THAT(world->closed, ElementsAre(0, 0)) << "who catches that must not wait at its end";
+}
+
+TEST_F(NcclRanksTest, WhoFailsElsewhereDoesNotWaitForTheOthers) {
+  const auto said = in_ranks([](Ranks& ranks, int r) {
+    ranks.sum(at::ones({1}));
+    if (r == 0) throw std::runtime_error("an environment is broken");
+  });
+  EXPECT_THAT(said, ElementsAre("an environment is broken", ""));
+  EXPECT_THAT(world->closed, ::testing::UnorderedElementsAre(0, 5));
 }
 
 TEST_F(NcclRanksTest, WhatCannotBeAddedUpIsAnError) {
