@@ -245,7 +245,9 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
     const bool by_nccl = uses_nccl(config);
     const auto run = [&](Ranks& ranks, int rank) {
       auto own = options;
-      const auto nccl = by_nccl ? make_nccl_ranks(ranks, timeout_of(config)) : nullptr;
+      const auto nccl = by_nccl ? make_nccl_ranks(ranks, timeout_of(config),
+                                                  config.rank_backend == RankBackend::kNccl)
+                                : nullptr;
       own.ranks = nccl ? nccl.get() : &ranks;
       const int index = here * job.local_place + rank;
       const LocalRank place{.gpu = own_gpus ? rank : index,

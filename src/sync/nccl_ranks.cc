@@ -1,13 +1,15 @@
 #include "src/sync/nccl_ranks.h"
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -32,8 +34,11 @@ Plugin nccl_plugin() {
 // also bring them together.
 class NcclRanks : public Ranks {
  public:
-  NcclRanks(const shoal_nccl_api& nccl, Ranks& host, std::chrono::milliseconds timeout)
-      : nccl_(nccl), host_(host), seconds_(std::chrono::duration<double>(timeout).count()) {}
+  NcclRanks(const shoal_nccl_api& nccl, Ranks& host, std::chrono::milliseconds timeout, bool insist)
+      : nccl_(nccl),
+        host_(host),
+        seconds_(std::chrono::duration<double>(timeout).count()),
+        insist_(insist) {}
   // Who has failed does not wait for the others: they may never come here.
   ~NcclRanks() override { close(std::uncaught_exceptions() == 0 ? seconds_ : 0); }
   NcclRanks(const NcclRanks&) = delete;
@@ -52,7 +57,8 @@ class NcclRanks : public Ranks {
     const auto type = type_of(x);
     if (count() == 1) return;
     const c10::DeviceGuard guard(x.device());
-    if (communicator_ == nullptr) connect();
+    if (communicator_ == nullptr && !shared_gpu_) connect();
+    if (shared_gpu_) return sum_on_host(x);
     auto* const on = accelerator(x.device());
     require_no_error(nccl_.sum(communicator_, x.data_ptr(), static_cast<std::size_t>(x.numel()),
                                type, on != nullptr ? on->stream() : nullptr, seconds_));
@@ -71,6 +77,14 @@ class NcclRanks : public Ranks {
                                             : SHOAL_NCCL_INT64;
   }
 
+  // The first two ranks that NCCL would refuse.
+  static std::optional<std::pair<std::size_t, std::size_t>> same_gpu(const std::vector<Card>& all) {
+    for (std::size_t r = 0; r < all.size(); ++r)
+      for (std::size_t other = 0; other < r; ++other)
+        if (all[r].gpu == all[other].gpu) return std::pair(other, r);
+    return {};
+  }
+
   // With the id that rank 0 made.
   void connect() {
     Card own;
@@ -80,13 +94,24 @@ class NcclRanks : public Ranks {
     std::vector<Card> all(cards.size());
     for (std::size_t r = 0; r < cards.size(); ++r)
       std::memcpy(&all[r], cards[r].data(), sizeof(Card));
-    for (std::size_t r = 0; r < all.size(); ++r)
-      for (std::size_t other = 0; other < r; ++other)
-        require(all[r].gpu != all[other].gpu,
-                "ranks {} and {} have the same GPU, and NCCL wants one for each; use fewer ranks, "
-                "or set rank_backend to auto and device to cuda:0",
-                other, r);
+    if (const auto same = same_gpu(all)) {
+      const auto text = fmt::format("ranks {} and {} have the same GPU", same->first, same->second);
+      require(!insist_,
+              "rank_backend: {}, and nccl wants one for each; use fewer ranks, or set rank_backend "
+              "to auto",
+              text);
+      if (rank() == 0)
+        fmt::print(stderr, "note: {}: gradients are added up in the host's memory\n", text);
+      shared_gpu_ = true;  // for all ranks, which see the same cards
+      return;
+    }
     require_no_error(nccl_.connect(all[0].id.data(), rank(), count(), seconds_, &communicator_));
+  }
+
+  void sum_on_host(const at::Tensor& x) {
+    const auto copy = x.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    host_.sum(copy);
+    x.copy_(copy);
   }
 
   void close(double seconds) {
@@ -104,6 +129,7 @@ class NcclRanks : public Ranks {
   const shoal_nccl_api& nccl_;
   Ranks& host_;
   double seconds_;
+  bool insist_, shared_gpu_ = false;
   void* communicator_ = nullptr;
 };
 
@@ -115,17 +141,18 @@ bool has_nccl() {
 }
 
 std::unique_ptr<Ranks> make_nccl_ranks(const shoal_nccl_api& nccl, Ranks& host,
-                                       std::chrono::milliseconds timeout) {
-  return std::make_unique<NcclRanks>(nccl, host, timeout);
+                                       std::chrono::milliseconds timeout, bool insist) {
+  return std::make_unique<NcclRanks>(nccl, host, timeout, insist);
 }
 
-std::unique_ptr<Ranks> make_nccl_ranks(Ranks& host, std::chrono::milliseconds timeout) {
+std::unique_ptr<Ranks> make_nccl_ranks(Ranks& host, std::chrono::milliseconds timeout,
+                                       bool insist) {
   const auto plugin = nccl_plugin();
   const auto* api = reinterpret_cast<shoal_nccl_get_api_function>(plugin.load())();
   require(api->version == SHOAL_NCCL_VERSION,
           "the NCCL plugin {} has version {}, this program needs {}: build it again",
           plugin.path().string(), api->version, SHOAL_NCCL_VERSION);
-  return make_nccl_ranks(*api, host, timeout);
+  return make_nccl_ranks(*api, host, timeout, insist);
 }
 
 }  // namespace shoal

@@ -9,6 +9,6 @@ namespace shoal {
 
 // make_nccl_ranks() with this instead of the plugin.
 std::unique_ptr<Ranks> make_nccl_ranks(const shoal_nccl_api& nccl, Ranks& host,
-                                       std::chrono::milliseconds timeout);
+                                       std::chrono::milliseconds timeout, bool insist);
 
 }  // namespace shoal

@@ -104,12 +104,12 @@ class NcclRanksTest : public ::testing::Test {
 
   // What each rank says; body(its ranks, its number).
   template <class Body>
-  std::vector<std::string> in_ranks(const Body& body) {
+  std::vector<std::string> in_ranks(const Body& body, bool insist = true) {
     const testing::FakeAccelerator::On on(fake_);
     return testing::in_threads(kCount, [&](int r) {
       own_rank = r;
       const auto host = make_tcp_ranks(place_.options(r, kCount));
-      const auto ranks = make_nccl_ranks(kFake, *host, 5s);
+      const auto ranks = make_nccl_ranks(kFake, *host, 5s, insist);
       body(*ranks, r);
     });
   }
@@ -150,11 +150,31 @@ TEST_F(NcclRanksTest, GradientsAreAveragedWhereTheyAre) {
   EXPECT_EQ(world->sums, kCount);
 }
 
-TEST_F(NcclRanksTest, OneGpuForTwoRanksIsAnError) {
+TEST_F(NcclRanksTest, OneGpuForTwoRanksIsAnErrorIfTheyInsist) {
   world->gpus = {3, 3};
   const auto said = in_ranks([](Ranks& ranks, int) { ranks.sum(at::ones({1})); });
-  EXPECT_THAT(said, Each(AllOf(HasSubstr("ranks 0 and 1 have the same GPU"),
-                               HasSubstr("device to cuda:0"))));
+  EXPECT_THAT(said, Each(AllOf(HasSubstr("rank_backend: ranks 0 and 1 have the same GPU"),
+                               HasSubstr("set rank_backend to auto"))));
+  EXPECT_THAT(world->ids, IsEmpty());
+}
+
+TEST_F(NcclRanksTest, RanksThatShareAGpuAddUpOnTheHostOtherwise) {
+  world->gpus = {3, 3};
+  ::testing::internal::CaptureStderr();
+  const auto said = in_ranks(
+      [](Ranks& ranks, int r) {
+        for (int i = 0; i < 2; ++i) {
+          const auto x = at::full({3}, 1.0 + r);
+          ranks.sum(x);
+          require_equal_tensors(x, at::full({3}, 3.0));
+        }
+      },
+      /*insist=*/false);
+  EXPECT_THAT(said, Each(IsEmpty()));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "note: ranks 0 and 1 have the same GPU: gradients are added up in the host's memory\n");
+  EXPECT_THAT(world->ids, IsEmpty());
+  EXPECT_EQ(world->sums, 0);
 }
 
 TEST_F(NcclRanksTest, WhatNcclSaysIsTheRanksError) {
@@ -203,7 +223,7 @@ TEST_F(NcclRanksTest, ThePluginRefusesWithoutAGpu) {
   const testing::FakeAccelerator::On on(fake_);
   const auto said = testing::in_threads(kCount, [&](int r) {
     const auto host = make_tcp_ranks(place_.options(r, kCount));
-    const auto ranks = make_nccl_ranks(*host, 1s);
+    const auto ranks = make_nccl_ranks(*host, 1s, true);
     ranks->sum(at::ones({1}));
   });
   for (const auto& text : said)

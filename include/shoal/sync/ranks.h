@@ -67,10 +67,12 @@ std::unique_ptr<Ranks> make_mpi_ranks(int rank, int count, std::chrono::millisec
 // Whether there is the plugin.
 bool has_mpi();
 
-// The ranks `host`, which must outlive these, with sums of what is on a GPU by NCCL: each rank has
-// a GPU of its own, of which it is told when it first adds something up there. Who is gone or late
-// is not named, but nobody waits for longer than the timeout. Throws Error without the plugin.
-std::unique_ptr<Ranks> make_nccl_ranks(Ranks& host, std::chrono::milliseconds timeout);
+// The ranks `host`, which must outlive these, with sums of what is on a GPU by NCCL. It wants a GPU
+// for each rank; whether they have one is seen when they first add something up there: if not, that
+// is an Error if they insist, and sums go through the host's memory otherwise. Who is gone or late
+// is not named, but a sum waits for no longer than the timeout, and the host with it. Throws Error
+// without the plugin.
+std::unique_ptr<Ranks> make_nccl_ranks(Ranks& host, std::chrono::milliseconds timeout, bool insist);
 // Whether there is the plugin.
 bool has_nccl();
 
