@@ -36,6 +36,7 @@ void weigh_together(Ranks& ranks, const Drawn& own, double beta) {
 
 template <class Drawn, class AnyReplay>
 const Drawn& draw_together(Ranks& ranks, AnyReplay& replay, std::int64_t batch, double beta) {
+  if (replay.is_shared()) return replay.sample(batch, beta);
   const auto& own = replay.sample(batch / ranks.count(), beta);
   if (ranks.count() > 1 && replay.prioritized()) weigh_together(ranks, own, beta);
   return own;

@@ -12,7 +12,7 @@ namespace shoal {
 namespace {
 
 // Of this rank's share.
-StepReplayOptions replay_options(const Config& config, const Ranks& ranks) {
+StepReplayOptions step_options(const Config& config, const Ranks& ranks) {
   auto options = config.replay;
   options.size /= ranks.count();
   options.seed = config.seed;
@@ -92,22 +92,46 @@ std::string replay_size(const Config& config, const EnvSpec& env, const Agent& a
   const auto bytes =
       config.algo == "r2d1"
           ? SequenceReplay::bytes(env, agent.spec().state, envs, sequence_options(config, alone()))
-          : StepReplay::bytes(env, envs, replay_options(config, alone()));
+          : StepReplay::bytes(env, envs, step_options(config, alone()));
   const bool large = bytes >= 1'000'000'000;
   return fmt::format("{} steps, {:.1f} {}", config.replay.size,
                      static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
 }
 
-Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks) {
-  const auto envs = config.sampler.envs / ranks.count();
+namespace {
+
+std::unique_ptr<StepReplay> make_replay(const Config& config, const EnvSpec& env, Ranks& ranks,
+                                        const ReplayMemory* memory) {
+  const auto envs = config.sampler.envs;
+  if (memory == nullptr)
+    return std::make_unique<StepReplay>(env, envs / ranks.count(), step_options(config, ranks));
+  auto all = step_options(config, alone());
+  all.slices = 1;
+  return std::make_unique<StepReplay>(env, envs, all, ranks, *memory);
+}
+
+std::unique_ptr<SequenceReplay> make_replay(const Config& config, const EnvSpec& env,
+                                            const NamedSpecs& state, Ranks& ranks,
+                                            const ReplayMemory* memory) {
+  const auto envs = config.sampler.envs;
+  if (memory == nullptr)
+    return std::make_unique<SequenceReplay>(env, state, envs / ranks.count(),
+                                            sequence_options(config, ranks));
+  return std::make_unique<SequenceReplay>(env, state, envs, sequence_options(config, alone()),
+                                          ranks, *memory);
+}
+
+}  // namespace
+
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks,
+                     const ReplayMemory* memory) {
   const auto batch = off_policy_batch(config);
   if (config.algo == "r2d1") {
-    auto replay = std::make_unique<SequenceReplay>(env, agent.spec().state, envs,
-                                                   sequence_options(config, ranks));
+    auto replay = make_replay(config, env, agent.spec().state, ranks, memory);
     auto algo = make_r2d1(dynamic_cast<RecurrentQAgent&>(agent), *replay, config.r2d1, ranks);
     return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
   }
-  auto replay = std::make_unique<StepReplay>(env, envs, replay_options(config, ranks));
+  auto replay = make_replay(config, env, ranks, memory);
   auto algo = make_algo(config, agent, *replay, ranks);
   return {.replay = std::move(replay), .algo = std::move(algo), .batch = batch};
 }

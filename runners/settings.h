@@ -217,6 +217,8 @@ void visit_off_policy(C& c, Visit&& visit) {
   visit("replay.alpha", r.alpha, "power of the priorities");
   visit("replay.slices", c.replay_slices,
         "slices of environments that every batch takes as much of; 0: one for each rank");
+  visit("replay.shared", c.replay_shared,
+        "all ranks draw from one replay, on one machine; else each from its own");
 }
 
 template <class C, class Visit>

@@ -51,10 +51,11 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
           {"eval_std", std::sqrt(all.variance * (all.count - 1) / all.count)}};
 }
 
-// Where a rank runs.
+// What a rank has on this machine.
 struct LocalRank {
-  int gpu = 0;                         // its number, if each rank has one
-  int core_index = 0, core_count = 1;  // among those that share this process's cores
+  int gpu = 0;                           // its number, if each rank has one
+  int core_index = 0, core_count = 1;    // among those that share this process's cores
+  const ReplayMemory* replay = nullptr;  // of all ranks, if they share one
 };
 
 // Beside its share of the environments and workers, a rank has its share of the cores, if there is
@@ -112,7 +113,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   if (is_off_policy(config)) {
     if (!options.quiet && ranks.rank() == 0)
       fmt::print("replay: {}\n", replay_size(whole, spec, *agent));
-    auto learner = make_learner(whole, spec, *agent, ranks);
+    auto learner = make_learner(whole, spec, *agent, ranks, local.replay);
     session.begin(*agent, *learner.algo, sampler.get(), learner.replay.get());
     run_off_policy(session, *sampler, learner, config.off_policy, evaluate);
     while_training([&] { session.finish(); });
@@ -239,10 +240,16 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
             "ranks: found {}, which the {} processes of {} cannot share evenly; give a multiple "
             "with --ranks",
             config.ranks, job.count, job.launcher);
+    const bool shares_replay = config.replay_shared && is_off_policy(config);
+    require(!shares_replay || job.count == 1,
+            "replay.shared: ranks share a replay in the memory of one machine, which those that {} "
+            "has started do not; start them with --ranks, or set it to false",
+            job.launcher);
     const int here = config.ranks / job.count, local = here * job.local_count;
     const bool own_gpus = has_own_gpus(config, here, local);
     const bool bound = is_bound(job);
     const bool by_nccl = uses_nccl(config);
+    const auto replay = shares_replay ? std::make_unique<ReplayMemory>() : nullptr;
     const auto run = [&](Ranks& ranks, int rank) {
       auto own = options;
       const auto nccl = by_nccl ? make_nccl_ranks(ranks, timeout_of(config),
@@ -252,7 +259,8 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
       const int index = here * job.local_place + rank;
       const LocalRank place{.gpu = own_gpus ? rank : index,
                             .core_index = bound ? rank : index,
-                            .core_count = bound ? here : local};
+                            .core_count = bound ? here : local,
+                            .replay = replay.get()};
       return train_rank(config, folder, own, place);
     };
     return here == 1 ? run(*make_job_ranks(config, job), 0)

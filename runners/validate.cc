@@ -168,7 +168,12 @@ void validate_replay(const Config& config) {
   require(config.replay_slices == 0 || !sequences,
           "replay.slices: found {}; algo 'r2d1' has one for each rank: expected 0",
           config.replay_slices);
-  const int slices = config.replay_slices > 0 ? config.replay_slices : config.ranks;
+  require(config.replay_slices <= 1 || !config.replay_shared,
+          "replay.slices: found {}; ranks that share a replay (replay.shared) draw from all "
+          "environments alike: expected 0",
+          config.replay_slices);
+  const int slices =
+      config.replay_slices > 0 && !config.replay_shared ? config.replay_slices : config.ranks;
   require(
       slices % config.ranks == 0 && config.sampler.envs % slices == 0,
       "replay.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",

@@ -12,7 +12,7 @@ set(RULES
   "data:core,data"
   "models:core,kernels,device,data,models"
   "agents:core,kernels,device,data,models,agents"
-  "replays:core,data,replays"
+  "replays:core,data,sync,replays"
   "sync:core,kernels,device,data,sync"
   "samplers:core,device,envs,data,agents,samplers"
   "algos:core,kernels,device,data,models,agents,replays,sync,algos"

@@ -197,6 +197,7 @@ bool may_change(const std::string& key) {
                                               "rank_backend",
                                               "ppo.slices",
                                               "replay.slices",
+                                              "replay.shared",
                                               "sampler.kind",
                                               "sampler.workers",
                                               "sampler.groups",

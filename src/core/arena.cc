@@ -75,7 +75,26 @@ void populate(std::byte* base, std::size_t bytes) {
   }
 }
 
+// There is no mapping of zero bytes.
+std::size_t mapped_bytes(std::size_t bytes) { return std::max<std::size_t>(bytes, kCacheLine); }
+
 }  // namespace
+
+SharedFile::SharedFile() : file_(memfd_create("shoal", MFD_CLOEXEC)) {
+  require(file_ >= 0, "memory to share could not be had: {}", std::strerror(errno));
+}
+
+SharedFile::~SharedFile() { close(file_); }
+
+std::shared_ptr<std::byte> SharedFile::map(std::size_t bytes) const {
+  const auto size = mapped_bytes(bytes);
+  require(ftruncate(file_, static_cast<off_t>(size)) == 0, "{} of memory could not be shared: {}",
+          size_text(size), std::strerror(errno));
+  auto* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  require(base != MAP_FAILED, "{} of shared memory could not be mapped: {}", size_text(size),
+          std::strerror(errno));
+  return {static_cast<std::byte*>(base), [size](std::byte* at) { munmap(at, size); }};
+}
 
 std::int64_t Arena::Field::elements() const {
   return std::accumulate(lead.begin(), lead.end(), std::int64_t{1}, std::multiplies<>());
@@ -103,15 +122,26 @@ Arena::Arena(const Plan& plan) : bytes_(plan.bytes()) {
   namespace ipc = boost::interprocess;
   require_fits(bytes_);
   try {
-    // There is no mapping of zero bytes.
-    auto region = std::make_shared<ipc::mapped_region>(
-        ipc::anonymous_shared_memory(std::max<std::size_t>(bytes_, kCacheLine)));
+    auto region =
+        std::make_shared<ipc::mapped_region>(ipc::anonymous_shared_memory(mapped_bytes(bytes_)));
     base_ = static_cast<std::byte*>(region->get_address());
     region_ = std::move(region);
   } catch (const ipc::interprocess_exception& e) {
     throw Error("{} of shared memory could not be mapped: {}", size_text(bytes_), e.what());
   }
-  populate(base_, std::max<std::size_t>(bytes_, kCacheLine));
+  begin();
+}
+
+Arena::Arena(const Plan& plan, const SharedFile& file, bool first) : bytes_(plan.bytes()) {
+  if (first) require_fits(bytes_);
+  const auto region = file.map(bytes_);
+  base_ = region.get();
+  region_ = region;
+  if (first) begin();
+}
+
+void Arena::begin() const {
+  populate(base_, mapped_bytes(bytes_));
 #ifndef NDEBUG
   std::memset(base_, std::to_integer<int>(kMagic), bytes_);
 #endif

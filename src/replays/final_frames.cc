@@ -10,15 +10,38 @@
 
 namespace shoal {
 
-FinalFrames::FinalFrames(const NamedSpecs& observation) {
-  for (const auto& [name, spec] : observation)
-    fields_.push_back({"final/" + name, spec.bytes(), {}});
+FinalFrames::FinalFrames(const NamedSpecs& observation, const SharedFile* file, int rank, int ranks,
+                         std::int64_t most)
+    : rank_(rank), most_(most) {
+  std::size_t bytes = 0;
+  for (const auto& [name, spec] : observation) {
+    fields_.push_back({"final/" + name, spec.bytes()});
+    bytes += spec.bytes() * static_cast<std::size_t>(ranks * most);
+  }
+  if (file == nullptr) return;
+  shared_ = file->map(bytes);
+  auto* next = shared_.get();
+  for (auto& field : fields_) {
+    field.frames = next;
+    next += field.size * static_cast<std::size_t>(ranks * most);
+  }
+}
+
+// For all places; in shared memory there is.
+void FinalFrames::make_room() {
+  require(places_ <= most_, "{} last observations are in use, and there are {} steps", places_,
+          most_);
+  if (shared_) return;
+  for (auto& field : fields_) {
+    field.bytes.resize(field.size * static_cast<std::size_t>(places_));
+    field.frames = field.bytes.data();
+  }
 }
 
 std::int32_t FinalFrames::add() {
   if (free_.empty()) {
     free_.push_back(places_++);
-    for (auto& field : fields_) field.bytes.resize(field.size * static_cast<std::size_t>(places_));
+    make_room();
   }
   const auto place = free_.back();
   free_.pop_back();
@@ -36,23 +59,25 @@ std::int32_t FinalFrames::add(const Finals& finals, std::int64_t k) {
 }
 
 void FinalFrames::save(NamedTensors& to) {
-  for (auto& field : fields_)
-    to.add(field.name, at::from_blob(field.bytes.data(),
-                                     {places_, static_cast<std::int64_t>(field.size)}, at::kByte));
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    to.add(fields_[f].name,
+           at::from_blob(frame(f, 0), {places_, static_cast<std::int64_t>(fields_[f].size)},
+                         at::kByte));
   to.add("final_places",
          at::from_blob(free_.data(), {static_cast<std::int64_t>(free_.size())}, at::kInt));
 }
 
 void FinalFrames::restore(const NamedTensors& from) {
-  for (auto& field : fields_) {
-    const auto& frames = saved(from, field.name);
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const auto frames = saved(from, fields_[f].name).contiguous();
+    const auto size = fields_[f].size;
     require(frames.dim() == 2 && frames.scalar_type() == at::kByte &&
-                frames.size(1) == static_cast<std::int64_t>(field.size),
-            "'{}' was saved as {} {}, expected frames of {} bytes", field.name,
-            c10::toString(frames.scalar_type()), fmt::join(frames.sizes(), " x "), field.size);
-    const auto* data = static_cast<const std::byte*>(frames.const_data_ptr());
-    field.bytes.assign(data, data + frames.nbytes());
+                frames.size(1) == static_cast<std::int64_t>(size),
+            "'{}' was saved as {} {}, expected frames of {} bytes", fields_[f].name,
+            c10::toString(frames.scalar_type()), fmt::join(frames.sizes(), " x "), size);
     places_ = static_cast<std::int32_t>(frames.size(0));
+    make_room();
+    if (places_ > 0) std::memcpy(frame(f, 0), frames.const_data_ptr(), frames.nbytes());
   }
   const auto free = saved(from, "final_places").to(at::kInt).contiguous();
   free_.assign(free.const_data_ptr<std::int32_t>(),

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "shoal/core/arena.h"
 #include "shoal/core/spec.h"
 #include "shoal/data/samples.h"
 
@@ -14,7 +16,9 @@ namespace shoal {
 // places as were needed at once so far.
 class FinalFrames {
  public:
-  explicit FinalFrames(const NamedSpecs& observation);
+  // file: of ranks that see each other's. Each of them has at most so many places.
+  FinalFrames(const NamedSpecs& observation, const SharedFile* file, int rank, int ranks,
+              std::int64_t most);
 
   // Copies entry k of a window's finals; the place it has.
   std::int32_t add(const Finals& finals, std::int64_t k);
@@ -27,19 +31,28 @@ class FinalFrames {
   void save(NamedTensors& to);
   void restore(const NamedTensors& from);
 
-  const std::byte* frame(std::size_t field, std::int32_t place) const {
-    return fields_[field].bytes.data() + fields_[field].size * static_cast<std::size_t>(place);
+  // Of a rank's places.
+  const std::byte* frame(std::size_t field, std::int32_t place, std::int64_t rank) const {
+    const auto& f = fields_[field];
+    return f.frames + static_cast<std::size_t>(rank * most_ + place) * f.size;
   }
+  // Of this rank's.
   std::byte* frame(std::size_t field, std::int32_t place) {
-    return fields_[field].bytes.data() + fields_[field].size * static_cast<std::size_t>(place);
+    const auto& f = fields_[field];
+    return f.frames + static_cast<std::size_t>(rank_ * most_ + place) * f.size;
   }
 
  private:
   struct Field {
     std::string name;
-    std::size_t size;  // of a frame
-    std::vector<std::byte> bytes;
+    std::size_t size;                   // of a frame
+    std::byte* frames = nullptr;        // [ranks, most, size]
+    std::vector<std::byte> bytes = {};  // where they are, if nobody else sees them
   };
+  void make_room();
+
+  std::shared_ptr<std::byte> shared_;  // null: nobody else sees them
+  std::int64_t rank_, most_;
   std::vector<Field> fields_;
   std::vector<std::int32_t> free_;
   std::int32_t places_ = 0;

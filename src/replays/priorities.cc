@@ -29,11 +29,10 @@ void Priorities::draw(std::span<std::int64_t> cells, Rng& rng, std::span<double>
 }
 
 // The smaller its probability, the more a step counts.
-double importance_weights(std::span<const double> probability, double beta, float* weight) {
-  const double least = std::ranges::min(probability);
+void importance_weights(std::span<const double> probability, double least, double beta,
+                        float* weight) {
   for (const double p : probability)
     *weight++ = std::pow(static_cast<float>(least / p), static_cast<float>(beta));
-  return least;
 }
 
 void Priorities::update(const at::Tensor& names, const at::Tensor& priority,

@@ -49,7 +49,8 @@ class Priorities {
 };
 
 // Of steps that were drawn with these probabilities: probability^-beta, divided by that of the
-// least. Returns the least.
-double importance_weights(std::span<const double> probability, double beta, float* weight);
+// least.
+void importance_weights(std::span<const double> probability, double least, double beta,
+                        float* weight);
 
 }  // namespace shoal

@@ -14,7 +14,7 @@ namespace shoal {
 namespace {
 
 using Follows = StepStore::Follows;
-constexpr const char *kFollows = "follows", *kFree = "final_places";
+constexpr const char *kFollows = "follows", *kFinal = "final/", *kFree = "final_places";
 
 // Where along a tensor the environments are.
 enum class Axis { kNone = -1, kFirst, kSecond, kSlices };
@@ -33,19 +33,28 @@ std::span<Follows> steps_of(const at::Tensor& follows) {
 
 std::int64_t places_of(const NamedTensors& saved) {
   for (const auto& [name, tensor] : saved)
-    if (name.starts_with("final/")) return tensor.size(0);
+    if (name.starts_with(kFinal)) return tensor.size(0);
   return 0;
 }
 
-// The places that none of these steps needs.
-at::Tensor free_places(const at::Tensor& follows, std::int64_t places) {
-  std::vector<bool> used(static_cast<std::size_t>(places), false);
-  for (const auto& step : steps_of(follows))
-    if (step.last >= 0) used.at(static_cast<std::size_t>(step.last)) = true;
-  std::vector<std::int32_t> free;
-  for (std::size_t i = 0; i < used.size(); ++i)
-    if (!used[i]) free.push_back(static_cast<std::int32_t>(i));
-  return at::tensor(free, at::kInt);
+// Keeps of the last observations those that these steps need.
+void drop_other_places(NamedTensors& part) {
+  std::vector<std::int32_t> place(static_cast<std::size_t>(places_of(part)), -1);
+  std::vector<std::int64_t> used;
+  auto& follows = part.at(kFollows);
+  follows = follows.clone();  // it may be all of what was saved
+  for (auto& step : steps_of(follows)) {
+    if (step.last < 0) continue;
+    auto& to = place.at(static_cast<std::size_t>(step.last));
+    if (to < 0) {
+      to = static_cast<std::int32_t>(used.size());
+      used.push_back(step.last);
+    }
+    step.last = to;
+  }
+  for (auto& [name, tensor] : part)
+    if (name.starts_with(kFinal)) tensor = tensor.index_select(0, at::tensor(used, at::kLong));
+  part.at(kFree) = at::empty({0}, at::kInt);
 }
 
 }  // namespace
@@ -77,8 +86,7 @@ NamedTensors part_of_saved_replay(const NamedTensors& all, std::int64_t first_en
                            : tensor.amax().view({1}));
     }
   }
-  // What the other environments have in the store of last observations is nobody's now.
-  part.at(kFree) = free_places(part.at(kFollows), places_of(all));
+  drop_other_places(part);
   return part;
 }
 
@@ -106,7 +114,7 @@ NamedTensors join_saved_replays(const std::vector<NamedTensors>& parts) {
       places += places_of(part);
     }
     const auto axis = axis_of(name);
-    const bool joined = axis != Axis::kNone || name == kFree || name.starts_with("final/");
+    const bool joined = axis != Axis::kNone || name == kFree || name.starts_with(kFinal);
     all.add(name, joined ? at::cat(each, axis == Axis::kSecond ? 1 : 0) : first);
   }
   return all;

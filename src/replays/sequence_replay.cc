@@ -9,6 +9,7 @@
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "src/replays/priorities.h"
+#include "src/replays/replay_share.h"
 #include "src/replays/saved_replay.h"
 #include "src/replays/step_store.h"
 
@@ -52,18 +53,35 @@ void fill(const at::Tensor& tensor, std::int64_t rows, const Copy& copy) {
 
 SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
                                const SequenceReplayOptions& options)
+    : SequenceReplay(env, state, envs, options, ReplayShare()) {}
+
+SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                               const SequenceReplayOptions& options, Ranks& ranks,
+                               const ReplayMemory& memory)
+    : SequenceReplay(env, state, envs, options, ReplayShare(ranks, memory)) {}
+
+SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                               const SequenceReplayOptions& options, const ReplayShare& share)
     : options_(options),
       rows_(options.burn_in + options.length + options.n_step),
-      store_(std::make_unique<StepStore>(env, envs, step_options(options, envs))),
+      share_(std::make_unique<ReplayShare>(share)),
+      store_(share.in_turn([&] {
+        return std::make_unique<StepStore>(env, envs, step_options(options, envs),
+                                           share.of_store());
+      })),
       kept_(windows_kept(options, envs)),
       can_be_drawn_(std::make_unique<bool[]>(static_cast<std::size_t>(kept_ * envs))),
       rng_(options.seed) {
   if (options.prioritized) priorities_ = std::make_unique<Priorities>(kept_ * envs, options.alpha);
-  for (const auto& [name, spec] : state) {
-    auto states = rows_like(spec, kept_ * envs);
-    auto shape = spec.shape;
-    shape.insert(shape.begin(), {kept_, envs});
-    states_.add(name, states.view(shape));
+  Arena::Plan plan;
+  Named<Arena::Field> fields;
+  for (const auto& [name, spec] : state) fields.add(name, plan.add({kept_, envs}, spec));
+  const auto arena = share.in_turn([&] {
+    return share.is_shared() ? Arena(plan, share.memory()->states, share.rank() == 0) : Arena(plan);
+  });
+  for (const auto& [name, field] : fields) {
+    states_.add(name, view(arena, field));
+    own(states_.at(name)).zero_();
   }
 }
 
@@ -75,6 +93,12 @@ std::size_t SequenceReplay::bytes(const EnvSpec& env, const NamedSpecs& state, s
   auto all = StepStore::bytes(env, envs, step_options(options, envs));
   for (const auto& [name, spec] : state) all += spec.bytes() * static_cast<std::size_t>(sequences);
   return all + (options.prioritized ? Priorities::bytes(sequences) : 0);
+}
+
+bool SequenceReplay::is_shared() const { return share_->is_shared(); }
+
+at::Tensor SequenceReplay::own(const at::Tensor& x) const {
+  return x.narrow(1, store_->first_env(), store_->own_envs());
 }
 
 // A sequence's first row looks at the action of the step before it.
@@ -100,10 +124,12 @@ void SequenceReplay::append(const Samples& s) {
   const auto tick = store_->oldest_after(s.T);
   const auto first = tick == 0 ? 0 : (tick + options_.interval) / options_.interval;
   for (auto w = from; w < std::min(to, std::max(from, first)); ++w) offer(w, false);
+  share_->meet();  // all have read what goes now
   store_->append(s);
   for (std::size_t i = 0; i < states_.size(); ++i)
-    states_[i][windows_ % kept_].copy_(s.initial_state[i]);
+    own(states_[i])[windows_ % kept_].copy_(s.initial_state[i]);
   ++windows_;
+  share_->meet();
   for (auto w = std::max(to, oldest()); w < end(); ++w) offer(w, true);
 }
 
@@ -131,11 +157,12 @@ NamedTensors SequenceReplay::save() {
   NamedTensors all;
   store_->save(all);
   if (priorities_) {
-    all.add("priorities", priorities_->powers().view({kept_, store_->envs()}));
+    all.add("priorities", own(priorities_->powers().view({kept_, store_->envs()})));
     all.add("largest_priority", at::full({1}, priorities_->largest(), at::kDouble));
   }
-  add_with_prefix("states/", states_, all);
-  all.add("can_be_drawn", at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool));
+  for (const auto& [name, states] : states_) all.add("states/" + name, own(states));
+  all.add("can_be_drawn",
+          own(at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool)));
   all.add("windows", at::full({}, windows_, at::kLong));
   all.add("draws", at::full({1}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
   return all;
@@ -143,16 +170,20 @@ NamedTensors SequenceReplay::save() {
 
 void SequenceReplay::restore(const NamedTensors& from) {
   store_->restore(from);
+  for (const auto& [name, states] : states_) shoal::restore(from, "states/", {{name, own(states)}});
+  // Of ranks that shared none before, the one that has drawn most, and the largest priority.
+  const auto largest = [&](const std::string& name) {
+    return share_->join(saved_of_slices(from, name, 1), 0).amax();
+  };
   if (priorities_)
-    priorities_->restore(saved(from, "priorities").contiguous(),
-                         saved_of_slices(from, "largest_priority", 1).item<double>());
-  shoal::restore(from, "states/", states_);
+    priorities_->restore(share_->join(saved(from, "priorities"), 1).contiguous(),
+                         largest("largest_priority").item<double>());
   const auto can_be_drawn = at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool);
-  shoal::restore(from, "", {{"can_be_drawn", can_be_drawn}});
+  shoal::restore({{"can_be_drawn", share_->join(saved(from, "can_be_drawn"), 1)}}, "",
+                 {{"can_be_drawn", can_be_drawn}});
   windows_ = saved(from, "windows").item<std::int64_t>();
   size_ = can_be_drawn.sum().item<std::int64_t>();
-  const auto draws = saved_of_slices(from, "draws", 1).item<std::int64_t>();
-  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(draws));
+  rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(largest("draws").item<std::int64_t>()));
 }
 
 const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
@@ -161,14 +192,20 @@ const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
           n, options_.largest_batch);
   require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete sequence yet; append more before drawing");
-  prepare(n);
+  const auto share = n / share_->count(), from = share * share_->rank();
+  require(share * share_->count() == n,
+          "a batch of {} sequences for {} ranks: it must be a multiple", n, share_->count());
+  prepare(share);
   drawn_.resize(static_cast<std::size_t>(n));
   const auto B = store_->envs(), first = oldest();
   if (priorities_) {
     probability_.resize(drawn_.size());
     priorities_->draw(drawn_, rng_, probability_);
-    batch_.least_probability =
-        importance_weights(probability_, beta, batch_.weight.data_ptr<float>());
+    batch_.least_probability = std::ranges::min(probability_);
+    importance_weights(
+        std::span(probability_)
+            .subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(share)),
+        batch_.least_probability, beta, batch_.weight.data_ptr<float>());
   } else {
     for (auto& cell : drawn_) {
       do cell = rng_.integer(first * B, end() * B) % (kept_ * B);
@@ -176,8 +213,8 @@ const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
     }
   }
   auto* name = batch_.index.data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto cell = drawn_[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < share; ++i) {
+    const auto cell = drawn_[static_cast<std::size_t>(from + i)];
     const auto ahead = (cell / B - first % kept_ + kept_) % kept_;
     name[i] = (first + ahead) * B + cell % B;
     lay_out(first + ahead, cell % B, i);
@@ -246,7 +283,6 @@ void SequenceReplay::lay_out(std::int64_t window, std::int64_t b, std::int64_t i
 // What an agent is told in every row, but for stacks.
 void SequenceReplay::gather_rows() {
   const auto& rows = store_->rows();
-  const auto& finals = store_->finals();
   const auto all = static_cast<std::int64_t>(places_.size());
   const auto place = [&](std::int64_t i) { return places_[static_cast<std::size_t>(i)]; };
   for (std::size_t f = 0; f < rows.observation.size(); ++f) {
@@ -254,7 +290,7 @@ void SequenceReplay::gather_rows() {
     const auto from = store_->column(rows.observation[f]);
     fill(batch_.observation[f].data, all, [&](auto i, auto* to, auto bytes) {
       const auto [cell, last] = place(i);
-      std::memcpy(to, last ? finals.frame(f, store_->follows(cell).last) : from.at(cell), bytes);
+      std::memcpy(to, last ? store_->final_frame(f, cell) : from.at(cell), bytes);
     });
   }
   for (std::size_t f = 0; f < rows.mask.size(); ++f) {
@@ -293,11 +329,11 @@ void SequenceReplay::gather_stack(std::size_t f) {
   auto& index = batch_.observation[f].index;
   const auto stack = index.size(1);
   auto* to = index.data_ptr<std::int64_t>();
-  auto spare = store_->cells();
+  auto spare = store_->spare();
   for (const auto [cell, last] : places_) {
     if (last) {
       std::memcpy(frames.data + static_cast<std::size_t>(spare) * frames.bytes,
-                  store_->finals().frame(f, store_->follows(cell).last), frames.bytes);
+                  store_->final_frame(f, cell), frames.bytes);
       to[stack - 1] = spare++;
       store_->go_back(to, stack - 1, cell);
     } else {
@@ -332,7 +368,7 @@ void SequenceReplay::gather_steps() {
 void SequenceReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
   require(priorities_ != nullptr, "this replay draws all sequences alike and has no priorities");
   const auto B = store_->envs();
-  priorities_->update(index, priority, {oldest() * B, end() * B});
+  priorities_->update(share_->join(index, 0), share_->join(priority, 0), {oldest() * B, end() * B});
 }
 
 }  // namespace shoal

@@ -9,6 +9,7 @@
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "src/replays/priorities.h"
+#include "src/replays/replay_share.h"
 #include "src/replays/saved_replay.h"
 #include "src/replays/step_store.h"
 
@@ -20,9 +21,25 @@ struct StepReplay::Slice {
 };
 
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options)
+    : StepReplay(env, envs, options, ReplayShare()) {}
+
+StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
+                       Ranks& ranks, const ReplayMemory& memory)
+    : StepReplay(env, envs, options, ReplayShare(ranks, memory)) {
+  require(options.slices == 1,
+          "{} slices of a replay that ranks share: there can only be one, they draw from all "
+          "environments alike",
+          options.slices);
+  first_slice_ = ranks.rank();
+}
+
+StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
+                       const ReplayShare& share)
     : largest_batch_(options.largest_batch),
       first_slice_(options.first_slice),
-      store_(std::make_unique<StepStore>(env, envs, options)),
+      share_(std::make_unique<ReplayShare>(share)),
+      store_(share.in_turn(
+          [&] { return std::make_unique<StepStore>(env, envs, options, share.of_store()); })),
       row_(std::make_unique<bool[]>(static_cast<std::size_t>(envs))) {
   require(options.alpha >= 0, "alpha is {}, it must not be negative", options.alpha);
   require(options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
@@ -41,6 +58,8 @@ StepReplay::~StepReplay() = default;
 
 int StepReplay::slices() const { return static_cast<int>(slices_.size()); }
 
+bool StepReplay::is_shared() const { return share_->is_shared(); }
+
 bool StepReplay::prioritized() const { return slices_.front().priorities != nullptr; }
 
 std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs,
@@ -57,7 +76,9 @@ void StepReplay::append(const Samples& samples) {
   const auto oldest = store_->oldest(), end = store_->end();
   const auto kept = std::min(end, std::max(oldest, store_->oldest_after(samples.T)));
   for (auto tick = oldest; tick < kept; ++tick) offer(tick, false);
+  share_->agree_on("windows of so many steps", samples.T);  // and all have read what goes now
   store_->append(samples);
+  share_->meet();
   for (auto tick = std::max(end, store_->oldest()); tick < store_->end(); ++tick) offer(tick, true);
 }
 
@@ -75,6 +96,8 @@ NamedTensors StepReplay::save() {
     if (!priorities) continue;
     largest[s] = priorities->largest();
     powers.push_back(priorities->powers().view({-1, slice_envs()}));
+    if (is_shared())
+      powers.back() = powers.back().narrow(1, store_->first_env(), store_->own_envs());
   }
   all.add("draws", draws);
   if (prioritized()) {
@@ -86,17 +109,25 @@ NamedTensors StepReplay::save() {
 
 void StepReplay::restore(const NamedTensors& from) {
   store_->restore(from);
-  const auto draws = saved_of_slices(from, "draws", slices());
+  share_->meet();
+  // Of ranks that shared none before, those that have drawn most.
+  const auto of_slices = [&](const std::string& name) {
+    const auto own = saved_of_slices(from, name, slices());
+    return is_shared() ? share_->join(own, 0).amax().view({1}) : own;
+  };
+  const auto draws = of_slices("draws");
   for (std::size_t s = 0; s < slices_.size(); ++s) {
     auto& [rng, priorities] = slices_[s];
     const auto slice = static_cast<std::int64_t>(s);
     rng = Rng(rng.key(), static_cast<std::uint64_t>(draws[slice].item<std::int64_t>()));
     if (!priorities) continue;
-    const auto powers = saved(from, "priorities");
-    require(powers.dim() == 2 && powers.size(1) == store_->envs(),
-            "'priorities' were saved of another number of environments than {}", store_->envs());
+    const auto own = saved(from, "priorities");
+    require(own.dim() == 2 && own.size(1) == store_->own_envs(),
+            "'priorities' were saved of another number of environments than {}",
+            store_->own_envs());
+    const auto powers = share_->join(own, 1);
     priorities->restore(powers.narrow(1, slice * slice_envs(), slice_envs()).contiguous(),
-                        saved_of_slices(from, "largest_priority", slices())[slice].item<double>());
+                        of_slices("largest_priority")[slice].item<double>());
   }
   size_ = 0;
   for (auto tick = store_->oldest(); tick < store_->end(); ++tick)
@@ -135,7 +166,10 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
           largest_batch_);
   require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
-  store_->prepare(n, batch_);
+  const auto own = n / share_->count(), from = own * share_->rank();
+  require(own * share_->count() == n, "a batch of {} steps for {} ranks: it must be a multiple", n,
+          share_->count());
+  store_->prepare(own, batch_);
   drawn_.resize(static_cast<std::size_t>(n));
   const auto each = drawn_.size() / slices_.size();
   require(each * slices_.size() == drawn_.size(),
@@ -151,17 +185,23 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
     if (slices_.size() > 1)
       for (auto& cell : cells) cell = cell_of_slice(s, cell);
   }
-  if (prioritized())
-    batch_.least_probability =
-        importance_weights(probability_, beta, batch_.weight.data_ptr<float>());
+  const auto part_of = [&]<class T>(std::vector<T>& all) {
+    return std::span(all).subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(own));
+  };
+  if (prioritized()) {
+    batch_.least_probability = std::ranges::min(probability_);
+    importance_weights(part_of(probability_), batch_.least_probability, beta,
+                       batch_.weight.data_ptr<float>());
+  }
+  const auto drawn = part_of(drawn_);
   // In the ring, the cell of a step is its name modulo their number.
   const auto cells = store_->cells(), oldest = store_->oldest() * store_->envs();
   auto* name = batch_.index.data_ptr<std::int64_t>();
-  for (const auto cell : drawn_) {
+  for (const auto cell : drawn) {
     const auto after = cell - oldest % cells;
     *name++ = oldest + (after < 0 ? after + cells : after);
   }
-  store_->gather(drawn_, batch_);
+  store_->gather(drawn, batch_);
   return batch_;
 }
 
@@ -178,6 +218,8 @@ void StepReplay::update_priorities(const at::Tensor& index, const at::Tensor& pr
   require(prioritized(), "this replay draws all steps alike and has no priorities");
   const auto envs = slice_envs(), B = store_->envs();
   const std::pair kept{store_->oldest() * envs, store_->end() * envs};
+  if (is_shared())
+    return slices_[0].priorities->update(share_->join(index, 0), share_->join(priority, 0), kept);
   if (slices_.size() == 1) return slices_[0].priorities->update(index, priority, kept);
   const auto slice = (index % B).div(envs, "floor");
   const auto of_slice = index.div(B, "floor") * envs + index % envs;

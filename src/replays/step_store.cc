@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <memory>
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
@@ -24,7 +24,7 @@ std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const StepReplayOp
 }
 
 // Behind the ring there is room for the last observations that a batch may need, if it refers to
-// its frames.
+// its frames; a batch of all ranks.
 std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
   return rows_back(env) == 0 ? 0 : (o.largest_batch + envs - 1) / envs;
@@ -49,19 +49,31 @@ struct StepStore::Window {
   const bool *terminated, *truncated, *valid;
 };
 
-StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o)
+StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o,
+                     const StoreShare& share)
     : n_step_(o.n_step),
       history_(rows_back(env)),
       ring_(row_count(env, envs, o)),
       rows_(plan_, row_spec(env), ring_ + spare_rows(env, envs, o), envs),
       follows_field_(plan_.add_bytes(static_cast<std::size_t>(ring_ * envs) * sizeof(Follows))),
-      arena_(plan_),
+      arena_(share.memory == nullptr
+                 ? Arena(plan_)
+                 : Arena(plan_, share.memory->steps, /*first=*/share.rank == 0)),
       envs_(envs),
       cells_(ring_ * envs),
-      follows_(new (arena_.data(follows_field_)) Follows[static_cast<std::size_t>(cells_)]),
-      finals_(env.observation),
-      open_(static_cast<std::size_t>(envs), 0) {
+      own_(envs / share.ranks),
+      first_(own_ * share.rank),
+      spare_(cells_ + o.largest_batch / share.ranks * share.rank),
+      follows_(reinterpret_cast<Follows*>(arena_.data(follows_field_))),
+      // Those of a window come before those that it overwrites go.
+      finals_(env.observation, share.memory == nullptr ? nullptr : &share.memory->last_observations,
+              share.rank, share.ranks, 2 * ring_ * own_),
+      open_(static_cast<std::size_t>(own_), 0) {
+  require(own_ * share.ranks == envs, "{} environments, which {} ranks cannot share evenly", envs,
+          share.ranks);
   rows_.attach(arena_);
+  for (std::int64_t row = 0; row < ring_; ++row)
+    std::uninitialized_default_construct_n(follows_ + row * envs_ + first_, own_);
   for (int i = 0; i <= n_step_; ++i)
     powers_.push_back(i == 0 ? 1.0F : powers_.back() * static_cast<float>(o.discount));
 }
@@ -83,7 +95,7 @@ std::int64_t StepStore::end() const { return std::max(oldest(), ticks_ - n_step_
 
 void StepStore::check(const Samples& s) const {
   const auto most = ring_ - n_step_ - history_;
-  require(s.B == envs_, "a window of {} environments, the replay has {}", s.B, envs_);
+  require(s.B == own_, "a window of {} environments, the replay has {}", s.B, own_);
   require(s.T <= most, "a window of {} steps of each environment, the replay holds {}", s.T, most);
   require(s.reward.is_cpu(),
           "the window is on {}, and a replay takes windows on the CPU; set "
@@ -97,7 +109,7 @@ void StepStore::check(const Samples& s) const {
       const auto& spec = wanted[i].spec;
       const auto row = found[i][0];
       auto shape = spec.shape;
-      shape.insert(shape.begin(), envs_);
+      shape.insert(shape.begin(), own_);
       require(row.scalar_type() == torch_dtype(spec.dtype) && row.sizes() == shape &&
                   row.is_contiguous(),
               "the {} '{}' of the window is {} [{}] a row, that of the replay {} [{}]", what,
@@ -110,7 +122,7 @@ void StepStore::check(const Samples& s) const {
   check_fields("mask", s.mask, rows_.mask);
   const auto* first = s.first.const_data_ptr<bool>();
   for (std::int64_t b = 0; ticks_ > 0 && b < s.B; ++b)
-    require(first[b] || follows_[cell_of(ticks_ - 1) + b].valid,
+    require(first[b] || follows_[cell_of(ticks_ - 1) + first_ + b].valid,
             "environment {} goes on with its episode behind steps that are not valid: its last "
             "window was cut short (sampler.preempt_share), and a replay takes whole windows",
             b);
@@ -128,7 +140,7 @@ void StepStore::append(const Samples& s) {
   }
   if (ticks_ > 0) cut_episodes(s);
   write_row(s, 0);  // its observation may be another than at the end of the last window
-  if (ticks_ == 0) std::memset(rows_.element(rows_.first, 0, 0).data(), 1, envs_);
+  if (ticks_ == 0) std::memset(rows_.element(rows_.first, 0, first_).data(), 1, own_);
   for (std::int64_t t = 0; t < s.T; ++t) {
     ++ticks_;
     forget(ticks_);
@@ -141,12 +153,12 @@ void StepStore::append(const Samples& s) {
 // truncated where the last window ended, with the observation of its last row.
 void StepStore::cut_episodes(const Samples& s) {
   const auto* first = s.first.const_data_ptr<bool>();
-  for (std::int64_t b = 0; b < envs_; ++b)
-    if (first[b]) cut(cell_of(ticks_) + b, cell_of(ticks_ - 1) + b, b);
+  for (std::int64_t b = 0; b < own_; ++b)
+    if (first[b]) cut(cell_of(ticks_) + first_ + b, cell_of(ticks_ - 1) + first_ + b, b);
 }
 
-// The observation of `seen` was the last one that came of `cell`, a step of environment b, unless
-// an episode has ended there.
+// The observation of `seen` was the last one that came of `cell`, a step of this rank's environment
+// b, unless an episode has ended there.
 void StepStore::cut(std::int64_t seen, std::int64_t cell, std::int64_t b) {
   const auto* terminated = reinterpret_cast<const bool*>(column(rows_.terminated).data);
   const auto* truncated = reinterpret_cast<const bool*>(column(rows_.truncated).data);
@@ -163,8 +175,8 @@ void StepStore::cut(std::int64_t seen, std::int64_t cell, std::int64_t b) {
 
 // What the row of this tick has held so far.
 void StepStore::forget(std::int64_t tick) {
-  auto* row = follows_ + cell_of(tick);
-  for (std::int64_t b = 0; b < envs_; ++b) {
+  auto* row = follows_ + cell_of(tick) + first_;
+  for (std::int64_t b = 0; b < own_; ++b) {
     if (row[b].last >= 0 && row[b].steps == 1) finals_.remove(row[b].last);  // others shared it
     row[b] = {};
   }
@@ -172,12 +184,12 @@ void StepStore::forget(std::int64_t tick) {
 
 // Row t of a window goes to the newest tick; the last row of it has no action yet.
 void StepStore::write_row(const Samples& s, std::int64_t t) {
-  const auto cell = cell_of(ticks_);
+  const auto cell = cell_of(ticks_) + first_;
   const auto copy = [&](const at::Tensor& from, const Arena::Field& field) {
     if (t >= from.size(0)) return;
     const auto to = column(field);
     std::memcpy(to.data + static_cast<std::size_t>(cell) * to.bytes, row_of(from, t),
-                to.bytes * static_cast<std::size_t>(envs_));
+                to.bytes * static_cast<std::size_t>(own_));
   };
   for (std::size_t i = 0; i < rows_.observation.size(); ++i)
     copy(s.observation[i], rows_.observation[i]);
@@ -193,7 +205,7 @@ void StepStore::write_row(const Samples& s, std::int64_t t) {
 // Adds what came of a step of the window, which is that of the tick before the newest, to it and to
 // those before that have not seen n rewards.
 void StepStore::follow(const Window& window, std::int64_t at, std::int64_t b) {
-  auto cell = cell_of(ticks_ - 1) + b;
+  auto cell = cell_of(ticks_ - 1) + first_ + b;
   follows_[cell].valid = window.valid[at];
   if (!window.valid[at]) {
     // The worker died in it: what came before ends with its observation.
@@ -224,20 +236,22 @@ NamedTensors StepStore::rows_in_use() const {
   all.add("rows/terminated", view(arena_, rows_.terminated).narrow(0, 0, rows));
   all.add("rows/truncated", view(arena_, rows_.truncated).narrow(0, 0, rows));
   all.add("follows", at::from_blob(follows_, {rows, envs_, sizeof(Follows)}, at::kByte));
+  if (own_ < envs_)
+    for (auto& [name, tensor] : all) tensor = tensor.narrow(1, first_, own_);
   return all;
 }
 
 void StepStore::save(NamedTensors& to) {
   for (auto& [name, tensor] : rows_in_use()) to.add(name, tensor);
   finals_.save(to);
-  to.add("open", at::from_blob(open_.data(), {envs_}, at::kInt));
+  to.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
   to.add("ticks", at::from_blob(&ticks_, {}, at::kLong));
 }
 
 void StepStore::restore(const NamedTensors& from) {
   ticks_ = saved(from, "ticks").item<std::int64_t>();
   auto targets = rows_in_use();
-  targets.add("open", at::from_blob(open_.data(), {envs_}, at::kInt));
+  targets.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
   shoal::restore(from, "", targets);
   finals_.restore(from);
 }
@@ -303,8 +317,7 @@ void StepStore::gather_plain(std::span<const std::int64_t> cells, Transitions& b
     for (const auto cell : cells) __builtin_prefetch(from.at(ahead(cell, follows_[cell].steps)));
     for (const auto cell : cells) {
       const auto& next = follows_[cell];
-      std::memcpy(to,
-                  next.last >= 0 ? finals_.frame(f, next.last) : from.at(ahead(cell, next.steps)),
+      std::memcpy(to, next.last >= 0 ? final_frame(f, cell) : from.at(ahead(cell, next.steps)),
                   from.bytes);
       to += from.bytes;
     }
@@ -343,13 +356,13 @@ void StepStore::gather_stack(std::span<const std::int64_t> cells, std::size_t f,
   const auto stack = std::int64_t{rows_.observation[f].spec.stack};
   auto* index = batch.observation[f].index.data_ptr<std::int64_t>();
   auto* next_index = batch.next_observation[f].index.data_ptr<std::int64_t>();
-  auto spare = cells_;
+  auto spare = spare_;
   for (const auto cell : cells) {
     const auto& next = follows_[cell];
     go_back(index, stack, cell);
     if (next.last >= 0) {
       std::memcpy(frames.data + static_cast<std::size_t>(spare) * frames.bytes,
-                  finals_.frame(f, next.last), frames.bytes);
+                  final_frame(f, cell), frames.bytes);
       next_index[stack - 1] = spare++;
       go_back(next_index, stack - 1, ahead(cell, next.steps - 1));
     } else {

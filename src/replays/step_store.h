@@ -14,6 +14,14 @@ namespace shoal {
 // Zeros, [n, ...].
 at::Tensor rows_like(const ArraySpec& spec, std::int64_t n);
 
+// What one of several ranks has of a store: the environments of rank r are the r-th part. It writes
+// theirs and reads all; who reads what others write waits for them first. Null memory: the rank is
+// alone.
+struct StoreShare {
+  int rank = 0, ranks = 1;
+  const ReplayMemory* memory = nullptr;
+};
+
 // The steps behind a replay: a ring of time rows, and what follows each step within n steps of its
 // episode.
 //
@@ -38,22 +46,28 @@ class StepStore {
     }
   };
 
-  StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
+  // envs and options: of all ranks together. In rank 0 first, and then in the others.
+  StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
+            const StoreShare& share = {});
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
-  // Throws Error for a window of other environments, or of too many steps.
+  // Throws Error for a window of other environments than this rank's, or of too many steps.
   void check(const Samples& samples) const;
   // Of a window that check() lets pass.
   void append(const Samples& samples);
 
-  std::int64_t envs() const { return envs_; }
+  std::int64_t envs() const { return envs_; }        // of all ranks
+  std::int64_t first_env() const { return first_; }  // of this one
+  std::int64_t own_envs() const { return own_; }
+  // Behind the ring, this rank's room for the last observations that a batch refers to.
+  std::int64_t spare() const { return spare_; }
   std::int64_t cells() const { return cells_; }
   // The steps of the ticks [oldest, end) are complete, and all that their observations need is
   // there.
   std::int64_t oldest() const { return oldest_after(0); }
   std::int64_t oldest_after(std::int64_t more) const;  // ticks have been appended
   std::int64_t end() const;
-  // Everything, by name; views that end with the next append().
+  // Everything of this rank's environments, by name; views that end with the next append().
   void save(NamedTensors& to);
   void restore(const NamedTensors& from);
 
@@ -61,6 +75,10 @@ class StepStore {
   bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
   const FinalFrames& finals() const { return finals_; }
+  // The last observation behind a cell whose episode was truncated, of a stack the newest frame.
+  const std::byte* final_frame(std::size_t field, std::int64_t cell) const {
+    return finals_.frame(field, follows_[cell].last, cell % envs_ / own_);
+  }
 
   // For replays that lay out batches of another kind.
   std::int64_t cell_of(std::int64_t tick) const { return tick % ring_ * envs_; }
@@ -104,10 +122,12 @@ class StepStore {
   Arena::Field follows_field_;  // [rows, B] Follows
   Arena arena_;
   std::int64_t envs_, cells_;
+  std::int64_t own_, first_;  // of this rank: envs, and the first of them
+  std::int64_t spare_;
   Follows* follows_;
   FinalFrames finals_;
-  std::vector<std::int32_t> window_finals_;  // [T, B]: places
-  std::vector<int> open_;                    // [B]: steps whose n-th reward is still to come
+  std::vector<std::int32_t> window_finals_;  // [T, own]: places
+  std::vector<int> open_;                    // [own]: steps whose n-th reward is still to come
   std::vector<float> powers_;                // of the discount, up to n
   std::int64_t ticks_ = 0;  // rows that are complete; of the next one there is the observation
 };

@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "algos/control_learner.h"
@@ -18,6 +16,7 @@
 #include "shoal/algos/dqn.h"
 #include "shoal/algos/impala.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/algos/r2d1.h"
 #include "shoal/algos/sac.h"
 #include "shoal/algos/td3.h"
 #include "shoal/core/error.h"
@@ -30,7 +29,6 @@
 namespace shoal {
 namespace {
 
-using namespace std::chrono_literals;
 using MakeAlgo = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&, Ranks&)>;
 
 constexpr std::int64_t kEnvs = 8, kT = 16;
@@ -76,18 +74,10 @@ Learned learn(const Setting& setting, Ranks& ranks) {
 using Learn = std::function<Learned(Ranks&)>;
 
 std::vector<Learned> learn_by_ranks(const Learn& learn, int count) {
-  struct alignas(64) Line : std::array<std::byte, 64> {};
-  const RankExchangeOptions options{.ranks = count, .spin = 0, .timeout = 20s};
-  std::vector<Line> memory(RankExchange::bytes(options) / 64 + 1);
-  const RankExchange exchange(memory[0].data(), options);
   std::vector<Learned> all(static_cast<std::size_t>(count));
-  std::vector<std::jthread> threads;
-  for (int r = 0; r < count; ++r)
-    threads.emplace_back([&, r] {
-      const auto ranks = make_shared_ranks(exchange.of(r));
-      all[static_cast<std::size_t>(r)] = learn(*ranks);
-    });
-  threads.clear();
+  const auto said = testing::in_ranks(
+      count, [&](Ranks& ranks) { all[static_cast<std::size_t>(ranks.rank())] = learn(ranks); });
+  for (const auto& text : said) EXPECT_EQ(text, "");
   return all;
 }
 
@@ -279,18 +269,15 @@ TEST(RanksLearningTest, Impala) {
                   2);
 }
 
-// What learns from a replay of this rank's share of two slices.
-template <class AgentKind>
-Learned learn_from_replay(
-    const EnvFactory& make_env, AgentKind& agent, StepReplayOptions options, Ranks& ranks,
-    const std::function<std::unique_ptr<OffPolicyAlgo>(AgentKind&, StepReplay&, Ranks&)>& make) {
-  constexpr std::int64_t kSize = 2048;
-  constexpr int kSlices = 2;
+template <class AgentKind, class AnyReplay>
+using MakeOffPolicy = std::function<std::unique_ptr<OffPolicyAlgo>(AgentKind&, AnyReplay&, Ranks&)>;
+
+constexpr std::int64_t kSize = 2048;  // of all ranks' replays
+
+template <class AgentKind, class AnyReplay>
+Learned learn_from(AnyReplay& replay, const EnvFactory& make_env, AgentKind& agent, Ranks& ranks,
+                   const MakeOffPolicy<AgentKind, AnyReplay>& make) {
   const auto own = kEnvs / ranks.count();
-  options.size = kSize / ranks.count();
-  options.slices = kSlices / ranks.count();
-  options.first_slice = ranks.rank() * options.slices;
-  StepReplay replay(make_env({})->spec(), own, options);
   const auto sampler = make_sampler(make_env, agent,
                                     {.kind = SamplerKind::kSerial,
                                      .horizon = kT,
@@ -308,6 +295,18 @@ Learned learn_from_replay(
   for (const auto& [name, tensor] : agent.parameters())
     out.parameters.add(name, tensor.detach().clone());
   return out;
+}
+
+// From a replay of this rank's share of two slices.
+template <class AgentKind>
+Learned learn_from_replay(const EnvFactory& make_env, AgentKind& agent, StepReplayOptions options,
+                          Ranks& ranks, const MakeOffPolicy<AgentKind, StepReplay>& make) {
+  constexpr int kSlices = 2;
+  options.size = kSize / ranks.count();
+  options.slices = kSlices / ranks.count();
+  options.first_slice = ranks.rank() * options.slices;
+  StepReplay replay(make_env({})->spec(), kEnvs / ranks.count(), options);
+  return learn_from(replay, make_env, agent, ranks, make);
 }
 
 void expect_same_dqn(const DqnOptions& options, const QAgentOptions& kind,
@@ -362,6 +361,56 @@ TEST(RanksLearningTest, Td3) {
   expect_same_control(false, {.n_step = 2}, [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
     return make_td3(a, r, {.batch = 64}, ranks);
   });
+}
+
+// Two ranks that draw from one replay learn what one rank does, without slices.
+void expect_same_dqn_of_one_replay(const DqnOptions& options, StepReplayOptions replay) {
+  replay.size = kSize;
+  const auto make_env = make_cart_pole(30);
+  const ReplayMemory memory;
+  expect_the_same(
+      [&](Ranks& ranks) {
+        const auto spec = make_env({})->spec();
+        const auto agent = make_q_agent(spec, {.hidden = {16}}, {}, 5);
+        const auto own = ranks.count() == 1
+                             ? std::make_unique<StepReplay>(spec, kEnvs, replay)
+                             : std::make_unique<StepReplay>(spec, kEnvs, replay, ranks, memory);
+        return learn_from<QAgent, StepReplay>(
+            *own, make_env, *agent, ranks,
+            [&](QAgent& a, StepReplay& r, Ranks& all) { return make_dqn(a, r, options, all); });
+      },
+      2);
+}
+
+TEST(RanksLearningTest, DqnFromOneReplay) {
+  expect_same_dqn_of_one_replay({.batch = 32, .target_interval = 3}, {.n_step = 3});
+}
+
+TEST(RanksLearningTest, DqnByPriorityFromOneReplay) {
+  expect_same_dqn_of_one_replay({.batch = 32}, {.prioritized = true});
+}
+
+TEST(RanksLearningTest, R2d1FromOneReplay) {
+  const SequenceReplayOptions replay{
+      .size = kSize, .burn_in = 4, .length = 8, .interval = kT, .n_step = 2};
+  const auto make_env = make_cart_pole(30);
+  const ReplayMemory memory;
+  expect_the_same(
+      [&](Ranks& ranks) {
+        const auto spec = make_env({})->spec();
+        const auto agent = make_recurrent_q_agent(
+            spec, {.hidden = {16}, .memory = MemoryKind::kGru, .memory_size = 8}, {}, 5);
+        const auto& state = agent->spec().state;
+        const auto own =
+            ranks.count() == 1
+                ? std::make_unique<SequenceReplay>(spec, state, kEnvs, replay)
+                : std::make_unique<SequenceReplay>(spec, state, kEnvs, replay, ranks, memory);
+        return learn_from<RecurrentQAgent, SequenceReplay>(
+            *own, make_env, *agent, ranks, [&](RecurrentQAgent& a, SequenceReplay& r, Ranks& all) {
+              return make_r2d1(a, r, {.batch = 8}, all);
+            });
+      },
+      2);
 }
 
 TEST(RanksLearningTest, SlicesHaveNoiseOfTheirOwn) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -100,6 +101,55 @@ TEST(ArenaTest, IsSharedOverForkInBothDirections) {
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_EQ(words[1], 21);
+}
+
+// Both map it after the fork; neither descends from one that had mapped it.
+TEST(SharedFileTest, IsSharedByThoseThatMapItAfterTheFork) {
+  const SharedFile file;
+  Arena::Plan plan;
+  const auto field = plan.add({1L << 20}, {DType::kInt32, {}});
+  const auto words = [&](const Arena& arena) {
+    return reinterpret_cast<std::int32_t*>(arena.data(field));
+  };
+  std::array<int, 2> made{};
+  ASSERT_EQ(pipe(made.data()), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char go = 0;
+    if (read(made[0], &go, 1) != 1) _exit(1);
+    const Arena arena(plan, file, /*first=*/false);
+    words(arena)[1] = words(arena)[0] + 1;
+    words(arena)[(1 << 20) - 1] = 5;
+    _exit(0);
+  }
+  const Arena arena(plan, file, /*first=*/true);
+  words(arena)[0] = 20;
+  words(arena)[1] = 0;
+  ASSERT_EQ(write(made[1], "", 1), 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(words(arena)[0], 20);
+  EXPECT_EQ(words(arena)[1], 21);
+  EXPECT_EQ(words(arena)[(1 << 20) - 1], 5);
+  for (const int end : made) close(end);
+}
+
+// Last observations are many times what is ever needed.
+TEST(SharedFileTest, TakesPagesWhenTheyAreTouched) {
+  const SharedFile file;
+  const auto memory = file.map(std::size_t{1} << 40);
+  memory.get()[(std::size_t{1} << 40) - 1] = std::byte{1};
+  EXPECT_EQ(file.map(std::size_t{1} << 40).get()[(std::size_t{1} << 40) - 1], std::byte{1});
+}
+
+TEST(SharedFileTest, MoreThanThereIsIsAnErrorOfTheFirst) {
+  const SharedFile file;
+  Arena::Plan plan;
+  plan.add({1L << 20, 1L << 20}, {DType::kFloat32, {}});
+  EXPECT_NE(message_of([&] { Arena(plan, file, true); }).find("4096.0 GiB is wanted"),
+            std::string::npos);
 }
 
 TEST(ArenaTest, OwnerKeepsTheMappingAlive) {

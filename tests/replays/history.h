@@ -195,4 +195,38 @@ inline at::Tensor stack_of(const History& h, int newest, std::int64_t tick, std:
   return stack == 1 ? frames[0] : at::stack(frames);
 }
 
+// ---- What is handed over ----
+
+inline NamedTensors copy_of(const NamedTensors& tensors) {
+  NamedTensors copy;
+  for (const auto& [name, tensor] : tensors) copy.add(name, tensor.clone());
+  return copy;
+}
+
+// Environments [first, first + envs) of a window, its last observations too.
+inline Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) {
+  auto part = s;
+  part.B = envs;
+  const auto narrow = [&](at::Tensor& x) { x = x.narrow(1, first, envs).contiguous(); };
+  for (auto* all : {&part.observation, &part.action, &part.mask})
+    for (auto& [name, x] : *all) narrow(x);
+  for (auto* x : {&part.reward, &part.terminated, &part.truncated, &part.first, &part.valid})
+    narrow(*x);
+  auto& finals = part.finals;
+  finals.t.clear(), finals.b.clear();
+  std::vector<std::int64_t> own;
+  for (std::int64_t k = 0; k < s.finals.size(); ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    if (s.finals.b[i] < first || s.finals.b[i] >= first + envs) continue;
+    own.push_back(k);
+    finals.t.push_back(s.finals.t[i]);
+    finals.b.push_back(s.finals.b[i] - first);
+  }
+  for (auto& [name, x] : finals.observation) {
+    auto& rows = x.stacked() ? x.index : x.data;
+    rows = rows.index_select(0, at::tensor(own, at::kLong));
+  }
+  return part;
+}
+
 }  // namespace shoal

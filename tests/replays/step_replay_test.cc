@@ -17,7 +17,7 @@
 namespace shoal {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Want {
   at::Tensor picture, next_picture, pose, next_pose;
@@ -236,12 +236,6 @@ TEST(StepReplayTest, DrawsAsManyStepsOfEachSlice) {
   }
 }
 
-NamedTensors copy_of(const NamedTensors& tensors) {
-  NamedTensors copy;
-  for (const auto& [name, tensor] : tensors) copy.add(name, tensor.clone());
-  return copy;
-}
-
 void expect_same_batch(const Transitions& a, const Transitions& b) {
   EXPECT_TRUE(at::equal(a.index, b.index));
   EXPECT_TRUE(at::equal(a.weight, b.weight));
@@ -282,32 +276,6 @@ TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
       }
     }
   }
-}
-
-// Environments [first, first + envs) of a window, its last observations too.
-Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) {
-  auto part = s;
-  part.B = envs;
-  const auto narrow = [&](at::Tensor& x) { x = x.narrow(1, first, envs).contiguous(); };
-  for (auto* all : {&part.observation, &part.action, &part.mask})
-    for (auto& [name, x] : *all) narrow(x);
-  for (auto* x : {&part.reward, &part.terminated, &part.truncated, &part.first, &part.valid})
-    narrow(*x);
-  auto& finals = part.finals;
-  finals.t.clear(), finals.b.clear();
-  std::vector<std::int64_t> own;
-  for (std::int64_t k = 0; k < s.finals.size(); ++k) {
-    const auto i = static_cast<std::size_t>(k);
-    if (s.finals.b[i] < first || s.finals.b[i] >= first + envs) continue;
-    own.push_back(k);
-    finals.t.push_back(s.finals.t[i]);
-    finals.b.push_back(s.finals.b[i] - first);
-  }
-  for (auto& [name, x] : finals.observation) {
-    auto& rows = x.stacked() ? x.index : x.data;
-    rows = rows.index_select(0, at::tensor(own, at::kLong));
-  }
-  return part;
 }
 
 // A replay of all slices is shared out to one for each slice, and put together again: all draw what

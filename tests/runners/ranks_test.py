@@ -102,6 +102,7 @@ class RanksTest(unittest.TestCase):
                                 (["--set", "ppo.slices=3"], "ppo.slices: found 3, expected a multiple of ranks, 2"),
                                 (["--set", "ppo.minibatches=129"], "cannot share 128 samples of each of 2 slices"),
                                 (["--set", "algo=dqn", "--set", "replay.slices=3"], "replay.slices: found 3, expected a multiple of ranks, 2"),
+                                (["--set", "algo=dqn", "--set", "replay.slices=2", "--set", "replay.shared=true"], "replay.slices: found 2; ranks that share a replay"),
                                 (["--set", "algo=dqn", "--set", "replay.size=30001"], "replay.size: found 30001, which 2 ranks cannot share"),
                                 (["--set", "algo=dqn", "--set", "dqn.batch=33"], "dqn.batch: found 33, which 2 slices")):
             with self.subTest(word):

@@ -57,6 +57,7 @@ RUNS |= {
                                 "off_policy.replay_ratio=64", "--set", "keep_checkpoints=2"], 3001, 3600),
     "r2d1, two ranks, an epsilon each": (["cartpole-r2d1", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.size=2000", "--set",
                                           "off_policy.epsilon_each=true", "--ranks", "2"], 3001, 4500),
+    "rainbow, two ranks with one replay": (["cartpole-rainbow", *OFF_POLICY, "--set", "log_steps=0", "--ranks", "2", "--set", "replay.shared=true"], 3001, 6000),
     "dqn, serial": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=64"], 3001, 6000),
     "dqn, by priority, an epsilon each, parallel-gpu": (
         ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
@@ -132,14 +133,19 @@ class ResumeTest(unittest.TestCase):
         self.changes_ranks(["cartpole-rainbow", *OFF_POLICY, "--envs", "32", "--set", "sampler.horizon=16", "--set",
                             "off_policy.learning_starts=1000", "--set", "log_steps=0"], "replay.slices")
 
-    def changes_ranks(self, arguments, slices):
+    def test_another_number_of_ranks_goes_on_with_the_replay_that_they_share(self):
+        self.changes_ranks(["cartpole-dqn", *OFF_POLICY, "--envs", "32", "--set", "sampler.horizon=16", "--set", "off_policy.learning_starts=1000",
+                            "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set", "replay.shared=true"])
+
+    def changes_ranks(self, arguments, slices=None):
         run, other = self.dir / "run", self.dir / "other"
-        arguments = [*arguments, *ENDLESS, "--set", f"{slices}=2"]
+        of_both = lambda count: ["--set", f"{slices}={count}"] if slices else []
+        arguments = [*arguments, *ENDLESS, *of_both(2)]
         for first, then in ((2, 1), (1, 2), (2, 4)):
             shoal("train", *arguments, "--out", run, "--steps", 2048, "--ranks", first)
             shutil.copytree(run, other)
             shoal("train", "--resume", run, "--steps", 2560)
-            shoal("train", "--resume", other, "--steps", 2560, "--ranks", then, "--set", f"{slices}={max(2, then)}")
+            shoal("train", "--resume", other, "--steps", 2560, "--ranks", then, *of_both(max(2, then)))
             same, changed = ({k: v for k, v in table(r)[4].items() if k == "episodes" or "return" in k or "length" in k}
                              for r in (run, other))
             self.assertEqual(changed, same, f"from {first} to {then} ranks")

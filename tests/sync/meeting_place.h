@@ -1,14 +1,10 @@
 #pragma once
 
-#include <exception>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
+#include <chrono>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <vector>
 
 #include "shoal/sync/ranks.h"
+#include "tests/support/ranks_in_threads.h"
 
 namespace shoal::testing {
 
@@ -34,22 +30,5 @@ class MeetingPlace {
  private:
   c10::intrusive_ptr<c10d::TCPStore> store_;
 };
-
-// Threads stand in for processes. What each threw; "" if nothing.
-inline std::vector<std::string> in_threads(int count, const std::function<void(int)>& body) {
-  std::vector<std::string> said(static_cast<std::size_t>(count));
-  {
-    std::vector<std::jthread> threads;
-    for (int r = 0; r < count; ++r)
-      threads.emplace_back([&, r] {
-        try {
-          body(r);
-        } catch (const std::exception& e) {
-          said[static_cast<std::size_t>(r)] = e.what();
-        }
-      });
-  }
-  return said;
-}
 
 }  // namespace shoal::testing

@@ -8,6 +8,25 @@
 
 namespace shoal {
 
+// Memory that processes share although it is not known before they are forked how much: made
+// before the fork, and mapped by those that want it after it. It has no name either, and is gone
+// with the last of them. Anybody may call, at any time.
+class SharedFile {
+ public:
+  SharedFile();  // throws Error if there can be none
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+
+  // The first so many bytes of it, zeros where nobody has written; all ask for as many. Pages are
+  // taken when they are touched, and a process that gets none dies: see Arena. Throws Error if
+  // there is no room among its addresses.
+  std::shared_ptr<std::byte> map(std::size_t bytes) const;
+
+ private:
+  int file_;
+};
+
 // A region of memory shared with every process forked after construction.
 // Plan first, allocate once: nothing is allocated after the fork, so there is no allocator state to
 // share and nothing to clean up when a worker dies. The region has no name: nothing stays in
@@ -43,6 +62,9 @@ class Arena {
   // populates it. Throws Error with both numbers if it does not fit. Debug builds fill it with
   // kMagic, release builds with zeros.
   explicit Arena(const Plan& plan);
+  // Likewise of the plan that all those have who share the file. first: one of them, who is done
+  // before the others begin.
+  Arena(const Plan& plan, const SharedFile& file, bool first);
 
   std::byte* data(const Field& field) const { return base_ + field.offset; }
   // The element at `index` of the flattened leading dimensions.
@@ -58,6 +80,8 @@ class Arena {
   static constexpr std::byte kMagic{0xA5};
 
  private:
+  void begin() const;
+
   std::shared_ptr<void> region_;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;

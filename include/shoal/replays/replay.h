@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "shoal/core/arena.h"
 #include "shoal/data/samples.h"
 
 namespace shoal {
@@ -26,6 +27,11 @@ class Replay {
   // Goes on from what a replay of the same kind, environments and options has saved. Throws Error
   // if something is missing or of another type or shape.
   virtual void restore(const NamedTensors& saved) = 0;
+};
+
+// Where ranks on one machine keep a replay that all of them draw from; made before they are forked.
+struct ReplayMemory {
+  SharedFile steps, last_observations, states;
 };
 
 // What Replay::save() gave, for processes that share the environments otherwise than those that

@@ -15,6 +15,8 @@
 namespace shoal {
 
 class Priorities;
+class Ranks;
+class ReplayShare;
 class StepStore;
 
 struct SequenceReplayOptions {
@@ -73,6 +75,9 @@ class SequenceReplay : public Replay {
   // sense, and with both numbers, if it is more than there is.
   SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
                  const SequenceReplayOptions& options);
+  // The part that this rank has in a replay of all ranks: see StepReplay.
+  SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                 const SequenceReplayOptions& options, Ranks& ranks, const ReplayMemory& memory);
   ~SequenceReplay() override;
   SequenceReplay(const SequenceReplay&) = delete;
   SequenceReplay& operator=(const SequenceReplay&) = delete;
@@ -89,6 +94,7 @@ class SequenceReplay : public Replay {
   NamedTensors save() override;
   void restore(const NamedTensors& saved) override;
   bool prioritized() const { return priorities_ != nullptr; }
+  bool is_shared() const;
   const SequenceReplayOptions& options() const { return options_; }
 
   // Draws n sequences, with replacement, as StepReplay::sample() draws steps; a view that is valid
@@ -106,6 +112,10 @@ class SequenceReplay : public Replay {
     bool last;
   };
 
+  SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
+                 const SequenceReplayOptions& options, const ReplayShare& share);
+  // Of what is kept of all windows, [kept, B, ...], that of this rank's environments.
+  at::Tensor own(const at::Tensor& x) const;
   std::int64_t oldest() const;  // the first window whose sequences can be drawn; and the end
   std::int64_t end() const;
   void offer(std::int64_t window, bool can_be_drawn);
@@ -118,6 +128,7 @@ class SequenceReplay : public Replay {
 
   SequenceReplayOptions options_;
   std::int64_t rows_;  // of a sequence
+  std::unique_ptr<ReplayShare> share_;
   std::unique_ptr<StepStore> store_;
   std::unique_ptr<Priorities> priorities_;  // of windows % kept_ * B + b; null: all alike
   std::int64_t kept_;                       // windows whose states are kept
@@ -126,7 +137,7 @@ class SequenceReplay : public Replay {
   std::int64_t windows_ = 0, size_ = 0;
   Rng rng_;
   Sequences batch_;
-  std::vector<std::int64_t> drawn_;  // work space: window % kept_ * B + b
+  std::vector<std::int64_t> drawn_;  // work space: window % kept_ * B + b, for all ranks
   std::vector<double> probability_;  // likewise
   std::vector<Place> places_;        // likewise: of the batch's rows
 };

@@ -16,6 +16,8 @@
 namespace shoal {
 
 class Priorities;
+class Ranks;
+class ReplayShare;
 class StepStore;
 
 struct StepReplayOptions {
@@ -64,6 +66,14 @@ class StepReplay : public Replay {
   // Takes all its memory at once. Throws Error for options that make no sense, and with both
   // numbers, if it is more than there is.
   StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
+  // The part that this rank has in a replay of all ranks' environments, which all draw from. envs,
+  // options, size() and n: of all ranks together, as if one had it; the environments of rank r are
+  // the r-th part. append() and save() are of this rank's environments, and sample() gives this
+  // rank's part of the batch that one would draw. All ranks call the same functions in the same
+  // order; there is one slice. Throws Error where the other one does, for more slices, and for
+  // environments that they cannot share evenly.
+  StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options, Ranks& ranks,
+             const ReplayMemory& memory);
   ~StepReplay() override;
   StepReplay(const StepReplay&) = delete;
   StepReplay& operator=(const StepReplay&) = delete;
@@ -80,13 +90,14 @@ class StepReplay : public Replay {
   void restore(const NamedTensors& saved) override;
   bool prioritized() const;
   int slices() const;
-  int first_slice() const { return first_slice_; }
+  int first_slice() const { return first_slice_; }  // of a replay that ranks share, the rank
+  bool is_shared() const;
 
   // Draws n steps, n / slices() of each slice in turn, with replacement; a view that is valid until
   // the next call of this or of append(). Prioritized, the range of priorities is cut into n equal
   // parts and one step is drawn from each. beta: how far the weights make up for that, 0 to 1; they
   // are (size * probability)^-beta, divided by the largest. Throws Error while there is nothing to
-  // draw, for more than largest_batch, and for what is no multiple of slices().
+  // draw, for more than largest_batch, and for what slices() or the ranks cannot share evenly.
   const Transitions& sample(std::int64_t n, double beta = 1);
 
   // index: as drawn. priority: [N] float32, above 0. Steps that have been overwritten meanwhile are
@@ -94,6 +105,8 @@ class StepReplay : public Replay {
   void update_priorities(const at::Tensor& index, const at::Tensor& priority);
 
  private:
+  StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
+             const ReplayShare& share);
   void offer(std::int64_t tick, bool can_be_drawn);
   struct Slice;
   void draw_alike(std::size_t slice, std::span<std::int64_t> cells);
@@ -102,11 +115,12 @@ class StepReplay : public Replay {
 
   std::int64_t largest_batch_;
   int first_slice_;
+  std::unique_ptr<ReplayShare> share_;
   std::unique_ptr<StepStore> store_;
   std::vector<Slice> slices_;
   std::int64_t size_ = 0;
   Transitions batch_;
-  std::vector<std::int64_t> drawn_;  // work space: cells
+  std::vector<std::int64_t> drawn_;  // work space: cells, for all ranks
   std::vector<double> probability_;  // likewise: of each to be drawn
   std::unique_ptr<bool[]> row_;      // likewise: which of a row can be drawn
 };

@@ -63,10 +63,11 @@ struct Config {
   ImpalaOptions impala;
 
   OffPolicyOptions off_policy;
-  bool epsilon_each = false;  // every environment has an epsilon of its own (dqn, r2d1)
-  StepReplayOptions replay;   // of all ranks; its seed, largest_batch and slices are not used
-  int replay_slices = 0;      // of all ranks; 0: one for each
-  QAgentOptions q;            // its epsilons is not used: see epsilon_each
+  bool epsilon_each = false;   // every environment has an epsilon of its own (dqn, r2d1)
+  StepReplayOptions replay;    // of all ranks; its seed, largest_batch and slices are not used
+  int replay_slices = 0;       // of all ranks; 0: one for each
+  bool replay_shared = false;  // all ranks draw from one, on one machine; else each from its own
+  QAgentOptions q;             // its epsilons is not used: see epsilon_each
   DqnOptions dqn;
   RecurrentQAgentOptions recurrent_q;  // likewise
   R2d1Options r2d1;
@@ -132,8 +133,9 @@ std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent
                                         Ranks& ranks = alone());
 
 // Of an off-policy algorithm, for this rank; the agent is that of make_agent(), on its device.
-Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent,
-                     Ranks& ranks = alone());
+// memory: of the ranks, where config.replay_shared; else null.
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks = alone(),
+                     const ReplayMemory* memory = nullptr);
 // "1000000 steps, 7.1 GB": what its replay, of all ranks together, will take.
 std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent);
 

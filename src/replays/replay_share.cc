@@ -1,0 +1,38 @@
+#include "src/replays/replay_share.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
+
+namespace shoal {
+
+void ReplayShare::meet() const {
+  if (count() > 1) ranks_->gather({});
+}
+
+void ReplayShare::agree_on(const std::string& what, std::int64_t number) const {
+  if (count() == 1) return;
+  const auto all = ranks_->gather(std::as_bytes(std::span(&number, 1)));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::int64_t other = 0;
+    std::memcpy(&other, all[r].data(), sizeof other);
+    require(other == number,
+            "ranks that share a replay have {} of {} and, rank {}, of {}; they must be the same",
+            what, number, r, other);
+  }
+}
+
+at::Tensor ReplayShare::join(const at::Tensor& x, std::int64_t dim) const {
+  if (count() == 1) return x.cpu();
+  std::vector<at::Tensor> all;
+  for (const auto& bytes : ranks_->gather(to_bytes({{"", x.cpu()}})))
+    all.push_back(from_bytes(bytes)[0]);
+  return at::cat(all, dim);
+}
+
+}  // namespace shoal

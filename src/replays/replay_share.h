@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "shoal/replays/replay.h"
+#include "shoal/sync/ranks.h"
+#include "src/replays/step_store.h"
+
+namespace shoal {
+
+// What one rank has of a replay that several share. All of them call the same functions in the same
+// order.
+class ReplayShare {
+ public:
+  // Of a replay that nobody shares.
+  ReplayShare() = default;
+  ReplayShare(Ranks& ranks, const ReplayMemory& memory) : ranks_(&ranks), memory_(&memory) {}
+
+  int rank() const { return ranks_->rank(); }
+  int count() const { return ranks_->count(); }
+  const ReplayMemory* memory() const { return memory_; }
+  bool is_shared() const { return memory_ != nullptr; }
+  StoreShare of_store() const { return {rank(), count(), memory_}; }
+
+  // No rank comes out before all have come.
+  void meet() const;
+  // Likewise. Throws Error unless all give the same number; what: "windows of {} steps".
+  void agree_on(const std::string& what, std::int64_t number) const;
+  // What make() gives; rank 0 is done before the others begin.
+  template <class Make>
+  auto in_turn(const Make& make) const {
+    if (rank() > 0) meet();
+    auto made = make();
+    if (rank() == 0) meet();
+    return made;
+  }
+  // What all have, one rank's behind the other's along this dimension. x: on any device; the result
+  // is on the CPU.
+  at::Tensor join(const at::Tensor& x, std::int64_t dim) const;
+
+ private:
+  Ranks* ranks_ = &alone();
+  const ReplayMemory* memory_ = nullptr;
+};
+
+}  // namespace shoal
