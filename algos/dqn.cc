@@ -6,10 +6,10 @@
 #include "algos/dqn_loss.h"
 #include "algos/optimizer.h"
 #include "algos/q_learning.h"
+#include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
-#include "src/device/recorded.h"
 
 namespace shoal {
 namespace {
@@ -29,7 +29,8 @@ class Dqn : public OffPolicyAlgo {
         replay_(replay),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
-        updates_(at::zeros({}, at::kLong)) {
+        updates_(at::zeros({}, at::kLong)),
+        recorded_(agent, ranks) {
     check_shares("dqn", options.batch, ranks, replay);
   }
 
@@ -47,8 +48,10 @@ class Dqn : public OffPolicyAlgo {
     Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, beta);
-      totals.add(learn(batch, learning_rate));
-      if (replay_.prioritized()) replay_.update_priorities(batch.index, error_ + kLeastPriority);
+      const auto learned = learn(batch, learning_rate);
+      totals.add(learned.numbers);
+      if (replay_.prioritized())
+        replay_.update_priorities(batch.index, learned.errors + kLeastPriority);
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(options_.target_share);
     }
@@ -77,31 +80,14 @@ class Dqn : public OffPolicyAlgo {
   };
 
   const In& take(const Transitions& batch) {
-    const auto device = agent_.device();
-    in_.observation = taken(batch.observation, in_.observation, device);
-    in_.next_observation = taken(batch.next_observation, in_.next_observation, device);
-    in_.action = taken(batch.action[0], in_.action, device);
-    in_.reward = taken(batch.reward, in_.reward, device);
-    in_.discount = taken(batch.discount, in_.discount, device);
-    in_.weight = taken(batch.weight, in_.weight, device);
-    if (!batch.next_mask.empty()) in_.next_mask = taken(batch.next_mask[0], in_.next_mask, device);
+    recorded_.take(batch.observation, in_.observation);
+    recorded_.take(batch.next_observation, in_.next_observation);
+    recorded_.take(batch.action[0], in_.action);
+    recorded_.take(batch.reward, in_.reward);
+    recorded_.take(batch.discount, in_.discount);
+    recorded_.take(batch.weight, in_.weight);
+    if (!batch.next_mask.empty()) recorded_.take(batch.next_mask[0], in_.next_mask);
     return in_;
-  }
-  at::Tensor taken(const at::Tensor& x, const at::Tensor& place, at::Device device) {
-    if (is_host(device)) return x;
-    if (place.defined() && place.sizes() == x.sizes() && place.device() == device)
-      return place.copy_(x, /*non_blocking=*/true);
-    recorded_.forget();
-    return x.to(device, /*non_blocking=*/false, /*copy=*/true);
-  }
-  Observations taken(const Observations& all, const Observations& places, at::Device device) {
-    if (is_host(device)) return all;
-    Observations out;
-    for (const auto& [name, o] : all)
-      out.add(name, {taken(o.dense(/*pinned=*/device.is_cuda()),
-                           places.contains(name) ? places.at(name).data : at::Tensor(), device),
-                     {}});
-    return out;
   }
 
   // What is to be learned of the actions taken: [N], or [N, atoms].
@@ -134,27 +120,17 @@ class Dqn : public OffPolicyAlgo {
     return {};
   }
 
-  // One step down the gradient; its numbers. Leaves the errors in error_.
-  at::Tensor learn(const Transitions& batch, double learning_rate) {
+  // One step down the gradient.
+  RecordedUpdate::Result learn(const Transitions& batch, double learning_rate) {
     const auto& in = take(batch);
     agent_.draw_noise();
     optimizer_.set_learning_rate(learning_rate);
-    // Other ranks' gradients go through the host.
-    if (is_host(agent_.device()) || ranks_.count() > 1) return step(in);
-    agent_.before_window(/*greedy=*/false);  // puts the new noise into the network
-    if (parameters_.have_changed(agent_.parameters())) recorded_.forget();
-    recorded_.run(agent_.device(), [this, in] {
-      const auto numbers = step(in);
-      if (!numbers_.defined()) numbers_ = at::empty_like(numbers);
-      if (!errors_.defined() || errors_.sizes() != error_.sizes()) errors_ = at::empty_like(error_);
-      numbers_.copy_(numbers);
-      errors_.copy_(error_);
-    });
-    error_ = errors_;
-    return numbers_.clone();
+    // Puts the new noise into the network.
+    if (!is_host(agent_.device())) agent_.before_window(/*greedy=*/false);
+    return recorded_.run([this, in] { return step(in); });
   }
 
-  at::Tensor step(const In& in) {
+  RecordedUpdate::Result step(const In& in) {
     const auto wanted = target(in);
     const auto returns = of(agent_.returns(in.observation), in.action);
     const auto [each, error] = losses(wanted, returns);
@@ -167,8 +143,7 @@ class Dqn : public OffPolicyAlgo {
     gradients.pop_back();
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
     optimizer_.step(gradients);
-    error_ = error;
-    return at::stack({parts[0], norm.squeeze(), parts[1], parts[2]});
+    return {at::stack({parts[0], norm.squeeze(), parts[1], parts[2]}), error};
   }
 
   QAgent& agent_;
@@ -177,11 +152,8 @@ class Dqn : public OffPolicyAlgo {
   DqnOptions options_;
   Optimizer optimizer_;
   at::Tensor updates_;  // so far
-  at::Tensor error_;    // [batch], of the last update
+  RecordedUpdate recorded_;
   In in_;
-  Places parameters_;            // of the agent's, which the recording reads
-  Recorded recorded_;            // an update on a device
-  at::Tensor numbers_, errors_;  // what it leaves
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "algos/check_options.h"
 #include "algos/learn_together.h"
 #include "algos/optimizer.h"
+#include "algos/recorded_steps.h"
 #include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
 #include "shoal/algos/returns.h"
@@ -27,8 +28,7 @@ class Impala : public OnPolicyAlgo {
         o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
     Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
     optimizer_.set_learning_rate(rate);
-    totals.add(optimizer_.step(
-        1, [&](std::size_t) { return loss_of(samples); }, o.max_grad_norm));
+    totals.add(learn(samples));
     observe_together(ranks_, agent_, samples);
     agent_.parameters_changed();
     auto metrics = totals.means();
@@ -39,6 +39,32 @@ class Impala : public OnPolicyAlgo {
   NamedTensors state() override { return optimizer_.state(); }
 
  private:
+  // One step down the gradient; its numbers.
+  at::Tensor learn(const Samples& samples) {
+    auto* const recording = this->recording(samples);
+    if (recording == nullptr) return step(samples);
+    recording->recorded.run(samples.reward.device(),
+                            [this, samples, to = recording->parts] { to.copy_(step(samples)); });
+    return recording->parts.clone();
+  }
+  at::Tensor step(const Samples& samples) {
+    return optimizer_.step(
+        1, [&](std::size_t) { return loss_of(samples); }, options_.max_grad_norm);
+  }
+
+  // Of a window in this memory; null where a step is not the same operations each time.
+  RecordedSteps::Step* recording(const Samples& s) {
+    if (accelerator(s.reward.device()) == nullptr || ranks_.count() > 1 || s.steps < s.T * s.B)
+      return nullptr;
+    if (parameters_.have_changed(agent_.parameters())) recordings_.forget();
+    std::vector<const void*> places;
+    add_places(s, places);
+    auto* const step = recordings_.find(places);
+    if (step != nullptr && !step->parts.defined())
+      step->parts = at::empty({kParts + 1}, s.reward.options());
+    return step;
+  }
+
   // All steps of a window, in order.
   Evaluation evaluate(const Samples& s) {
     EvaluateIn in{.observation = {},
@@ -57,7 +83,7 @@ class Impala : public OnPolicyAlgo {
 
   // Its parts are the first metrics.
   RankLoss loss_of(const Samples& s) {
-    if (s.steps == 0) return {.total = {}, .parts = at::zeros({5}, s.reward.options())};
+    if (s.steps == 0) return {.total = {}, .parts = at::zeros({kParts}, s.reward.options())};
     const auto& o = options_;
     const auto now = evaluate(s);
     const auto log_ratio = now.log_prob.detach() - s.agent_info.at("log_prob").flatten();
@@ -80,6 +106,10 @@ class Impala : public OnPolicyAlgo {
   Ranks& ranks_;
   ImpalaOptions options_;
   SharedOptimizer optimizer_;
+  RecordedSteps recordings_;
+  Places parameters_;  // of the agent's, which they read
+
+  static constexpr int kParts = 5;  // numbers of a loss
 };
 
 }  // namespace

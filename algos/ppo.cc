@@ -4,6 +4,7 @@
 
 #include "algos/check_options.h"
 #include "algos/learn_together.h"
+#include "algos/minibatches.h"
 #include "algos/optimizer.h"
 #include "algos/ppo_loss.h"
 #include "algos/recorded_steps.h"
@@ -11,7 +12,6 @@
 #include "algos/totals.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
-#include "shoal/core/rng.h"
 #include "src/device/accelerator.h"
 
 namespace shoal {
@@ -46,12 +46,6 @@ struct Flat {
   at::Tensor previous_reward, first;
 };
 
-// Steps to learn from together.
-struct Minibatch {
-  at::Tensor rows;  // [n], of the N
-  at::Tensor envs;  // whose whole sequences these are; undefined: steps in any order
-};
-
 // What brings all ranks' numbers to mean 0 and deviation 1.
 class Normalization {
  public:
@@ -83,20 +77,18 @@ class Ppo : public OnPolicyAlgo {
         ranks_(ranks),
         options_(options),
         optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon),
-        updates_(at::zeros({}, at::kLong)) {
-    const int all = options.slices == 0 ? ranks.count() : options.slices;
-    require(all % ranks.count() == 0,
-            "ppo.slices is {}; it must be a multiple of the number of ranks, {}", all,
-            ranks.count());
-    generators_.resize(static_cast<std::size_t>(all / ranks.count()));
-  }
+        updates_(at::zeros({}, at::kLong)),
+        minibatches_({.count = options.minibatches,
+                      .slices = slices_of(options, ranks),
+                      .first_slice = ranks.rank() * slices_of(options, ranks),
+                      .seed = options.seed,
+                      .whole_sequences = remembers() || options.vtrace}) {}
 
   Metrics update(const Samples& samples, const Progress& progress) override {
-    check_minibatches(samples);
+    minibatches_.begin(samples, static_cast<std::uint64_t>(updates_.item<std::int64_t>()));
     const auto flat = prepare(samples);
     const auto options = annealed(progress.remaining());
 
-    for (std::size_t i = 0; i < generators_.size(); ++i) generators_[i] = generator_of(i);
     updates_ += 1;
     optimizer_.set_learning_rate(options.learning_rate);
     if (records(samples) && parameters_.have_changed(agent_.parameters())) recordings_.forget();
@@ -105,7 +97,7 @@ class Ppo : public OnPolicyAlgo {
     int epoch = 0;
     for (; epoch < options_.epochs; ++epoch) {
       at::Tensor kl;
-      for (const auto& minibatch : shuffled(samples, flat))
+      for (const auto& minibatch : minibatches_.shuffled(samples))
         kl = learn(samples, flat, minibatch, options, totals);
       if (options_.target_kl > 0 && kl.item<double>() > options_.target_kl) break;
     }
@@ -128,67 +120,13 @@ class Ppo : public OnPolicyAlgo {
 
  private:
   bool remembers() const { return !agent_.spec().state.empty(); }
-  bool whole_sequences() const { return remembers() || options_.vtrace; }
-
-  void check_minibatches(const Samples& s) const {
-    const auto slices = static_cast<std::int64_t>(generators_.size());
-    require(s.B % slices == 0,
-            "{} environments are not so many for each of {} slices; choose a multiple", s.B,
-            slices);
-    const auto most = s.B / slices * (whole_sequences() ? 1 : s.T);
-    require(
-        options_.minibatches <= most,
-        "{} minibatches of {} {}; choose at most as many as there are{}{}", options_.minibatches,
-        most, whole_sequences() ? "environments" : "samples",
-        slices * ranks_.count() > 1 ? " in a slice" : "",
-        whole_sequences() ? ": an agent with memory, and V-trace, learn from whole sequences" : "");
-  }
-
-  // The minibatches of one pass. Other ranks count on as many.
-  std::vector<Minibatch> shuffled(const Samples& samples, const Flat& flat) {
-    // Sequences in which nothing was done (OnDeath::kRestart) have nothing to say.
-    const auto all = whole_sequences() ? samples.valid.any(0).nonzero().flatten() : flat.valid;
-    std::vector<std::vector<at::Tensor>> parts(static_cast<std::size_t>(options_.minibatches));
-    for (std::size_t i = 0; i < generators_.size(); ++i) {
-      const auto those = of_slice(all, i, samples.B);
-      const auto order =
-          at::randperm(those.size(0), generators_[i], at::kLong).to(samples.reward.device());
-      const auto split = those.index_select(0, order).tensor_split(options_.minibatches);
-      for (std::size_t k = 0; k < parts.size(); ++k) parts[k].push_back(split[k]);
-    }
-    std::vector<Minibatch> minibatches;
-    for (const auto& of_slices : parts) {
-      const auto chosen = of_slices.size() == 1 ? of_slices.front() : at::cat(of_slices);
-      if (whole_sequences())
-        minibatches.push_back({rows_of(samples, chosen), chosen});
-      else
-        minibatches.push_back({chosen, {}});
-    }
-    return minibatches;
-  }
-
-  // Those, of environments or of steps, that belong to this rank's slice number i.
-  at::Tensor of_slice(const at::Tensor& those, std::size_t i, std::int64_t B) const {
-    const auto slices = static_cast<std::int64_t>(generators_.size());
-    if (slices == 1) return those;
-    const auto slice = (those % B).div(B / slices, "floor");
-    return those.index({slice == static_cast<std::int64_t>(i)});
-  }
-
-  // All steps of some environments, time-major.
-  static at::Tensor rows_of(const Samples& s, const at::Tensor& envs) {
-    const auto steps = at::arange(s.T, envs.options()).mul_(s.B).unsqueeze(1);
-    return (steps + envs).flatten();
-  }
-
-  // Of the order of a slice's samples in this update: from its number, so that the number is all
-  // there is to save.
-  at::Generator generator_of(std::size_t i) const {
-    const auto slices = static_cast<std::int64_t>(generators_.size());
-    const auto slice = ranks_.rank() * slices + static_cast<std::int64_t>(i);
-    return at::detail::createCPUGenerator(
-        Rng(slice_seed(options_.seed, slice),
-            static_cast<std::uint64_t>(updates_.item<std::int64_t>()))());
+  // Of this rank.
+  static int slices_of(const PpoOptions& o, const Ranks& ranks) {
+    const int all = o.slices == 0 ? ranks.count() : o.slices;
+    require(all % ranks.count() == 0,
+            "ppo.slices is {}; it must be a multiple of the number of ranks, {}", all,
+            ranks.count());
+    return all / ranks.count();
   }
 
   PpoOptions annealed(double remaining) const {
@@ -212,8 +150,10 @@ class Ppo : public OnPolicyAlgo {
       advantage = Normalization(ranks_, advantage.index_select(0, valid))(advantage);
     auto target = options_.vtrace ? at::Tensor() : gae.target.flatten();
     if (records(s)) {
-      advantage = kept(advantage_, advantage);
-      target = kept(target_, target);
+      keep(advantage_, advantage, advantage.device());
+      keep(target_, target, target.device());
+      advantage = advantage_;
+      target = target_;
     }
     return {.action = steps_in_a_row(s.action, s.T),
             .mask = steps_in_a_row(s.mask, s.T),
@@ -285,31 +225,16 @@ class Ppo : public OnPolicyAlgo {
            s.steps == s.T * s.B;
   }
 
-  // Always in the same memory.
-  static at::Tensor kept(at::Tensor& place, const at::Tensor& x) {
-    if (!place.defined() || place.sizes() != x.sizes() || place.device() != x.device())
-      place = at::empty_like(x);
-    return place.copy_(x);
-  }
-
   RecordedSteps::Step* recording(const Samples& samples, const Flat& flat,
                                  const Minibatch& minibatch) {
     if (!records(samples) || minibatch.rows.numel() == 0) return nullptr;
     std::vector<const void*> places{reinterpret_cast<const void*>(minibatch.rows.numel()),
                                     flat.advantage.const_data_ptr(), flat.target.const_data_ptr()};
-    for (const auto& [name, o] : samples.observed) {
-      places.push_back(o.data.const_data_ptr());
-      if (o.stacked()) places.push_back(o.index.const_data_ptr());
-    }
-    for (const auto* tensors : {&flat.action, &flat.mask, &flat.agent_info, &flat.previous_action,
-                                &samples.initial_state})
-      add_places(*tensors, places);
-    for (const auto& t : {flat.previous_reward, flat.first})
-      if (t.defined()) places.push_back(t.const_data_ptr());
+    add_places(samples, places);
     auto* const step = recordings_.find(places);
     if (step == nullptr) return nullptr;
-    kept(step->rows, minibatch.rows);
-    if (minibatch.envs.defined()) kept(step->envs, minibatch.envs);
+    keep(step->rows, minibatch.rows, minibatch.rows.device());
+    if (minibatch.envs.defined()) keep(step->envs, minibatch.envs, minibatch.envs.device());
     if (!step->parts.defined()) step->parts = at::empty({kParts + 1}, samples.reward.options());
     return step;
   }
@@ -343,24 +268,11 @@ class Ppo : public OnPolicyAlgo {
       normalization = {ranks_, flat.advantage.index_select(0, rows)};
     }
     corrected_.clear();
-    const auto pieces = pieces_of(samples, minibatch);
+    const auto pieces = minibatch.pieces(samples, options_.accumulate);
     return optimizer_.step(
         pieces.size(),
         [&](std::size_t i) { return loss_of(samples, flat, pieces[i], normalization, options); },
         options.max_grad_norm);
-  }
-
-  // Those of a minibatch that has anything have something each.
-  std::vector<Minibatch> pieces_of(const Samples& samples, const Minibatch& minibatch) const {
-    const bool sequences = minibatch.envs.defined();
-    const auto& all = sequences ? minibatch.envs : minibatch.rows;
-    const auto count = std::clamp<std::int64_t>(all.numel(), 1, options_.accumulate);
-    if (count == 1) return {minibatch};
-    std::vector<Minibatch> pieces;
-    for (const auto& piece : all.tensor_split(count))
-      pieces.push_back(sequences ? Minibatch{rows_of(samples, piece), piece}
-                                 : Minibatch{piece, {}});
-    return pieces;
   }
 
   RankLoss loss_of(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
@@ -419,10 +331,10 @@ class Ppo : public OnPolicyAlgo {
   Ranks& ranks_;
   PpoOptions options_;
   SharedOptimizer optimizer_;
-  at::Tensor updates_;                     // [] int64, on the CPU
-  std::vector<at::Generator> generators_;  // of this update, one for each slice of this rank
-  std::vector<PpoTargets> corrected_;      // of the last minibatch's pieces, made by V-trace
-  at::Tensor advantage_, target_;          // where recorded steps read them
+  at::Tensor updates_;  // [] int64, on the CPU
+  Minibatches minibatches_;
+  std::vector<PpoTargets> corrected_;  // of the last minibatch's pieces, made by V-trace
+  at::Tensor advantage_, target_;      // where recorded steps read them
   RecordedSteps recordings_;
   Places parameters_;  // of the agent's, which they read
 

@@ -31,17 +31,6 @@ void set_epsilons(at::Tensor epsilon, const Options& o, const Progress& progress
                                std::log10(std::max(last, kLeast)), epsilon.size(0)));
 }
 
-// A batch refers to the frames of the whole replay: to another device go those it needs.
-inline Observed moved(const Observed& observed, at::Device device) {
-  if (device.is_cpu()) return observed;
-  return {observed.dense(/*pinned=*/device.is_cuda()).to(device, /*non_blocking=*/true), {}};
-}
-inline Observations moved(const Observations& observations, at::Device device) {
-  Observations out;
-  for (const auto& [name, observed] : observations) out.add(name, moved(observed, device));
-  return out;
-}
-
 // values: [N, actions]. Those of illegal actions are never the highest.
 inline at::Tensor of_legal(const at::Tensor& values, const at::Tensor& legal) {
   return values.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity());

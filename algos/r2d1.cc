@@ -6,6 +6,7 @@
 #include "algos/dqn_loss.h"
 #include "algos/optimizer.h"
 #include "algos/q_learning.h"
+#include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
@@ -20,12 +21,10 @@ void check(const R2d1Options& o) {
     require(part >= 0 && part <= 1, "r2d1.priority_eta or beta is {}; it must lie in [0, 1]", part);
 }
 
-// Rows [from, from + count) of sequences, on a device.
-ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count, at::Device device) {
+// Rows [from, from + count) of sequences.
+ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count) {
   const auto n = s.index.size(0);
-  const auto part = [&](const at::Tensor& x) {
-    return x.narrow(0, from * n, count * n).to(device);
-  };
+  const auto part = [&](const at::Tensor& x) { return x.narrow(0, from * n, count * n); };
   ModelIn in{.observation = {},
              .state = {},
              .first = part(s.first),
@@ -33,7 +32,7 @@ ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count, at::D
              .previous_action = {},
              .previous_reward = part(s.previous_reward)};
   for (const auto& [name, observed] : s.observation)
-    in.observation.add(name, moved(observed.narrow(from * n, count * n), device));
+    in.observation.add(name, observed.narrow(from * n, count * n));
   for (const auto& [name, action] : s.previous_action) in.previous_action.add(name, part(action));
   return in;
 }
@@ -46,7 +45,8 @@ class R2d1 : public OffPolicyAlgo {
         replay_(replay),
         options_(options),
         optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
-        updates_(at::zeros({}, at::kLong)) {}
+        updates_(at::zeros({}, at::kLong)),
+        recorded_(agent, ranks) {}
 
   void explore(const Progress& progress, bool learning) override {
     set_epsilons(agent_.epsilon(), options_, progress, learning);
@@ -58,8 +58,11 @@ class R2d1 : public OffPolicyAlgo {
     Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, options_.beta);
-      totals.add(learn(batch, learning_rate));
-      if (replay_.prioritized()) replay_.update_priorities(batch.index, priority_);
+      const auto& in = take(batch);
+      optimizer_.set_learning_rate(learning_rate);
+      const auto learned = recorded_.run([this, in] { return step(in); });
+      totals.add(learned.numbers);
+      if (replay_.prioritized()) replay_.update_priorities(batch.index, learned.errors);
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(1);
     }
@@ -74,14 +77,28 @@ class R2d1 : public OffPolicyAlgo {
   }
 
  private:
+  // The batch on the agent's device.
+  const Sequences& take(const Sequences& batch) {
+    in_.rows = batch.rows;
+    in_.burn_in = batch.burn_in;
+    in_.length = batch.length;
+    recorded_.take(batch.observation, in_.observation);
+    for (const auto field :
+         {&Sequences::mask, &Sequences::previous_action, &Sequences::state, &Sequences::action})
+      recorded_.take(batch.*field, in_.*field);
+    for (const auto field :
+         {&Sequences::previous_reward, &Sequences::first, &Sequences::reward, &Sequences::discount,
+          &Sequences::next, &Sequences::valid, &Sequences::weight, &Sequences::index})
+      recorded_.take(batch.*field, in_.*field);
+    return in_;
+  }
+
   // Puts both states before the row behind the burn-in, without gradients.
   void burn_in(const Sequences& s, NamedTensors& online, NamedTensors& target) {
     torch::NoGradGuard no_grad;
-    const auto device = agent_.device();
-    for (const auto& [name, state] : s.state) online.add(name, state.to(device));
-    target = online;
+    online = target = s.state;
     if (s.burn_in == 0) return;
-    auto in = rows_of(s, 0, s.burn_in, device);
+    auto in = rows_of(s, 0, s.burn_in);
     in.state = online;
     online = agent_.values(in).state;
     target = agent_.target_values(in).state;
@@ -91,53 +108,46 @@ class R2d1 : public OffPolicyAlgo {
   // step; values: [rows * N, actions] behind the burn-in, of both networks.
   at::Tensor wanted(const Sequences& s, const at::Tensor& online, const at::Tensor& target) const {
     torch::NoGradGuard no_grad;
-    const auto device = online.device();
     const auto n = s.index.size(0);
-    const auto next = at::arange(s.length * n, s.next.options())
-                          .add(s.next * n)
-                          .to(device);  // whose value counts
+    const auto next = at::arange(s.length * n, s.next.options()).add(s.next * n);  // whose counts
     auto choices = online.detach();
     if (!s.mask.empty())
-      choices = of_legal(choices, s.mask[0].narrow(0, s.burn_in * n, online.size(0)).to(device));
+      choices = of_legal(choices, s.mask[0].narrow(0, s.burn_in * n, online.size(0)));
     const auto value = target.gather(1, choices.argmax(1, /*keepdim=*/true)).squeeze(1);
     const auto follows = unscale_value(value.index_select(0, next), options_.value_scale);
-    return rescale_value(s.reward.to(device) + s.discount.to(device) * follows,
-                         options_.value_scale);
+    return rescale_value(s.reward + s.discount * follows, options_.value_scale);
   }
 
-  // One step down the gradient; its numbers. Leaves the sequences' priorities in priority_.
-  at::Tensor learn(const Sequences& s, double learning_rate) {
-    const auto device = agent_.device();
+  // One step down the gradient, from the batch on the agent's device. The errors are priorities.
+  RecordedUpdate::Result step(const Sequences& s) {
     const auto n = s.index.size(0), learned = s.length * n;
-    auto in = rows_of(s, s.burn_in, s.rows - s.burn_in, device);
+    auto in = rows_of(s, s.burn_in, s.rows - s.burn_in);
     NamedTensors target_state;
     burn_in(s, in.state, target_state);
     const auto online = agent_.values(in).values;
     in.state = std::move(target_state);
     const auto target = agent_.target_values(in).values;
-    const auto value =
-        online.narrow(0, 0, learned).gather(1, s.action[0].to(device).unsqueeze(1)).squeeze(1);
+    const auto value = online.narrow(0, 0, learned).gather(1, s.action[0].unsqueeze(1)).squeeze(1);
     const auto [each, error] = value_losses(wanted(s, online, target), value, options_.huber);
 
     // Each sequence counts alike, but for its weight; each of its valid steps likewise.
-    const auto valid = s.valid.to(device).to(at::kFloat).view({s.length, n});
+    const auto valid = s.valid.to(at::kFloat).view({s.length, n});
     const auto steps = valid.sum(0).clamp_min(1);
     const auto of_sequence = (each.view({s.length, n}) * valid).sum(0) / steps;
-    const auto loss = (s.weight.to(device) * of_sequence).mean();
+    const auto loss = (s.weight * of_sequence).mean();
     const auto errors = error.view({s.length, n}) * valid;
     const auto mean = errors.sum(0) / steps;
-    priority_ = options_.priority_eta * errors.amax(0) + (1 - options_.priority_eta) * mean +
-                kLeastPriority;
+    const auto priority = options_.priority_eta * errors.amax(0) +
+                          (1 - options_.priority_eta) * mean + kLeastPriority;
     auto gradients = agent_.gradients(loss);
     gradients.push_back(
-        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority_.mean()}));
+        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority.mean()}));
     average(ranks_, gradients, 1);
     const auto parts = gradients.back();
     gradients.pop_back();
     const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.set_learning_rate(learning_rate);
     optimizer_.step(gradients);
-    return at::stack({parts[0], norm, parts[1], parts[2], parts[3]});
+    return {at::stack({parts[0], norm.squeeze(), parts[1], parts[2], parts[3]}), priority};
   }
 
   RecurrentQAgent& agent_;
@@ -145,8 +155,9 @@ class R2d1 : public OffPolicyAlgo {
   SequenceReplay& replay_;
   R2d1Options options_;
   Optimizer optimizer_;
-  at::Tensor updates_;   // so far
-  at::Tensor priority_;  // [batch], of the last update
+  at::Tensor updates_;  // so far
+  RecordedUpdate recorded_;
+  Sequences in_;
 };
 
 }  // namespace

@@ -39,4 +39,25 @@ inline void add_places(const NamedTensors& tensors, std::vector<const void*>& to
   for (const auto& [name, t] : tensors) to.push_back(t.const_data_ptr());
 }
 
+inline void add_places(const Samples& s, std::vector<const void*>& to) {
+  for (const auto& [name, o] : s.observed) {
+    to.push_back(o.data.const_data_ptr());
+    if (o.stacked()) to.push_back(o.index.const_data_ptr());
+  }
+  for (const auto* tensors :
+       {&s.action, &s.mask, &s.agent_info, &s.previous_action, &s.initial_state})
+    add_places(*tensors, to);
+  for (const auto& t : {s.previous_reward, s.first})
+    if (t.defined()) to.push_back(t.const_data_ptr());
+}
+
+// Copies x to `place`, on this device, always to the same memory, for a recording to read. True if
+// x is of another shape than before, so that the memory is another one.
+inline bool keep(at::Tensor& place, const at::Tensor& x, at::Device device) {
+  const bool anew = !place.defined() || place.sizes() != x.sizes() || place.device() != device;
+  if (anew) place = at::empty_like(x, x.options().device(device));
+  place.copy_(x, /*non_blocking=*/true);
+  return anew;
+}
+
 }  // namespace shoal

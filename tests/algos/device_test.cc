@@ -7,9 +7,12 @@
 #include "algos/dqn_loss.h"
 #include "shoal/agents/actor_critic.h"
 #include "shoal/agents/q_agent.h"
+#include "shoal/agents/recurrent_q_agent.h"
 #include "shoal/algos/a2c.h"
 #include "shoal/algos/dqn.h"
+#include "shoal/algos/impala.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/algos/r2d1.h"
 #include "shoal/algos/returns.h"
 #include "shoal/algos/sac.h"
 #include "shoal/algos/td3.h"
@@ -125,6 +128,19 @@ TEST_F(DeviceLearningTest, A2c) {
   EXPECT_EQ(fake_.recordings, kActs + 1);
 }
 
+TEST_F(DeviceLearningTest, Impala) {
+  const AlgoFactory impala = [](ActorCritic& agent) {
+    return make_impala(agent, {.learning_rate = 3e-3});
+  };
+  expect_same({}, impala);
+  EXPECT_EQ(fake_.recordings, kActs + 1);
+  EXPECT_EQ(fake_.replays, (kActs + 1) * (kWindows - 2));
+  expect_same({.memory = MemoryKind::kLstm, .memory_size = 16}, impala);
+  EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
+  expect_same({}, impala, ResetMode::kWait);
+  EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
+}
+
 // What depends on more than the sizes of tensors is no recording, and still learned.
 TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
   expect_same({}, ppo({.learning_rate = 3e-3, .anneal_clip = true}));
@@ -190,7 +206,7 @@ TEST_F(DeviceLearningTest, DqnIsRecorded) {
       };
       const auto here = learn();
       const FakeAccelerator::On on(fake_);
-      const auto before = fake_.recordings, replayed = fake_.replays;
+      const int before = fake_.recordings, replayed = fake_.replays;
       const auto there = learn();
       for (const auto& [name, p] : here)
         EXPECT_TRUE(at::allclose(p, there.at(name), 1e-3, 1e-4)) << name << " noisy " << noisy;
@@ -198,6 +214,33 @@ TEST_F(DeviceLearningTest, DqnIsRecorded) {
       EXPECT_EQ(fake_.replays - replayed, 20 - 2);
     }
   }
+}
+
+TEST_F(DeviceLearningTest, R2d1IsRecorded) {
+  const auto learn = [&] {
+    const auto make_env = make_cart_pole();
+    const auto spec = make_env({})->spec();
+    const auto agent = make_recurrent_q_agent(
+        spec, {.hidden = {16}, .memory = MemoryKind::kGru, .memory_size = 8}, {}, 3);
+    const auto sampler = make_sampler(
+        make_env, *agent,
+        {.kind = SamplerKind::kSerial, .horizon = 10, .envs = 4, .seed = 1, .host_windows = true});
+    SequenceReplay replay(spec, agent->spec().state, 4,
+                          {.size = 400, .burn_in = 3, .length = 8, .interval = 10, .n_step = 2});
+    for (int window = 0; window < 6; ++window) replay.append(sampler->collect().samples);
+    const auto r2d1 =
+        make_r2d1(*agent, replay, {.learning_rate = 1e-2, .batch = 5, .target_interval = 3});
+    for (std::int64_t i = 0; i < 5; ++i) r2d1->update({.steps = i, .schedule_steps = 10}, 4);
+    return copies_of(agent->parameters());
+  };
+  const auto here = learn();
+  const FakeAccelerator::On on(fake_);
+  const auto there = learn();
+  for (const auto& [name, p] : here)
+    EXPECT_TRUE(at::allclose(p, there.at(name), 1e-3, 1e-4)) << name;
+  constexpr int kSteps = 10;  // of the sampler, each recorded
+  EXPECT_EQ(fake_.recordings, kSteps + 1);
+  EXPECT_EQ(fake_.replays, kSteps * 4 + 20 - 2);
 }
 
 TEST_F(DeviceLearningTest, PicturesAreFormedByTheKernel) {

@@ -1,0 +1,49 @@
+#include "algos/recorded_update.h"
+
+#include <ATen/ATen.h>
+
+#include "algos/recorded_steps.h"
+
+namespace shoal {
+
+void RecordedUpdate::take(const at::Tensor& x, at::Tensor& place) {
+  if (is_host(agent_.device()))
+    place = x;
+  else if (keep(place, x, agent_.device()))
+    recorded_.forget();
+}
+
+void RecordedUpdate::take(const NamedTensors& all, NamedTensors& places) {
+  for (const auto& [name, x] : all) {
+    if (!places.contains(name)) places.add(name, {});
+    take(x, places.at(name));
+  }
+}
+
+void RecordedUpdate::take(const Observations& all, Observations& places) {
+  const auto device = agent_.device();
+  if (is_host(device)) {
+    places = all;
+    return;
+  }
+  for (const auto& [name, o] : all) {
+    if (!places.contains(name)) places.add(name, {});
+    take(o.dense(/*pinned=*/device.is_cuda()), places.at(name).data);
+  }
+}
+
+RecordedUpdate::Result RecordedUpdate::run(const std::function<Result()>& step) {
+  // Other ranks' gradients go through the host.
+  if (is_host(agent_.device()) || ranks_.count() > 1) return step();
+  if (parameters_.have_changed(agent_.parameters())) recorded_.forget();
+  recorded_.run(agent_.device(), [this, step] {
+    const auto now = step();
+    if (!left_.errors.defined() || left_.errors.sizes() != now.errors.sizes())
+      left_ = {at::empty_like(now.numbers), at::empty_like(now.errors)};
+    left_.numbers.copy_(now.numbers);
+    left_.errors.copy_(now.errors);
+  });
+  return {left_.numbers.clone(), left_.errors};
+}
+
+}  // namespace shoal
