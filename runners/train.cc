@@ -108,6 +108,9 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
   move_to_device(*agent, config.device);
+  // In worker processes it stays where they were forked.
+  if (actor && config.sampler.kind != SamplerKind::kParallelCpu)
+    move_to_device(*actor, config.device);
   at::set_num_threads(tensor_threads(config));
   const auto evaluate = [&] { return evaluate_now(config, *agent, session, ranks); };
   if (is_off_policy(config)) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <exception>
@@ -18,6 +19,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/step_barrier.h"
 #include "shoal/data/saved.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 
@@ -214,7 +216,11 @@ class RingSampler : public AsyncSampler {
       start_.release();
       return;
     }
-    require_acts_on_cpu(actor_);
+    // Its parameters are there, for a thread that does not wait for this one.
+    if (auto* const on = accelerator(actor_.device())) {
+      const c10::DeviceGuard device(actor_.device());
+      on->wait();
+    }
     thread_ = std::thread([this] {
       try {
         at::set_num_threads(1);

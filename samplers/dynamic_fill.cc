@@ -21,7 +21,7 @@ bool DynamicFill::fill(const SharedRows& window, std::size_t rows, RowActor& act
   ready_.clear();
   for (std::size_t w = 0; w < envs.size(); ++w) ready_.push_back({0, w});
   for (;;) {
-    if (done >= enough_) cut_short(window);
+    if (done >= enough_) cut_short(window, actor);
     if (!ready_.empty()) {
       const auto before = std::chrono::steady_clock::now();
       actor.act(ready_);
@@ -43,10 +43,10 @@ bool DynamicFill::fill(const SharedRows& window, std::size_t rows, RowActor& act
   }
 }
 
-void DynamicFill::cut_short(const SharedRows& window) {
+void DynamicFill::cut_short(const SharedRows& window, RowActor& actor) {
   for (const auto& [t, part] : ready_) {
     const auto& envs = workers_.envs()[part];
-    window.cut_short(t, envs.first, envs.last);
+    actor.cut_short(t, part);
     window.keep_final_states(t - 1, envs.first, envs.last);
   }
   ready_.clear();

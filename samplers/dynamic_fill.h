@@ -26,7 +26,7 @@ class DynamicFill {
   void finish();
 
  private:
-  void cut_short(const SharedRows& window);
+  void cut_short(const SharedRows& window, RowActor& actor);
 
   GatedWorkers& workers_;
   std::int64_t horizon_, enough_;  // enough_: environments that are done when others are cut short

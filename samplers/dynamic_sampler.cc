@@ -14,8 +14,7 @@ namespace {
 class DynamicSampler : public Sampler {
  public:
   DynamicSampler(const Making& making, Agent& agent)
-      : agent_(agent),
-        options_(making.options),
+      : options_(making.options),
         shared_(plan_, making.spec, agent.spec(),
                 {.horizon = options_.horizon,
                  .envs = options_.envs,
@@ -37,7 +36,6 @@ class DynamicSampler : public Sampler {
 
   Batch collect() override {
     const at::NoGradGuard no_grad;
-    require_acts_on_cpu(agent_);
     auto before = std::chrono::steady_clock::now();
     const auto acted = fill_->acting();
     fill_->finish();  // resets
@@ -46,8 +44,9 @@ class DynamicSampler : public Sampler {
     before = count_time(times_.waiting, before);
     times_.acting += fill_->acting() - acted;
     times_.waiting -= fill_->acting() - acted;
-    window_->finish_others(final_state_);
+    window_->finish(final_state_);
     count_time(times_.acting, before);
+    times_.uploaded_bytes = window_->uploaded_bytes();
     if (shared_.may_wait) fill_->start_resets(0);
     return window_->batch();
   }
@@ -64,7 +63,6 @@ class DynamicSampler : public Sampler {
   }
 
  private:
-  const Agent& agent_;
   SamplerOptions options_;
   Arena::Plan plan_;
   SharedRows shared_;

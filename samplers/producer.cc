@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <chrono>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "samplers/partition.h"
 #include "shoal/data/flat.h"
+#include "src/device/accelerator.h"
 
 namespace shoal {
 
@@ -55,11 +57,15 @@ Producer::Producer(const Parts& parts, const SamplerOptions& options, std::int64
     groups_.push_back(group_range(options.envs, options.groups, g));
   for (const auto& slot : parts.rows.slots)
     actors_.push_back(std::make_unique<RowActor>(slot, parts.agent, options, groups_,
-                                                 parts.writer * options.envs));
+                                                 parts.writer * options.envs,
+                                                 /*host_reads=*/true));
 }
 
 void Producer::run() {
   const at::NoGradGuard no_grad;
+  const c10::DeviceGuard device(parts_.agent.device());
+  auto* const on = accelerator(parts_.agent.device());
+  const auto stream = on == nullptr ? nullptr : on->own_stream();
   while (!parts_.ring.stopped()) {
     const auto slot = parts_.ring.acquire(parts_.writer, kPatience);
     if (!slot) continue;
@@ -77,7 +83,12 @@ void Producer::fill(int slot) {
   const auto rows = static_cast<std::size_t>(slot) + 1;  // as in windows()
   parts_.rows.begin(slot, parts_.writer);
   parts_.rows.tick(parts_.writer) = tick_;
-  actor.begin(tick_);
+  actor.begin(tick_, /*device_has_first_row=*/true);
+  if (auto& x = actor.tensors(); x.mirrored) {
+    parts_.agent.before_window(actor.greedy());
+    x.enter(/*carried=*/false);
+    for (const auto& [name, m] : x.state[0]) x.upload(m, 0, m.host.size(0));
+  }
   if (dynamic_) {
     if (!dynamic_->fill(window, rows, actor, [this] { return parts_.ring.stopped(); })) return;
     if (window.may_wait) dynamic_->start_resets(rows);

@@ -44,6 +44,8 @@ ActIn joined(const std::vector<const ActIn*>& ins, std::span<const NoiseKey::Row
   all.previous_reward = join([](const ActIn& in) { return in.previous_reward; });
   all.first = join([](const ActIn& in) { return in.first; });
   all.noise = {.seed = first.noise.seed, .first_env = -1, .rows = rows};
+  if (first.noise.env_tick.defined())
+    all.noise.env_tick = join([](const ActIn& in) { return in.noise.env_tick; });
   all.greedy = first.greedy;
   return all;
 }
@@ -51,13 +53,14 @@ ActIn joined(const std::vector<const ActIn*>& ins, std::span<const NoiseKey::Row
 }  // namespace
 
 RowActor::RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
-                   std::vector<Range> parts, std::int64_t rows_begin)
+                   std::vector<Range> parts, std::int64_t rows_begin, bool host_reads)
     : shared_(shared),
       agent_(agent),
       // Not the seed itself: evaluation must not see the noise of training.
       noise_seed_(env_seed(options.seed, options.stream, -1)),
       greedy_(options.greedy),
       rows_begin_(options.first_env + rows_begin),
+      host_reads_(host_reads),
       parts_(std::move(parts)),
       tensors_(shared, agent.device()) {
   make_steps();
@@ -179,9 +182,10 @@ void RowActor::act_on_device(std::int64_t t, std::size_t part) {
     download(t, part);
     if (s.in.noise.env_tick.defined()) s.in.noise.env_tick.select(1, 1).add_(1);
   };
-  // Who waits is known to the host alone, and memory that is not pinned cannot be recorded.
+  // Who waits is known to the host alone, and memory that is not pinned cannot be recorded. While a
+  // thread records, another one could not draw random numbers there, as one that learns may.
   constexpr std::size_t kMostRecordings = 2048;
-  if (shared_.may_wait || !tensors_.pins || steps_.size() > kMostRecordings) {
+  if (shared_.may_wait || host_reads_ || !tensors_.pins || steps_.size() > kMostRecordings) {
     work();
   } else {
     s.recorded.run(tensors_.device, work);
@@ -194,6 +198,10 @@ void RowActor::act_on_device(std::int64_t t, std::size_t part) {
 void RowActor::download(std::int64_t t, std::size_t part) {
   for (const auto& [name, m] : tensors_.action)
     tensors_.download(m, shared_.history + t, parts_[part]);
+  for (const auto& [name, m] : tensors_.agent_info)
+    if (host_reads_) tensors_.download(m, shared_.history + t, parts_[part]);
+  if (!host_reads_ && shared_.final_state.empty()) return;
+  for (const auto& [name, m] : tensors_.state[(t + 1) % 2]) tensors_.download(m, parts_[part]);
 }
 
 void RowActor::act(std::span<const Place> places) {
@@ -233,6 +241,23 @@ void RowActor::act(std::span<const Place> places) {
     first += size;
   }
   tensors_.wait();
+}
+
+void RowActor::cut_short(std::int64_t t, std::size_t part) {
+  auto& x = tensors_;
+  const auto& envs = parts_[part];
+  const auto T = shared_.horizon, now = shared_.history + t;
+  shared_.cut_short(t, envs.first, envs.last);
+  for (auto row = t; row < T; ++row) x.stack_frames(row, envs);
+  if (!x.mirrored) return;
+  for (const auto& [name, m] : x.frame_index) x.upload(m, t, T - t, envs);
+  for (const auto* fields : {&x.observation, &x.mask, &x.action, &x.agent_info})
+    for (const auto& [name, m] : *fields) x.upload(m, now, T - t, envs);
+  x.upload(x.first, now, T - t, envs);
+  x.upload(x.reward, now - 1, T - t + 1, envs);
+  if ((T - t) % 2 == 0) return;
+  for (std::size_t i = 0; i < x.state[0].size(); ++i)
+    part_of(x.state[T % 2][i].device, envs).copy_(part_of(x.state[t % 2][i].device, envs));
 }
 
 void RowActor::blank_waiting(std::int64_t t, std::size_t part) {

@@ -15,9 +15,10 @@ namespace shoal {
 // tensors of all steps are made once.
 class RowActor {
  public:
-  // rows_begin: what the first of the rows' environments is among all of the sampler.
+  // rows_begin: what the first of the rows' environments is among all of the sampler. host_reads:
+  // all that acting leaves goes back to the host, for others to read; and others use the device.
   RowActor(const SharedRows& shared, Agent& agent, const SamplerOptions& options,
-           std::vector<Range> parts, std::int64_t rows_begin = 0);
+           std::vector<Range> parts, std::int64_t rows_begin = 0, bool host_reads = false);
   ~RowActor();  // waits for the device
 
   // Once the agent has moved to another device, goes there, too: true if so. The other functions
@@ -36,6 +37,8 @@ class RowActor {
     std::size_t part;
   };
   void act(std::span<const Place> places);
+  // Ends the window of a part after t steps (SharedRows::cut_short()).
+  void cut_short(std::int64_t t, std::size_t part);
   // What the agent is told of row t. Valid until the same row is prepared again.
   ActIn& prepare(std::int64_t t, std::size_t part);
   // Zeros in those of n tensors [n, ...] whose environments wait in row t.
@@ -68,6 +71,7 @@ class RowActor {
   std::uint64_t noise_seed_;
   bool greedy_;
   std::int64_t rows_begin_;
+  bool host_reads_;
   std::vector<Range> parts_;
   RowTensors tensors_;
   std::vector<Step> steps_;  // [T+1][parts]; the last ones are only asked for their values

@@ -66,20 +66,40 @@ void RowTensors::upload(const Mirror& m, std::int64_t from, std::int64_t n) {
   uploaded += static_cast<std::int64_t>(rows.nbytes());
 }
 
-void RowTensors::upload(const Mirror& m, std::int64_t row, const Range& envs) {
+void RowTensors::upload(const Mirror& m, std::int64_t from, std::int64_t n, const Range& envs) {
   if (!mirrored) return;
-  const auto part = m.host[row].narrow(0, envs.first, envs.size());
-  m.device[row].narrow(0, envs.first, envs.size()).copy_(part, /*non_blocking=*/true);
+  const auto part_of = [&](const at::Tensor& all) {
+    return all.narrow(0, from, n).narrow(1, envs.first, envs.size());
+  };
+  const auto part = part_of(m.host);
+  part_of(m.device).copy_(part, /*non_blocking=*/true);
   uploaded += static_cast<std::int64_t>(part.nbytes());
 }
 
 void RowTensors::download(const Mirror& m, std::int64_t row, const Range& envs) const {
-  if (!mirrored) return;
-  m.host[row]
-      .narrow(0, envs.first, envs.size())
-      .copy_(m.device[row].narrow(0, envs.first, envs.size()), /*non_blocking=*/pins != nullptr);
+  if (mirrored) download({m.host[row], m.device[row]}, envs);
 }
 
+void RowTensors::download(const Mirror& m, const Range& envs) const {
+  if (!mirrored) return;
+  m.host.narrow(0, envs.first, envs.size())
+      .copy_(m.device.narrow(0, envs.first, envs.size()), /*non_blocking=*/pins != nullptr);
+}
+
+void RowTensors::enter(bool carried) {
+  const auto n = shared->history + 1;
+  const auto bring = [&](const Mirror& m) {
+    if (carried)
+      carry_over(m, shared->horizon, n);
+    else
+      upload(m, 0, n);
+  };
+  for (const auto* fields : {&observation, &action, &mask, &agent_info, &env_info})
+    for (const auto& [name, m] : *fields) bring(m);
+  for (const auto* m : {&reward, &terminated, &truncated, &first, &valid}) bring(*m);
+}
+
+// The first n rows become what those from `from` on are.
 void RowTensors::carry_over(const Mirror& m, std::int64_t from, std::int64_t n) const {
   if (!mirrored) return;
   auto last = m.device.narrow(0, from, n);

@@ -24,14 +24,17 @@ struct RowTensors {
   // Finds which stored frames make the observations of row t of the window.
   void stack_frames(std::int64_t t, const Range& envs);
 
-  // Nothing, unless there is a copy. Rows [from, from + n), or a part of one row, to the device;
-  // the host's must stay until it has read them.
+  // Nothing, unless there is a copy. Rows [from, from + n), or a part of them or of one row, to the
+  // device; the host's must stay until it has read them.
   void upload(const Mirror& m, std::int64_t from, std::int64_t n);
-  void upload(const Mirror& m, std::int64_t row, const Range& envs);
-  // The host has it after wait().
+  void upload(const Mirror& m, std::int64_t from, std::int64_t n, const Range& envs);
+  void upload(const Mirror& m, std::int64_t row, const Range& envs) { upload(m, row, 1, envs); }
+  // The host has it after wait(). A part of one row, or of what has no rows, [B, ...].
   void download(const Mirror& m, std::int64_t row, const Range& envs) const;
-  // On the device: the first n rows become what those from `from` on are.
-  void carry_over(const Mirror& m, std::int64_t from, std::int64_t n) const;
+  void download(const Mirror& m, const Range& envs) const;
+  // Brings the rows that precede a window's first step, and the one it begins with, to the device:
+  // from the host, or, carried, from where the last window has left them there.
+  void enter(bool carried);
   // Until the device has read and written all that was started.
   void wait() const;
 
@@ -44,6 +47,9 @@ struct RowTensors {
   Mirror reward, terminated, truncated, first, valid;
   Named<Mirror> frame_index;           // of stacked fields only: [T+1, B, stack]
   std::array<Named<Mirror>, 2> state;  // [B, ...], the agent's before and after a step, by turns
+
+ private:
+  void carry_over(const Mirror& m, std::int64_t from, std::int64_t n) const;
 };
 
 }  // namespace shoal

@@ -23,14 +23,6 @@ WorkerGroupOptions worker_options(const SamplerOptions& o) {
   return options;
 }
 
-void require_acts_on_cpu(const Agent& agent) {
-  require(
-      agent.device().is_cpu(),
-      "an agent on {} was to act for workers at their own pace, or while another one learns; "
-      "these samplers act on the CPU so far. Leave it there, or choose parallel-gpu in lock-step",
-      agent.device().str());
-}
-
 bool may_wait(const SamplerOptions& o) {
   return o.reset == ResetMode::kWait || o.preempt_share < 1 ||
          (o.on_death == OnDeath::kRestart && o.kind != SamplerKind::kSerial);

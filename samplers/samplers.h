@@ -40,10 +40,6 @@ void tell_of_restart(int worker, const WorkerError& death);
 
 WorkerGroupOptions worker_options(const SamplerOptions& options);
 
-// Throws Error for an agent elsewhere: where windows are read by others than who acts, its numbers
-// are not brought back from a device yet.
-void require_acts_on_cpu(const Agent& agent);
-
 // Whether an environment may have to wait for the end of a window.
 bool may_wait(const SamplerOptions& options);
 

@@ -108,18 +108,8 @@ void Window::read(const Numbers& numbers, const NamedTensors& initial_state,
 void Window::enter(const NamedTensors& initial_state) {
   finals_.clear();
   episodes_.clear();
-  auto& x = actor_.tensors();
   // Who waited begins anew with what the host alone has.
-  const bool carried = device_has_rows_ && !shared_.may_wait;
-  const auto bring = [&](const RowTensors::Mirror& m) {
-    if (carried)
-      x.carry_over(m, T_, H_ + 1);
-    else
-      x.upload(m, 0, H_ + 1);
-  };
-  for (const auto* fields : {&x.observation, &x.action, &x.mask, &x.agent_info, &x.env_info})
-    for (const auto& [name, m] : *fields) bring(m);
-  for (const auto* m : {&x.reward, &x.terminated, &x.truncated, &x.first, &x.valid}) bring(*m);
+  actor_.tensors().enter(/*carried=*/device_has_rows_ && !shared_.may_wait);
   device_has_rows_ = true;
   actor_.begin(samples_.first_tick, /*device_has_first_row=*/true);
   for (std::size_t i = 0; i < initial_state.size(); ++i)
@@ -197,21 +187,25 @@ void Window::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t 
                        .info = {infos.begin(), infos.end()}});
 }
 
-void Window::finish_others(const NamedTensors& final_state) {
+void Window::finish(const NamedTensors& final_state) {
   for (std::int64_t t = 0; t < T_; ++t) {
     NamedTensors state;
     for (const auto& [name, all] : final_state) state.add(name, all[t]);
-    for (std::size_t part = 0; part < actor_.parts().size(); ++part) {
-      actor_.prepare(t, part);  // forms stacks, and copies rows to the device
-      record_ends(t, part, state);
-    }
+    for (std::size_t part = 0; part < actor_.parts().size(); ++part) record_ends(t, part, state);
   }
+  finish();
+}
+
+void Window::finish_others(const NamedTensors& final_state) {
+  for (std::int64_t t = 0; t < T_; ++t)
+    for (std::size_t part = 0; part < actor_.parts().size(); ++part)
+      actor_.prepare(t, part);  // forms stacks, and copies rows to the device
   auto& x = actor_.tensors();
   for (const auto* fields : {&x.action, &x.agent_info})
     for (const auto& [name, m] : *fields) x.upload(m, H_, T_);
   for (const auto* states : {&x.state[0], &x.state[1]})
     for (const auto& [name, m] : *states) x.upload(m, 0, B_);
-  finish();
+  finish(final_state);
 }
 
 // What only the device has of the window.

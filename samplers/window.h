@@ -37,8 +37,10 @@ class Window {
   void record_ends(std::int64_t t, std::size_t part, const NamedTensors& state);
   // Values of the last row and of the truncated episodes; completes `samples`.
   void finish();
-  // Likewise after workers have acted: all steps, and what ended in them. final_state: the agent's
-  // state after each step, [T, B, ...], where an episode ended.
+  // Likewise where record_ends() was not called. final_state: the agent's state after each step,
+  // [T, B, ...], where an episode ended.
+  void finish(const NamedTensors& final_state);
+  // Likewise after workers have acted, of whose steps a device has nothing yet.
   void finish_others(const NamedTensors& final_state);
 
   // Likewise of rows that others have filled from the first one on. initial_state: [B, ...], the

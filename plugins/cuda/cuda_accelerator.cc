@@ -119,6 +119,11 @@ class CudaAccelerator : public Accelerator {
     return std::make_unique<Graph>(work);
   }
 
+  std::shared_ptr<void> own_stream() override {
+    return std::make_shared<c10::cuda::CUDAStreamGuard>(
+        c10::cuda::getStreamFromPool(/*isHighPriority=*/true));
+  }
+
   void wait() override { c10::cuda::getCurrentCUDAStream().synchronize(); }
 };
 

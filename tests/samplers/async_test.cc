@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "shoal/samplers/async_sampler.h"
 #include "tests/samplers/expect_samples.h"
+#include "tests/support/fake_accelerator.h"
 #include "tests/support/message_of.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
@@ -84,41 +86,65 @@ Part part_of(const Batch& batch, std::int64_t first, std::int64_t n) {
   return out;
 }
 
-class AsyncTest : public ::testing::TestWithParam<Workforce> {};
+class AsyncTest : public ::testing::TestWithParam<Workforce> {
+ protected:
+  void expect_what_serial_collects(ResetMode reset, testing::FakeAccelerator* device);
+};
 
 // What a policy that never changes collects does not depend on who collects it, and when: window by
 // window, and worker by worker, it is what the serial sampler has of these environments.
-TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
+void AsyncTest::expect_what_serial_collects(ResetMode reset, testing::FakeAccelerator* device) {
   const int workers = std::get<1>(GetParam());
   const int writers = std::get<0>(GetParam()) == SamplerKind::kParallelCpu ? workers : 1;
   constexpr std::int64_t kT = 7, kB = 6;
   constexpr int kWindows = 12;  // several times as many as there are slots
-  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
-    SCOPED_TRACE(reset == ResetMode::kWait ? "resets wait" : "resets at once");
-    auto o = serial(kT, kB);
-    o.reset = reset;
-    o.decorrelation = 5;
-    ToyAgent agent(3), actor(3), other(3);
-    const auto plain = make_sampler(make_zoo(), other, o);
-    employ(o, GetParam());
-    const auto async = make_async_sampler(make_zoo(), agent, actor, o);
-    std::vector<std::vector<Part>> expected;  // [windows][writers]
-    for (int i = 0; i < kWindows * writers && !HasFailure(); ++i) {
-      const auto batch = async->collect();
-      const auto n = kB / writers;
-      const auto window = static_cast<std::size_t>(batch.samples.first_tick / kT);
-      while (expected.size() <= window) {
-        const auto all = plain->collect();
-        auto& parts = expected.emplace_back();
-        for (int w = 0; w < writers; ++w) parts.push_back(part_of(all, w * n, n));
-      }
-      const auto writer = batch.samples.first_env / n;
-      SCOPED_TRACE(fmt::format("window {} of writer {}", window, writer));
-      auto& want = expected[window].at(static_cast<std::size_t>(writer));
-      expect_same_batches({want.samples, want.episodes, batch.infos}, batch);
-      want.samples.first_tick = -1;  // it must not come twice
+  SCOPED_TRACE(reset == ResetMode::kWait ? "resets wait" : "resets at once");
+  auto o = serial(kT, kB);
+  o.reset = reset;
+  o.decorrelation = 5;
+  ToyAgent agent(3), actor(3), other(3);
+  const auto plain = make_sampler(make_zoo(), other, o);
+  employ(o, GetParam());
+  std::vector<std::vector<Part>> expected;  // [windows][writers]
+  const auto n = kB / writers;
+  const auto expect_windows = [&](std::size_t count) {
+    while (expected.size() < count) {
+      const auto all = plain->collect();
+      auto& parts = expected.emplace_back();
+      for (int w = 0; w < writers; ++w) parts.push_back(part_of(all, w * n, n));
     }
+  };
+  expect_windows(kWindows);
+  std::optional<testing::FakeAccelerator::On> on;
+  if (device) on.emplace(*device);
+  const auto async = make_async_sampler(make_zoo(), agent, actor, o);
+  for (int i = 0; i < kWindows * writers && !HasFailure(); ++i) {
+    const auto batch = async->collect();
+    const auto window = static_cast<std::size_t>(batch.samples.first_tick / kT);
+    expect_windows(window + 1);  // one writer may be ahead of others
+    const auto writer = batch.samples.first_env / n;
+    SCOPED_TRACE(fmt::format("window {} of writer {}", window, writer));
+    auto& want = expected[window].at(static_cast<std::size_t>(writer));
+    expect_same_batches({want.samples, want.episodes, batch.infos}, batch);
+    want.samples.first_tick = -1;  // it must not come twice
   }
+}
+
+TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
+  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait})
+    expect_what_serial_collects(reset, nullptr);
+}
+
+// The thread acts on a device, as the caller may: of rows that both bring there.
+TEST_P(AsyncTest, ActsOnADevice) {
+  if (std::get<0>(GetParam()) == SamplerKind::kParallelCpu) GTEST_SKIP() << "workers act";
+  testing::FakeAccelerator device;
+  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait})
+    expect_what_serial_collects(reset, &device);
+  EXPECT_GT(device.waits, 0);
+  EXPECT_EQ(device.recordings, 0);
+  EXPECT_EQ(device.pins, 0);
+  EXPECT_EQ(device.streams, 0);
 }
 
 // Everything it records, and its actions' probability, is the number it was given last, written

@@ -43,7 +43,8 @@ struct Collected {
   std::int64_t horizon = 7, envs = 6;
   ResetMode reset = ResetMode::kAtOnce;
   bool host_windows = false;
-  double tolerance = 0;  // of what comes from exp and log
+  std::int64_t batch = 0;  // of those that act for whoever is there
+  double tolerance = 0;    // of what comes from exp and log
   std::function<void(Agent&, int)> between = [](Agent&, int) {};
 };
 
@@ -59,6 +60,7 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
     auto there = o;
     employ(there, GetParam());
     there.host_windows = c.host_windows;
+    there.batch = c.batch;
     const auto agent = make_agent();
     const auto here = make_sampler(make_env, *agent, o);
     std::unique_ptr<Agent> other;
@@ -196,6 +198,51 @@ TEST_P(DeviceTest, EveryObservationCrossesOnce) {
   EXPECT_EQ(bytes_of(4) - bytes_of(3), of_a_window);  // recorded
   EXPECT_EQ(bytes_of(2) - bytes_of(1), of_a_window);
 }
+
+// For workers at their own pace, whoever is there, as one batch or alone.
+class OwnPaceTest : public DeviceTest {
+ protected:
+  void expect_same_at_own_pace(const EnvFactory& make_env, const AgentFactory& make_agent,
+                               Collected c = {}) {
+    for (const std::int64_t batch : {1, 4, 6}) {
+      SCOPED_TRACE(fmt::format("batch {}", batch));
+      c.batch = batch;
+      expect_same(make_env, make_agent, c);
+    }
+  }
+};
+
+TEST_P(OwnPaceTest, DictionariesMasksStacksAndState) {
+  const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
+  expect_same_at_own_pace(make_zoo(), toy);
+  expect_same_at_own_pace(make_zoo(), toy, {.horizon = 8, .host_windows = true});
+  expect_same_at_own_pace(make_zoo(), toy, {.reset = ResetMode::kWait});
+}
+
+TEST_P(OwnPaceTest, NoiseOfChoices) {
+  expect_same_at_own_pace(make_cart_pole(), plain(make_cart_pole()), {.tolerance = 1e-5});
+  expect_same_at_own_pace(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5});
+}
+
+TEST_P(OwnPaceTest, MemoryGoesOn) {
+  expect_same_at_own_pace(make_cart_pole(), plain(make_cart_pole(), {.memory = MemoryKind::kLstm}),
+                          {.tolerance = 1e-5});
+}
+
+TEST_P(OwnPaceTest, EveryObservationCrossesOnce) {
+  const auto bytes_of = [&](std::int64_t batch) {
+    expect_same(testing::make_counter(), plain(testing::make_counter()),
+                {.batch = batch, .tolerance = 1e-5});
+    return uploaded_;
+  };
+  const auto in_lock_step = bytes_of(0);
+  for (const std::int64_t batch : {1, 6}) EXPECT_EQ(bytes_of(batch), in_lock_step);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, OwnPaceTest,
+                         ::testing::Values(Workforce{SamplerKind::kParallelGpu, 1, 1},
+                                           Workforce{SamplerKind::kParallelGpu, 3, 1}),
+                         workforce_name);
 
 INSTANTIATE_TEST_SUITE_P(Of, DeviceTest,
                          ::testing::Values(Workforce{SamplerKind::kSerial, 1, 1},

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "shoal/samplers/async_sampler.h"
 #include "tests/samplers/expect_samples.h"
+#include "tests/support/fake_accelerator.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
@@ -189,28 +191,39 @@ void expect_same_story(const Story& expected, const Story& found) {
   }
 }
 
+enum class Actor { kHere, kOnADevice, kBesideTheCaller };
+
 // The window of a slow environment ends behind the step it was in, and the next one goes on where
 // this one has ended: with the same episode, stack and state, as if there were no windows. And so
 // it is if resets wait.
-void expect_cut_windows(std::int64_t horizon, ResetMode reset, bool asynchronous) {
+void expect_cut_windows(std::int64_t horizon, ResetMode reset, Actor where) {
   constexpr int kWindows = 20;
+  testing::FakeAccelerator fake;  // switched off before the agents go
+  std::optional<testing::FakeAccelerator::On> on;
   const Clocks clocks;
   Steady agent, actor, other;
   auto o = own_pace(horizon, reset);
   o.preempt_share = 0.75;
   std::unique_ptr<Sampler> sampler;
   const auto make_env = straggling(clocks, {horizon, kWindows, reset, 100ms});
-  if (asynchronous)
+  const auto plain = make_sampler(testing::make_zoo(), other, serial(horizon, kEnvs));
+  const auto device = [&](bool used) {
+    on.reset();
+    if (used && where == Actor::kOnADevice) on.emplace(fake);
+  };
+  device(true);
+  if (where == Actor::kBesideTheCaller)
     sampler = make_async_sampler(make_env, agent, actor, o);
   else
     sampler = make_sampler(make_env, agent, o);
-  const auto plain = make_sampler(testing::make_zoo(), other, serial(horizon, kEnvs));
   std::vector<Story> stories(kEnvs), expected(kEnvs);
   int cut = 0;
   for (int i = 0; i < kWindows + 2; ++i) {
+    device(false);
     const auto whole = plain->collect();
     for (std::int64_t b = 0; b < kEnvs; ++b) add(whole, b, expected[static_cast<std::size_t>(b)]);
     if (i < 2) continue;  // what comes next is known
+    device(true);
     const auto batch = sampler->collect();
     const auto& s = batch.samples;
     EXPECT_EQ(s.first_tick, (i - 2) * horizon);
@@ -252,11 +265,13 @@ void expect_cut_windows(std::int64_t horizon, ResetMode reset, bool asynchronous
 TEST(DynamicTest, StragglersAreCutShortAndGoOn) {
   for (const std::int64_t horizon : {12, 13})
     for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait})
-      for (const bool asynchronous : {false, true}) {
+      for (const auto where : {Actor::kHere, Actor::kOnADevice, Actor::kBesideTheCaller}) {
         SCOPED_TRACE(fmt::format("{} steps{}{}", horizon,
                                  reset == ResetMode::kWait ? ", resets wait" : "",
-                                 asynchronous ? ", while the caller learns" : ""));
-        expect_cut_windows(horizon, reset, asynchronous);
+                                 where == Actor::kHere        ? ""
+                                 : where == Actor::kOnADevice ? ", on a device"
+                                                              : ", while the caller learns"));
+        expect_cut_windows(horizon, reset, where);
         if (::testing::Test::HasFailure()) return;
       }
 }

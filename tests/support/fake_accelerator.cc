@@ -74,7 +74,8 @@ namespace {
 
 class Again : public WorkGraph {
  public:
-  Again(std::function<void()> work, int& replays) : work_(std::move(work)), replays_(replays) {}
+  Again(std::function<void()> work, std::atomic<int>& replays)
+      : work_(std::move(work)), replays_(replays) {}
   void replay() override {
     ++replays_;
     work_();
@@ -82,7 +83,7 @@ class Again : public WorkGraph {
 
  private:
   std::function<void()> work_;
-  int& replays_;
+  std::atomic<int>& replays_;
 };
 
 }  // namespace

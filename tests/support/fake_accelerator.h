@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "src/device/accelerator.h"
 
 namespace shoal::testing {
@@ -23,10 +25,14 @@ class FakeAccelerator : public Accelerator {
   void* stream() const override { return nullptr; }
   std::shared_ptr<void> pin(std::span<std::byte> memory) override;
   std::unique_ptr<WorkGraph> record(const std::function<void()>& work) override;
+  std::shared_ptr<void> own_stream() override {
+    ++streams;
+    return {this, [this](void*) { --streams; }};
+  }
   void wait() override { ++waits; }
 
   bool refuses = false;  // to record
-  int pins = 0, recordings = 0, replays = 0, waits = 0;
+  std::atomic<int> pins = 0, recordings = 0, replays = 0, waits = 0, streams = 0;
 };
 
 }  // namespace shoal::testing

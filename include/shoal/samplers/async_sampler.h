@@ -35,8 +35,9 @@ struct AsyncOptions {
 // collect()s before the one that published its policy; versions_behind() the lag.
 //
 // agent: it learns, and values; see make_sampler(). actor: another agent, made in the same way, of
-// which those who act use copies, or which the thread uses; nobody else may touch it until the
-// sampler is gone. Both must outlive the sampler.
+// which those who act use copies, or which the thread uses, on the device where it is at the first
+// collect(); nobody else may touch it from then on until the sampler is gone. Both must outlive the
+// sampler.
 //
 // Nothing is promised about the order in which windows of several workers come. What one worker
 // does depends on the seed and on the parameters it finds, as elsewhere. Environments are not

@@ -46,8 +46,7 @@ struct SamplerOptions {
   // their step. Otherwise workers go at their own pace: actions are chosen for so many environments
   // (in whole workers) as soon as they are there, or for those that are `batch_wait_us`
   // microseconds after the first, as one batch whose rows may be of different steps. Worth it where
-  // environments differ in speed, with more workers than are acted for at once. groups must be 1,
-  // and the agent on the CPU so far.
+  // environments differ in speed, with more workers than are acted for at once. groups must be 1.
   std::int64_t batch = 0;
   std::int64_t batch_wait_us = 500;
   // With `batch`. Once this share of the environments has filled its window, the others stop after
