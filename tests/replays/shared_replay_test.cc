@@ -19,8 +19,8 @@
 namespace shoal::shared_replay_test {
 namespace {
 
-using testing::in_ranks;
 using ::testing::HasSubstr;
+using testing::in_ranks;
 
 constexpr std::int64_t kT = 4, kBatch = 15;
 const NamedSpecs kState{{"memory", ArraySpec{.shape = {2}}}};
