@@ -102,6 +102,23 @@ class Graph : public WorkGraph {
   at::cuda::CUDAGraph graph_;
 };
 
+// Makes a stream the thread's current one, and waits for what was started there.
+class OwnStream {
+ public:
+  OwnStream() : guard_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true)) {}
+  ~OwnStream() {
+    try {
+      guard_.current_stream().synchronize();
+    } catch (const std::exception&) {  // whoever used it last has been told
+    }
+  }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+ private:
+  c10::cuda::CUDAStreamGuard guard_;
+};
+
 class CudaAccelerator : public Accelerator {
  public:
   const CudaKernels& kernels() const override { return cuda::kernels(); }
@@ -119,10 +136,7 @@ class CudaAccelerator : public Accelerator {
     return std::make_unique<Graph>(work);
   }
 
-  std::shared_ptr<void> own_stream() override {
-    return std::make_shared<c10::cuda::CUDAStreamGuard>(
-        c10::cuda::getStreamFromPool(/*isHighPriority=*/true));
-  }
+  std::shared_ptr<void> own_stream() override { return std::make_shared<OwnStream>(); }
 
   void wait() override { c10::cuda::getCurrentCUDAStream().synchronize(); }
 };

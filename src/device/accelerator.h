@@ -36,7 +36,7 @@ class Accelerator {
   // cannot be recorded, e.g. waits for the device; the device does nothing of it then.
   virtual std::unique_ptr<WorkGraph> record(const std::function<void()>& work) = 0;
   // What this thread starts from now on need not wait for what others have started, and goes before
-  // it. Until the returned one is freed, by the same thread.
+  // it. Until the returned one is freed, by the same thread, which waits for what it has started.
   virtual std::shared_ptr<void> own_stream() = 0;
   // Returns when the device has done everything that was started.
   virtual void wait() = 0;
