@@ -59,7 +59,7 @@ class Impala : public OnPolicyAlgo {
     if (parameters_.have_changed(agent_.parameters())) recordings_.forget();
     std::vector<const void*> places;
     add_places(s, places);
-    auto* const step = recordings_.find(places);
+    auto* const step = recordings_.find(s.T * s.B, places);
     if (step != nullptr && !step->parts.defined())
       step->parts = at::empty({kParts + 1}, s.reward.options());
     return step;

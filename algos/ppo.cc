@@ -228,10 +228,9 @@ class Ppo : public OnPolicyAlgo {
   RecordedSteps::Step* recording(const Samples& samples, const Flat& flat,
                                  const Minibatch& minibatch) {
     if (!records(samples) || minibatch.rows.numel() == 0) return nullptr;
-    std::vector<const void*> places{reinterpret_cast<const void*>(minibatch.rows.numel()),
-                                    flat.advantage.const_data_ptr(), flat.target.const_data_ptr()};
+    std::vector<const void*> places{flat.advantage.const_data_ptr(), flat.target.const_data_ptr()};
     add_places(samples, places);
-    auto* const step = recordings_.find(places);
+    auto* const step = recordings_.find(minibatch.rows.numel(), places);
     if (step == nullptr) return nullptr;
     keep(step->rows, minibatch.rows, minibatch.rows.device());
     if (minibatch.envs.defined()) keep(step->envs, minibatch.envs, minibatch.envs.device());

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "shoal/data/samples.h"
@@ -21,17 +23,17 @@ class RecordedSteps {
   };
 
   void forget() { steps_.clear(); }
-  // That of what lies at these places. Null if there are many already: then nothing would be
-  // gained.
-  Step* find(const std::vector<const void*>& places) {
+  // That of so many rows of what lies at these places. Null if there are many already: then nothing
+  // would be gained.
+  Step* find(std::int64_t rows, const std::vector<const void*>& places) {
     constexpr std::size_t kMost = 16;
-    const auto known = steps_.find(places);
+    const auto known = steps_.find({rows, places});
     if (known != steps_.end()) return &known->second;
-    return steps_.size() < kMost ? &steps_[places] : nullptr;
+    return steps_.size() < kMost ? &steps_[{rows, places}] : nullptr;
   }
 
  private:
-  std::map<std::vector<const void*>, Step> steps_;
+  std::map<std::pair<std::int64_t, std::vector<const void*>>, Step> steps_;
 };
 
 // Where tensors lie, for find().

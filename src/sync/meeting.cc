@@ -42,9 +42,9 @@ struct Answer {
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-template <std::size_t N>
-void write(const std::string& text, std::array<char, N>& to) {
-  require(text.size() < N, "'{}' is no address: it is longer than {} letters", text, N - 1);
+template <std::size_t kSize>
+void write(const std::string& text, std::array<char, kSize>& to) {
+  require(text.size() < kSize, "'{}' is no address: it is longer than {} letters", text, kSize - 1);
   std::ranges::copy(text, to.begin());
 }
 

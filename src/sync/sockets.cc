@@ -28,7 +28,7 @@ Addresses look_up(const Endpoint& of, int type) {
   addrinfo hints{};
   hints.ai_socktype = type;
   addrinfo* found = nullptr;
-  getaddrinfo(of.host.c_str(), of.port.c_str(), &hints, &found);
+  if (getaddrinfo(of.host.c_str(), of.port.c_str(), &hints, &found) != 0) found = nullptr;
   return {found, &freeaddrinfo};
 }
 
