@@ -67,6 +67,9 @@ class ControlAlgo : public OffPolicyAlgo {
         updates_(at::zeros({}, at::kLong)) {
     settings_.update.slices = replay.slices();
     settings_.update.first_slice = replay.first_slice();
+    if (!replay.is_shared()) return;
+    settings_.update.parts = ranks.count();
+    settings_.update.part = ranks.rank();
   }
 
   void explore(const Progress&, bool learning) override {

@@ -45,8 +45,8 @@ void control_noise(const ControlUpdate& update, bool next, std::int64_t n, std::
     panel_kernels().normal(slice_seed(update.seed, number), stream, control_noise_size(rows, dims),
                            numbers);
   };
-  if (update.slices == 1) return of_slice(0, n, to);
-  const auto each = n / update.slices;
+  if (update.slices == 1 && update.parts == 1) return of_slice(0, n, to);
+  const auto own = n / update.slices, each = own * update.parts;
   std::fill_n(to, control_noise_size(n, dims), 0.0F);  // beyond the batch, too
   std::vector<float> numbers(static_cast<std::size_t>(control_noise_size(each, dims)));
   const auto place = [&](std::int64_t row, std::int64_t d) {
@@ -54,9 +54,10 @@ void control_noise(const ControlUpdate& update, bool next, std::int64_t n, std::
   };
   for (int s = 0; s < update.slices; ++s) {
     of_slice(s, each, numbers.data());
-    for (std::int64_t row = 0; row < each; ++row)
+    for (std::int64_t row = 0; row < own; ++row)
       for (std::int64_t d = 0; d < dims; ++d)
-        to[place(s * each + row, d)] = numbers[static_cast<std::size_t>(place(row, d))];
+        to[place(s * own + row, d)] =
+            numbers[static_cast<std::size_t>(place(update.part * own + row, d))];
   }
 }
 

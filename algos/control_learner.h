@@ -27,6 +27,9 @@ struct ControlUpdate {
   std::uint64_t seed = 0, number = 0;  // of the noise
   // The batch is as many steps of each of these slices, with noise of their own.
   int slices = 1, first_slice = 0;
+  // Of a batch that ranks have drawn as one: in how many parts they share it, and which this one
+  // is. It has the noise of its steps in the whole.
+  int parts = 1, part = 0;
 };
 
 // What came of it.

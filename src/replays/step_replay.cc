@@ -30,7 +30,6 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
           "{} slices of a replay that ranks share: there can only be one, they draw from all "
           "environments alike",
           options.slices);
-  first_slice_ = ranks.rank();
 }
 
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,

@@ -390,6 +390,26 @@ TEST(RanksLearningTest, DqnByPriorityFromOneReplay) {
   expect_same_dqn_of_one_replay({.batch = 32}, {.prioritized = true});
 }
 
+// With the noise of its steps in the whole batch.
+TEST(RanksLearningTest, SacFromOneReplay) {
+  const StepReplayOptions replay{.size = kSize, .prioritized = true};
+  const auto make_env = make_pendulum(30);
+  const ReplayMemory memory;
+  expect_the_same(
+      [&](Ranks& ranks) {
+        const auto spec = make_env({})->spec();
+        const auto agent = make_control_agent(spec, {.stochastic = true, .hidden = {32, 32}}, 5);
+        const auto own = ranks.count() == 1
+                             ? std::make_unique<StepReplay>(spec, kEnvs, replay)
+                             : std::make_unique<StepReplay>(spec, kEnvs, replay, ranks, memory);
+        return learn_from<ControlAgent, StepReplay>(*own, make_env, *agent, ranks,
+                                                    [](ControlAgent& a, StepReplay& r, Ranks& all) {
+                                                      return make_sac(a, r, {.batch = 42}, all);
+                                                    });
+      },
+      2);
+}
+
 TEST(RanksLearningTest, R2d1FromOneReplay) {
   const SequenceReplayOptions replay{
       .size = kSize, .burn_in = 4, .length = 8, .interval = kT, .n_step = 2};

@@ -90,7 +90,7 @@ class StepReplay : public Replay {
   void restore(const NamedTensors& saved) override;
   bool prioritized() const;
   int slices() const;
-  int first_slice() const { return first_slice_; }  // of a replay that ranks share, the rank
+  int first_slice() const { return first_slice_; }
   bool is_shared() const;
 
   // Draws n steps, n / slices() of each slice in turn, with replacement; a view that is valid until
