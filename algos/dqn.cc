@@ -79,7 +79,8 @@ class Dqn : public OffPolicyAlgo {
     at::Tensor action, reward, discount, weight, next_mask;
   };
 
-  const In& take(const Transitions& batch) {
+  void take(const Transitions& batch) {
+    recorded_.begin();
     recorded_.take(batch.observation, in_.observation);
     recorded_.take(batch.next_observation, in_.next_observation);
     recorded_.take(batch.action[0], in_.action);
@@ -87,7 +88,6 @@ class Dqn : public OffPolicyAlgo {
     recorded_.take(batch.discount, in_.discount);
     recorded_.take(batch.weight, in_.weight);
     if (!batch.next_mask.empty()) recorded_.take(batch.next_mask[0], in_.next_mask);
-    return in_;
   }
 
   // What is to be learned of the actions taken: [N], or [N, atoms].
@@ -122,12 +122,12 @@ class Dqn : public OffPolicyAlgo {
 
   // One step down the gradient.
   RecordedUpdate::Result learn(const Transitions& batch, double learning_rate) {
-    const auto& in = take(batch);
+    take(batch);
     agent_.draw_noise();
     optimizer_.set_learning_rate(learning_rate);
     // Puts the new noise into the network.
-    if (!is_host(agent_.device())) agent_.before_window(/*greedy=*/false);
-    return recorded_.run([this, in] { return step(in); });
+    if (recorded_.is_on_device()) agent_.before_window(/*greedy=*/false);
+    return recorded_.run([this] { return step(in_); });
   }
 
   RecordedUpdate::Result step(const In& in) {

@@ -58,9 +58,9 @@ class R2d1 : public OffPolicyAlgo {
     Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, options_.beta);
-      const auto& in = take(batch);
+      take(batch);
       optimizer_.set_learning_rate(learning_rate);
-      const auto learned = recorded_.run([this, in] { return step(in); });
+      const auto learned = recorded_.run([this] { return step(in_); });
       totals.add(learned.numbers);
       if (replay_.prioritized()) replay_.update_priorities(batch.index, learned.errors);
       auto& count = *updates_.data_ptr<std::int64_t>();
@@ -78,10 +78,11 @@ class R2d1 : public OffPolicyAlgo {
 
  private:
   // The batch on the agent's device.
-  const Sequences& take(const Sequences& batch) {
+  void take(const Sequences& batch) {
     in_.rows = batch.rows;
     in_.burn_in = batch.burn_in;
     in_.length = batch.length;
+    recorded_.begin();
     recorded_.take(batch.observation, in_.observation);
     for (const auto field :
          {&Sequences::mask, &Sequences::previous_action, &Sequences::state, &Sequences::action})
@@ -90,7 +91,6 @@ class R2d1 : public OffPolicyAlgo {
          {&Sequences::previous_reward, &Sequences::first, &Sequences::reward, &Sequences::discount,
           &Sequences::next, &Sequences::valid, &Sequences::weight, &Sequences::index})
       recorded_.take(batch.*field, in_.*field);
-    return in_;
   }
 
   // Puts both states before the row behind the burn-in, without gradients.

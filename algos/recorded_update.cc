@@ -7,9 +7,9 @@
 namespace shoal {
 
 void RecordedUpdate::take(const at::Tensor& x, at::Tensor& place) {
-  if (is_host(agent_.device()))
+  if (is_host(device_))
     place = x;
-  else if (keep(place, x, agent_.device()))
+  else if (keep(place, x, device_))
     recorded_.forget();
 }
 
@@ -21,22 +21,21 @@ void RecordedUpdate::take(const NamedTensors& all, NamedTensors& places) {
 }
 
 void RecordedUpdate::take(const Observations& all, Observations& places) {
-  const auto device = agent_.device();
-  if (is_host(device)) {
+  if (is_host(device_)) {
     places = all;
     return;
   }
   for (const auto& [name, o] : all) {
     if (!places.contains(name)) places.add(name, {});
-    take(o.dense(/*pinned=*/device.is_cuda()), places.at(name).data);
+    take(o.dense(/*pinned=*/device_.is_cuda()), places.at(name).data);
   }
 }
 
 RecordedUpdate::Result RecordedUpdate::run(const std::function<Result()>& step) {
   // Other ranks' gradients go through the host.
-  if (is_host(agent_.device()) || ranks_.count() > 1) return step();
+  if (is_host(device_) || ranks_.count() > 1) return step();
   if (parameters_.have_changed(agent_.parameters())) recorded_.forget();
-  recorded_.run(agent_.device(), [this, step] {
+  recorded_.run(device_, [this, step] {
     const auto now = step();
     if (!left_.errors.defined() || left_.errors.sizes() != now.errors.sizes())
       left_ = {at::empty_like(now.numbers), at::empty_like(now.errors)};

@@ -17,7 +17,10 @@ class RecordedUpdate {
  public:
   RecordedUpdate(Agent& agent, const Ranks& ranks) : agent_(agent), ranks_(ranks) {}
 
-  // Brings x to the agent's device, to `place`, which is this batch's until the next one's.
+  // Before anything is taken of a batch: finds out where the agent is.
+  void begin() { device_ = agent_.device(); }
+  bool is_on_device() const { return !is_host(device_); }
+  // Brings x there, to `place`, which is this batch's until the next one's.
   void take(const at::Tensor& x, at::Tensor& place);
   void take(const NamedTensors& all, NamedTensors& places);
   void take(const Observations& all, Observations& places);
@@ -32,6 +35,7 @@ class RecordedUpdate {
  private:
   Agent& agent_;
   const Ranks& ranks_;
+  at::Device device_ = at::kCPU;
   Places parameters_;  // of the agent's, which the recording reads
   Recorded recorded_;
   Result left_;  // by it
