@@ -4,7 +4,7 @@
 
 #include "algos/check_options.h"
 #include "algos/dqn_loss.h"
-#include "algos/learn_together.h"
+#include "algos/optimizer.h"
 #include "algos/q_learning.h"
 #include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
@@ -28,8 +28,7 @@ class Dqn : public OffPolicyAlgo {
         ranks_(ranks),
         replay_(replay),
         options_(options),
-        optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon,
-                   /*autograd=*/!agent.options().noisy),
+        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
         updates_(at::zeros({}, at::kLong)),
         recorded_(agent, ranks) {
     check_shares("dqn", options.batch, ranks, replay);
@@ -46,7 +45,7 @@ class Dqn : public OffPolicyAlgo {
     require_updates(updates);
     const double beta = beta_at(options_, progress);
     const double learning_rate = options_.learning_rate * pace_at(options_, progress);
-    Totals totals({"loss", "td_error", "value", "grad_norm"});
+    Totals totals({"loss", "grad_norm", "td_error", "value"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, beta);
       const auto learned = learn(batch, learning_rate);
@@ -136,22 +135,22 @@ class Dqn : public OffPolicyAlgo {
     const auto returns = of(agent_.returns(in.observation), in.action);
     const auto [each, error] = losses(wanted, returns);
     const auto loss = (in.weight * each).mean();
-    const auto numbers = optimizer_.step(
-        [&] {
-          auto gradients = agent_.gradients(loss);
-          gradients.push_back(
-              at::stack({loss.detach(), error.mean(), agent_.means(returns.detach()).mean()}));
-          return gradients;
-        },
-        options_.max_grad_norm);
-    return {numbers, error};
+    auto gradients = agent_.gradients(loss);
+    gradients.push_back(
+        at::stack({loss.detach(), error.mean(), agent_.means(returns.detach()).mean()}));
+    average(ranks_, gradients, 1);
+    const auto parts = gradients.back();
+    gradients.pop_back();
+    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
+    optimizer_.step(gradients);
+    return {at::stack({parts[0], norm.squeeze(), parts[1], parts[2]}), error};
   }
 
   QAgent& agent_;
   Ranks& ranks_;
   StepReplay& replay_;
   DqnOptions options_;
-  SharedOptimizer optimizer_;
+  Optimizer optimizer_;
   at::Tensor updates_;  // so far
   RecordedUpdate recorded_;
   In in_;

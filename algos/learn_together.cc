@@ -26,13 +26,13 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
 }  // namespace
 
 SharedOptimizer::SharedOptimizer(Ranks& ranks, OptimizerKind kind,
-                                 std::vector<at::Tensor> parameters, double epsilon, bool autograd)
+                                 std::vector<at::Tensor> parameters, double epsilon)
     : ranks_(ranks), optimizer_(kind, std::move(parameters), epsilon) {
   constexpr std::int64_t kLarge = 1 << 16;  // numbers; what is smaller is there at once
   std::int64_t size = 0;
   for (const auto& p : optimizer_.parameters()) size += p.numel();
   const bool on_cpu = optimizer_.parameters().front().is_cpu();
-  if (autograd && ranks_.is_remote() && on_cpu && size >= kLarge)
+  if (ranks_.is_remote() && on_cpu && size >= kLarge)
     overlapped_ = std::make_unique<OverlappedAverage>(ranks_, optimizer_.parameters());
 }
 
@@ -44,23 +44,9 @@ at::Tensor SharedOptimizer::step(std::size_t pieces,
   std::vector<at::Tensor> all;  // gradients, then parts
   const auto steps = overlapped_ && pieces == 1 ? average_one(loss_of(0), all)
                                                 : average_pieces(pieces, loss_of, all);
-  return steps > 0 ? step_along(all, max_grad_norm) : at::Tensor();
-}
-
-at::Tensor SharedOptimizer::step(const std::function<std::vector<at::Tensor>()>& find,
-                                 double max_grad_norm) {
-  if (overlapped_) overlapped_->begin(1);
-  auto all = find();
-  if (overlapped_)
-    overlapped_->end(all);
-  else
-    average(ranks_, all, 1);
-  return step_along(all, max_grad_norm);
-}
-
-at::Tensor SharedOptimizer::step_along(std::vector<at::Tensor>& all, double max_grad_norm) {
   const auto parts = all.back();
   all.pop_back();
+  if (steps == 0) return {};
   const auto norm = clip_gradients(all, max_grad_norm);
   optimizer_.step(all);
   return at::cat({parts, norm.view(1)});

@@ -26,10 +26,8 @@ struct RankLoss {
 // The optimizer of parameters that all ranks have alike.
 class SharedOptimizer {
  public:
-  // autograd: gradients are what it finds for these parameters, so that they can be added up while
-  // it looks for others.
   SharedOptimizer(Ranks& ranks, OptimizerKind kind, std::vector<at::Tensor> parameters,
-                  double epsilon, bool autograd = true);
+                  double epsilon);
   ~SharedOptimizer();
 
   // For the steps from now on.
@@ -43,14 +41,10 @@ class SharedOptimizer {
   at::Tensor step(std::size_t pieces, const std::function<RankLoss(std::size_t piece)>& loss_of,
                   double max_grad_norm);
 
-  // Likewise by gradients that find() gives, with the parts behind them; all ranks count alike.
-  at::Tensor step(const std::function<std::vector<at::Tensor>()>& find, double max_grad_norm);
-
   NamedTensors state() const { return optimizer_.state(); }
 
  private:
   double average_one(const RankLoss& loss, std::vector<at::Tensor>& all);
-  at::Tensor step_along(std::vector<at::Tensor>& all, double max_grad_norm);
   double average_pieces(std::size_t pieces, const std::function<RankLoss(std::size_t)>& loss_of,
                         std::vector<at::Tensor>& all);
 

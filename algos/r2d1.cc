@@ -4,7 +4,7 @@
 
 #include "algos/check_options.h"
 #include "algos/dqn_loss.h"
-#include "algos/learn_together.h"
+#include "algos/optimizer.h"
 #include "algos/q_learning.h"
 #include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
@@ -44,7 +44,7 @@ class R2d1 : public OffPolicyAlgo {
         ranks_(ranks),
         replay_(replay),
         options_(options),
-        optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon),
+        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
         updates_(at::zeros({}, at::kLong)),
         recorded_(agent, ranks) {}
 
@@ -55,7 +55,7 @@ class R2d1 : public OffPolicyAlgo {
   Metrics update(const Progress& progress, int updates) override {
     require_updates(updates);
     const double learning_rate = options_.learning_rate * pace_at(options_, progress);
-    Totals totals({"loss", "td_error", "value", "priority", "grad_norm"});
+    Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, options_.beta);
       take(batch);
@@ -139,22 +139,22 @@ class R2d1 : public OffPolicyAlgo {
     const auto mean = errors.sum(0) / steps;
     const auto priority = options_.priority_eta * errors.amax(0) +
                           (1 - options_.priority_eta) * mean + kLeastPriority;
-    const auto numbers = optimizer_.step(
-        [&] {
-          auto gradients = agent_.gradients(loss);
-          gradients.push_back(
-              at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority.mean()}));
-          return gradients;
-        },
-        options_.max_grad_norm);
-    return {numbers, priority};
+    auto gradients = agent_.gradients(loss);
+    gradients.push_back(
+        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority.mean()}));
+    average(ranks_, gradients, 1);
+    const auto parts = gradients.back();
+    gradients.pop_back();
+    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
+    optimizer_.step(gradients);
+    return {at::stack({parts[0], norm.squeeze(), parts[1], parts[2], parts[3]}), priority};
   }
 
   RecurrentQAgent& agent_;
   Ranks& ranks_;
   SequenceReplay& replay_;
   R2d1Options options_;
-  SharedOptimizer optimizer_;
+  Optimizer optimizer_;
   at::Tensor updates_;  // so far
   RecordedUpdate recorded_;
   Sequences in_;

@@ -326,24 +326,6 @@ TEST(RanksLearningTest, Dqn) {
   expect_same_dqn({.batch = 32, .target_interval = 3}, {}, {.n_step = 3});
 }
 
-// Of noisy layers, whose parameters are none of autograd's, they are summed behind it.
-TEST(RanksLearningTest, GradientsOfReplaysSummedDuringBackwardAreThoseSummedAfterIt) {
-  const auto make_env = make_cart_pole(30);
-  for (const bool noisy : {false, true}) {
-    const auto learn_large = [&](Ranks& ranks) {
-      const auto agent = make_q_agent(make_env({})->spec(), kLarge, {.noisy = noisy}, 5);
-      return learn_from_replay<QAgent>(
-          make_env, *agent, {.prioritized = true}, ranks,
-          [](QAgent& a, StepReplay& r, Ranks& all) { return make_dqn(a, r, {.batch = 32}, all); });
-    };
-    const auto after = learn_by_ranks(learn_large, 2);
-    const auto during = learn_over_tcp(learn_large, 2);
-    for (const auto& rank : during) expect_equal(rank.parameters, after[0].parameters);
-    for (std::size_t i = 0; i < after[0].metrics.size(); ++i)
-      EXPECT_EQ(during[0].metrics[i], after[0].metrics[i]);
-  }
-}
-
 TEST(RanksLearningTest, DqnByPriorityWithNoisyLayers) {
   expect_same_dqn({.batch = 32}, {.noisy = true}, {.prioritized = true});
 }
