@@ -15,15 +15,16 @@ void ReplayShare::meet() const {
   if (count() > 1) ranks_->gather({});
 }
 
-void ReplayShare::agree_on(const std::string& what, std::int64_t number) const {
+void ReplayShare::meet_with_steps(std::int64_t T) const {
   if (count() == 1) return;
-  const auto all = ranks_->gather(std::as_bytes(std::span(&number, 1)));
+  const auto all = ranks_->gather(std::as_bytes(std::span(&T, 1)));
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::int64_t other = 0;
     std::memcpy(&other, all[r].data(), sizeof other);
-    require(other == number,
-            "ranks that share a replay have {} of {} and, rank {}, of {}; they must be the same",
-            what, number, r, other);
+    require(other == T,
+            "a window of {} steps, and rank {} has one of {}: ranks that share a replay must have "
+            "windows of as many steps",
+            T, r, other);
   }
 }
 

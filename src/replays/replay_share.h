@@ -3,8 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "shoal/replays/replay.h"
 #include "shoal/sync/ranks.h"
@@ -28,8 +26,8 @@ class ReplayShare {
 
   // No rank comes out before all have come.
   void meet() const;
-  // Likewise. Throws Error unless all give the same number; what: "windows of {} steps".
-  void agree_on(const std::string& what, std::int64_t number) const;
+  // Likewise, with windows of so many steps. Throws Error unless all have as many.
+  void meet_with_steps(std::int64_t T) const;
   // What make() gives; rank 0 is done before the others begin.
   template <class Make>
   auto in_turn(const Make& make) const {

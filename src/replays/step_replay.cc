@@ -75,7 +75,7 @@ void StepReplay::append(const Samples& samples) {
   const auto oldest = store_->oldest(), end = store_->end();
   const auto kept = std::min(end, std::max(oldest, store_->oldest_after(samples.T)));
   for (auto tick = oldest; tick < kept; ++tick) offer(tick, false);
-  share_->agree_on("windows of so many steps", samples.T);  // and all have read what goes now
+  share_->meet_with_steps(samples.T);  // and all have read what goes now
   store_->append(samples);
   share_->meet();
   for (auto tick = std::max(end, store_->oldest()); tick < store_->end(); ++tick) offer(tick, true);

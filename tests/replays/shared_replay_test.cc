@@ -254,7 +254,7 @@ TEST(SharedReplayTest, WhoCannotShareIsTold) {
   for (const auto& text : said_of({.size = 60, .slices = 3}, kEnvs, kT))
     EXPECT_THAT(text, HasSubstr("3 slices of a replay that ranks share"));
   for (const auto& text : said_of({.size = 60}, kEnvs, kT - 1))
-    EXPECT_THAT(text, HasSubstr("windows of so many steps"));
+    EXPECT_THAT(text, HasSubstr("windows of as many steps"));
   for (const auto& text : said_of({.size = 60}, kEnvs, kT))
     EXPECT_THAT(text, HasSubstr("a batch of 14 steps for 3 ranks"));
 }
