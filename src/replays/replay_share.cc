@@ -28,6 +28,13 @@ void ReplayShare::meet_with_steps(std::int64_t T) const {
   }
 }
 
+ReplayShare::Part ReplayShare::part_of(std::int64_t n, const char* what) const {
+  require(n % count() == 0, "a batch of {} {} for {} ranks: it must be a multiple", n, what,
+          count());
+  const auto each = static_cast<std::size_t>(n / count());
+  return {each * static_cast<std::size_t>(rank()), each};
+}
+
 at::Tensor ReplayShare::join(const at::Tensor& x, std::int64_t dim) const {
   if (count() == 1) return x.cpu();
   std::vector<at::Tensor> all;

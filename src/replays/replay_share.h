@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "shoal/replays/replay.h"
@@ -36,6 +37,12 @@ class ReplayShare {
     if (rank() == 0) meet();
     return made;
   }
+  // Which of n things that all draw are this rank's: the first one, and how many. Throws Error
+  // unless they can be shared evenly. what: "steps".
+  struct Part {
+    std::size_t from, count;
+  };
+  Part part_of(std::int64_t n, const char* what) const;
   // What all have, one rank's behind the other's along this dimension. x: on any device; the result
   // is on the CPU.
   at::Tensor join(const at::Tensor& x, std::int64_t dim) const;

@@ -192,20 +192,16 @@ const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
           n, options_.largest_batch);
   require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete sequence yet; append more before drawing");
-  const auto share = n / share_->count(), from = share * share_->rank();
-  require(share * share_->count() == n,
-          "a batch of {} sequences for {} ranks: it must be a multiple", n, share_->count());
-  prepare(share);
+  const auto part = share_->part_of(n, "sequences");
+  prepare(static_cast<std::int64_t>(part.count));
   drawn_.resize(static_cast<std::size_t>(n));
   const auto B = store_->envs(), first = oldest();
   if (priorities_) {
     probability_.resize(drawn_.size());
     priorities_->draw(drawn_, rng_, probability_);
     batch_.least_probability = std::ranges::min(probability_);
-    importance_weights(
-        std::span(probability_)
-            .subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(share)),
-        batch_.least_probability, beta, batch_.weight.data_ptr<float>());
+    importance_weights(std::span(probability_).subspan(part.from, part.count),
+                       batch_.least_probability, beta, batch_.weight.data_ptr<float>());
   } else {
     for (auto& cell : drawn_) {
       do cell = rng_.integer(first * B, end() * B) % (kept_ * B);
@@ -213,8 +209,8 @@ const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
     }
   }
   auto* name = batch_.index.data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < share; ++i) {
-    const auto cell = drawn_[static_cast<std::size_t>(from + i)];
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(part.count); ++i) {
+    const auto cell = drawn_[part.from + static_cast<std::size_t>(i)];
     const auto ahead = (cell / B - first % kept_ + kept_) % kept_;
     name[i] = (first + ahead) * B + cell % B;
     lay_out(first + ahead, cell % B, i);

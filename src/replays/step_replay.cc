@@ -165,10 +165,8 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
           largest_batch_);
   require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
   require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
-  const auto own = n / share_->count(), from = own * share_->rank();
-  require(own * share_->count() == n, "a batch of {} steps for {} ranks: it must be a multiple", n,
-          share_->count());
-  store_->prepare(own, batch_);
+  const auto own = share_->part_of(n, "steps");
+  store_->prepare(static_cast<std::int64_t>(own.count), batch_);
   drawn_.resize(static_cast<std::size_t>(n));
   const auto each = drawn_.size() / slices_.size();
   require(each * slices_.size() == drawn_.size(),
@@ -185,7 +183,7 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
       for (auto& cell : cells) cell = cell_of_slice(s, cell);
   }
   const auto part_of = [&]<class T>(std::vector<T>& all) {
-    return std::span(all).subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(own));
+    return std::span(all).subspan(own.from, own.count);
   };
   if (prioritized()) {
     batch_.least_probability = std::ranges::min(probability_);

@@ -363,6 +363,12 @@ TEST(RanksLearningTest, Td3) {
   });
 }
 
+std::unique_ptr<StepReplay> replay_of_all(const EnvSpec& spec, const StepReplayOptions& options,
+                                          Ranks& ranks, const ReplayMemory& memory) {
+  return ranks.count() == 1 ? std::make_unique<StepReplay>(spec, kEnvs, options)
+                            : std::make_unique<StepReplay>(spec, kEnvs, options, ranks, memory);
+}
+
 // Two ranks that draw from one replay learn what one rank does, without slices.
 void expect_same_dqn_of_one_replay(const DqnOptions& options, StepReplayOptions replay) {
   replay.size = kSize;
@@ -372,9 +378,7 @@ void expect_same_dqn_of_one_replay(const DqnOptions& options, StepReplayOptions 
       [&](Ranks& ranks) {
         const auto spec = make_env({})->spec();
         const auto agent = make_q_agent(spec, {.hidden = {16}}, {}, 5);
-        const auto own = ranks.count() == 1
-                             ? std::make_unique<StepReplay>(spec, kEnvs, replay)
-                             : std::make_unique<StepReplay>(spec, kEnvs, replay, ranks, memory);
+        const auto own = replay_of_all(spec, replay, ranks, memory);
         return learn_from<QAgent, StepReplay>(
             *own, make_env, *agent, ranks,
             [&](QAgent& a, StepReplay& r, Ranks& all) { return make_dqn(a, r, options, all); });
@@ -399,9 +403,7 @@ TEST(RanksLearningTest, SacFromOneReplay) {
       [&](Ranks& ranks) {
         const auto spec = make_env({})->spec();
         const auto agent = make_control_agent(spec, {.stochastic = true, .hidden = {32, 32}}, 5);
-        const auto own = ranks.count() == 1
-                             ? std::make_unique<StepReplay>(spec, kEnvs, replay)
-                             : std::make_unique<StepReplay>(spec, kEnvs, replay, ranks, memory);
+        const auto own = replay_of_all(spec, replay, ranks, memory);
         return learn_from<ControlAgent, StepReplay>(*own, make_env, *agent, ranks,
                                                     [](ControlAgent& a, StepReplay& r, Ranks& all) {
                                                       return make_sac(a, r, {.batch = 42}, all);
