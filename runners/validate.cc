@@ -48,6 +48,15 @@ void validate_async(const Config& config) {
           a.slots);
   require_at_least<std::int64_t>("async.max_lag", a.max_lag, 0);
   require_at_least<std::int64_t>("async.publish_interval", a.publish_interval, 1);
+  require(
+      !config.asynchronous || a.too_old != TooOld::kDrop || !is_off_policy(config),
+      "async.too_old: found drop, and algo '{}' learns from a replay, which takes every window; "
+      "choose use",
+      config.algo);
+  require(a.too_old != TooOld::kDrop || a.max_lag >= a.publish_interval - 1,
+          "async.max_lag: found {}, expected at least async.publish_interval - 1 = {}: with "
+          "async.too_old = drop every rollout between two publications would be dropped",
+          a.max_lag, a.publish_interval - 1);
   require(s.on_death == OnDeath::kFail || !config.asynchronous || s.kind != SamplerKind::kSerial,
           "sampler.on_death: found restart; with sampler.asynchronous, serial does not offer it");
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;

@@ -128,6 +128,7 @@ class RingSampler : public AsyncSampler {
     for (std::int64_t b = 0; b < options_.envs; ++b)
       saved.add("env/" + std::to_string(options_.first_env + b), at::empty({0}, at::kByte));
     saved.add("episode_numbers", at::tensor(episode_number_));
+    save_statistics(first_rows(), saved);
     // No tick is used twice, so that no noise comes again: not those of windows under way either.
     const auto tick = tick_ + (shape_.slots + 1) * options_.horizon;
     saved.add("clock", at::tensor({tick, version_ + collected_}));
@@ -135,8 +136,9 @@ class RingSampler : public AsyncSampler {
   }
 
  private:
-  Producer::Parts parts(int writer, Stepper* stepper, GatedWorkers* gated = nullptr) const {
-    return {rows_, ring_, board_, stepper, gated, actor_, writer};
+  Producer::Parts parts(int writer, Stepper* stepper, GatedWorkers* gated = nullptr,
+                        WorkerStatus* status = nullptr) const {
+    return {rows_, ring_, board_, stepper, gated, actor_, writer, status};
   }
 
   void make_stepper(const Making& making) {
@@ -179,7 +181,8 @@ class RingSampler : public AsyncSampler {
       own.env_states.resize(static_cast<std::size_t>(options_.envs));
     }
     const auto stepper = make_serial_stepper(Producer::windows(rows_, worker), own, &status);
-    Producer producer(parts(worker, stepper.get()), shape_.options, own.first_tick);
+    Producer producer(parts(worker, stepper.get(), nullptr, &status), shape_.options,
+                      own.first_tick);
     if (!again) start_.arrive(worker);
     while (!start_.wait_release(worker, kPatience)) {
     }
@@ -243,12 +246,13 @@ class RingSampler : public AsyncSampler {
     }
   }
 
-  // Of workers whose absence does not show, because others go on.
+  // Other workers go on when one hangs, so each has to show that it lives: it does so at least once
+  // in kPatience, unless it is in an environment or acts.
   void look_for_deaths() {
     const auto now = steady_clock::now();
     if (!group_ || now - looked_ < kPatience) return;
     looked_ = now;
-    group_->check();
+    group_->check(WorkerGroup::kEverybody);
   }
 
   // Episodes are those of the window's environments: of all, they have other numbers.
@@ -272,6 +276,14 @@ class RingSampler : public AsyncSampler {
     shoal::restore(saved, "", {{"episode_numbers", numbers}, {"clock", clock}});
     std::copy_n(numbers.const_data_ptr<std::int64_t>(), options_.envs, episode_number_.begin());
     version_ = clock[1].item<std::int64_t>();
+    restore_statistics(first_rows(), saved);
+  }
+
+  // Of each writer, where its environments keep their statistics.
+  std::vector<const SharedRows*> first_rows() const {
+    std::vector<const SharedRows*> all;
+    for (const auto& rows : rows_.next) all.push_back(&rows);
+    return all;
   }
 
   // What the reader has for a slot.
@@ -315,6 +327,12 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
           async.slots);
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
+  require(
+      async.too_old != TooOld::kDrop || async.max_lag >= async.publish_interval - 1,
+      "async.max_lag is {} and async.publish_interval {}: every window between two publications "
+      "would be dropped (async.too_old = drop), and the next would never come; set max_lag to "
+      "at least {}",
+      async.max_lag, async.publish_interval, async.publish_interval - 1);
   require(
       o.on_death == OnDeath::kFail || o.kind != SamplerKind::kSerial,
       "sampler.on_death is restart, which an asynchronous serial sampler does not offer: it has "

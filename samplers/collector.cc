@@ -18,7 +18,7 @@ void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), val
 
 Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
                      WorkerStatus* status)
-    : shared_(&shared), options_(options), status_(status), tick_(options.tick) {
+    : shared_(&shared), home_(&shared), options_(options), status_(status), tick_(options.tick) {
   const auto& rows = shared.rows;
   observation_.resize(rows.observation.size());
   info_.resize(rows.env_info.size());
@@ -43,6 +43,10 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   enter(WorkerStatus::kConstructing, b);
   slot.env = make_env({.seed = seed, .index = index(b), .stream = options_.stream});
   require_same(rows.spec(), slot.env->spec(), index(b));
+  require(slot.env->statistics().size() == shared_->statistics_bytes,
+          "environment {} ({}) keeps {} bytes of statistics, and EnvSpec::statistics_bytes of "
+          "environment 0 is {}",
+          index(b), slot.env->spec().id, slot.env->statistics().size(), shared_->statistics_bytes);
   slot.infos.resize(shared_->infos.size());
   if (options_.lost) {
     slot.waits = slot.over = true;
@@ -59,9 +63,7 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
 // In the first row of the window.
 void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
   const auto& rows = shared_->rows;
-  begin_episode(slot);
-  enter(WorkerStatus::kResetting, b);
-  slot.env->reset(seed, out(shared_->history, -1, b));
+  reset(slot, seed, shared_->history, b);
   rows.scalar<bool>(rows.first, shared_->history, b) = true;
   rows.scalar<bool>(rows.valid, shared_->history, b) = true;
 }
@@ -130,7 +132,7 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
     const auto result =
         slot.env->step(random.choose(reinterpret_cast<const std::byte*>(to.mask)), to);
     count(slot, result, to.info);
-    if (result.episode_over()) reset(slot, shared_->history, b);
+    if (result.episode_over()) reset(slot, slot.seed, shared_->history, b);
   }
 }
 
@@ -165,13 +167,14 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   rows.scalar<bool>(rows.truncated, row, b) = result.truncated;
   rows.scalar<bool>(rows.first, row + 1, b) = ended;
   rows.scalar<bool>(rows.valid, row + 1, b) = true;
+  if (home_->statistics_bytes > 0) home_->keep_statistics(b, slot.env->statistics());
   count(slot, result, to.info);
   slot.over = result.episode_over();
   if (slot.over) record_episode(slot, t, b);
   if (ended && options_.resets_wait)
     wait(slot, row + 1, b);
   else if (slot.over)
-    reset(slot, row + 1, b);
+    reset(slot, slot.seed, row + 1, b);
 }
 
 void Collector::reset_waiting() {
@@ -180,7 +183,7 @@ void Collector::reset_waiting() {
     const auto& rows = shared_->rows;
     if (slot.waits) rows.scalar<bool>(rows.valid, shared_->history + shared_->horizon, b) = false;
     if (slot.waits && slot.over) {
-      reset(slot, shared_->spare_row(), b);
+      reset(slot, slot.seed, shared_->spare_row(), b);
       shared_->taken_by(b) = shared_->horizon;  // nothing goes on, even if another process had it
     }
     slot.waits = false;
@@ -238,10 +241,12 @@ void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) const
   ++shared_->ended_in(options_.ends);
 }
 
-void Collector::reset(Slot& slot, std::int64_t row, std::int64_t b) {
+void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_t row,
+                      std::int64_t b) {
   begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
-  slot.env->reset(slot.seed, out(row, -1, b));
+  slot.env->reset(seed, out(row, -1, b));
+  if (seed) home_->read_statistics(b, slot.env->statistics());  // which that has cleared
 }
 
 // What was written to `row` is the first observation after a lost life, or recorded already.

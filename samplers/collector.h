@@ -76,7 +76,7 @@ class Collector {
   void begin_episode(Slot& slot) const;
   void count(Slot& slot, const StepResult& result, const ArraysOut& infos) const;
   void record_episode(Slot& slot, std::int64_t t, std::int64_t b) const;
-  void reset(Slot& slot, std::int64_t row, std::int64_t b);
+  void reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_t row, std::int64_t b);
   void wait(Slot& slot, std::int64_t row, std::int64_t b) const;
   void write_nothing(std::int64_t t, std::int64_t b) const;
   void blank(std::int64_t row, std::int64_t b) const;
@@ -86,6 +86,7 @@ class Collector {
   }
 
   const SharedRows* shared_;
+  const SharedRows* home_;  // where statistics are kept: those it was made with
   Options options_;
   WorkerStatus* status_;
   std::vector<Slot> slots_;

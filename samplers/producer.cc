@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <span>
@@ -66,8 +67,10 @@ void Producer::run() {
   const c10::DeviceGuard device(parts_.agent.device());
   auto* const on = accelerator(parts_.agent.device());
   const auto stream = on == nullptr ? nullptr : on->own_stream();
+  const auto patience = std::min(kPatience, options_.step_limit / 4);
   while (!parts_.ring.stopped()) {
-    const auto slot = parts_.ring.acquire(parts_.writer, kPatience);
+    const auto slot = parts_.ring.acquire(parts_.writer, patience);
+    if (parts_.status) parts_.status->leave();  // alive, even if it waits for a slot for long
     if (!slot) continue;
     const auto version = parameters_.follow(parts_.board);
     fill(*slot);

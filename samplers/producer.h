@@ -44,6 +44,7 @@ class Producer {
     GatedWorkers* workers;
     Agent& agent;
     int writer;
+    WorkerStatus* status = nullptr;  // of this process, if it is a worker
   };
   // The rows that a writer's environments are stepped in.
   static Windows windows(const RingRows& rows, int writer);

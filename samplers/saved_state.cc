@@ -21,6 +21,7 @@ NamedTensors rows_to_keep(const SharedRows& shared) {
 
 void save_rows(const SharedRows& shared, NamedTensors& to) {
   for (const auto& [name, tensor] : rows_to_keep(shared)) to.add(name, tensor.clone());
+  save_statistics({&shared}, to);
 }
 
 void restore_rows(const SharedRows& shared, const NamedTensors& from) {
@@ -28,6 +29,40 @@ void restore_rows(const SharedRows& shared, const NamedTensors& from) {
   for (const auto& [name, field] : shared.state[0])
     targets.add("state/" + name, view(*shared.arena, field));
   restore(from, "", targets);
+  restore_statistics({&shared}, from);
+}
+
+namespace {
+
+std::span<std::byte> row(const at::Tensor& bytes, std::int64_t i) {
+  const auto each = static_cast<std::size_t>(bytes.size(1));
+  return {static_cast<std::byte*>(bytes.data_ptr()) + static_cast<std::size_t>(i) * each, each};
+}
+
+at::Tensor statistics_like(const std::vector<const SharedRows*>& rows) {
+  std::int64_t envs = 0;
+  for (const auto* each : rows) envs += each->rows.envs();
+  return at::zeros({envs, static_cast<std::int64_t>(rows[0]->statistics_bytes)}, at::kByte);
+}
+
+}  // namespace
+
+void save_statistics(const std::vector<const SharedRows*>& rows, NamedTensors& to) {
+  const auto all = statistics_like(rows);
+  if (all.numel() == 0) return;
+  std::int64_t i = 0;
+  for (const auto* each : rows)
+    for (std::int64_t b = 0; b < each->rows.envs(); ++b) each->read_statistics(b, row(all, i++));
+  to.add("statistics", all);
+}
+
+void restore_statistics(const std::vector<const SharedRows*>& rows, const NamedTensors& from) {
+  const auto all = statistics_like(rows);
+  if (all.numel() == 0 || !from.contains("statistics")) return;
+  restore(from, "", {{"statistics", all}});
+  std::int64_t i = 0;
+  for (const auto* each : rows)
+    for (std::int64_t b = 0; b < each->rows.envs(); ++b) each->keep_statistics(b, row(all, i++));
 }
 
 void add_env_states(const std::vector<std::byte>& message, const Range& envs,
@@ -71,9 +106,9 @@ namespace {
 
 // Along which axis the environments are; -1: none.
 int axis_of_envs(const std::string& name) {
-  return name.starts_with("rows/")                                 ? 1
-         : name.starts_with("state/") || name == "episode_numbers" ? 0
-                                                                   : -1;
+  return name.starts_with("rows/")                                                         ? 1
+         : name.starts_with("state/") || name == "episode_numbers" || name == "statistics" ? 0
+                                                                                           : -1;
 }
 
 }  // namespace

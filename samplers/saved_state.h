@@ -15,6 +15,7 @@
 //   rows/<kind>/<name>  [history + 1, B, ...]  what the next window begins with
 //   state/<name>        [B, ...]               of the agent
 //   env/<b>             [bytes]                see Collector::save()
+//   statistics          [B, bytes]            Env::statistics(), if environments have any
 //   episode_numbers     [B]
 //   clock               [2]                    first tick and number of the next window
 namespace shoal {
@@ -23,6 +24,11 @@ namespace shoal {
 // throws Error if a tensor is missing or of another type or shape.
 void save_rows(const SharedRows& shared, NamedTensors& to);
 void restore_rows(const SharedRows& shared, const NamedTensors& from);
+
+// Env::statistics() of the environments of several rows, one after the other. Environments that
+// were saved without any keep those they have.
+void save_statistics(const std::vector<const SharedRows*>& rows, NamedTensors& to);
+void restore_statistics(const std::vector<const SharedRows*>& rows, const NamedTensors& from);
 
 // What Collector::save() gives for some environments, as tensors "env/<b>", where b counts from
 // SamplerOptions::first_env, and back: place b.

@@ -1,15 +1,27 @@
 #include "samplers/shared_rows.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace shoal {
+
+namespace {
+
+// Of one environment's statistics in the arena: the counter and both copies start on 8 bytes.
+std::size_t copy_bytes(std::size_t statistics) { return (statistics + 7) / 8 * 8; }
+std::size_t kept_bytes(std::size_t statistics) {
+  return statistics == 0 ? 0 : sizeof(std::int64_t) + 2 * copy_bytes(statistics);
+}
+
+}  // namespace
 
 SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent,
                        const Sizes& n)
     : horizon(n.horizon),
       history(std::max<std::int64_t>(1, rows_back(env))),  // 1: the previous action and reward
       may_wait(n.may_wait),
+      statistics_bytes(env.statistics_bytes),
       infos(episode_infos(env)),
       rows(plan, row_spec(env, agent.info), history + horizon + 1 + (may_wait ? 1 : 0), n.envs),
       last(plan, RowSpec{.observation = env.observation, .action = {}}, n.ends_wait ? n.horizon : 1,
@@ -21,6 +33,8 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
                    {.dtype = DType::kFloat64, .shape = {static_cast<std::int64_t>(infos.size())}})),
       orders(plan.add_bytes(static_cast<std::size_t>(n.groups) * 64)),
       taken(plan.add_bytes(static_cast<std::size_t>(n.envs) * sizeof(std::int64_t))),
+      statistics(
+          plan.add_bytes(static_cast<std::size_t>(n.envs) * kept_bytes(env.statistics_bytes))),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
   for (const auto& [name, array] : agent.state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
@@ -35,6 +49,7 @@ void SharedRows::attach(const Arena& a) {
   auto zero_all = [&](const Arena::Field& field) { std::memset(a.data(field), 0, field.bytes()); };
   zero_all(episode_ends);
   zero_all(orders);
+  zero_all(statistics);
   zero_all(ended);
   for (std::int64_t b = 0; b < rows.envs(); ++b) taken_by(b) = horizon;
   for (const auto* fields : {&state[0], &state[1], &final_state})
@@ -60,6 +75,38 @@ void SharedRows::attach(const Arena& a) {
   for (const auto* field : {&rows.reward, &rows.terminated, &rows.truncated}) {
     zero(*field, 0, history);
     zero(*field, end, 1);
+  }
+}
+
+// Whoever reads copy `count` % 2 while the counter stays has it whole: the other copy is written.
+struct SharedRows::KeptStatistics {
+  std::atomic_ref<std::int64_t> count;
+  std::byte* copies;
+};
+
+SharedRows::KeptStatistics SharedRows::kept_statistics(std::int64_t b) const {
+  auto* own = arena->data(statistics) + static_cast<std::size_t>(b) * kept_bytes(statistics_bytes);
+  auto& count = *reinterpret_cast<std::int64_t*>(own);
+  return {std::atomic_ref(count), own + sizeof count};
+}
+
+void SharedRows::keep_statistics(std::int64_t b, std::span<const std::byte> from) const {
+  if (from.empty()) return;
+  const auto [count, copies] = kept_statistics(b);
+  const auto next = count.load(std::memory_order_relaxed) + 1;
+  std::ranges::copy(from, copies + (next % 2 == 0 ? 0 : copy_bytes(from.size())));
+  count.store(next, std::memory_order_release);
+}
+
+bool SharedRows::read_statistics(std::int64_t b, std::span<std::byte> to) const {
+  if (to.empty()) return false;
+  const auto [count, copies] = kept_statistics(b);
+  for (;;) {
+    const auto now = count.load(std::memory_order_acquire);
+    if (now == 0) return false;
+    std::copy_n(copies + (now % 2 == 0 ? 0 : copy_bytes(to.size())), to.size(), to.begin());
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (count.load(std::memory_order_relaxed) == now) return true;
   }
 }
 

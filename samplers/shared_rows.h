@@ -44,6 +44,7 @@ struct SharedRows {
 
   std::int64_t horizon, history;
   bool may_wait;
+  std::size_t statistics_bytes;  // of one environment
   std::vector<EpisodeInfo> infos;
   Rows rows;
   // [E] rows, a single one unless ends wait: the final observation of each environment whose
@@ -53,6 +54,7 @@ struct SharedRows {
   Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
   Arena::Field orders;         // [groups], a cache line each
   Arena::Field taken;          // [B] int64, see taken_by()
+  Arena::Field statistics;     // [B], each a counter and two copies, by turns
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   std::array<Named<Arena::Field>, 2>
       state;                        // [B, ...], the agent's before and after a step, by turns
@@ -78,6 +80,12 @@ struct SharedRows {
   // If ends wait: remembers the states after step t of those of the environments [first, end)
   // whose episodes ended in it.
   void keep_final_states(std::int64_t t, std::int64_t first, std::int64_t end) const;
+  // Env::statistics() of b after its last step, where the process that takes over its environments,
+  // and the agent process, find them, complete at any moment. One process at a time keeps those of
+  // b.
+  void keep_statistics(std::int64_t b, std::span<const std::byte> from) const;
+  // False if none were kept.
+  bool read_statistics(std::int64_t b, std::span<std::byte> to) const;
   // With b's observation of row 0 of the next window, if it waits.
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.
@@ -103,6 +111,8 @@ struct SharedRows {
   }
 
  private:
+  struct KeptStatistics;
+  KeptStatistics kept_statistics(std::int64_t b) const;
   void cut_short(std::int64_t t, std::int64_t b) const;
 };
 

@@ -116,7 +116,8 @@ void Window::enter(const NamedTensors& initial_state) {
     samples_.initial_state[i].copy_(initial_state[i]);
 }
 
-void Window::save(NamedTensors& to) const {
+void Window::save(NamedTensors& to) {
+  device_has_rows_ = false;
   save_rows(shared_, to);
   for (const auto& [name, m] : actor_.tensors().state[0])
     to.add("state/" + name, m.device.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));

@@ -24,8 +24,9 @@ class Window {
   void restore(const NamedTensors& saved);
   // Makes the last rows of the previous window the first of the next one, if they are not yet.
   void advance();
-  // After advance(): what is not in the environments, to go on from here.
-  void save(NamedTensors& to) const;
+  // After advance(), and after the environments were saved, which may have reset some: what is not
+  // in the environments, to go on from here.
+  void save(NamedTensors& to);
 
   // Begins the next window.
   void begin();

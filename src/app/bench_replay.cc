@@ -64,6 +64,12 @@ double bytes_a_second(double seconds, std::int64_t bytes) {
   return rate * static_cast<double>(bytes);
 }
 
+// As if the sampler had gone on.
+void append_next(StepReplay& replay, Samples& window) {
+  replay.append(window);
+  window.first_tick += window.T;
+}
+
 struct Measured {
   std::vector<double> runs;
   double bound = 0, other_cpu = 0;
@@ -75,9 +81,9 @@ Measured measure_frames(const ReplayFlags& flags) {
   constexpr std::int64_t kEnvs = 16, kSteps = 125;
   const auto env = spec_of(true);
   StepReplay replay(env, kEnvs, {.size = flags.size, .largest_batch = flags.batch});
-  const auto window = steady_window(env, kSteps, kEnvs);
+  auto window = steady_window(env, kSteps, kEnvs);
   for (std::int64_t n = 0; n < flags.size + kSteps * kEnvs; n += kSteps * kEnvs)
-    replay.append(window);
+    append_next(replay, window);
   const auto bytes = flags.batch * 2 * 4 * env.observation[0].count();
   Measured out;
   const CpuUse use;
@@ -100,16 +106,17 @@ Measured measure_priorities(const ReplayFlags& flags) {
   const StepReplayOptions options{
       .size = flags.size, .prioritized = true, .largest_batch = flags.batch};
   StepReplay replay(env, kNew, options);
-  const auto filling = steady_window(env, kSteps, kNew), window = steady_window(env, 1, kNew);
+  auto filling = steady_window(env, kSteps, kNew), window = steady_window(env, 1, kNew);
   for (std::int64_t n = 0; n < flags.size + kSteps * kNew; n += kSteps * kNew)
-    replay.append(filling);
+    append_next(replay, filling);
+  window.first_tick = filling.first_tick;
   const auto priorities = at::rand({64, flags.batch}) + 1e-6;
   std::int64_t k = 0;
   Measured out;
   const CpuUse use;
   for (int run = 0; run < flags.runs; ++run)
     out.runs.push_back(rate_of(flags.seconds, [&] {
-      replay.append(window);
+      append_next(replay, window);
       const auto& batch = replay.sample(flags.batch, 0.4);
       replay.update_priorities(batch.index, priorities[k++ % 64]);
     }));

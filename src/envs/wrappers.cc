@@ -192,31 +192,41 @@ class ChangedReward : public Wrapper {
 class NormalizedReward : public Wrapper {
  public:
   NormalizedReward(std::unique_ptr<Env> env, double discount, double epsilon)
-      : Wrapper(std::move(env)), discount_(discount), epsilon_(epsilon) {}
+      : Wrapper(std::move(env)), discount_(discount), epsilon_(epsilon) {
+    require(spec_.statistics_bytes == 0, "{}: the environment keeps statistics of its own already",
+            spec_.id);
+    spec_.statistics_bytes = sizeof memory_.statistics;
+  }
 
+  std::span<std::byte> statistics() override {
+    return std::as_writable_bytes(std::span(&memory_.statistics, 1));
+  }
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     if (seed) memory_ = {};
     Wrapper::reset(seed, out);
   }
   StepResult step(ArraysIn action, StepOut out) override {
     auto result = Wrapper::step(action, out);
-    auto& m = memory_;
-    m.sum = result.reward + (result.terminated ? 0 : discount_ * m.sum);
+    auto& [sum, m] = memory_;
+    sum = result.reward + (result.terminated ? 0 : discount_ * sum);
     // Welford, "Note on a method for calculating corrected sums of squares and products", 1962.
     m.count += 1;
-    const double off = m.sum - m.mean;
+    const double off = sum - m.mean;
     m.mean += off / m.count;
-    m.squares += off * (m.sum - m.mean);
+    m.squares += off * (sum - m.mean);
     result.reward = static_cast<float>(result.reward / std::sqrt(m.squares / m.count + epsilon_));
     return result;
   }
 
  private:
+  // As after a ten thousandth of an observation with variance 1: the first rewards are divided by
+  // something, too.
+  struct Statistics {
+    double count = 1e-4, mean = 0, squares = 1e-4;
+  };
   struct Memory {
     double sum = 0;  // of discounted rewards
-    // As after a ten thousandth of an observation with variance 1: the first rewards are divided by
-    // something, too.
-    double count = 1e-4, mean = 0, squares = 1e-4;
+    Statistics statistics;
   };
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&memory_, 1)); }
 

@@ -126,6 +126,11 @@ void StepStore::check(const Samples& s) const {
             "environment {} goes on with its episode behind steps that are not valid: its last "
             "window was cut short (sampler.preempt_share), and a replay takes whole windows",
             b);
+  for (std::int64_t b = 0; next_tick_ && s.first_tick != *next_tick_ && b < s.B; ++b)
+    require(first[b],
+            "the window begins at tick {} and environment {} is in the middle of an episode; the "
+            "replay has seen it up to tick {}. A replay takes every window (async.too_old = use)",
+            s.first_tick, b, *next_tick_);
 }
 
 void StepStore::append(const Samples& s) {
@@ -138,6 +143,7 @@ void StepStore::append(const Samples& s) {
     if (window.truncated[at] && !window.terminated[at])
       window_finals_[static_cast<std::size_t>(at)] = finals_.add(s.finals, k);
   }
+  next_tick_ = s.first_tick + s.T;
   if (ticks_ > 0) cut_episodes(s);
   write_row(s, 0);  // its observation may be another than at the end of the last window
   if (ticks_ == 0) std::memset(rows_.element(rows_.first, 0, first_).data(), 1, own_);
@@ -250,6 +256,7 @@ void StepStore::save(NamedTensors& to) {
 
 void StepStore::restore(const NamedTensors& from) {
   ticks_ = saved(from, "ticks").item<std::int64_t>();
+  next_tick_.reset();  // the sampler that goes on may count from elsewhere
   auto targets = rows_in_use();
   targets.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
   shoal::restore(from, "", targets);

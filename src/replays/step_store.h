@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,7 +52,8 @@ class StepStore {
             const StoreShare& share = {});
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
-  // Throws Error for a window of other environments than this rank's, or of too many steps.
+  // Throws Error for a window of other environments than this rank's, of too many steps, or with a
+  // gap before it in an episode that goes on.
   void check(const Samples& samples) const;
   // Of a window that check() lets pass.
   void append(const Samples& samples);
@@ -129,6 +131,7 @@ class StepStore {
   std::vector<std::int32_t> window_finals_;  // [T, own]: places
   std::vector<int> open_;                    // [own]: steps whose n-th reward is still to come
   std::vector<float> powers_;                // of the discount, up to n
+  std::optional<std::int64_t> next_tick_;    // Samples::first_tick expected next; none at first
   std::int64_t ticks_ = 0;  // rows that are complete; of the next one there is the observation
 };
 

@@ -81,6 +81,7 @@ void fill(SequenceReplay& replay, const NamedSpecs& state, int windows) {
     }
     first = s.first[kInterval];
     row = s.observation[0][kInterval];
+    s.first_tick = w * kInterval;
     replay.append(s);
   }
 }

@@ -60,6 +60,7 @@ class History {
     Samples s;
     s.T = T;
     s.B = kEnvs;
+    s.first_tick = ticks_;
     s.observation = {{"picture", at::zeros({T + 1, kEnvs, 2}, at::kInt)},
                      {"pose", at::zeros({T + 1, kEnvs, 3})}};
     s.action = at::zeros({T, kEnvs}, at::kLong);

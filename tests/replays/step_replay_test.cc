@@ -391,7 +391,7 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message_of([&] { replay.append(wrong); }), HasSubstr("Double [3, 3]"));
   EXPECT_THAT(message_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
   EXPECT_EQ(replay.size(), size) << "a window that was refused";
-  replay.append(history.window(3));
+  replay.append(History(1, false, 11).window(3));
   EXPECT_EQ(replay.size(), size);
   EXPECT_THAT(message_of([&] { replay.sample(4, 2); }), HasSubstr("beta is 2"));
   EXPECT_THAT(
@@ -415,6 +415,25 @@ TEST(StepReplayTest, RefusesToGoOnBehindAWindowThatWasCutShort) {
   EXPECT_THAT(message_of([&] { replay.append(next); }), HasSubstr("environment 1 goes on"));
   EXPECT_EQ(replay.size(), size);
   next.first[0][1] = true;
+  replay.append(next);
+  EXPECT_GT(replay.size(), size);
+}
+
+TEST(StepReplayTest, RefusesAWindowBehindAGap) {
+  StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
+  History history(1, false, 14);
+  replay.append(history.window(3));
+  replay.append(history.window(3));
+  history.window(3);  // dropped
+  auto next = history.window(3);
+  next.first[0].fill_(true);
+  next.first[0][2] = false;
+  const auto size = replay.size();
+  EXPECT_THAT(message_of([&] { replay.append(next); }),
+              HasSubstr("begins at tick 9 and environment 2 is in the middle of an episode; the "
+                        "replay has seen it up to tick 6"));
+  EXPECT_EQ(replay.size(), size);
+  next.first[0][2] = true;
   replay.append(next);
   EXPECT_GT(replay.size(), size);
 }

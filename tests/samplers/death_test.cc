@@ -473,6 +473,31 @@ TEST_F(DeathTest, WhoIsFrozenBeforeItsStepIsNoticed) {
   freezer.join();
 }
 
+// Others go on and fill the ring, so that nobody waits for the frozen one.
+TEST_F(DeathTest, AFrozenWorkerThatActsForItselfIsNoticed) {
+  testing::ToyAgent agent(2), actor(2);
+  const auto sampler = make_async_sampler(testing::make_counter(), agent, actor,
+                                          {.kind = SamplerKind::kParallelCpu,
+                                           .horizon = 10,
+                                           .envs = 2,
+                                           .workers = 2,
+                                           .step_limit = 400ms},
+                                          {.slots = 4});
+  sampler->collect();
+  while (sampler->counts().published < 4) {  // now both wait for a free slot
+  }
+  kill(children(getpid()).at(1), SIGSTOP);
+  const auto before = Clock::now();
+  std::string text;
+  try {
+    while (Clock::now() - before < 20s) sampler->collect();
+  } catch (const WorkerError& e) {
+    text = e.what();
+  }
+  EXPECT_NE(text.find("waiting for more than 0.4 s"), std::string::npos) << text;
+  EXPECT_LT(Clock::now() - before, 5s);
+}
+
 // A worker that has filled its window rests for longer than a step may take, and is not frozen.
 TEST_F(DeathTest, WhoRestsWhileOthersStepIsNotFrozen) {
   class Tired : public testing::Counter {

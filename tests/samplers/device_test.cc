@@ -45,6 +45,7 @@ struct Collected {
   bool host_windows = false;
   std::int64_t batch = 0;  // of those that act for whoever is there
   double tolerance = 0;    // of what comes from exp and log
+  bool saves = false;      // after each window, which resets environments that cannot be saved
   std::function<void(Agent&, int)> between = [](Agent&, int) {};
 };
 
@@ -80,8 +81,14 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
         expect_same_batches(one, two);
       } else {
         expect_equal(one.samples.observation, two.samples.observation, "observation");
+        expect_equal(one.samples.first, two.samples.first, "first");
         expect_near(one.samples.action, two.samples.action, c.tolerance);
         expect_near(one.samples.agent_info, two.samples.agent_info, c.tolerance);
+      }
+      if (c.saves) {
+        EXPECT_FALSE(i > 0 && !two.samples.first[0].all().item<bool>());
+        here->save(/*reset_others=*/true);
+        sampler->save(/*reset_others=*/true);
       }
     }
     uploaded_ = sampler->times().uploaded_bytes;
@@ -135,6 +142,11 @@ TEST_P(DeviceTest, WhatCannotBeRecordedIsDoneStepByStep) {
 TEST_P(DeviceTest, NoiseOfChoices) {
   expect_same(make_cart_pole(), plain(make_cart_pole()), {.tolerance = 1e-5});
   expect_same(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5});
+}
+
+// A checkpoint resets them, and the device must not act on what they showed before it.
+TEST_P(DeviceTest, ResetsOfACheckpointReachTheDevice) {
+  expect_same(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5, .saves = true});
 }
 
 // As by a journey to another device and back.

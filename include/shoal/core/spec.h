@@ -111,8 +111,9 @@ struct EnvSpec {
   Named<ActionSpec> action;
   std::vector<InfoSpec> info =
       {};  // an entry named "score" with kSum is reported as the return of an episode
-  bool action_mask = false;  // the environment says which discrete actions are legal
-  double fps = 30;           // steps a second at which people watch it
+  bool action_mask = false;          // the environment says which discrete actions are legal
+  double fps = 30;                   // steps a second at which people watch it
+  std::size_t statistics_bytes = 0;  // of Env::statistics()
 };
 
 }  // namespace shoal

@@ -78,6 +78,10 @@ class Env {
   // False: not offered.
   virtual bool save(std::vector<std::byte>&) const { return false; }
   virtual bool load(std::span<const std::byte>) { return false; }
+  // Optional: where the environment keeps statistics over all its episodes, such as the running
+  // variance of rewards: EnvSpec::statistics_bytes bytes of plain data. A reset with a seed clears
+  // them. Samplers save them apart from the episode, and write them back after such a reset.
+  virtual std::span<std::byte> statistics() { return {}; }
   // Optional: a picture of the current state.
   virtual bool render(Image&) { return false; }
 };

@@ -34,8 +34,8 @@ EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high);
 EnvFactory with_scaled_reward(EnvFactory make_env, double scale);
 
 // Divides by the standard deviation so far of the environment's discounted sum of rewards, as
-// Gymnasium's NormalizeReward does. Every environment has its own, which a reset with a seed
-// forgets.
+// Gymnasium's NormalizeReward does. Every environment has its own
+// (Env::statistics()).
 EnvFactory with_normalized_reward(EnvFactory make_env, double discount = 0.99,
                                   double epsilon = 1e-8);
 

@@ -14,7 +14,8 @@ struct AsyncOptions {
   int slots = 0;
   // Batches by which the policy that made a window may lie behind the one that is to learn from it.
   std::int64_t max_lag = std::numeric_limits<std::int64_t>::max();
-  TooOld too_old = TooOld::kUse;  // what becomes of older ones
+  // Older ones. kDrop leaves gaps, which replays refuse, and needs max_lag >= publish_interval - 1.
+  TooOld too_old = TooOld::kUse;
   // Once sampling has run so far ahead that no slot is free, it rests until everything that waits
   // has been learned from (TrajectoryRingOptions::drain).
   bool drain = false;
