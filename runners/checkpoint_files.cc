@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
-
-#include "shoal/core/error.h"
 
 namespace fs = std::filesystem;
 
@@ -29,12 +28,12 @@ void give_second_name(const fs::path& file, const fs::path& name) {
   std::error_code error;
   fs::remove(temporary, error);
   fs::create_hard_link(file, temporary, error);
-  if (error) fs::copy_file(file, temporary, error);
+  if (error && fs::copy_file(file, temporary, error)) sync_file(temporary);
   if (!error) fs::rename(temporary, name, error);
   if (!error) return;
   std::error_code ignored;
   fs::remove(temporary, ignored);
-  throw Error("cannot write {}: {}", name.string(), error.message());
+  throw std::runtime_error(fmt::format("cannot write {}: {}", name.string(), error.message()));
 }
 
 }  // namespace
@@ -43,8 +42,8 @@ void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps) co
   const auto newest = folder_ / kCheckpointFile;
   try {
     write_checkpoint(newest, checkpoint);
-  } catch (const Error& e) {
-    throw Error("{}; the checkpoint before it stays", e.what());
+  } catch (const std::runtime_error& e) {
+    throw std::runtime_error(fmt::format("{}; the checkpoint before it stays", e.what()));
   }
   if (keep_ > 1)
     give_second_name(newest, folder_ / fmt::format("{}{}.ckpt", kNumbered, number(steps)));

@@ -6,6 +6,7 @@
 
 #include "runners/setting_values.h"
 #include "runners/settings.h"
+#include "runners/toml_limits.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/checkpoint.h"
 
@@ -18,9 +19,7 @@ std::string describe(const toml::node& node) {
     text << '\'' << word->get() << '\'';
   else
     text << toml::node_view<const toml::node>(node);
-  std::string line = text.str();
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
+  return one_line(text.str());
 }
 
 void refuse(const std::string& key, const toml::node& node, const std::string& expected) {
@@ -46,7 +45,7 @@ namespace {
 [[noreturn]] void refuse_unknown(const std::string& key) {
   std::vector<std::string> keys;
   for (const auto& setting : setting_docs()) keys.push_back(setting.key);
-  throw Error("there is no setting '{}'; the nearest is '{}'", key, nearest(key, keys));
+  throw Error("there is no setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
 }
 
 void set_node(Config& config, const std::string& key, const toml::node& node) {
@@ -73,12 +72,12 @@ void set_table(Config& config, const std::string& prefix, const toml::table& tab
 }  // namespace
 
 toml::table parse_toml(const std::string& text, const std::string& file) {
+  require_flat(text, file);
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& e) {
-    std::string what(e.description());
-    std::replace(what.begin(), what.end(), '\n', ' ');
-    throw Error("{} is not valid TOML, line {}: {}", file, e.source().begin.line, what);
+    throw Error("{} is not valid TOML, line {}: {}", file, e.source().begin.line,
+                one_line(e.description(), 300));
   }
 }
 
@@ -86,6 +85,7 @@ namespace {
 
 // `text` as a TOML value; text that is none is taken for a word.
 toml::table parse_value(const std::string& text) {
+  require_flat(text, "the value");
   try {
     auto table = toml::parse("value = " + text);
     if (table.size() == 1 && text.find('\n') == std::string::npos) return table;
@@ -118,7 +118,7 @@ void set(Config& config, const std::string& key, const std::string& value) {
 }
 
 Config read_config(const std::filesystem::path& file) {
-  const auto table = parse_toml(read_file(file), file.string());
+  const auto table = parse_toml(read_file(file, kLargestToml), file.string());
   Config config;
   try {
     if (const auto* base = table.get("preset")) {

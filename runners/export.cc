@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "shoal/core/error.h"
+#include "shoal/runners/files.h"
 #include "shoal/runners/version.h"
 
 namespace shoal {
@@ -116,6 +119,26 @@ const std::string& or_else(const std::string& name, const std::string& otherwise
 
 }  // namespace
 
+namespace {
+
+// The policy as a TorchScript archive. LibTorch's own writer of files ends the program where a disk
+// is full.
+std::string exported(Agent& agent, const EnvSpec& env) {
+  auto module = trace(agent, env);
+  require(is_equal(module, agent, env),
+          "the model of {} cannot be exported: what was traced gives other results for another "
+          "number of observations; flatten with -1, and let no value decide what is done",
+          env.id);
+  // Whoever plays with it wants no gradients.
+  for (const auto& [name, tensor] : attributes_of(agent))
+    module.setattr(name, tensor.detach().clone());
+  std::ostringstream content;
+  module.save(content);
+  return std::move(content).str();
+}
+
+}  // namespace
+
 void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file) {
   require(agent.device().is_cpu(), "the agent is on {}; move it to the CPU to export it",
           agent.device().str());
@@ -126,21 +149,14 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
             "cannot be exported",
             name, env.id);
   const torch::NoGradGuard no_grad;
+  std::string content;
   try {
-    auto module = trace(agent, env);
-    require(is_equal(module, agent, env),
-            "the model of {} cannot be exported: what was traced gives other results for another "
-            "number of observations; flatten with -1, and let no value decide what is done",
-            env.id);
-    // Whoever plays with it wants no gradients.
-    for (const auto& [name, tensor] : attributes_of(agent))
-      module.setattr(name, tensor.detach().clone());
-    module.save(file.string());
+    content = exported(agent, env);
   } catch (const c10::Error& e) {
     torch::jit::tracer::abandon();
-    throw Error("the policy cannot be written to {}: {}", file.string(),
-                e.what_without_backtrace());
+    throw Error("the policy cannot be exported: {}", e.what_without_backtrace());
   }
+  write_file(file, content);
 }
 
 std::string describe_policy(const Config& config, const EnvSpec& env) {

@@ -12,7 +12,7 @@ namespace shoal {
 inline void require_known(const std::string& what, const std::string& name,
                           const std::vector<std::string>& known) {
   require(std::find(known.begin(), known.end(), name) != known.end(),
-          "there is no {} '{}'; the nearest is '{}'", what, name, nearest(name, known));
+          "there is no {} '{}'; the nearest is '{}'", what, one_line(name), nearest(name, known));
 }
 
 }  // namespace shoal

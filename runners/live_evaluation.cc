@@ -90,6 +90,10 @@ class LiveEvaluation : public LogSink {
     next_ = now + options_.seconds;
   }
 
+  void sync() override {
+    if (open_) table_.sync();
+  }
+
  private:
   void publish(const Moment& moment) {
     std::memcpy(flat_.data(), &moment, sizeof moment);

@@ -7,6 +7,7 @@
 #include "runners/off_policy_parts.h"
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 
 namespace shoal {
 namespace {
@@ -72,8 +73,8 @@ NetworkSize network_size(const Config& config, const EnvSpec& env) {
 // What does not fit would otherwise end as a killed process.
 void require_fits(double numbers, const std::string& what) {
   const double bytes = numbers * sizeof(float), available = static_cast<double>(available_memory());
-  require(bytes < available, "{} needs {:.1f} GB, and {:.1f} GB are available", what, bytes / 1e9,
-          available / 1e9);
+  require(bytes < available, "{} needs {}, and {} are available", what, bytes_text(bytes),
+          bytes_text(available));
 }
 
 }  // namespace

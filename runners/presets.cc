@@ -381,7 +381,7 @@ Config preset(const std::string& name) {
     }
     names.push_back(entry.name);
   }
-  throw Error("there is no preset '{}'; the nearest is '{}'", name, nearest(name, names));
+  throw Error("there is no preset '{}'; the nearest is '{}'", one_line(name), nearest(name, names));
 }
 
 Config preset_or_file(const std::string& name) {

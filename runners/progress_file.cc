@@ -5,17 +5,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <sstream>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
-#include "shoal/runners/checkpoint.h"
+#include "shoal/runners/files.h"
 
 namespace shoal {
 namespace {
+
+constexpr const char* kSeconds = "seconds";
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> parts;
@@ -33,10 +37,27 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::int64_t steps_of(const std::string& line) {
-  std::int64_t steps = 0;
-  std::from_chars(line.data(), line.data() + line.size(), steps);
-  return steps;
+// The whole of a cell as a number, unless it is none.
+template <class Number>
+std::optional<Number> number_in(const std::string& cell) {
+  Number number{};
+  const auto* end = cell.data() + cell.size();
+  const auto [rest, error] = std::from_chars(cell.data(), end, number);
+  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+}
+
+// Lines are counted from 0 here, and from 1 in the message.
+[[noreturn]] void refuse_cell(const std::string& file, std::size_t line, const std::string& column,
+                              const std::string& cell, const char* expected) {
+  throw Error("{}, line {}: {} is '{}', expected {}; correct it, or remove the line", file,
+              line + 1, one_line(column), one_line(cell), expected);
+}
+
+std::int64_t steps_of(const std::string& file, std::size_t line, const std::string& text) {
+  const auto cell = text.substr(0, text.find(','));
+  const auto steps = number_in<std::int64_t>(cell);
+  if (!steps || *steps < 0) refuse_cell(file, line, "steps", cell, "a whole number, 0 or more");
+  return *steps;
 }
 
 }  // namespace
@@ -49,25 +70,33 @@ void ProgressFile::open(const std::filesystem::path& file) {
   require(out_.good(), "cannot write {}: {}", file.string(), std::strerror(errno));
 }
 
-std::vector<std::pair<std::string, std::string>> ProgressFile::resume(
-    const std::filesystem::path& file, std::int64_t steps) {
+double ProgressFile::resume(const std::filesystem::path& file, std::int64_t steps) {
   file_ = file;
   const auto lines = lines_of(read_file(file));
-  std::string kept, last;
+  std::string kept;
+  std::size_t last = 0;  // 0: the header
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0 && steps_of(lines[i]) > steps) break;
-    kept += lines[i] + '\n';
-    if (i > 0) last = lines[i];
+    if (i > 0 && steps_of(file.string(), i, lines[i]) > steps) break;
+    kept += lines[last = i] + '\n';
   }
-  write_file(file, kept);
   columns_ = lines.empty() ? std::vector<std::string>{} : split(lines[0]);
+  const double seconds = last == 0 ? 0 : seconds_of(last, lines[last]);
+  write_file(file, kept);
   out_.open(file, std::ios::app);
   require(out_.good(), "cannot write {}: {}", file.string(), std::strerror(errno));
-  std::vector<std::pair<std::string, std::string>> row;
-  const auto cells = split(last);
-  for (std::size_t i = 0; i < std::min(cells.size(), columns_.size()); ++i)
-    row.emplace_back(columns_[i], cells[i]);
-  return row;
+  return seconds;
+}
+
+double ProgressFile::seconds_of(std::size_t line, const std::string& text) const {
+  const auto cells = split(text);
+  const auto column = std::ranges::find(columns_, kSeconds) - columns_.begin();
+  if (column == std::ssize(columns_)) return 0;
+  const auto cell =
+      column < std::ssize(cells) ? cells[static_cast<std::size_t>(column)] : std::string();
+  const auto seconds = number_in<double>(cell);
+  if (!seconds || !std::isfinite(*seconds) || *seconds < 0)
+    refuse_cell(file_.string(), line, kSeconds, cell, "a number, 0 or more");
+  return *seconds;
 }
 
 void ProgressFile::write(const LogRow& row) {
@@ -96,18 +125,26 @@ ProgressFile::~ProgressFile() {
 }
 
 Named<std::vector<double>> read_progress(const std::filesystem::path& file) {
-  constexpr double kEmpty = std::numeric_limits<double>::quiet_NaN();
-  const auto lines = lines_of(read_file(file));
+  return parse_progress(read_file(file), file.string());
+}
+
+Named<std::vector<double>> parse_progress(const std::string& text, const std::string& file) {
+  constexpr std::optional kEmpty = std::numeric_limits<double>::quiet_NaN();
+  const auto lines = lines_of(text);
   Named<std::vector<double>> table;
   if (lines.empty()) return table;
   for (const auto& name : split(lines[0])) table.add(name, {});
+  // Of whole rows there is at least a byte for each cell.
+  constexpr std::size_t kMissing = 1'000'000;
+  require(table.size() <= (text.size() + kMissing) / lines.size(),
+          "{} is damaged: its rows have fewer cells than its header has columns", file);
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const auto cells = split(lines[i]);
     for (std::size_t column = 0; column < table.size(); ++column) {
       const auto& cell = column < cells.size() ? cells[column] : "";
-      double number = kEmpty;
-      std::from_chars(cell.data(), cell.data() + cell.size(), number);
-      table[column].push_back(number);
+      const auto number = cell.empty() ? kEmpty : number_in<double>(cell);
+      if (!number) refuse_cell(file, i, table.name(column), cell, "a number");
+      table[column].push_back(*number);
     }
   }
   return table;

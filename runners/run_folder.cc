@@ -31,8 +31,9 @@ RunFolder::RunFolder(fs::path path, Kind kind) : path_(std::move(path)) {
   try {
     lock();
     std::error_code error;
-    require(kind == Kind::kExisting || (fs::is_empty(path_, error) && !error),
-            "another run has just taken the run folder {}; give another one with --out",
+    const bool empty = kind == Kind::kExisting || fs::is_empty(path_, error);
+    require(!error, "the run folder {} cannot be read: {}", path_.string(), error.message());
+    require(empty, "another run has just taken the run folder {}; give another one with --out",
             path_.string());
   } catch (...) {
     if (lock_ >= 0) ::close(lock_);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runners/limits.h"
 #include "runners/metric_means.h"
 #include "runners/rank_news.h"
 #include "shoal/core/error.h"
@@ -38,6 +39,23 @@ void forget_attempt(const fs::path& folder) {
   }
 }
 
+// Throws Error unless a run can go on from this checkpoint.
+void check_counters(const Checkpoint& checkpoint, const fs::path& file) {
+  const auto check = [&](const char* name, std::int64_t low, std::int64_t high) {
+    require(checkpoint.counters.contains(name),
+            "{} is no checkpoint of a run: it has no counter '{}'", file.string(), name);
+    const auto found = checkpoint.counters.at(name);
+    require(found >= low && found <= high,
+            "{} cannot be used: counter '{}' is {}, expected {} to {}", file.string(), name, found,
+            low, high);
+    return found;
+  };
+  const auto steps = check("steps", 0, kMostSteps);
+  check("row_steps", 0, steps);
+  check("updates", 0, std::numeric_limits<std::int64_t>::max());
+  if (checkpoint.counters.contains("replay_parts")) check("replay_parts", 1, kMostRanks);
+}
+
 }  // namespace
 
 Session::Session(const Config& config, const std::filesystem::path& folder,
@@ -67,8 +85,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       "another folder",
       kCheckpointFile, folder.string());
   resumed_ = read_checkpoint(folder / kCheckpointFile);
-  require(resumed_.counters.contains("steps"), "{} is no checkpoint of a run",
-          (folder / kCheckpointFile).string());
+  check_counters(resumed_, folder / kCheckpointFile);
   const auto taken = resumed_.counters.at("steps");
   require(taken < config_.steps,
           "the run in {} has taken {} of its {} steps; give it more with --steps, and with "
@@ -110,8 +127,8 @@ void Session::open_files(const std::string& settings) {
   folder_->keep();
   if (resumes_) {
     fs::remove(folder() / kSummaryFile);  // of an end that is none
-    for (const auto& [column, text] : progress_.resume(folder() / kProgressFile, steps_))
-      if (column == "seconds") seconds_before_ = row_seconds_ = saved_seconds_ = std::stod(text);
+    seconds_before_ = row_seconds_ = saved_seconds_ =
+        progress_.resume(folder() / kProgressFile, steps_);
   } else {
     progress_.open(folder() / kProgressFile);
   }
@@ -338,6 +355,7 @@ void Session::save_checkpoint() {
   if (replay_ != nullptr) save_replay(checkpoint);
   if (leads()) {
     progress_.sync();
+    for (const auto& sink : sinks_) sink->sync();
     checkpoints_.write(checkpoint, steps_);
   }
   if (config_.eval_steps == 0 && episodes_.full()) save_if_best(episodes_.mean_score());

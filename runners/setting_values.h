@@ -90,7 +90,9 @@ inline void read_value(const std::string& key, const toml::node& node, bool& to)
 
 inline void read_value(const std::string& key, const toml::node& node, std::string& to) {
   if (!node.is_string()) refuse(key, node, "a word in quotes");
-  to = **node.as_string();
+  const std::string& word = **node.as_string();
+  if (word.find('\0') != std::string::npos) refuse(key, node, "a word without a zero byte");
+  to = word;
 }
 
 inline void read_value(const std::string& key, const toml::node& node, double& to) {

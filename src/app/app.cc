@@ -3,7 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <string>
 #include <vector>
@@ -54,13 +57,23 @@ std::string unknown_command(CLI::App& app, const std::string& word) {
   for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end())
     return "";
-  return fmt::format("there is no command '{}'; the nearest is '{}'", word, nearest(word, names));
+  return fmt::format("there is no command '{}'; the nearest is '{}'", one_line(word),
+                     nearest(word, names));
 }
 
-}  // namespace
-}  // namespace app
+// What could not be written makes a success a failure.
+int check_output(int status) {
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) return status;
+  std::clearerr(stdout);
+  if (status != kSuccess) return status;
+  return complain(fmt::format("cannot write to standard output: {}",
+                              flushed ? "a part of it is lost" : std::strerror(error)),
+                  kFailure);
+}
 
-int run_command_line(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App cli("Sampling and learning in reinforcement learning.", "shoal");
   cli.set_version_flag("--version", std::string(kVersion));
   cli.require_subcommand(1);
@@ -81,9 +94,18 @@ int run_command_line(int argc, char** argv) {
     cli.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return cli.exit(e);  // --help, --version
-    return app::complain(std::string(e.what()) + " (see shoal --help)", app::kMistake);
+    return app::complain(one_line(e.what(), 500) + " (see shoal --help)", app::kMistake);
   }
   return app::run_command(chosen, argv);
+}
+
+}  // namespace
+}  // namespace app
+
+int run_command_line(int argc, char** argv) {
+  // A file that may not grow any more is an error that can be told, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return app::check_output(app::run(argc, argv));
 }
 
 }  // namespace shoal

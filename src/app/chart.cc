@@ -9,9 +9,11 @@
 #include <cmath>
 #include <memory>
 #include <numbers>
+#include <string>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/runners/files.h"
 
 namespace shoal::app {
 namespace {
@@ -77,22 +79,30 @@ class Page {
   void finish() {
     auto status = cairo_status(cairo_);
     if (status == CAIRO_STATUS_SUCCESS && png_)
-      status = cairo_surface_write_to_png(surface_, file_.c_str());
+      status = cairo_surface_write_to_png_stream(surface_, append, &content_);
     cairo_surface_finish(surface_);
     if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface_);
-    require(status == CAIRO_STATUS_SUCCESS, "cannot write {}: {}", file_.string(),
+    require(status == CAIRO_STATUS_SUCCESS, "cannot draw {}: {}", file_.string(),
             cairo_status_to_string(status));
+    write_file(file_, content_);
   }
 
  private:
-  static cairo_surface_t* make_surface(const std::filesystem::path& file) {
-    if (file.extension() == ".svg") return cairo_svg_surface_create(file.c_str(), kWidth, kHeight);
+  static cairo_status_t append(void* content, const unsigned char* bytes, unsigned n) {
+    static_cast<std::string*>(content)->append(reinterpret_cast<const char*>(bytes), n);
+    return CAIRO_STATUS_SUCCESS;
+  }
+
+  cairo_surface_t* make_surface(const std::filesystem::path& file) {
+    if (file.extension() == ".svg")
+      return cairo_svg_surface_create_for_stream(append, &content_, kWidth, kHeight);
     require(file.extension() == ".png", "cannot draw '{}': expected a name ending in .png or .svg",
             file.string());
     return cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(kPngScale * kWidth),
                                       static_cast<int>(kPngScale * kHeight));
   }
 
+  std::string content_;  // of the file
   std::filesystem::path file_;
   bool png_;
   cairo_surface_t* surface_;

@@ -34,7 +34,7 @@ int list_command(const std::string& what) {
     for (const auto& [key, value, doc] : setting_docs())
       fmt::print("{:<28} {:<14} {}\n", key, value, doc);
   } else {
-    throw Error("cannot list '{}'; the nearest is '{}'", what,
+    throw Error("cannot list '{}'; the nearest is '{}'", one_line(what),
                 nearest(what, {"envs", "algos", "models", "samplers", "presets", "settings"}));
   }
   return kSuccess;

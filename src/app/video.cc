@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/runners/files.h"
 #include "src/app/frame_sink.h"
 
 namespace fs = std::filesystem;
@@ -37,9 +38,17 @@ std::string shell_word(const std::string& text) {
 // ffmpeg reads the pictures from a pipe.
 class Film : public FrameSink {
  public:
-  Film(fs::path file, double fps) : file_(std::move(file)), fps_(fps) {}
+  Film(const fs::path& file, double fps)
+      : file_(fs::absolute(file)), unfinished_(file_), fps_(fps) {
+    // Its ending tells ffmpeg what kind of film it is.
+    unfinished_.replace_filename(file_.stem().string() + ".new" + file_.extension().string());
+  }
+  // Of a film that was stopped, the part that ffmpeg has finished stays.
   ~Film() override {
-    if (pipe_ != nullptr) ::pclose(pipe_);
+    if (pipe_ == nullptr) return;
+    ::pclose(pipe_);
+    std::error_code ignored;
+    if (fs::exists(unfinished_, ignored)) fs::rename(unfinished_, file_, ignored);
   }
 
   void show(const Image& image) override {
@@ -50,8 +59,13 @@ class Film : public FrameSink {
   void finish() override {
     if (pipe_ == nullptr) return;
     const int status = ::pclose(std::exchange(pipe_, nullptr));
-    if (status != 0)
+    if (status != 0) {
+      std::error_code ignored;
+      fs::remove(unfinished_, ignored);
       throw std::runtime_error("ffmpeg cannot write " + file_.string() + " (see what it says)");
+    }
+    sync_file(unfinished_);
+    fs::rename(unfinished_, file_);
   }
 
  private:
@@ -67,12 +81,12 @@ class Film : public FrameSink {
     const auto command = fmt::format(
         "ffmpeg -loglevel error -y -f rawvideo -pix_fmt rgb24 -s {}x{} -r {} -i - -vf {} {} {}",
         image.width, image.height, fps_, shell_word(filter), format,
-        shell_word(fs::absolute(file_).string()));
+        shell_word(unfinished_.string()));
     pipe_ = ::popen(command.c_str(), "w");
     require(pipe_ != nullptr, "cannot start ffmpeg: {}", std::strerror(errno));
   }
 
-  fs::path file_;
+  fs::path file_, unfinished_;
   double fps_;
   std::FILE* pipe_ = nullptr;
 };
@@ -99,14 +113,21 @@ class Pictures : public FrameSink {
       }
     cairo_surface_mark_dirty(surface);
     const auto file = folder_ / fmt::format("{:06}.png", ++count_);
-    const auto status = cairo_surface_write_to_png(surface, file.c_str());
+    std::string png;
+    const auto status = cairo_surface_write_to_png_stream(surface, append, &png);
     cairo_surface_destroy(surface);
     if (status != CAIRO_STATUS_SUCCESS)
       throw std::runtime_error(
-          fmt::format("cannot write {}: {}", file.string(), cairo_status_to_string(status)));
+          fmt::format("cannot draw {}: {}", file.string(), cairo_status_to_string(status)));
+    write_file(file, png);
   }
 
  private:
+  static cairo_status_t append(void* png, const unsigned char* bytes, unsigned n) {
+    static_cast<std::string*>(png)->append(reinterpret_cast<const char*>(bytes), n);
+    return CAIRO_STATUS_SUCCESS;
+  }
+
   fs::path folder_;
   int count_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstddef>
@@ -32,7 +33,9 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string nearest(const std::string& word, const std::vector<std::string>& known) {
+std::string nearest(const std::string& long_word, const std::vector<std::string>& known) {
+  constexpr std::size_t kMost = 200;
+  const std::string word = long_word.substr(0, kMost);
   std::string best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const std::string& candidate : known) {
@@ -45,9 +48,30 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
   return best;
 }
 
+std::string one_line(std::string_view text, std::size_t most) {
+  std::string line(text.substr(0, most));
+  const auto is_inside = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
+  if (text.size() > most) {  // between two characters of UTF-8
+    while (!line.empty() && is_inside(text[line.size()])) line.pop_back();
+    line += "...";
+  }
+  for (char& c : line) {
+    if (std::isspace(static_cast<unsigned char>(c)) != 0) c = ' ';
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
+  }
+  return line;
+}
+
 std::string number_text(double number, int digits) {
   const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
   return whole ? fmt::format("{:.0f}", number) : fmt::format("{:.{}g}", number, digits);
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < kUnits.size(); ++unit) bytes /= 1000;
+  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
 }  // namespace shoal

@@ -37,7 +37,7 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (id.starts_with("gymnasium:")) return make_gymnasium(id, options.gymnasium);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
-  throw Error("unknown environment '{}'; did you mean '{}'?", id, nearest(id, env_ids()));
+  throw Error("unknown environment '{}'; did you mean '{}'?", one_line(id), nearest(id, env_ids()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runners/checkpoint_format.h"
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
@@ -73,6 +74,52 @@ TEST(Checkpoint, TruncatedAtAnyByteOrDamagedIsAnError) {
   EXPECT_THROW(read_checkpoint(folder / ""), Error);
 }
 
+// A checkpoint with another header, whose checksum is right.
+void write_with_header(const fs::path& file, const std::string& header, std::uint64_t elements) {
+  const std::uint64_t length = header.size();
+  std::string bytes = "SHOALCK1" + std::string(reinterpret_cast<const char*>(&length), 8) + header +
+                      std::string(elements, '\1');
+  const std::uint32_t crc = checksum(0, bytes);
+  write_file(file, bytes + std::string(reinterpret_cast<const char*>(&crc), 4));
+}
+
+TEST(Checkpoint, NumbersThatCannotBeAreErrors) {
+  const TemporaryFolder folder;
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"({"counters":{"steps":1.5},"tensors":[]})", "counter 'steps': found 1.5"},
+      {R"({"counters":{"steps":18446744073709551615},"tensors":[]})", "found 18446744073709551615"},
+      {R"({"counters":{"steps":18446744073709551616},"tensors":[]})", "counter 'steps'"},
+      {R"({"counters":{"steps":"1"},"tensors":[]})", "found \"1\""},
+      {R"({"counters":[],"tensors":[]})", "header is damaged"},
+      {R"({"counters":{}})", "header is damaged"},
+      {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[-1]}]})", "found -1"},
+      {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[1099511627776]}]})",
+       "cut short: 'w' has 4398046511104 bytes"},
+      {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[0,4611686018427387904]}]})",
+       "fewer than 2^63 bytes"},
+      {R"({"counters":{},"tensors":[{"name":"w","type":"Byte","shape":[4]}]})", "4 bytes follow"},
+      {R"({"counters":{},"tensors":[{"name":"w","type":"Byte","shape":[4]},)"
+       R"({"name":"w","type":"Byte","shape":[4]}]})",
+       "'w' is there twice"}};
+  for (const auto& [header, part] : wrong) {
+    write_with_header(folder / "c", header, 8);
+    const auto what = message_of([&] { read_checkpoint(folder / "c"); });
+    EXPECT_NE(what.find(part), std::string::npos) << what;
+  }
+  write_with_header(folder / "c",
+                    R"({"counters":{},"tensors":[{"name":"w","type":"Byte","shape":[8]}]})", 8);
+  EXPECT_EQ(read_checkpoint(folder / "c").tensors.at("w").numel(), 8);
+}
+
+// Summing it would take a minute.
+TEST(Checkpoint, ASparseFileIsRefusedByItsHeader) {
+  const TemporaryFolder folder;
+  write_checkpoint(folder / "c", example());
+  fs::resize_file(folder / "c", std::uintmax_t{1} << 36);
+  EXPECT_NE(message_of([&] { read_checkpoint(folder / "c"); }).find("bytes follow its tensors"),
+            std::string::npos);
+}
+
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
@@ -118,14 +165,25 @@ TEST(ProgressFile, AColumnThatComesLaterIsEmptyBefore) {
 
 TEST(ProgressFile, GoesOnAfterTheRowsThatCount) {
   const TemporaryFolder folder;
-  std::ofstream(folder / "p.csv") << "steps,loss\n512,1\n1024,2\n1536,3\n20";
+  std::ofstream(folder / "p.csv") << "steps,seconds\n512,1\n1024,2\n1536,3\n20";
   ProgressFile file;
-  EXPECT_EQ(file.resume(folder / "p.csv", 1024),
-            (std::vector<std::pair<std::string, std::string>>{{"steps", "1024"}, {"loss", "2"}}));
-  file.write({2048, {{"loss", 4}, {"kl", 5}}});
+  EXPECT_EQ(file.resume(folder / "p.csv", 1024), 2);
+  file.write({2048, {{"seconds", 4}, {"kl", 5}}});
   file.sync();
-  EXPECT_EQ(read_file(folder / "p.csv"), "steps,loss,kl\n512,1,\n1024,2,\n2048,4,5\n");
+  EXPECT_EQ(read_file(folder / "p.csv"), "steps,seconds,kl\n512,1,\n1024,2,\n2048,4,5\n");
   EXPECT_THROW(ProgressFile().resume(folder / "none.csv", 1), Error);
+}
+
+TEST(ProgressFile, DamagedNumbersAreErrorsThatNameTheirPlace) {
+  const TemporaryFolder folder;
+  const std::string before = "steps,seconds\n512,1\n";
+  for (const std::string row : {"1024,x12", "1024,", "1024,-1", "1024,inf", "1024,2s", "x,2",
+                                "-1,2", "99999999999999999999,2"}) {
+    write_file(folder / "p.csv", before + row + "\n");
+    const auto what = message_of([&] { ProgressFile().resume(folder / "p.csv", 2048); });
+    EXPECT_NE(what.find("p.csv, line 3: s"), std::string::npos) << row << ": " << what;
+    EXPECT_EQ(read_file(folder / "p.csv"), before + row + "\n") << "it stays as it was";
+  }
 }
 
 TEST(ProgressFile, RowsThatWaitAreThereInTheEnd) {

@@ -18,13 +18,13 @@ class CheckpointFiles {
   CheckpointFiles(std::filesystem::path folder, std::int64_t keep)
       : folder_(std::move(folder)), keep_(keep) {}
 
-  // Both throw Error if the file cannot be written.
+  // Both throw as FileReplacement does.
   void write(const Checkpoint& checkpoint, std::int64_t steps) const;
   void write_best(const Checkpoint& checkpoint) const;
 
   // What one of several ranks has in its replay, in a file of its own: replay-<steps>-<rank>.ckpt.
-  // It is written before the checkpoint of as many steps, and kept as long as that. Both throw
-  // Error if the file cannot be written, or read.
+  // It is written before the checkpoint of as many steps, and kept as long as that. Writing throws
+  // as FileReplacement does, reading throws Error.
   void write_replay(const NamedTensors& replay, std::int64_t steps, int rank) const;
   NamedTensors read_replay(std::int64_t steps, int rank) const;
 

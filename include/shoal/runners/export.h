@@ -20,7 +20,8 @@ namespace shoal {
 // it. The agent must be on the CPU.
 //
 // Throws Error if the agent's model cannot be traced: it must be made of tensor operations that do
-// not depend on the values or the number of observations. This is tried, on random ones.
+// not depend on the values or the number of observations. This is tried, on random ones. Writing
+// throws as FileReplacement does.
 void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file);
 
 // What a caller of it must know, as JSON: inputs and outputs with types, shapes and bounds, and the

@@ -25,6 +25,8 @@ class LogSink {
   virtual ~LogSink() = default;
   // Called by the session's thread after every update. Throws Error if the row cannot be written.
   virtual void write(const LogRow& row) = 0;
+  // Waits until all rows are on the disk, before each checkpoint. Throws as write().
+  virtual void sync() {}
 };
 
 }  // namespace shoal

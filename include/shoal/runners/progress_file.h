@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shoal/core/spec.h"
@@ -21,21 +20,21 @@ class ProgressFile : public LogSink {
   // Begins a new table.
   void open(const std::filesystem::path& file);
   // Goes on with the one in `file` after the rows with at most so many steps; whatever follows
-  // them, half a row perhaps, is dropped. Returns the last one by column, nothing if there is none.
-  // Throws Error if the file cannot be read or written.
-  std::vector<std::pair<std::string, std::string>> resume(const std::filesystem::path& file,
-                                                          std::int64_t steps);
+  // them, half a row perhaps, is dropped. Returns the last one's "seconds", 0 if there are none.
+  // Throws Error if the file cannot be read or written, or if these numbers are damaged.
+  double resume(const std::filesystem::path& file, std::int64_t steps);
   // Whoever watches the file sees whole rows. Those that come faster than ten a second wait for
   // each other: telling the system of one takes longer than making it.
   void write(const LogRow& row) override;
   // Waits until all rows are on the disk: a checkpoint must not be ahead of them.
-  void sync();
+  void sync() override;
   ~ProgressFile() override;
 
  private:
   using Clock = std::chrono::steady_clock;
   void add_columns(const Metrics& numbers);
   void flush();
+  double seconds_of(std::size_t line, const std::string& text) const;
 
   std::filesystem::path file_;
   std::ofstream out_;
@@ -45,7 +44,9 @@ class ProgressFile : public LogSink {
 };
 
 // The columns of such a file, NaN where a cell is empty; a last line that is none yet is left out.
-// Throws Error if the file cannot be read.
+// Throws Error if the file cannot be read, or if a cell is no number.
 Named<std::vector<double>> read_progress(const std::filesystem::path& file);
+// Those of its text; `file` is for messages.
+Named<std::vector<double>> parse_progress(const std::string& text, const std::string& file);
 
 }  // namespace shoal

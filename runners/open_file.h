@@ -1,0 +1,11 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+
+namespace shoal {
+
+// For reading. Throws Error unless it is a regular file that can be opened.
+std::ifstream open_file(const std::filesystem::path& file);
+
+}  // namespace shoal
