@@ -57,6 +57,7 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
     begin(slot, b, seed);
     if (options_.decorrelation > 0) take_random_steps(slot, seed, b);
   }
+  if (!options_.lost) home_->keep_statistics(b, slot.env->statistics());
   return slot;
 }
 
@@ -246,7 +247,7 @@ void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_
   begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
   slot.env->reset(seed, out(row, -1, b));
-  if (seed) home_->read_statistics(b, slot.env->statistics());  // which that has cleared
+  if (seed) home_->read_statistics(b, slot.env->statistics());  // the reset has cleared them
 }
 
 // What was written to `row` is the first observation after a lost life, or recorded already.

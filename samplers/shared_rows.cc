@@ -78,7 +78,8 @@ void SharedRows::attach(const Arena& a) {
   }
 }
 
-// Whoever reads copy `count` % 2 while the counter stays has it whole: the other copy is written.
+// The writer fills the copy that readers do not use, and then counts: a reader that finds the
+// counter unchanged has read its copy, number count % 2, whole.
 struct SharedRows::KeptStatistics {
   std::atomic_ref<std::int64_t> count;
   std::byte* copies;
@@ -98,15 +99,15 @@ void SharedRows::keep_statistics(std::int64_t b, std::span<const std::byte> from
   count.store(next, std::memory_order_release);
 }
 
-bool SharedRows::read_statistics(std::int64_t b, std::span<std::byte> to) const {
-  if (to.empty()) return false;
+void SharedRows::read_statistics(std::int64_t b, std::span<std::byte> to) const {
+  if (to.empty()) return;
   const auto [count, copies] = kept_statistics(b);
   for (;;) {
     const auto now = count.load(std::memory_order_acquire);
-    if (now == 0) return false;
+    if (now == 0) return;
     std::copy_n(copies + (now % 2 == 0 ? 0 : copy_bytes(to.size())), to.size(), to.begin());
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (count.load(std::memory_order_relaxed) == now) return true;
+    if (count.load(std::memory_order_relaxed) == now) return;
   }
 }
 

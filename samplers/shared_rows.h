@@ -84,8 +84,8 @@ struct SharedRows {
   // and the agent process, find them, complete at any moment. One process at a time keeps those of
   // b.
   void keep_statistics(std::int64_t b, std::span<const std::byte> from) const;
-  // False if none were kept.
-  bool read_statistics(std::int64_t b, std::span<std::byte> to) const;
+  // Leaves `to` alone if none were kept yet.
+  void read_statistics(std::int64_t b, std::span<std::byte> to) const;
   // With b's observation of row 0 of the next window, if it waits.
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.
