@@ -93,10 +93,12 @@ class WatchTest(unittest.TestCase):
         out = shoal("play", self.run1, "--episodes", 2, "--video", film, env=environment).stdout
         steps = sum(int(n) for n in re.findall(r"in (\d+) steps", out))
         self.assertEqual(film.stat().st_size, (steps + 2) * 400 * 600 * 3)
-        arguments = pathlib.Path(f"{film}.arguments").read_text()
+        unfinished = self.dir / "it's a film.new.mp4"  # renamed once it is whole
+        self.assertFalse(unfinished.exists())
+        arguments = pathlib.Path(f"{unfinished}.arguments").read_text()
         self.assertIn("-s 600x400 -r 50 ", arguments)
         shoal("play", self.run1, "--video", film, "--fps", 12.5, env=environment)
-        self.assertIn("-r 12.5 ", pathlib.Path(f"{film}.arguments").read_text())
+        self.assertIn("-r 12.5 ", pathlib.Path(f"{unfinished}.arguments").read_text())
 
     def test_an_ffmpeg_that_fails_is_said(self):
         done = shoal("play", self.run1, "--video", self.dir / "b.mp4", env=self.ffmpeg("bad", "#!/bin/sh\nexit 3\n"), status=1)
