@@ -21,6 +21,7 @@ void WorkerGroup::Slot::begin_anew() {
   phase.store(WorkerStatus::kWaiting, std::memory_order_relaxed);
   env.store(-1, std::memory_order_relaxed);
   step.store(-1, std::memory_order_relaxed);
+  pid.store(0, std::memory_order_relaxed);  // it was reaped, and may belong to another process
   outcome.store(kRunning, std::memory_order_relaxed);
   wanted.store(wanted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }

@@ -130,6 +130,7 @@ JobPlace job_place(const ReadVariable& variable) {
     j = of_srun(v);
   if (v.has("MASTER_ADDR")) j.address = v.text("MASTER_ADDR");
   j.port = v.number("MASTER_PORT", j.port);
+  require(j.port >= 1 && j.port <= 65535, "MASTER_PORT: found {}, expected 1 to 65535", j.port);
   if (j.address.empty() && j.local_count == j.count) j.address = "127.0.0.1";
   require(j.place < j.count && j.local_place < j.local_count && j.local_count <= j.count,
           "{} says that this is process {} of {}, and {} of {} on this host; that cannot be",

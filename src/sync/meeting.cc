@@ -48,6 +48,12 @@ void write(const std::string& text, std::array<char, kSize>& to) {
   std::ranges::copy(text, to.begin());
 }
 
+// Up to its zero byte, which a peer may have left out.
+template <std::size_t kSize>
+std::string text_of(const std::array<char, kSize>& from) {
+  return {from.begin(), std::ranges::find(from, '\0')};
+}
+
 template <class T>
 bool send_one(const Socket& connection, const T& message, Deadline deadline) {
   return send_all(connection, std::as_bytes(std::span(&message, 1)), deadline);
@@ -141,7 +147,7 @@ class Meeting {
       }
       // Who comes twice was started again meanwhile.
       const auto place = static_cast<std::size_t>(visit.place);
-      endpoints[place] = {peer_address(*guest), visit.port.data()};
+      endpoints[place] = {peer_address(*guest), text_of(visit.port)};
       visitors[place] = std::move(guest);
     }
     const std::uint64_t token = std::random_device{}() + (std::uint64_t{1} << 32);
@@ -196,7 +202,7 @@ class Meeting {
               place_to_meet(), options_.job, options_.count);
       return Met{answer.next_host[0] == 0
                      ? first
-                     : Endpoint{answer.next_host.data(), answer.next_port.data()},
+                     : Endpoint{text_of(answer.next_host), text_of(answer.next_port)},
                  answer.token};
     }
     return std::nullopt;
