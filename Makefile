@@ -2,8 +2,10 @@
 #   PRESET  what `make run` trains            ARGS  further flags for it, e.g. ARGS="--seed 3"
 #   JOBS    compilers at a time (default: by cores and memory)
 #   SHOAL_DEPS, SHOAL_TORCH_DIR: see scripts/setup.sh
+#   SECONDS how long `make fuzz` runs each of its targets
 PRESET = cartpole-ppo
 ARGS =
+SECONDS = 60
 shoal = build/release/bin/shoal
 folders = src plugins samplers algos runners tests examples
 sources = find include $(folders) -name '*.h' -o -name '*.cc' -o -name '*.cu'
@@ -12,7 +14,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build run test docs format format-check tidy clean help
+.PHONY: setup build run test fuzz docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
@@ -25,6 +27,10 @@ run: build ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 
 test: setup ## build and run every test, the quick sanitizer parts included
 	@scripts/test.sh
+
+fuzz: ## give random input to every reader of files and peers, for SECONDS each: make fuzz SECONDS=1800
+	@scripts/setup.sh clang libclang-rt-dev
+	@scripts/fuzz.sh $(SECONDS)
 
 format: ## format every source file in place
 	@$(sources) | xargs clang-format -i

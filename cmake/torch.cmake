@@ -5,11 +5,14 @@ add_library(shoal::torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(shoal::torch INTERFACE
   ${SHOAL_TORCH_DIR}/include ${SHOAL_TORCH_DIR}/include/torch/csrc/api/include)
 # at::parallel_for is a template that shares its loop over threads only where OpenMP is on. A
-# wheel brings its own runtime, and a process must have one only.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+# wheel brings its own runtime, and a process must have one only: clang's code needs another one, so with clang these
+# loops stay on one thread.
 file(GLOB shoal_openmp ${SHOAL_TORCH_DIR}/lib/libgomp*.so*)
-if(NOT shoal_openmp)
-  set(shoal_openmp ${OpenMP_CXX_LIBRARIES})
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  if(NOT shoal_openmp)
+    set(shoal_openmp ${OpenMP_CXX_LIBRARIES})
+  endif()
 endif()
 target_compile_options(shoal::torch INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_libraries(shoal::torch INTERFACE

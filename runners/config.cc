@@ -83,15 +83,25 @@ toml::table parse_toml(const std::string& text, const std::string& file) {
 
 namespace {
 
-// `text` as a TOML value; text that is none is taken for a word.
-toml::table parse_value(const std::string& text) {
+// A table whose "value" is `text` as a word.
+toml::table parse_word(const std::string& key, const std::string& text) {
+  try {
+    auto table = toml::parse("value = " + toml_text(text));
+    if (table["value"].value<std::string>() == text) return table;
+  } catch (const toml::parse_error&) {
+  }
+  throw Error("{}: found '{}', expected text in UTF-8", key, one_line(text));
+}
+
+// Likewise as a TOML value; text that is none is taken for a word.
+toml::table parse_value(const std::string& key, const std::string& text) {
   require_flat(text, "the value");
   try {
     auto table = toml::parse("value = " + text);
     if (table.size() == 1 && text.find('\n') == std::string::npos) return table;
   } catch (const toml::parse_error&) {
   }
-  return toml::parse("value = " + toml_text(text));
+  return parse_word(key, text);
 }
 
 }  // namespace
@@ -111,14 +121,19 @@ void set(Config& config, const std::string& key, const std::string& value) {
     found = true;
     using Field = std::remove_cvref_t<decltype(field)>;
     constexpr bool kWord = std::is_same_v<Field, std::string> || NamedEnum<Field>;
-    const auto table = parse_value(kWord && !value.starts_with('"') ? toml_text(value) : value);
+    const bool word = kWord && !value.starts_with('"');
+    const auto table = word ? parse_word(key, value) : parse_value(key, value);
     read_value(key, *table.get("value"), field);
   });
   if (!found) refuse_unknown(key);
 }
 
 Config read_config(const std::filesystem::path& file) {
-  const auto table = parse_toml(read_file(file, kLargestToml), file.string());
+  return parse_config(read_file(file, kLargestToml), file.string());
+}
+
+Config parse_config(const std::string& text, const std::string& file) {
+  const auto table = parse_toml(text, file);
   Config config;
   try {
     if (const auto* base = table.get("preset")) {
@@ -128,7 +143,7 @@ Config read_config(const std::filesystem::path& file) {
     }
     set_table(config, "", table);
   } catch (const Error& e) {
-    throw Error("{}: {}", file.string(), e.what());
+    throw Error("{}: {}", file, e.what());
   }
   return config;
 }

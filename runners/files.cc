@@ -13,6 +13,7 @@
 
 #include "runners/open_file.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 
 namespace fs = std::filesystem;
 
@@ -93,14 +94,16 @@ void sync_file(const fs::path& file) {
   if (!done) fail_to_write(file);
 }
 
+// A name may come from another file.
 std::ifstream open_file(const fs::path& file) {
+  constexpr std::size_t kLongest = 500;
+  const auto name = one_line(file.string(), kLongest);
   std::error_code error;
   const auto type = fs::status(file, error).type();
-  require(!error || type == fs::file_type::not_found, "cannot read {}: {}", file.string(),
-          error.message());
-  require(type == fs::file_type::regular, "there is no file {}", file.string());
+  require(!error || type == fs::file_type::not_found, "cannot read {}: {}", name, error.message());
+  require(type == fs::file_type::regular, "there is no file {}", name);
   std::ifstream in(file, std::ios::binary);
-  require(in.good(), "cannot read {}: {}", file.string(), std::strerror(errno));
+  require(in.good(), "cannot read {}: {}", name, std::strerror(errno));
   return in;
 }
 

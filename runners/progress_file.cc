@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -60,7 +61,34 @@ std::int64_t steps_of(const std::string& file, std::size_t line, const std::stri
   return *steps;
 }
 
+// The "seconds" of a row; 0 if there is no such column.
+double seconds_of(const std::string& file, std::size_t line, const std::string& text,
+                  const std::vector<std::string>& columns) {
+  const auto cells = split(text);
+  const auto column = std::ranges::find(columns, kSeconds) - columns.begin();
+  if (column == std::ssize(columns)) return 0;
+  const auto cell =
+      column < std::ssize(cells) ? cells[static_cast<std::size_t>(column)] : std::string();
+  const auto seconds = number_in<double>(cell);
+  if (!seconds || !std::isfinite(*seconds) || *seconds < 0)
+    refuse_cell(file, line, kSeconds, cell, "a number, 0 or more");
+  return *seconds;
+}
+
 }  // namespace
+
+KeptRows keep_rows(const std::string& text, const std::string& file, std::int64_t steps) {
+  const auto lines = lines_of(text);
+  KeptRows kept;
+  std::size_t last = 0;  // 0: the header
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0 && steps_of(file, i, lines[i]) > steps) break;
+    kept.text += lines[last = i] + '\n';
+  }
+  if (!lines.empty()) kept.columns = split(lines[0]);
+  if (last > 0) kept.seconds = seconds_of(file, last, lines[last], kept.columns);
+  return kept;
+}
 
 void ProgressFile::open(const std::filesystem::path& file) {
   file_ = file;
@@ -72,31 +100,12 @@ void ProgressFile::open(const std::filesystem::path& file) {
 
 double ProgressFile::resume(const std::filesystem::path& file, std::int64_t steps) {
   file_ = file;
-  const auto lines = lines_of(read_file(file));
-  std::string kept;
-  std::size_t last = 0;  // 0: the header
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0 && steps_of(file.string(), i, lines[i]) > steps) break;
-    kept += lines[last = i] + '\n';
-  }
-  columns_ = lines.empty() ? std::vector<std::string>{} : split(lines[0]);
-  const double seconds = last == 0 ? 0 : seconds_of(last, lines[last]);
-  write_file(file, kept);
+  auto kept = keep_rows(read_file(file), file.string(), steps);
+  columns_ = std::move(kept.columns);
+  write_file(file, kept.text);
   out_.open(file, std::ios::app);
   require(out_.good(), "cannot write {}: {}", file.string(), std::strerror(errno));
-  return seconds;
-}
-
-double ProgressFile::seconds_of(std::size_t line, const std::string& text) const {
-  const auto cells = split(text);
-  const auto column = std::ranges::find(columns_, kSeconds) - columns_.begin();
-  if (column == std::ssize(columns_)) return 0;
-  const auto cell =
-      column < std::ssize(cells) ? cells[static_cast<std::size_t>(column)] : std::string();
-  const auto seconds = number_in<double>(cell);
-  if (!seconds || !std::isfinite(*seconds) || *seconds < 0)
-    refuse_cell(file_.string(), line, kSeconds, cell, "a number, 0 or more");
-  return *seconds;
+  return kept.seconds;
 }
 
 void ProgressFile::write(const LogRow& row) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <concepts>
@@ -127,7 +128,7 @@ inline void read_value(const std::string& key, const toml::node& node,
   double seconds = 0;
   read_value(key, node, seconds);
   if (seconds <= 0 || seconds > 1e9) refuse(key, node, "seconds above 0");
-  to = std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+  to = std::chrono::milliseconds(std::max(1LL, std::llround(seconds * 1000)));
 }
 
 template <NamedEnum T>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Shoal is built with, and only what is missing: Debian packages, LibTorch (from the torch wheel),
 # the sources of the Atari emulator, and MuJoCo with Gymnasium's models (from their wheels). Run again, it changes nothing and takes well under a second.
+# Arguments name further Debian packages that are needed, e.g. clang.
 #
 #   SHOAL_DEPS       where LibTorch, the emulator and MuJoCo go (default ~/.cache/shoal); survives a fresh clone
 #   SHOAL_TORCH_DIR  <site-packages>/torch of an installed torch to use instead
@@ -13,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export PYTHON="${PYTHON:-python3}"
 
 required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgtest-dev
-  libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev)
+  libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev "$@")
 python_packages=(python3 python3-pip python3-venv)
 # A faster build, environments written in Python, jobs that speak by MPI; it works without.
 optional=(ccache libopenmpi-dev openmpi-bin python3-dev)

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <sstream>
 
 #include "runners/setting_values.h"
+#include "runners/toml_limits.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/core/worker_group.h"
@@ -60,6 +62,17 @@ std::vector<std::int64_t> seeds_of(const toml::table& table) {
   return seeds;
 }
 
+// A run's folder is <variant>-<seed>.
+void require_folder_name(const std::string& variant) {
+  constexpr std::size_t kLongest = 200;
+  const bool plain = std::ranges::none_of(
+      variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
+  require(plain && !variant.empty() && variant.size() <= kLongest,
+          "variant.{}: the name is that of a folder, too: expected 1 to {} bytes, without '/' and "
+          "control characters",
+          one_line(variant), kLongest);
+}
+
 std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table& table,
                                                                const std::string& base) {
   for (const auto* key : {"all", "variant"})
@@ -69,6 +82,7 @@ std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table
   std::vector<std::pair<std::string, SweepSettings>> variants;
   if (const auto* own = table["variant"].as_table())
     for (const auto& [name, node] : *own) {
+      require_folder_name(std::string(name.str()));
       require(node.is_table(), "variant.{}: expected a table of settings", std::string(name.str()));
       auto settings = all;
       flatten("", *node.as_table(), settings);
@@ -97,14 +111,18 @@ Config config_of(const std::string& base, const std::string& variant,
 }  // namespace
 
 Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out) {
-  const auto table = parse_toml(read_file(file), file.string());
+  return parse_sweep(read_file(file, kLargestToml), file.string(), out);
+}
+
+Sweep parse_sweep(const std::string& text, const std::string& file,
+                  const std::filesystem::path& out) {
+  const auto table = parse_toml(text, file);
   for (const auto& [key, node] : table)
     require(std::ranges::count(kKeys, key.str()) == 1,
-            "{} has an unknown key '{}'; the nearest is '{}'", file.string(),
-            std::string(key.str()), nearest(std::string(key.str()), kKeys));
+            "{} has an unknown key '{}'; the nearest is '{}'", file, one_line(key.str()),
+            nearest(std::string(key.str()), kKeys));
   const auto base = table["base"].value<std::string>();
-  require(base.has_value(), "{} has no base; expected base = \"<a preset or a file>\"",
-          file.string());
+  require(base.has_value(), "{} has no base; expected base = \"<a preset or a file>\"", file);
   Sweep sweep{.base = *base,
               .cores = number<int>(table, "cores", 1, 1),
               .gpus = number<int>(table, "gpus", 0, 0),

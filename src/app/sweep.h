@@ -39,5 +39,8 @@ struct Sweep {
 // Throws Error for a file that cannot be read or makes no sense, for settings that a run of `base`
 // refuses, and for more cores than there are.
 Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out);
+// The sweep in the text of such a file; `file` is for messages.
+Sweep parse_sweep(const std::string& text, const std::string& file,
+                  const std::filesystem::path& out);
 
 }  // namespace shoal::app

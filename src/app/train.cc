@@ -87,7 +87,7 @@ Config configure(const TrainFlags& flags, const JobPlace& job) {
   for (const auto& text : flags.settings) {
     const auto equals = text.find('=');
     require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
-            text);
+            one_line(text));
     const std::string key = text.substr(0, equals);
     require(key != "preset",
             "--set: 'preset' cannot be set; name the preset instead: shoal train PRESET");

@@ -72,6 +72,10 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "[variant]\na = 4\n", "expected a table"},
            {base + seeds + "variant = 4\n", "variant: expected a table"},
            {base + seeds + "cores = 4294967297\n", "cores: expected"},
+           {base + seeds + "[variant.\"../a\"]\n", "variant.../a: the name is that of a folder"},
+           {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: the name is"},
+           {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "expected 1 to 200 bytes"},
+           {base + seeds + "[variant.\"\"]\n", "variant.: the name is"},
            {"base =\n", "line 1"}}) {
     const auto what = message_of([&, text = text] { read(text); });
     EXPECT_NE(what.find(word), std::string::npos) << text << what;

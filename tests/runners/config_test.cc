@@ -59,6 +59,25 @@ TEST(Config, EveryKeyIsWrittenAndReadBack) {
     EXPECT_NE(now[i].value, defaults[i].value) << now[i].key;
 }
 
+TEST(Config, TextThatIsNotUtf8IsRefusedNotChanged) {
+  for (const char* value : {"runs/a\xc3", "\xff", "\"\xed\xa0\x80"})
+    EXPECT_TRUE(contains(refusal("init_from", value), "init_from: found")) << value;
+  Config config;
+  set(config, "init_from", "runs/\xc3\xa4 \"1\"\n");
+  EXPECT_EQ(parse_config(write_config(config), "a.toml").init_from, "runs/\xc3\xa4 \"1\"\n");
+}
+
+TEST(Config, TimesAreReadBackToTheMillisecond) {
+  for (const int ms : {1, 57, 2007, 2043, 123'457, 999'999'999}) {
+    Config config;
+    config.sampler.step_limit = milliseconds(ms);
+    EXPECT_EQ(parse_config(write_config(config), "a.toml").sampler.step_limit, milliseconds(ms));
+  }
+  Config config;
+  set(config, "sampler.step_limit", "1e-9");
+  EXPECT_EQ(config.sampler.step_limit, milliseconds(1)) << "no limit of zero";
+}
+
 TEST(Config, PresetsAreValidAndReadBack) {
   const TemporaryFolder folder;
   for (const auto& [name, doc] : presets()) {

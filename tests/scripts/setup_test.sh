@@ -34,10 +34,11 @@ mkdir -p \"\$3/bin\"; { echo '#!/bin/bash'; echo 'echo pip \"\$@\" >>\"$work/cal
 chmod +x \"\$3/bin/python\""
 }
 
+further=()  # packages, as arguments of setup.sh
 setup() {  # setup [VARIABLE=value...]: output in $out, exit status in $status
   status=0
   out=$(env -u SHOAL_TORCH_DIR -u PYTHON PATH="$work/bin:$PATH" TMPDIR="$work/tmp" SHOAL_DEPS="$work/deps" "$@" \
-    "$root/scripts/setup.sh" 2>&1) || status=$?
+    "$root/scripts/setup.sh" ${further[@]+"${further[@]}"} 2>&1) || status=$?
 }
 
 check() {  # check WHAT COMMAND...
@@ -78,6 +79,14 @@ stand_in id "echo 0"
 setup
 check "root installs" [ "$status" = 0 ]
 check "only what is missing" called "apt-get install .*120 libboost-dev ninja-build$"
+echo clang >"$work/absent"
+: >"$work/calls"
+setup
+check "a further package is not installed unasked" not called "apt-get install"
+further=(clang)
+setup
+further=()
+check "an argument names a further package" called "apt-get install .*120 clang$"
 stand_in apt-get "echo no such mirror; exit 100"
 echo libboost-dev >"$work/absent"
 setup

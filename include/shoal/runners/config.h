@@ -91,6 +91,8 @@ void set(Config& config, const std::string& key, const std::string& value);
 // A file may name a preset to start from (`preset = "..."`); every other key overrides it. Throws
 // Error if it cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
 Config read_config(const std::filesystem::path& file);
+// The settings in the text of such a file; `file` is for messages.
+Config parse_config(const std::string& text, const std::string& file);
 // That of a run, from its folder. Throws Error if there is none, and likewise.
 inline constexpr const char* kConfigFile = "config.toml";  // complete and re-runnable
 Config read_run_config(const std::filesystem::path& run);

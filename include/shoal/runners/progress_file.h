@@ -34,7 +34,6 @@ class ProgressFile : public LogSink {
   using Clock = std::chrono::steady_clock;
   void add_columns(const Metrics& numbers);
   void flush();
-  double seconds_of(std::size_t line, const std::string& text) const;
 
   std::filesystem::path file_;
   std::ofstream out_;
@@ -42,6 +41,15 @@ class ProgressFile : public LogSink {
   std::string waiting_;  // whole rows
   Clock::time_point flushed_;
 };
+
+// The rows of such a text with at most so many steps, and its header; whatever follows them is left
+// out. `file` is for messages. Throws Error as ProgressFile::resume() does.
+struct KeptRows {
+  std::string text;
+  std::vector<std::string> columns;
+  double seconds = 0;  // of the last row
+};
+KeptRows keep_rows(const std::string& text, const std::string& file, std::int64_t steps);
 
 // The columns of such a file, NaN where a cell is empty; a last line that is none yet is left out.
 // Throws Error if the file cannot be read, or if a cell is no number.

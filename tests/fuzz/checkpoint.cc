@@ -1,0 +1,37 @@
+// A checkpoint, as it is and with its checksum made right: the tensors are only read then.
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <cstring>
+#include <sstream>
+#include <string>
+
+#include "runners/checkpoint_format.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace shoal::fuzz {
+namespace {
+
+bool accepts_checkpoint(const std::string& bytes) {
+  return accepts([&] {
+    std::istringstream in(bytes);
+    const auto checkpoint = read_checkpoint(in, bytes.size());
+    std::uint64_t elements = 0;
+    for (const auto& [name, tensor] : checkpoint.tensors) elements += tensor.nbytes();
+    expect(elements < bytes.size(), "no more elements than bytes");
+  });
+}
+
+}  // namespace
+
+void run(std::string_view input) {
+  constexpr std::size_t kChecksum = sizeof(std::uint32_t);
+  std::string bytes(input);
+  if (accepts_checkpoint(bytes) || bytes.size() < kChecksum) return;
+  const auto end = bytes.size() - kChecksum;
+  const std::uint32_t crc = checksum(0, input.substr(0, end));
+  std::memcpy(bytes.data() + end, &crc, kChecksum);
+  accepts_checkpoint(bytes);
+}
+
+}  // namespace shoal::fuzz
