@@ -18,6 +18,7 @@ SamplerOptions sampler_options(const EvaluationOptions& o) {
           .greedy = o.greedy,
           .step_limit = o.step_limit,
           .reset_limit = o.reset_limit,
+          .action_log_bytes = 0,
           .pin = o.pin};
 }
 

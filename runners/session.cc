@@ -14,6 +14,7 @@
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
+#include "shoal/runners/failure_file.h"
 #include "shoal/runners/tensorboard.h"
 #include "shoal/runners/version.h"
 
@@ -36,6 +37,18 @@ void forget_attempt(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
     if (name == kBestFile || name.starts_with("events.out.tfevents")) fs::remove(entry);
+  }
+  forget_failures(folder);
+}
+
+// What the run dies of is told by others, even if this cannot be written.
+void keep_failure(const fs::path& folder, const EnvFailure& failure) {
+  try {
+    const auto file = write_failure(folder, failure);
+    fmt::print(stderr, "{} is kept: `shoal rewind {}` repeats the failure of environment {}\n",
+               file.string(), folder.string(), failure.env);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "the failure of environment {} cannot be kept: {}\n", failure.env, e.what());
   }
 }
 
@@ -119,6 +132,9 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));
   require_equal(ranks_, "the parameters", agent.parameters());
   if (leads()) open_files(settings);
+  if (sampler_ != nullptr)
+    sampler_->report_failures(
+        [run = path_](const EnvFailure& failure) { keep_failure(run, failure); });
   start_ = learning_since_ = Clock::now();
 }
 

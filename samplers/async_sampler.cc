@@ -75,6 +75,7 @@ class RingSampler : public AsyncSampler {
             {options_.groups},
             {.dtype = DType::kUInt8,
              .shape = {static_cast<std::int64_t>(StepBarrier::bytes(shape_.steppers()))}})),
+        logs_(make_logs(making.spec)),
         arena_(plan_),
         ring_(arena_.data(ring_memory_), {.slots = shape_.slots,
                                           .max_lag = async.max_lag,
@@ -85,11 +86,23 @@ class RingSampler : public AsyncSampler {
         tick_(making.first_tick),
         episode_number_(static_cast<std::size_t>(options_.envs), 0) {
     rows_.attach(arena_);
+    std::vector<FailureReporter::Logged> logged;
+    for (int w = 0; w < shape_.writers; ++w) {
+      auto& log = *logs_[static_cast<std::size_t>(w)];
+      log.attach(arena_, making.first_tick);
+      logged.push_back(
+          {&log, &rows_.next[static_cast<std::size_t>(w)], Producer::windows(rows_, w)});
+    }
+    const bool serial = options_.kind == SamplerKind::kSerial;
+    reporter_.prepare(options_, std::move(logged),
+                      serial ? [this] { return stepper_->place(); } : FailureReporter::Place());
+    auto own = making;
+    own.reporter = &reporter_;
     if (!making.saved.empty()) restore(making.saved);
     if (options_.kind == SamplerKind::kParallelCpu)
-      fork_actors(making);
+      fork_actors(own);
     else
-      make_stepper(making);
+      make_stepper(own);
     make_windows();
   }
 
@@ -99,20 +112,11 @@ class RingSampler : public AsyncSampler {
   }
 
   Batch collect() override {
-    const at::NoGradGuard no_grad;
-    if (collected_ % async_.publish_interval == 0)
-      parameters_.publish(board_, version_ + collected_);
-    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
-    if (collected_ == 0) start();
-    const auto before = steady_clock::now();
-    const auto taken = take();
-    const auto arrived = count_time(times_.waiting, before);
-    taken_ = taken.slot;
-    const auto batch = read(taken);
-    versions_behind_ = version_ + collected_ - taken.tag.policy_version;
-    ++collected_;
-    count_time(times_.acting, arrived);
-    return batch;
+    return reporter_.watch([this] { return collect_next(); });
+  }
+
+  void report_failures(FailureHandler handler) override {
+    reporter_.set_handler(std::move(handler));
   }
 
   const SamplerTimes& times() const override { return times_; }
@@ -136,9 +140,27 @@ class RingSampler : public AsyncSampler {
   }
 
  private:
+  Batch collect_next() {
+    const at::NoGradGuard no_grad;
+    if (collected_ % async_.publish_interval == 0)
+      parameters_.publish(board_, version_ + collected_);
+    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
+    if (collected_ == 0) start();
+    const auto before = steady_clock::now();
+    const auto taken = take();
+    const auto arrived = count_time(times_.waiting, before);
+    taken_ = taken.slot;
+    const auto batch = read(taken);
+    versions_behind_ = version_ + collected_ - taken.tag.policy_version;
+    ++collected_;
+    count_time(times_.acting, arrived);
+    return batch;
+  }
+
   Producer::Parts parts(int writer, Stepper* stepper, GatedWorkers* gated = nullptr,
                         WorkerStatus* status = nullptr) const {
-    return {rows_, ring_, board_, stepper, gated, actor_, writer, status};
+    auto& log = *logs_[static_cast<std::size_t>(writer)];
+    return {rows_, ring_, board_, stepper, gated, actor_, log, writer, status};
   }
 
   void make_stepper(const Making& making) {
@@ -159,9 +181,10 @@ class RingSampler : public AsyncSampler {
 
   void fork_actors(const Making& making) {
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    auto options = worker_options(options_);
-    options.before_restart = [this](int worker, const WorkerError& death) {
-      tell_of_restart(worker, death);
+    auto options = worker_options(making);
+    options.before_restart = [this, tell = options.before_restart](int worker,
+                                                                   const WorkerError& death) {
+      tell(worker, death);
       ring_.reclaim(worker);
     };
     group_ = std::make_unique<WorkerGroup>(shape_.writers, body, options);
@@ -179,6 +202,7 @@ class RingSampler : public AsyncSampler {
       // The window that was begun is lost, and its noise with it. Not the first episodes again.
       own.first_tick = rows_.tick(worker) + options_.horizon;
       own.env_states.resize(static_cast<std::size_t>(options_.envs));
+      logs_[static_cast<std::size_t>(worker)]->start(own.first_tick);
     }
     const auto stepper = make_serial_stepper(Producer::windows(rows_, worker), own, &status);
     Producer producer(parts(worker, stepper.get(), nullptr, &status), shape_.options,
@@ -187,6 +211,14 @@ class RingSampler : public AsyncSampler {
     while (!start_.wait_release(worker, kPatience)) {
     }
     producer.run();
+  }
+
+  std::vector<std::unique_ptr<ActionLog>> make_logs(const EnvSpec& spec) {
+    std::vector<std::unique_ptr<ActionLog>> logs;
+    const auto bytes = options_.action_log_bytes / static_cast<std::size_t>(shape_.writers);
+    for (int w = 0; w < shape_.writers; ++w)
+      logs.push_back(std::make_unique<ActionLog>(plan_, spec, shape_.options, bytes));
+    return logs;
   }
 
   Making of_writer(const Making& making, int writer) const {
@@ -301,7 +333,9 @@ class RingSampler : public AsyncSampler {
   Arena::Plan plan_;
   RingRows rows_;
   Arena::Field ring_memory_, board_memory_, start_memory_, gate_memory_, barriers_;
+  std::vector<std::unique_ptr<ActionLog>> logs_;  // of each writer
   Arena arena_;
+  FailureReporter reporter_;
   TrajectoryRing ring_;
   ParameterBoard board_;
   StepBarrier start_;  // workers that act wait here for the first parameters

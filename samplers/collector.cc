@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "samplers/random_start.h"
 #include "shoal/core/error.h"
-#include "shoal/envs/random_actions.h"
 
 namespace shoal {
 
@@ -33,7 +33,7 @@ Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const
   for (std::size_t i = 0; i < rows.env_info.size(); ++i)
     if (rows.env_info.name(i) == "score") score_ = i;
   for (auto b = options.first; b < options.last; ++b) slots_.push_back(make_slot(make_env, b));
-  if (status_) status_->leave();
+  leave();
 }
 
 Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b) {
@@ -98,7 +98,7 @@ std::vector<std::byte> Collector::save(bool reset_others) {
       begin(slot, b, seed_of_now(b));
     }
   }
-  if (status_) status_->leave();
+  leave();
   return all;
 }
 
@@ -125,16 +125,15 @@ void Collector::go_on(Slot& slot, std::int64_t b) {
 
 // Row 0 is written again and again; the frames of a stack before it stay blank.
 void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b) {
-  RandomActions random(slot.env->spec().action, Rng(~seed));  // not the environment's own numbers
-  const auto steps = random.rng().integer(0, options_.decorrelation + 1);
-  for (std::int64_t i = 0; i < steps; ++i) {
-    const auto to = out(shared_->history, -1, b);
+  home_->seeded_reset(b).random_steps = options_.decorrelation;
+  const auto to = out(shared_->history, -1, b);
+  const auto step = [&](ArraysIn action) {
     enter(WorkerStatus::kStepping, b);
-    const auto result =
-        slot.env->step(random.choose(reinterpret_cast<const std::byte*>(to.mask)), to);
+    const auto result = slot.env->step(action, out(shared_->history, -1, b));
     count(slot, result, to.info);
     if (result.episode_over()) reset(slot, slot.seed, shared_->history, b);
-  }
+  };
+  shoal::take_random_steps(slot.env->spec(), seed, options_.decorrelation, to.mask, step);
 }
 
 void Collector::step(std::int64_t t) {
@@ -151,7 +150,7 @@ void Collector::step(std::int64_t t) {
     }
     ++tick_;
   }
-  if (status_) status_->leave();
+  leave();
 }
 
 void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
@@ -246,8 +245,12 @@ void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_
                       std::int64_t b) {
   begin_episode(slot);
   enter(WorkerStatus::kResetting, b);
+  if (seed) home_->seeded_reset(b) = {.seed = *seed, .tick = tick_, .random_steps = 0};
   slot.env->reset(seed, out(row, -1, b));
-  if (seed) home_->read_statistics(b, slot.env->statistics());  // the reset has cleared them
+  if (!seed) return;
+  const auto statistics = slot.env->statistics();
+  home_->read_statistics(b, statistics);  // the reset has cleared them
+  std::ranges::copy(statistics, home_->statistics_after_reset(b).begin());
 }
 
 // What was written to `row` is the first observation after a lost life, or recorded already.

@@ -44,6 +44,9 @@ class Collector {
   // From now on in these rows, which begin as the last ones ended.
   void go_to(const SharedRows& shared) { shared_ = &shared; }
 
+  // The number of the next step: those who are cut short, or whose process died, skip some.
+  void count_from(std::int64_t tick) { tick_ = tick; }
+
   // Takes the actions of row t of the window, writes what follows, and resets what is over, unless
   // resets wait. Then there is a step T after the last one, which resets what waits.
   void step(std::int64_t t);
@@ -53,6 +56,10 @@ class Collector {
   // bytes: it is reset with a seed of this tick, there and, if reset_others, here, and writes to
   // the first row of the window, where the last observations of the others must be already.
   std::vector<std::byte> save(bool reset_others);
+
+  // The environment that it is in, among all of the run, and the step; -1: in none.
+  std::int64_t env() const { return env_; }
+  std::int64_t tick() const { return tick_; }
 
  private:
   struct Slot {
@@ -82,7 +89,12 @@ class Collector {
   void blank(std::int64_t row, std::int64_t b) const;
   std::int64_t index(std::int64_t b) const { return options_.rows_begin + b; }
   void enter(WorkerStatus::Phase phase, std::int64_t b) {
-    if (status_) status_->enter(phase, index(b), tick_);
+    env_ = index(b);
+    if (status_) status_->enter(phase, env_, tick_);
+  }
+  void leave() {
+    env_ = -1;
+    if (status_) status_->leave();
   }
 
   const SharedRows* shared_;
@@ -90,7 +102,7 @@ class Collector {
   Options options_;
   WorkerStatus* status_;
   std::vector<Slot> slots_;
-  std::int64_t tick_ = 0;
+  std::int64_t tick_ = 0, env_ = -1;
   std::optional<std::size_t> score_;  // which info is the raw reward
   std::vector<std::byte*> observation_, info_, discarded_info_;
   std::vector<const std::byte*> action_;

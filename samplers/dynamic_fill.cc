@@ -30,7 +30,10 @@ bool DynamicFill::fill(const SharedRows& window, std::size_t rows, RowActor& act
       workers_.go();
       ready_.clear();
     }
-    if (workers_.under_way() == 0) return true;
+    if (workers_.under_way() == 0) {
+      workers_.end_window();
+      return true;
+    }
     if (stopped()) return false;
     for (const int worker : workers_.gather(batch_, patience_)) {
       const auto w = static_cast<std::size_t>(worker);

@@ -23,10 +23,18 @@ class DynamicSampler : public Sampler {
                  .ends_wait = true,
                  .may_wait = may_wait(options_)}),
         gate_(plan_.add_bytes(GatedWorkers::bytes(options_.workers))),
+        log_(plan_, making.spec, options_, options_.action_log_bytes),
         arena_(plan_) {
     shared_.attach(arena_);
-    if (!making.saved.empty()) restore_rows(shared_, making.saved);
-    workers_ = std::make_unique<GatedWorkers>(Windows{&shared_}, making, arena_.data(gate_));
+    log_.attach(arena_, making.first_tick);
+    reporter_.prepare(options_, {{&log_, &shared_, {&shared_}}});
+    auto own = making;
+    own.reporter = &reporter_;
+    if (!making.saved.empty()) {
+      restore_rows(shared_, making.saved);
+      log_.keep_states(making.saved);
+    }
+    workers_ = std::make_unique<GatedWorkers>(Windows{&shared_}, own, arena_.data(gate_));
     fill_ = std::make_unique<DynamicFill>(*workers_, options_);
     window_ = std::make_unique<Window>(shared_, agent, options_, workers_->envs());
     if (!making.saved.empty()) window_->restore(making.saved);
@@ -35,12 +43,40 @@ class DynamicSampler : public Sampler {
   }
 
   Batch collect() override {
+    return reporter_.watch([this] { return collect_window(); });
+  }
+
+  const SamplerTimes& times() const override { return times_; }
+
+  NamedTensors save(bool reset_others) override {
+    return reporter_.watch([&] {
+      NamedTensors saved;
+      fill_->finish();
+      window_->advance();
+      workers_->save(reset_others, saved);
+      window_->save(saved);
+      return saved;
+    });
+  }
+
+  void report_failures(FailureHandler handler) override {
+    reporter_.set_handler(std::move(handler));
+  }
+
+ private:
+  Batch collect_window() {
     const at::NoGradGuard no_grad;
     auto before = std::chrono::steady_clock::now();
     const auto acted = fill_->acting();
     fill_->finish();  // resets
+    log_.save_if_due([this](NamedTensors& states) {
+      window_->advance();
+      workers_->save(/*reset_others=*/false, states);
+    });
     window_->begin();
+    log_.begin(0);
     fill_->fill(shared_, 0, window_->actor(), [] { return false; });
+    log_.end(shared_);
     before = count_time(times_.waiting, before);
     times_.acting += fill_->acting() - acted;
     times_.waiting -= fill_->acting() - acted;
@@ -51,23 +87,13 @@ class DynamicSampler : public Sampler {
     return window_->batch();
   }
 
-  const SamplerTimes& times() const override { return times_; }
-
-  NamedTensors save(bool reset_others) override {
-    NamedTensors saved;
-    fill_->finish();
-    window_->advance();
-    workers_->save(reset_others, saved);
-    window_->save(saved);
-    return saved;
-  }
-
- private:
   SamplerOptions options_;
   Arena::Plan plan_;
   SharedRows shared_;
   Arena::Field gate_;
+  ActionLog log_;
   Arena arena_;
+  FailureReporter reporter_;
   std::unique_ptr<GatedWorkers> workers_;
   std::unique_ptr<DynamicFill> fill_;
   std::unique_ptr<Window> window_;

@@ -19,9 +19,10 @@ GatedWorkers::GatedWorkers(const Windows& windows, const Making& making, std::by
     order(w).due = true;  // its first observations
   }
   const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-  auto options = worker_options(o);
-  options.before_restart = [this](int worker, const WorkerError& death) {
-    tell_of_restart(worker, death);
+  auto options = worker_options(making);
+  options.before_restart = [this, tell = options.before_restart](int worker,
+                                                                 const WorkerError& death) {
+    tell(worker, death);
     if (order(worker).due) gate_.forget(worker);
   };
   group_ = std::make_unique<WorkerGroup>(o.workers, body, options);
@@ -36,6 +37,8 @@ void GatedWorkers::start(std::int64_t t, int worker, std::size_t rows) {
   if (t >= 0 && t < options_.horizon) ++tick;
   starting_.push_back(worker);
 }
+
+void GatedWorkers::end_window() { std::ranges::fill(ticks_, *std::ranges::max_element(ticks_)); }
 
 void GatedWorkers::go() {
   under_way_ += static_cast<int>(starting_.size());
@@ -87,6 +90,7 @@ void GatedWorkers::work(int worker, WorkerStatus status, const Making& making) {
     }
     const auto [step, rows, tick, due] = order(worker);
     collector->go_to(*windows_[static_cast<std::size_t>(rows)]);
+    collector->count_from(tick);
     if (step < 0)
       mailbox_.put(worker, collector->save(step == SharedRows::kSaveAndReset));
     else

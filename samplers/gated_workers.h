@@ -28,6 +28,8 @@ class GatedWorkers {
   // go().
   void start(std::int64_t t, int worker, std::size_t rows);
   void go();
+  // Those whose window was cut short count the rest of its steps, too.
+  void end_window();
   // Who has taken its step: `workers` of those that are under way, or whoever is there `patience`
   // after the first; at least one. They rest now. Throws WorkerError if a worker fails. Valid until
   // the next call.

@@ -33,15 +33,25 @@ class LockstepSampler : public Sampler {
         barriers_(plan_.add(
             {groups_}, {.dtype = DType::kUInt8,
                         .shape = {static_cast<std::int64_t>(StepBarrier::bytes(processes_))}})),
+        log_(plan_, making.spec, options_, options_.action_log_bytes),
         arena_(plan_) {
     shared_.attach(arena_);
-    if (!making.saved.empty()) restore_rows(shared_, making.saved);
-    if (options_.kind == SamplerKind::kSerial) {
-      stepper_ = make_serial_stepper({&shared_}, making);
+    log_.attach(arena_, making.first_tick);
+    const bool serial = options_.kind == SamplerKind::kSerial;
+    reporter_.prepare(options_, {{&log_, &shared_, {&shared_}}},
+                      serial ? [this] { return stepper_->place(); } : FailureReporter::Place());
+    auto own = making;
+    own.reporter = &reporter_;
+    if (!making.saved.empty()) {
+      restore_rows(shared_, making.saved);
+      log_.keep_states(making.saved);
+    }
+    if (serial) {
+      stepper_ = make_serial_stepper({&shared_}, own);
     } else {
       std::vector<std::byte*> barriers;
       for (int g = 0; g < groups_; ++g) barriers.push_back(arena_.element(barriers_, g).data());
-      stepper_ = make_parallel_stepper({&shared_}, making, barriers);
+      stepper_ = make_parallel_stepper({&shared_}, own, barriers);
     }
     std::vector<Range> parts;
     for (int g = 0; g < groups_; ++g) parts.push_back(group_range(options_.envs, groups_, g));
@@ -50,11 +60,38 @@ class LockstepSampler : public Sampler {
   }
 
   Batch collect() override {
+    return reporter_.watch([this] { return collect_window(); });
+  }
+
+  const SamplerTimes& times() const override { return times_; }
+
+  NamedTensors save(bool reset_others) override {
+    return reporter_.watch([&] {
+      NamedTensors saved;
+      finish_resets();
+      window_->advance();
+      stepper_->save(reset_others, saved);
+      window_->save(saved);
+      return saved;
+    });
+  }
+
+  void report_failures(FailureHandler handler) override {
+    reporter_.set_handler(std::move(handler));
+  }
+
+ private:
+  Batch collect_window() {
     at::NoGradGuard no_grad;
     auto before = Clock::now();
     finish_resets();
+    log_.save_if_due([this](NamedTensors& states) {
+      window_->advance();
+      stepper_->save(/*reset_others=*/false, states);
+    });
     before = count_time(times_.*while_stepping_, before);
     window_->begin();
+    log_.begin(0);
     const auto horizon = options_.horizon;
     for (std::int64_t t = 0; t < horizon; ++t) {
       for (int g = 0; g < groups_; ++g) {
@@ -65,6 +102,7 @@ class LockstepSampler : public Sampler {
       }
     }
     for (int g = 0; g < groups_; ++g) finish_step(horizon - 1, g, before);
+    log_.end(shared_);
     window_->finish();
     before = count_time(times_.acting, before);
     resetting_ = shared_.may_wait;
@@ -74,18 +112,6 @@ class LockstepSampler : public Sampler {
     return window_->batch();
   }
 
-  const SamplerTimes& times() const override { return times_; }
-
-  NamedTensors save(bool reset_others) override {
-    NamedTensors saved;
-    finish_resets();
-    window_->advance();
-    stepper_->save(reset_others, saved);
-    window_->save(saved);
-    return saved;
-  }
-
- private:
   void finish_resets() {
     for (int g = 0; g < groups_ && resetting_; ++g) stepper_->finish(g);
     resetting_ = false;
@@ -105,7 +131,9 @@ class LockstepSampler : public Sampler {
   Arena::Plan plan_;
   SharedRows shared_;
   Arena::Field barriers_;
+  ActionLog log_;
   Arena arena_;
+  FailureReporter reporter_;
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Window> window_;
   bool resetting_ = false;  // step T is under way

@@ -41,7 +41,7 @@ void Mailbox::put(int slot, std::span<const std::byte> bytes) const {
   }
 }
 
-std::vector<std::byte> Mailbox::take(int slot) const {
+std::vector<std::byte> Mailbox::read(int slot) const {
   const int file = files_[static_cast<std::size_t>(slot)];
   struct stat status {};
   require(::fstat(file, &status) == 0, "a worker's message cannot be read: {}",
@@ -53,7 +53,12 @@ std::vector<std::byte> Mailbox::take(int slot) const {
     require(n > 0 || errno == EINTR, "a worker's message cannot be read: {}", std::strerror(errno));
     if (n > 0) done += static_cast<std::size_t>(n);
   }
-  ::ftruncate(file, 0);  // gives the memory back
+  return bytes;
+}
+
+std::vector<std::byte> Mailbox::take(int slot) const {
+  auto bytes = read(slot);
+  ::ftruncate(files_[static_cast<std::size_t>(slot)], 0);  // gives the memory back
   return bytes;
 }
 

@@ -19,6 +19,7 @@ class Mailbox {
 
   // Replaces what is in a slot. Throws Error if there is no memory left for it.
   void put(int slot, std::span<const std::byte> bytes) const;
+  std::vector<std::byte> read(int slot) const;
   // Empties a slot.
   std::vector<std::byte> take(int slot) const;
 

@@ -33,6 +33,7 @@ class ParallelCpuSampler : public Sampler {
                  .may_wait = may_wait(options_)}),
         barrier_memory_(plan_.add_bytes(StepBarrier::bytes(options_.workers))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(flat_.size()))),
+        log_(plan_, making.spec, options_, options_.action_log_bytes),
         arena_(plan_),
         barrier_(arena_.data(barrier_memory_), options_.workers,
                  default_spin(options_.workers + 1)),
@@ -40,9 +41,16 @@ class ParallelCpuSampler : public Sampler {
         mailbox_(options_.groups * options_.workers),
         tick_(making.first_tick) {
     shared_.attach(arena_);
-    if (!making.saved.empty()) restore_rows(shared_, making.saved);
+    log_.attach(arena_, making.first_tick);
+    reporter_.prepare(options_, {{&log_, &shared_, {&shared_}}});
+    auto own = making;
+    own.reporter = &reporter_;
+    if (!making.saved.empty()) {
+      restore_rows(shared_, making.saved);
+      log_.keep_states(making.saved);
+    }
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    group_ = std::make_unique<WorkerGroup>(options_.workers, body, worker_options(options_));
+    group_ = std::make_unique<WorkerGroup>(options_.workers, body, worker_options(own));
     await();
     group_->allow_restarts();
     window_ =
@@ -53,15 +61,40 @@ class ParallelCpuSampler : public Sampler {
   }
 
   Batch collect() override {
+    return reporter_.watch([this] { return collect_window(); });
+  }
+
+  const SamplerTimes& times() const override { return times_; }
+
+  NamedTensors save(bool reset_others) override {
+    return reporter_.watch([&] {
+      NamedTensors saved;
+      await();
+      save_environments(reset_others, saved);
+      window_->save(saved);
+      return saved;
+    });
+  }
+
+  void report_failures(FailureHandler handler) override {
+    reporter_.set_handler(std::move(handler));
+  }
+
+ private:
+  Batch collect_window() {
     at::NoGradGuard no_grad;
     auto before = std::chrono::steady_clock::now();
     await();  // the environments are there, and what waited is reset
+    log_.save_if_due(
+        [this](NamedTensors& states) { save_environments(/*reset_others=*/false, states); });
     before = count_time(times_.waiting, before);
     window_->begin();
+    log_.begin(0);
     flatten(agent_.acting_parameters(), flat_);
     board_.publish(flat_);
     release(0);
     await();
+    log_.end(shared_);
     before = count_time(times_.waiting, before);
     window_->finish_others(final_state_);
     count_time(times_.acting, before);
@@ -70,20 +103,12 @@ class ParallelCpuSampler : public Sampler {
     return window_->batch();
   }
 
-  const SamplerTimes& times() const override { return times_; }
-
-  NamedTensors save(bool reset_others) override {
-    NamedTensors saved;
-    await();
+  void save_environments(bool reset_others, NamedTensors& to) {
     window_->advance();
     release(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave);
     await();
-    take_env_states(mailbox_, options_, saved);
-    window_->save(saved);
-    return saved;
+    take_env_states(mailbox_, options_, to);
   }
-
- private:
   // Has the workers fill a window from step 0 on, reset what waits, or save.
   void release(std::int64_t order) {
     shared_.order(0) = {order, 0, tick_};
@@ -151,7 +176,9 @@ class ParallelCpuSampler : public Sampler {
   Arena::Plan plan_;
   SharedRows shared_;
   Arena::Field barrier_memory_, board_memory_;
+  ActionLog log_;
   Arena arena_;
+  FailureReporter reporter_;
   StepBarrier barrier_;
   ParameterBoard board_;
   Mailbox mailbox_;

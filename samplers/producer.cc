@@ -84,7 +84,14 @@ void Producer::fill(int slot) {
   const auto& window = parts_.rows.slots[static_cast<std::size_t>(slot)];
   auto& actor = *actors_[static_cast<std::size_t>(slot)];
   const auto rows = static_cast<std::size_t>(slot) + 1;  // as in windows()
+  parts_.log.save_if_due([this](NamedTensors& states) {
+    if (parts_.stepper != nullptr)
+      parts_.stepper->save(/*reset_others=*/false, states);
+    else
+      parts_.workers->save(/*reset_others=*/false, states);
+  });
   parts_.rows.begin(slot, parts_.writer);
+  parts_.log.begin(rows);
   parts_.rows.tick(parts_.writer) = tick_;
   actor.begin(tick_, /*device_has_first_row=*/true);
   if (auto& x = actor.tensors(); x.mirrored) {
@@ -94,6 +101,7 @@ void Producer::fill(int slot) {
   }
   if (dynamic_) {
     if (!dynamic_->fill(window, rows, actor, [this] { return parts_.ring.stopped(); })) return;
+    parts_.log.end(window);
     if (window.may_wait) dynamic_->start_resets(rows);
     dynamic_->finish();
   } else {
@@ -119,6 +127,7 @@ void Producer::fill_by_turns(const SharedRows& window, std::size_t rows, RowActo
     }
   }
   for (int g = 0; g < options_.groups; ++g) finish(options_.horizon - 1, g);
+  parts_.log.end(window);
   if (!window.may_wait) return;
   for (int g = 0; g < options_.groups; ++g) stepper.start(options_.horizon, g, rows);
   for (int g = 0; g < options_.groups; ++g) stepper.finish(g);

@@ -43,6 +43,7 @@ class Producer {
     Stepper* stepper;
     GatedWorkers* workers;
     Agent& agent;
+    ActionLog& log;  // of this writer
     int writer;
     WorkerStatus* status = nullptr;  // of this process, if it is a worker
   };

@@ -7,15 +7,16 @@
 
 namespace shoal {
 
-void tell_of_restart(int, const WorkerError& death) {
-  fmt::print(stderr, "{}; it is started anew\n", death.what());
-}
-
-WorkerGroupOptions worker_options(const SamplerOptions& o) {
+WorkerGroupOptions worker_options(const Making& making) {
+  const auto& o = making.options;
+  const auto tell = [reporter = making.reporter](int, const WorkerError& death) {
+    fmt::print(stderr, "{}; it is started anew\n", death.what());
+    if (reporter != nullptr) reporter->report(death);
+  };
   WorkerGroupOptions options{.step_limit = o.step_limit,
                              .reset_limit = o.reset_limit,
                              .on_death = o.on_death,
-                             .before_restart = tell_of_restart};
+                             .before_restart = tell};
   std::vector<int> cores(o.cores.begin(), o.cores.end());
   if (cores.empty()) cores = allowed_cores();
   for (int w = 0; o.pin && w < o.workers; ++w)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "samplers/collector.h"
+#include "samplers/failure_reporter.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/samplers/sampler.h"
 
@@ -22,6 +23,8 @@ struct Making {
   std::int64_t first_tick = 0;
   bool lost = false;            // whether another process has had these environments before
   std::int64_t rows_begin = 0;  // what the first of these environments is among all of the run
+  // Told of workers that die and are started anew. Must outlive them.
+  const FailureReporter* reporter = nullptr;
 };
 
 // Throws Error for impossible options.
@@ -35,10 +38,8 @@ std::unique_ptr<Sampler> make_parallel_cpu_sampler(const Making& making, Agent& 
 // How often a waiting process looks for deaths.
 inline constexpr std::chrono::milliseconds kPatience{100};
 
-// Says on stderr that a worker is started anew, and why.
-void tell_of_restart(int worker, const WorkerError& death);
-
-WorkerGroupOptions worker_options(const SamplerOptions& options);
+// A worker that is started anew is reported, and its death printed on stderr.
+WorkerGroupOptions worker_options(const Making& making);
 
 // Whether an environment may have to wait for the end of a window.
 bool may_wait(const SamplerOptions& options);

@@ -35,6 +35,10 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
       taken(plan.add_bytes(static_cast<std::size_t>(n.envs) * sizeof(std::int64_t))),
       statistics(
           plan.add_bytes(static_cast<std::size_t>(n.envs) * kept_bytes(env.statistics_bytes))),
+      seeded_resets(plan.add_bytes(static_cast<std::size_t>(n.envs) * sizeof(SeededReset))),
+      reset_statistics(plan.add(
+          {n.envs},
+          {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(env.statistics_bytes)}})),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
   for (const auto& [name, array] : agent.state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
@@ -51,7 +55,11 @@ void SharedRows::attach(const Arena& a) {
   zero_all(orders);
   zero_all(statistics);
   zero_all(ended);
-  for (std::int64_t b = 0; b < rows.envs(); ++b) taken_by(b) = horizon;
+  zero_all(reset_statistics);
+  for (std::int64_t b = 0; b < rows.envs(); ++b) {
+    taken_by(b) = horizon;
+    seeded_reset(b) = {.seed = 0, .tick = -1, .random_steps = 0};
+  }
   for (const auto* fields : {&state[0], &state[1], &final_state})
     for (const auto& [name, field] : *fields) zero_all(field);
   // The rows before the first window, and the actions of its last row, are read without having been

@@ -50,11 +50,12 @@ struct SharedRows {
   // [E] rows, a single one unless ends wait: the final observation of each environment whose
   // episode ended in that step.
   Rows last;
-  Arena::Field episode_ends;   // [E, B] EpisodeEnd
-  Arena::Field reduced_infos;  // [E, B, infos] float64, of the episode
-  Arena::Field orders;         // [groups], a cache line each
-  Arena::Field taken;          // [B] int64, see taken_by()
-  Arena::Field statistics;     // [B], each a counter and two copies, by turns
+  Arena::Field episode_ends;                     // [E, B] EpisodeEnd
+  Arena::Field reduced_infos;                    // [E, B, infos] float64, of the episode
+  Arena::Field orders;                           // [groups], a cache line each
+  Arena::Field taken;                            // [B] int64, see taken_by()
+  Arena::Field statistics;                       // [B], each a counter and two copies, by turns
+  Arena::Field seeded_resets, reset_statistics;  // [B], see seeded_reset()
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   std::array<Named<Arena::Field>, 2>
       state;                        // [B, ...], the agent's before and after a step, by turns
@@ -86,6 +87,19 @@ struct SharedRows {
   void keep_statistics(std::int64_t b, std::span<const std::byte> from) const;
   // Leaves `to` alone if none were kept yet.
   void read_statistics(std::int64_t b, std::span<std::byte> to) const;
+  // The newest reset of b with a seed, and Env::statistics() after it. Written by the process that
+  // steps b.
+  struct SeededReset {
+    std::uint64_t seed;
+    std::int64_t tick;          // steps that b had taken before; -1: there was none
+    std::int64_t random_steps;  // Collector::Options::decorrelation, if those steps followed; or 0
+  };
+  SeededReset& seeded_reset(std::int64_t b) const {
+    return reinterpret_cast<SeededReset*>(arena->data(seeded_resets))[b];
+  }
+  std::span<std::byte> statistics_after_reset(std::int64_t b) const {
+    return arena->element(reset_statistics, b);
+  }
   // With b's observation of row 0 of the next window, if it waits.
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.

@@ -30,6 +30,11 @@ class SerialStepper : public Stepper {
       add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
                      group_range(options_.envs, options_.groups, g), options_.first_env, to);
   }
+  std::pair<std::int64_t, std::int64_t> place() const override {
+    for (const auto& collector : collectors_)
+      if (collector->env() >= 0) return {collector->env(), collector->tick()};
+    return {-1, -1};
+  }
 
  private:
   Windows windows_;
@@ -52,7 +57,7 @@ class ParallelStepper : public Stepper {
         if (!worker_range(o.envs, o.groups, g, o.workers, w).empty()) group.workers.push_back(w);
     }
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(o));
+    workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(making));
     for (int g = 0; g < o.groups; ++g) finish(g);
     workers_->allow_restarts();
   }
@@ -103,6 +108,7 @@ class ParallelStepper : public Stepper {
       const auto group = static_cast<int>(g);
       const auto order = windows_[0]->order(group);
       collectors[g]->go_to(*windows_[static_cast<std::size_t>(order.rows)]);
+      collectors[g]->count_from(order.tick);
       if (order.step < 0)
         mailbox_.put(group * options_.workers + worker,
                      collectors[g]->save(order.step == SharedRows::kSaveAndReset));

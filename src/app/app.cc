@@ -88,6 +88,7 @@ int run(int argc, char** argv) {
   app::add_list(cli, chosen);
   app::add_check_env(cli, chosen);
   app::add_verify(cli, chosen);
+  app::add_rewind(cli, chosen);
   if (argc > 1)
     if (const auto what = app::unknown_command(cli, argv[1]); !what.empty())
       return app::complain(what, app::kMistake);

@@ -23,6 +23,7 @@ void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 void add_check_env(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
+void add_rewind(CLI::App& app, Command& chosen);
 
 // Whether a run that goes on may have another value of this setting: it says where and how long,
 // not what is trained.

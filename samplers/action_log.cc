@@ -1,0 +1,168 @@
+#include "samplers/action_log.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "shoal/data/saved.h"
+
+namespace shoal {
+
+namespace {
+
+constexpr std::int64_t kMostSteps = 100'000;  // of one environment
+
+std::size_t row_bytes(const RowSpec& spec, std::int64_t envs) {
+  std::size_t bytes = 1;
+  for (const auto& [name, array] : spec.action) bytes += array.bytes();
+  return bytes * static_cast<std::size_t>(envs);
+}
+
+}  // namespace
+
+ActionLog::ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions& o,
+                     std::size_t bytes)
+    : horizon_(o.horizon),
+      envs_(o.envs),
+      first_env_(o.first_env),
+      period_(o.save_period),
+      state_(plan.add_bytes(sizeof(State))),
+      offered_(bytes > 0) {
+  const auto spec = row_spec(env);
+  count_ = std::clamp(static_cast<std::int64_t>(bytes / row_bytes(spec, envs_)), horizon_,
+                      std::max(horizon_, kMostSteps));
+  for (const auto& [name, array] : spec.action) action_.add(name, plan.add({count_, envs_}, array));
+  valid_ = plan.add({count_, envs_}, {.dtype = DType::kBool});
+}
+
+void ActionLog::attach(const Arena& arena, std::int64_t tick) {
+  arena_ = &arena;
+  start(tick);
+}
+
+void ActionLog::start(std::int64_t tick) { state() = {.begun = tick, .next = tick}; }
+
+// States that are being replaced when their process is killed are not there.
+void ActionLog::keep_states(const NamedTensors& saved) {
+  NamedTensors states;
+  offered_ = false;
+  for (std::int64_t b = 0; b < envs_; ++b) {
+    const auto name = "env/" + std::to_string(first_env_ + b);
+    states.add(name, shoal::saved(saved, name));
+    offered_ = offered_ || states.at(name).numel() > 0;
+  }
+  if (!offered_) return;
+  auto& s = state();
+  const auto slot = static_cast<int>(s.saves++ % 2);
+  auto& at = s.saved_at[static_cast<std::size_t>(slot)];
+  at = -1;
+  states_.put(slot, to_bytes(states));
+  at = s.next;
+}
+
+void ActionLog::save_if_due(const std::function<void(NamedTensors&)>& save) {
+  if (!offered_) return;
+  const auto begin = Clock::now();
+  const bool always = period_.count() == 0;
+  if (!always && begin - saved_ < std::max<Clock::duration>(period_, 200 * cost_)) return;
+  NamedTensors states;
+  save(states);
+  keep_states(states);
+  saved_ = Clock::now();
+  cost_ = saved_ - begin;
+}
+
+void ActionLog::begin(std::size_t rows) { state().rows = static_cast<std::int64_t>(rows); }
+
+// The rows of a window from `row` on; the ring may turn in the middle of them.
+void ActionLog::copy(const Arena::Field& from, const Rows& rows, std::int64_t row,
+                     const Arena::Field& to) const {
+  const auto bytes = static_cast<std::size_t>(envs_) * to.spec.bytes();
+  const auto begin = state().next % count_;
+  const auto first = std::min(horizon_, count_ - begin);
+  const auto put = [&](std::int64_t place, std::int64_t at, std::int64_t n) {
+    if (n > 0)
+      std::memcpy(arena_->element(to, place * envs_).data(), rows.element(from, at, 0).data(),
+                  static_cast<std::size_t>(n) * bytes);
+  };
+  put(begin, row, first);
+  put(0, row + first, horizon_ - first);
+}
+
+void ActionLog::end(const SharedRows& window) {
+  const auto& rows = window.rows;
+  for (std::size_t i = 0; i < action_.size(); ++i)
+    copy(rows.action[i], rows, window.history, action_[i]);
+  copy(rows.valid, rows, window.history, valid_);
+  auto& s = state();
+  s.next += horizon_;
+  s.rows = -1;
+}
+
+// As Collector::save() has made it: the episode so far comes first.
+std::vector<std::byte> ActionLog::saved_state(int slot, std::int64_t b, std::size_t infos) const {
+  const auto states = from_bytes(states_.read(slot));
+  const auto& tensor = states.at("env/" + std::to_string(first_env_ + b));
+  const auto head = sizeof(EpisodeEnd) + infos * sizeof(double);
+  if (tensor.nbytes() <= head) return {};
+  const auto* bytes = static_cast<const std::byte*>(tensor.const_data_ptr());
+  return {bytes + head, bytes + tensor.nbytes()};
+}
+
+// The older states give the longer replay. A reset with a seed makes all before it irrelevant.
+void ActionLog::find_beginning(std::int64_t b, const SharedRows& home, EnvFailure& failure) const {
+  const auto& s = state();
+  const auto oldest = std::max(s.begun, s.next - count_);
+  const auto& reset = home.seeded_reset(b);
+  for (const auto i : {s.saves % 2, (s.saves + 1) % 2}) {
+    const auto at = s.saved_at[static_cast<std::size_t>(i)];
+    if (at < oldest || at <= reset.tick) continue;
+    failure.state = saved_state(static_cast<int>(i), b, home.infos.size());
+    failure.begin = at;
+    if (!failure.state.empty()) return;
+  }
+  if (reset.tick < oldest) return;
+  failure.begin = reset.tick;
+  failure.seed = reset.seed;
+  failure.random_steps = reset.random_steps;
+  const auto statistics = home.statistics_after_reset(b);
+  failure.statistics.assign(statistics.begin(), statistics.end());
+}
+
+EnvFailure ActionLog::failure(std::int64_t b, std::int64_t tick, const SharedRows& home,
+                              const std::vector<const SharedRows*>& windows) const {
+  const auto& s = state();
+  EnvFailure failure{.step = tick, .begin = tick};
+  failure.statistics.resize(home.statistics_bytes);
+  find_beginning(b, home, failure);
+  const auto* window = s.rows < 0 ? nullptr : windows[static_cast<std::size_t>(s.rows)];
+  const auto row = [&](std::int64_t t) { return window->history + t - s.next; };
+  const auto end = window == nullptr ? s.next : std::min(tick + 1, s.next + horizon_);
+  std::vector<std::int64_t> taken;
+  for (auto t = failure.begin; t < end; ++t)
+    if (t < s.next ? *arena_->element(valid_, t % count_ * envs_ + b).data() != std::byte{0}
+                   : window->rows.scalar<bool>(window->rows.valid, row(t), b))
+      taken.push_back(t);
+  failure.in_step = !taken.empty() && taken.back() == tick && tick >= s.next;
+  for (std::size_t i = 0; i < action_.size(); ++i) {
+    const auto& spec = action_[i].spec;
+    std::vector<std::int64_t> shape{std::ssize(taken)};
+    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+    const auto all = at::empty(shape, torch_dtype(spec.dtype));
+    auto* to = static_cast<std::byte*>(all.data_ptr());
+    for (const auto t : taken) {
+      const auto from = t < s.next ? arena_->element(action_[i], t % count_ * envs_ + b)
+                                   : window->rows.element(window->rows.action[i], row(t), b);
+      to = std::ranges::copy(from, to).out;
+    }
+    failure.actions.add(action_.name(i), all);
+  }
+  if (!failure.in_step) return failure;
+  for (const auto& [name, field] : window->rows.observation)
+    failure.observation.add(name, view(*window->arena, field)[row(tick)][b].clone());
+  return failure;
+}
+
+}  // namespace shoal

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "samplers/mailbox.h"
+#include "samplers/shared_rows.h"
+#include "shoal/samplers/env_failure.h"
+#include "shoal/samplers/sampler.h"
+
+namespace shoal {
+
+// The latest actions of environments that are stepped together, and now and then their states: what
+// EnvFailure is made from, with the resets that SharedRows knows. It is in shared memory, so it
+// survives the process that fills it.
+//
+// One process fills it: begin() and end() of each window, and save_if_due() between two.
+class ActionLog {
+ public:
+  // bytes: of actions, at most; but for one window there is always room.
+  ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions& options,
+            std::size_t bytes);
+  // tick: steps that the environments have taken before.
+  void attach(const Arena& arena, std::int64_t tick);
+  // Likewise where another process goes on with new environments.
+  void start(std::int64_t tick);
+
+  // What Sampler::save() gave of the environments, before the next window.
+  void keep_states(const NamedTensors& saved);
+  // save(states) asks the environments for their states, as Stepper::save() does. Saving them
+  // takes a 200th of the time at most.
+  void save_if_due(const std::function<void(NamedTensors&)>& save);
+
+  void begin(std::size_t rows);  // a window, in these of the rows that failure() is given
+  void end(const SharedRows& window);
+
+  // What repeats step `tick` of environment b of these, which has failed. home: where its resets
+  // are; windows: where it is stepped. `error` and all that says which environment it is are left
+  // to the caller.
+  EnvFailure failure(std::int64_t b, std::int64_t tick, const SharedRows& home,
+                     const std::vector<const SharedRows*>& windows) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct State {
+    std::int64_t begun = 0, next = 0;  // ticks: the first, and the one after the last window's
+    std::int64_t rows = -1;            // of the window that is under way; -1: none
+    std::int64_t saves = 0;
+    std::array<std::int64_t, 2> saved_at = {-1, -1};  // ticks of the states in either slot
+  };
+  State& state() const { return *reinterpret_cast<State*>(arena_->data(state_)); }
+  void copy(const Arena::Field& from, const Rows& rows, std::int64_t row,
+            const Arena::Field& to) const;
+  void find_beginning(std::int64_t b, const SharedRows& home, EnvFailure& failure) const;
+  std::vector<std::byte> saved_state(int slot, std::int64_t b, std::size_t infos) const;
+
+  std::int64_t horizon_, envs_, first_env_, count_;  // count_: rows of the ring
+  std::chrono::milliseconds period_;
+  Named<Arena::Field> action_;  // [count, envs, ...], tick t in row t % count
+  Arena::Field valid_, state_;
+  const Arena* arena_ = nullptr;
+  Mailbox states_{2};  // by turns
+  Clock::time_point saved_ = Clock::now();
+  Clock::duration cost_{};  // of the last save
+  bool offered_ = true;     // some environment can be saved
+};
+
+}  // namespace shoal

@@ -1,0 +1,71 @@
+#include "samplers/fatal_signals.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace shoal {
+
+// Of the process: installed with the first FatalSignals, and kept.
+struct FatalSignals::Hooks {
+  static constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  std::array<struct sigaction, kSignals.size()> before{};
+  std::vector<FatalSignals*> all;
+  pid_t owner = getpid();
+
+  static Hooks& get() {
+    static auto* const hooks = new Hooks;  // exit() may come after the end of static objects
+    return *hooks;
+  }
+
+  Hooks() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before[i]);
+    on_exit([](int status, void*) { get().tell(fmt::format("called exit({})", status)); }, nullptr);
+  }
+
+  void tell(const std::string& how) const {
+    if (getpid() != owner) return;
+    for (const auto* each : all) each->report_(how);
+  }
+
+  // The memory that this process has, even if another thread holds a lock of it.
+  static void on_signal(int number) {
+    auto& hooks = get();
+    if (getpid() == hooks.owner && !hooks.all.empty()) {
+      const pid_t child = _Fork();
+      if (child == 0) hooks.tell_and_leave(number);
+      while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      if (kSignals[i] == number) sigaction(number, &hooks.before[i], nullptr);
+    std::raise(number);  // once this handler returns
+  }
+
+  [[noreturn]] void tell_and_leave(int number) {
+    for (const int each : kSignals) std::signal(each, SIG_DFL);
+    std::signal(SIGALRM, SIG_DFL);
+    constexpr unsigned kSeconds = 10;
+    alarm(kSeconds);
+    owner = getpid();
+    tell(fmt::format("was killed by SIG{}", sigabbrev_np(number)));
+    _exit(0);
+  }
+};
+
+FatalSignals::FatalSignals(Report report) : report_(std::move(report)) {
+  Hooks::get().all.push_back(this);
+}
+
+FatalSignals::~FatalSignals() { std::erase(Hooks::get().all, this); }
+
+}  // namespace shoal

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace shoal {
+
+// While it lives, the end of this process by a signal or by exit() is reported before it happens.
+// Of a signal, report() is called in a copy of the process, which is killed after ten seconds: the
+// signal may have come while the memory allocator held a lock. Children of this process report
+// nothing.
+class FatalSignals {
+ public:
+  using Report = std::function<void(const std::string& how)>;
+  explicit FatalSignals(Report report);
+  ~FatalSignals();
+  FatalSignals(const FatalSignals&) = delete;
+  FatalSignals& operator=(const FatalSignals&) = delete;
+
+ private:
+  struct Hooks;
+  Report report_;
+};
+
+}  // namespace shoal

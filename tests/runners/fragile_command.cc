@@ -1,0 +1,19 @@
+// The whole command line with environments that fail: Fragile-<how>, which can be saved, and
+// Fragile-<how>-unsaved, which cannot. Environment 5 fails at step 500 after its first reset.
+#include "shoal/app/command_line.h"
+#include "shoal/envs/registry.h"
+#include "tests/support/fragile_env.h"
+
+int main(int argc, char** argv) {
+  using shoal::testing::Breakage;
+  for (const auto& [name, how] : {std::pair{"throw", Breakage::kThrow},
+                                  {"segfault", Breakage::kSegfault},
+                                  {"exit", Breakage::kExit},
+                                  {"hang", Breakage::kHang},
+                                  {"reset", Breakage::kThrowInReset}}) {
+    for (const bool saves : {true, false})
+      shoal::register_env(std::string("Fragile-") + name + (saves ? "" : "-unsaved"),
+                          shoal::testing::make_fragile({.how = how, .at = 500, .saves = saves}));
+  }
+  return shoal::run_command_line(argc, argv);
+}

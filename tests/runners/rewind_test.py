@@ -1,0 +1,159 @@
+"""Repeating failures of environments with `shoal rewind`. Usage: rewind_test.py COMMAND [unittest arguments]; COMMAND: fragile_command"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = os.path.abspath(sys.argv.pop(1))
+TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
+# Windows of 8 environments times 16 steps; environment 5 fails in the 32nd.
+TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=100000",
+         "--envs", "8", "--workers", "2", "--set", "sampler.horizon=16", "--set", "ppo.epochs=1", "--set", "log_steps=10000"]
+KINDS = {"serial": ["--sampler", "serial"],
+         "parallel-cpu": ["--sampler", "parallel-cpu"],
+         "parallel-gpu": ["--sampler", "parallel-gpu", "--set", "sampler.groups=2"],
+         "dynamic": ["--sampler", "parallel-gpu", "--set", "sampler.batch=4"],
+         "resets wait": ["--sampler", "parallel-gpu", "--set", "sampler.reset=wait"]}
+
+
+def command(*arguments, status=0, **options):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def environment(how):
+    return ["--set", f"env.id=Fragile-{how}"]
+
+
+class RewindTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.dir = pathlib.Path(self.temporary.name)
+
+    def fails(self, name, *arguments, status=1):
+        """A run whose environment fails."""
+        run = self.dir / name
+        done = command(*TRAIN, "--steps", 50000, "--out", run, *arguments, status=status)
+        self.assertIn(f"`shoal rewind {run}` repeats the failure of environment 5", done.stderr)
+        return run
+
+    def rewind(self, run, *arguments):
+        done = command("rewind", run, *arguments)
+        self.assertIn("the observation is the one that the run had, to the last bit", done.stdout)
+        return done.stdout
+
+    def test_what_ends_a_worker_ends_the_replay(self):
+        words = {"throw": "threw while stepping environment 5 at step 499: the wheel came off",
+                 "segfault": "was killed by SIGSEGV while stepping environment 5 at step 499",
+                 "exit": "called exit(3) while stepping environment 5 at step 499"}
+        for how, text in words.items():
+            for saves in ("", "-unsaved"):
+                with self.subTest(how + saves):
+                    run = self.fails(how + saves, *environment(how + saves))
+                    said = self.rewind(run)
+                    self.assertRegex(said, rf"failed at step 499:\n  worker 1 \(pid \d+\) {re.escape(text)}")
+                    self.assertRegex(said, "kept: its state of" if saves == "" and "state" in said else "kept: a reset with seed .* at step 0, and 500 actions")
+                    self.assertRegex(said, rf"about to take the step that failed, with action \[\d\]\nit failed again: .*{re.escape(text)}")
+
+    def test_every_sampler_keeps_it(self):
+        for name, kind in KINDS.items():
+            with self.subTest(name):
+                said = self.rewind(self.fails(name, *environment("throw"), *kind))
+                self.assertIn("it failed again", said)
+
+    def test_what_ends_the_training_process_itself_is_repeated(self):
+        crash, end = ("segfault", -signal.SIGSEGV, "was killed by SIGSEGV"), ("exit", 3, r"called exit\(3\)")
+        asynchronous = ["--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true", "--set", "ppo.minibatches=4"]
+        for (how, status, text), more in ((crash, []), (end, []), (crash, asynchronous)):
+            with self.subTest(how, more=more):
+                run = self.fails(f"serial-{how}-{len(more)}", *environment(how), "--sampler", "serial", *more, status=status)
+                self.assertRegex(self.rewind(run), f"(?s)failed at step 499:\n  {text}.*it failed again: worker 0 .* {text}")
+
+    def test_a_hang_is_repeated(self):
+        run = self.fails("hang", *environment("hang"), "--set", "sampler.step_limit=0.5")
+        self.assertRegex(self.rewind(run), "it failed again: .* stepping environment 5 at step 499 for more than 0.5 s")
+
+    def test_a_reset_that_fails_is_repeated(self):
+        run = self.fails("reset", *environment("reset"))
+        self.assertRegex(self.rewind(run), "it failed again: .*: the wheel came off while it was put on")
+
+    def test_a_resumed_run_is_repeated_from_its_checkpoint(self):
+        run = self.dir / "resumed"
+        command(*TRAIN, "--out", run, *environment("throw"), "--steps", 3000)
+        done = command("train", "--resume", run, "--steps", 50000, "--quiet", status=1)
+        self.assertIn("the wheel came off", done.stderr)
+        step, actions = re.search(r"kept: its state of \d+ bytes at step (\d+), and (\d+) actions since", self.rewind(run)).groups()
+        self.assertGreaterEqual(int(step), 384)  # or a later one, if that took long
+        self.assertEqual(int(step) + int(actions), 500)
+
+    def test_the_kept_failure_is_another_one_than_now(self):
+        run = self.fails("changed", *environment("throw-unsaved"))
+        config = (run / "config.toml").read_text()
+        (run / "config.toml").write_text(config.replace("Fragile-throw-unsaved", "CartPole-v1"))  # what the id stands for has changed
+        done = command("rewind", run, status=1)
+        self.assertIn("NOT the one that the run had", done.stdout)
+        self.assertIn("it did not fail this time", done.stdout)
+
+    def test_the_latest_few_deaths_of_a_run_are_kept(self):
+        run = self.dir / "restarts"
+        done = command(*TRAIN, "--out", run, *environment("segfault"), "--set", "sampler.on_death=restart", "--steps", "17500")
+        self.assertEqual(done.stderr.count("repeats the failure"), 4, done.stderr)
+        files = sorted(run.glob("failure-*.rewind"))
+        self.assertEqual(len(files), 4)
+        for file in files:
+            self.assertIn("it failed again", self.rewind(file))
+            self.assertLess(file.stat().st_size, 50000)
+        for i in range(10):
+            shutil.copy(files[0], run / f"failure-{i}.rewind")
+        command("train", "--resume", run, "--steps", 24000, "--quiet")
+        self.assertEqual(len(list(run.glob("failure-*.rewind"))), 5)
+
+    def test_it_waits_for_a_debugger(self):
+        run = self.fails("break", *environment("segfault"))
+        process = subprocess.Popen([COMMAND, "rewind", str(run), "--break"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status))
+        process.send_signal(signal.SIGCONT)
+        said = process.stdout.read()
+        self.assertEqual(process.wait(20), -signal.SIGSEGV)
+        self.assertIn(f"gdb -p {process.pid}", said)
+        self.assertIn("about to take the step that failed", said)
+
+    def test_what_came_before_is_filmed(self):
+        run = self.fails("filmed", *environment("throw"))
+        empty = self.dir / "empty"
+        empty.mkdir()
+        said = command("rewind", run, "--video", self.dir / "film.mp4", env={**os.environ, "PATH": str(empty)}).stdout
+        steps = int(re.search(r"(\d+) steps are taken", said)[1])
+        self.assertEqual(len(list((self.dir / "film-frames").glob("*.png"))), steps + 1)
+        self.assertIn("it failed again", said)
+
+    def test_a_run_without_failure_is_a_mistake(self):
+        run = self.dir / "fine"
+        command(*TRAIN, "--out", run, "--steps", 256)
+        self.assertIn("no environment of this run has failed", command("rewind", run, status=2).stderr)
+        (run / "failure-1-2.rewind").write_bytes(b"SHOALCK1")
+        self.assertIn("cut short", command("rewind", run, status=2).stderr)
+        self.assertIn("expected a run folder", command("rewind", self.dir, status=2).stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
+    def test_an_exception_in_python_comes_again(self):
+        run = self.dir / "raises"
+        command(*TRAIN, "--steps", 10000, "--set", "env.id=gymnasium:toy_gymnasium:Raises-v0", "--out", run, status=1, cwd=TOYS)
+        said = command("rewind", run, cwd=TOYS).stdout
+        self.assertRegex(said, r"(?s)it failed again: .*ValueError: the third step is a bad one")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,342 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/envs/wrapper.h"
+#include "shoal/envs/wrappers.h"
+#include "shoal/samplers/async_sampler.h"
+#include "tests/support/fragile_env.h"
+#include "tests/support/toy_agents.h"
+
+// What a sampler keeps of an environment that fails takes another one the same way.
+namespace shoal {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Breakage;
+using testing::FragileOptions;
+using testing::make_fragile;
+
+constexpr std::int64_t kBroken = 5, kAt = 35;  // the environment, and its step
+
+struct Way {
+  const char* name;
+  SamplerOptions options;
+  bool asynchronous = false;
+};
+
+std::vector<Way> ways() {
+  const SamplerOptions base{.horizon = 10, .envs = 8, .workers = 2, .seed = 3, .save_period = 0ms};
+  const auto with = [&](SamplerKind kind, int groups = 1, std::int64_t batch = 0) {
+    auto options = base;
+    options.kind = kind, options.groups = groups, options.batch = batch;
+    return options;
+  };
+  auto waits = with(SamplerKind::kParallelGpu);
+  waits.reset = ResetMode::kWait;
+  auto decorrelated = with(SamplerKind::kParallelCpu);
+  decorrelated.decorrelation = 15;
+  decorrelated.save_period = 1h;
+  auto preempted = with(SamplerKind::kParallelGpu, 1, 4);
+  preempted.preempt_share = 0.5;
+  auto second_half = with(SamplerKind::kSerial);
+  second_half.first_env = 2;
+  return {{"serial", with(SamplerKind::kSerial)},
+          {"serial, not the first environments", second_half},
+          {"parallel-cpu", with(SamplerKind::kParallelCpu, 2)},
+          {"parallel-cpu, decorrelated", decorrelated},
+          {"parallel-gpu", with(SamplerKind::kParallelGpu, 2)},
+          {"parallel-gpu, resets wait", waits},
+          {"parallel-gpu, dynamic", with(SamplerKind::kParallelGpu, 1, 4)},
+          {"parallel-gpu, dynamic, cut short", preempted},
+          {"serial, asynchronous", with(SamplerKind::kSerial), true},
+          {"parallel-cpu, asynchronous", with(SamplerKind::kParallelCpu), true},
+          {"parallel-gpu, asynchronous", with(SamplerKind::kParallelGpu), true},
+          {"parallel-gpu, dynamic, asynchronous", with(SamplerKind::kParallelGpu, 1, 4), true}};
+}
+
+struct Outcome {
+  std::vector<EnvFailure> failures;
+  std::map<std::int64_t, at::Tensor> seen;  // valid observations of the broken one, by tick
+  std::map<std::int64_t, float> rewards;    // likewise, of the step before
+};
+
+void note(const SamplerOptions& options, const Samples& s, Outcome& out) {
+  const auto b = kBroken - options.first_env - s.first_env;
+  if (b < 0 || b >= s.B) return;
+  for (std::int64_t t = 0; t < s.T; ++t) {
+    if (!s.valid[t][b].item<bool>()) continue;
+    out.seen[s.first_tick + t] = s.observation[0][t][b].clone();
+    out.rewards[s.first_tick + t + 1] = s.reward[t][b].item<float>();
+  }
+}
+
+std::unique_ptr<Sampler> make(const Way& way, const EnvFactory& make_env, Agent& agent,
+                              Agent& actor, const NamedTensors& saved = {}) {
+  if (way.asynchronous) return make_async_sampler(make_env, agent, actor, way.options, {}, saved);
+  return make_sampler(make_env, agent, way.options, saved);
+}
+
+// Collects until a failure, which has to come.
+Outcome run(const Way& way, const EnvFactory& make_env, const NamedTensors& saved = {}) {
+  testing::ToyAgent agent(2), actor(2);
+  Outcome out;
+  try {
+    const auto sampler = make(way, make_env, agent, actor, saved);
+    sampler->report_failures([&](const EnvFailure& failure) { out.failures.push_back(failure); });
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < 20s)
+      note(way.options, sampler->collect().samples, out);
+    ADD_FAILURE() << "nothing failed";
+  } catch (const std::exception& e) {
+    EXPECT_EQ(out.failures.size(), 1U) << e.what();
+    for (const auto& failure : out.failures) EXPECT_EQ(failure.error, e.what());
+  }
+  return out;
+}
+
+// Takes the kept steps, and compares all that the run has said of them.
+void expect_same_way(FailureReplay& replay, const EnvFailure& failure, const Outcome& out,
+                     const Way& way) {
+  EXPECT_EQ(failure.env, kBroken);
+  replay.begin();
+  std::int64_t compared = 0;
+  auto tick = failure.begin;
+  const auto expect_seen = [&] {
+    const auto found = out.seen.find(tick);
+    if (found == out.seen.end()) return;
+    EXPECT_TRUE(replay.observation()[0].equal(found->second)) << "at tick " << tick;
+    ++compared;
+  };
+  if (failure.seed) expect_seen();
+  // Steps that waited are in no tick of their own.
+  const bool waits = failure.step - failure.begin != replay.steps_before();
+  for (std::int64_t i = 0; i < replay.steps_before(); ++i) {
+    replay.step();
+    ++tick;
+    if (!waits) expect_seen();
+  }
+  EXPECT_GT(replay.steps_before(), 0);
+  // Asynchronous ones may fail before the caller has read a window.
+  const bool seen = !waits && !way.asynchronous && failure.step - failure.begin > 10;
+  EXPECT_TRUE(!seen || compared > 0);
+  EXPECT_EQ(replay.same_observation(), failure.in_step ? std::optional(true) : std::nullopt);
+}
+
+TEST(RewindTest, AStepThatThrowsThrowsAgain) {
+  for (const auto& way : ways()) {
+    for (const bool saves : {true, false}) {
+      SCOPED_TRACE(fmt::format("{}, {}", way.name, saves ? "saves" : "does not save"));
+      // The first random steps count, too.
+      const auto make_env = make_fragile({.how = Breakage::kThrow, .at = kAt, .saves = saves});
+      const auto out = run(way, make_env);
+      ASSERT_EQ(out.failures.size(), 1U);
+      const auto& failure = out.failures[0];
+      EXPECT_TRUE(failure.in_step);
+      EXPECT_EQ(failure.seed.has_value(), !saves || way.options.decorrelation > 0);
+      FailureReplay replay(make_env, failure);
+      expect_same_way(replay, failure, out, way);
+      const bool skips = way.options.reset == ResetMode::kWait || way.options.preempt_share < 1;
+      EXPECT_TRUE(skips || replay.steps_before() == failure.step - failure.begin);
+      try {
+        replay.fail();
+        ADD_FAILURE() << "it does not throw";
+      } catch (const std::exception& e) {
+        EXPECT_STREQ(e.what(), "the wheel came off");
+        EXPECT_NE(failure.error.find(e.what()), std::string::npos) << failure.error;
+      }
+    }
+  }
+}
+
+TEST(RewindTest, AResetThatThrowsThrowsAgain) {
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const auto make_env = make_fragile({.how = Breakage::kThrowInReset, .at = kAt});
+    const auto out = run(way, make_env);
+    ASSERT_EQ(out.failures.size(), 1U);
+    EXPECT_EQ(out.failures[0].in_step, way.options.reset == ResetMode::kAtOnce);
+    FailureReplay replay(make_env, out.failures[0]);
+    expect_same_way(replay, out.failures[0], out, way);
+    EXPECT_THROW(replay.fail(), std::runtime_error);
+  }
+}
+
+TEST(RewindTest, DeathsAreKeptAsExceptionsAre) {
+  for (auto way : ways()) {
+    if (way.options.kind == SamplerKind::kSerial) continue;  // it is this process that would die
+    for (const auto how : {Breakage::kSegfault, Breakage::kExit, Breakage::kHang}) {
+      SCOPED_TRACE(fmt::format("{}, {}", way.name, static_cast<int>(how)));
+      way.options.step_limit = how == Breakage::kHang ? 500ms : 60s;
+      const auto out = run(way, make_fragile({.how = how, .at = kAt}));
+      ASSERT_EQ(out.failures.size(), 1U);
+      FailureReplay replay(make_fragile({.how = Breakage::kThrow, .at = kAt}), out.failures[0]);
+      expect_same_way(replay, out.failures[0], out, way);
+      EXPECT_THROW(replay.fail(), std::runtime_error);
+    }
+  }
+}
+
+TEST(RewindTest, ARunThatGoesOnFromACheckpointIsRepeatedFromIt) {
+  for (auto way : ways()) {
+    if (way.asynchronous || way.options.decorrelation > 0) continue;
+    for (const bool saves : {true, false}) {
+      SCOPED_TRACE(fmt::format("{}, {}", way.name, saves ? "saves" : "does not save"));
+      way.options.save_period = 1h;
+      const auto make_env = make_fragile({.how = Breakage::kThrow, .at = kAt, .saves = saves});
+      testing::ToyAgent agent(2), actor(2);
+      const auto before = make(way, make_env, agent, actor);
+      before->collect();
+      before->collect();
+      const auto saved = before->save(/*reset_others=*/false);
+      const auto out = run(way, make_env, saved);
+      ASSERT_EQ(out.failures.size(), 1U);
+      EXPECT_EQ(out.failures[0].begin, 20);
+      EXPECT_EQ(out.failures[0].seed.has_value(), !saves);
+      FailureReplay replay(make_env, out.failures[0]);
+      expect_same_way(replay, out.failures[0], out, way);
+      EXPECT_THROW(replay.fail(), std::runtime_error);
+    }
+  }
+}
+
+TEST(RewindTest, AResetAtACheckpointIsANewBeginning) {
+  for (auto way : ways()) {
+    if (way.asynchronous || way.options.decorrelation > 0) continue;
+    SCOPED_TRACE(way.name);
+    const auto make_env = make_fragile({.how = Breakage::kThrow, .at = kAt, .saves = false});
+    testing::ToyAgent agent(2);
+    const auto sampler = make_sampler(make_env, agent, way.options);
+    Outcome out;
+    sampler->report_failures([&](const EnvFailure& failure) { out.failures.push_back(failure); });
+    sampler->collect();
+    sampler->save(/*reset_others=*/true);
+    EXPECT_THROW(
+        {
+          for (int i = 0; i < 20; ++i) note(way.options, sampler->collect().samples, out);
+        },
+        std::runtime_error);
+    ASSERT_EQ(out.failures.size(), 1U);
+    EXPECT_EQ(out.failures[0].begin, 10);
+    FailureReplay replay(make_env, out.failures[0]);
+    expect_same_way(replay, out.failures[0], out, way);
+    EXPECT_THROW(replay.fail(), std::runtime_error);
+  }
+}
+
+// Rewards are divided by what a run has seen of them, from its beginning or from a checkpoint on.
+TEST(RewindTest, StatisticsOfRewardsAreKept) {
+  const Way way{"", {.kind = SamplerKind::kParallelGpu, .horizon = 10, .envs = 8, .workers = 2}};
+  for (const bool saves : {true, false}) {
+    const auto make_env =
+        with_normalized_reward(make_fragile({.how = Breakage::kThrow, .at = kAt, .saves = saves}));
+    testing::ToyAgent agent(2);
+    const auto before = make_sampler(make_env, agent, way.options);
+    before->collect();
+    const auto out = run(way, make_env, before->save(/*reset_others=*/false));
+    ASSERT_EQ(out.failures.size(), 1U);
+    const auto& failure = out.failures[0];
+    EXPECT_EQ(failure.begin, 10);
+    std::vector<float> rewards;
+    class Watched : public Wrapper {
+     public:
+      Watched(std::unique_ptr<Env> env, std::vector<float>& rewards)
+          : Wrapper(std::move(env)), rewards_(rewards) {}
+      StepResult step(ArraysIn action, StepOut out) override {
+        const auto result = Wrapper::step(action, out);
+        rewards_.push_back(result.reward);
+        return result;
+      }
+
+     private:
+      std::vector<float>& rewards_;
+    };
+    FailureReplay replay(
+        [&](const EnvContext& c) { return std::make_unique<Watched>(make_env(c), rewards); },
+        failure);
+    replay.begin();
+    for (std::int64_t i = 0; i < replay.steps_before(); ++i) {
+      replay.step();
+      const auto found = out.rewards.find(failure.begin + i + 1);
+      EXPECT_TRUE(found == out.rewards.end() || rewards.back() == found->second) << i;
+    }
+    EXPECT_GT(rewards.size(), 20U);
+  }
+}
+
+// The ring of actions turns many times.
+TEST(RewindTest, ALongRunIsRepeatedFromItsLastStates) {
+  Way way{"", {.kind = SamplerKind::kParallelGpu, .horizon = 10, .envs = 8, .workers = 2}};
+  way.options.action_log_bytes = 9 * 8 * 37;  // 37 steps
+  way.options.save_period = 0ms;
+  const FragileOptions late{.how = Breakage::kThrow, .at = 1234};
+  const auto out = run(way, make_fragile(late));
+  ASSERT_EQ(out.failures.size(), 1U);
+  const auto& failure = out.failures[0];
+  EXPECT_EQ(failure.begin, 1220) << "of the states of two windows, the older ones";
+  FailureReplay replay(make_fragile(late), failure);
+  replay.begin();
+  for (std::int64_t i = 0; i < replay.steps_before(); ++i) replay.step();
+  EXPECT_EQ(replay.same_observation(), std::optional(true));
+  EXPECT_THROW(replay.fail(), std::runtime_error);
+}
+
+TEST(RewindTest, ABeginningThatIsLostIsSaid) {
+  Way way{"", {.kind = SamplerKind::kParallelGpu, .horizon = 10, .envs = 8, .workers = 2}};
+  way.options.action_log_bytes = 9 * 8 * 37;
+  const auto make_env = make_fragile({.how = Breakage::kThrow, .at = 100, .saves = false});
+  const auto out = run(way, make_env);
+  ASSERT_EQ(out.failures.size(), 1U);
+  EXPECT_FALSE(out.failures[0].repeatable());
+  EXPECT_THROW(FailureReplay(make_env, out.failures[0]), Error);
+}
+
+TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
+  for (auto way : ways()) {
+    if (way.options.kind == SamplerKind::kSerial || way.options.decorrelation > 0) continue;
+    SCOPED_TRACE(way.name);
+    way.options.on_death = OnDeath::kRestart;
+    // Each of its lives ends after as many steps.
+    const auto make_env = make_fragile({.how = Breakage::kSegfault, .at = kAt});
+    testing::ToyAgent agent(2), actor(2);
+    const auto sampler = make(way, make_env, agent, actor);
+    std::vector<EnvFailure> failures;
+    sampler->report_failures([&](const EnvFailure& failure) { failures.push_back(failure); });
+    const auto begin = std::chrono::steady_clock::now();
+    while (failures.size() < 3 && std::chrono::steady_clock::now() - begin < 30s)
+      sampler->collect();
+    ASSERT_EQ(failures.size(), 3U);
+    for (const auto& failure : failures) {
+      FailureReplay replay(make_fragile({.how = Breakage::kThrow, .at = kAt}), failure);
+      replay.begin();
+      for (std::int64_t i = 0; i < replay.steps_before(); ++i) replay.step();
+      EXPECT_EQ(replay.same_observation(), std::optional(true));
+      EXPECT_THROW(replay.fail(), std::runtime_error);
+    }
+  }
+}
+
+// Saved states must not change what a run does.
+TEST(RewindTest, SavingStatesChangesNothing) {
+  for (auto way : ways()) {
+    if (way.asynchronous || way.options.preempt_share < 1) continue;  // they depend on timing
+    SCOPED_TRACE(way.name);
+    std::vector<at::Tensor> all;
+    for (const auto period : {std::chrono::milliseconds(0), std::chrono::milliseconds(1h)}) {
+      way.options.save_period = period;
+      testing::ToyAgent agent(2);
+      const auto sampler = make_sampler(make_fragile({.how = Breakage::kNone}), agent, way.options);
+      for (int i = 0; i < 4; ++i) sampler->collect();
+      all.push_back(sampler->collect().samples.observation[0].clone());
+    }
+    EXPECT_TRUE(all[0].equal(all[1]));
+  }
+}
+
+}  // namespace
+}  // namespace shoal
