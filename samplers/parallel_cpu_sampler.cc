@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
 #include <vector>
 
 #include "samplers/mailbox.h"
@@ -55,6 +56,7 @@ class ParallelCpuSampler : public Sampler {
   Batch collect() override {
     at::NoGradGuard no_grad;
     auto before = std::chrono::steady_clock::now();
+    waits_ = true;
     await();  // the environments are there, and what waited is reset
     before = count_time(times_.waiting, before);
     window_->begin();
@@ -67,6 +69,7 @@ class ParallelCpuSampler : public Sampler {
     count_time(times_.acting, before);
     if (shared_.may_wait) release(options_.horizon);
     times_.uploaded_bytes = window_->uploaded_bytes();
+    waits_ = false;
     return window_->batch();
   }
 
@@ -74,12 +77,17 @@ class ParallelCpuSampler : public Sampler {
 
   NamedTensors save(bool reset_others) override {
     NamedTensors saved;
+    if (std::exchange(waits_, true)) {
+      window_->save_given_up(options_.first_env, saved);
+      return saved;
+    }
     await();
     window_->advance();
     release(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave);
     await();
     take_env_states(mailbox_, options_, saved);
     window_->save(saved);
+    waits_ = false;
     return saved;
   }
 
@@ -159,6 +167,7 @@ class ParallelCpuSampler : public Sampler {
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Window> window_;
   NamedTensors final_state_;  // [T, B, ...]
+  bool waits_ = false;        // stays true where a wait was given up
   SamplerTimes times_;
 };
 
