@@ -57,7 +57,7 @@ void list_ids(Report& report, const std::string& python) {
 
 // Runs `fill` in a process that ends after it, so that no interpreter stays in this one.
 template <class Fill>
-std::unique_ptr<Report> ask_python(const Fill& fill) {
+std::unique_ptr<Report> ask_python(const Fill& fill, const WorkerGroupOptions& limits = {}) {
   Arena::Plan plan;
   const auto at = plan.add_bytes(sizeof(Report));
   const Arena arena(plan);
@@ -71,7 +71,7 @@ std::unique_ptr<Report> ask_python(const Fill& fill) {
           put(report.failure, sizeof(report.failure), e.what());
         }
       },
-      {});
+      limits);
   return std::make_unique<Report>(report);
 }
 
@@ -169,7 +169,8 @@ EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options
           "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1", id);
   GymnasiumTask task{
       .id = id.substr(kPrefix.size()), .kwargs = options.kwargs, .python = find_python(options)};
-  const auto report = ask_python([&](Report& to) { describe(to, task); });
+  const auto report =
+      ask_python([&](Report& to) { describe(to, task); }, {.reset_limit = options.reset_limit});
   require(report->failure[0] == 0, "{}", report->failure);
   const std::string description = report->description;
   auto spec = read_spec(id, description, task.renders);
