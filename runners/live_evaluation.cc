@@ -16,6 +16,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "shoal/core/parameter_board.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/data/flat.h"
@@ -74,6 +75,8 @@ class LiveEvaluation : public LogSink {
     if (!alive_) return;
     try {
       group_.check();
+    } catch (const WorkerDataError&) {
+      throw;  // as in training
     } catch (const WorkerError& e) {
       alive_ = false;
       print_to_stderr(
