@@ -12,7 +12,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build run test docs format format-check tidy clean help
+.PHONY: setup build run test gpu-check docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
@@ -25,6 +25,9 @@ run: build ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 
 test: setup ## build and run every test, the quick sanitizer parts included
 	@scripts/test.sh
+
+gpu-check: ## everything that needs a GPU, in ten minutes, from build/cuda: gpu_check.md (ARGS="--minutes 5")
+	@scripts/gpu_check.py $(ARGS)
 
 format: ## format every source file in place
 	@$(sources) | xargs clang-format -i
