@@ -231,12 +231,8 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
 
 // The observation in row t + 1 is its last.
 void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) const {
-  const auto& rows = shared_->rows;
-  for (std::size_t i = 0; i < rows.observation.size(); ++i) {
-    const auto from = rows.element(rows.observation[i], shared_->history + t + 1, b);
-    std::memcpy(shared_->last.element(shared_->last.observation[i], shared_->end_row(t), b).data(),
-                from.data(), from.size());
-  }
+  shared_->last.copy_observation_of(shared_->rows, shared_->history + t + 1, shared_->end_row(t),
+                                    b);
   shared_->episode_end(t, b) = slot.so_far;
   std::ranges::copy(slot.infos, shared_->reduced(t, b).begin());
   ++shared_->ended_in(options_.ends);
