@@ -43,17 +43,21 @@ at::Tensor project(const at::Tensor& probability, const at::Tensor& reward,
                                                      on->stream()));
     return out;
   }
-  const auto low = support[0], gap = support[1] - low;
-  const auto returns = reward.unsqueeze(1) + discount.unsqueeze(1) * support;
-  // Where they lie, counted in gaps.
-  const auto place = ((returns - low) / gap).clamp(0, static_cast<double>(atoms - 1));
-  const auto below = place.floor().clamp_max(static_cast<double>(atoms - 2));
+  const auto in_double = [](const at::Tensor& x) { return x.to(at::kDouble); };
+  const auto z = in_double(support), p = in_double(probability), gamma = in_double(discount);
+  const auto top = static_cast<double>(atoms - 1);
+  const auto low = z[0];
+  const auto offset = (in_double(reward) + (gamma - 1) * low) * top / (z[atoms - 1] - low);
+  // Where the returns lie, counted in gaps.
+  const auto steps = at::arange(atoms, z.options());
+  const auto place = (offset.unsqueeze(1) + gamma.unsqueeze(1) * steps).clamp(0, top);
+  const auto below = place.floor().clamp_max(top - 1).nan_to_num(top - 1);
   const auto upper = place - below;
   const auto index = below.to(at::kLong);
-  auto out = at::zeros_like(probability);
-  out.scatter_add_(1, index, probability * (1 - upper));
-  out.scatter_add_(1, index + 1, probability * upper);
-  return out;
+  auto out = at::zeros_like(p);
+  out.scatter_add_(1, index, p * (1 - upper));
+  out.scatter_add_(1, index + 1, p * upper);
+  return out.to(probability.scalar_type());
 }
 
 StepLosses quantile_losses(const at::Tensor& wanted, const at::Tensor& quantiles, double huber) {

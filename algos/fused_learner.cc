@@ -13,6 +13,9 @@
 namespace shoal {
 namespace {
 
+// As at::minimum() orders numbers: nothing is less than NaN.
+bool is_less(float a, float b) { return a < b || (std::isnan(a) && !std::isnan(b)); }
+
 // One batch goes through in four stages, each in parallel: panels of rows through all networks and
 // back, up to the critics' errors; then parts of the critics' parameters, each with its gradient,
 // its step of Adam and its target; and the same for the policy. Nothing is added up in an order
@@ -158,7 +161,8 @@ class FusedLearner : public ControlLearner {
       targets_[k].forward(critic(networks_.target_critics, k), input(next_), range);
     for (auto row = range.from * kPanel; row < std::min(range.to * kPanel, n_); ++row) {
       float least = targets_[0].output()[row];
-      for (auto& target : targets_) least = std::min(least, target.output()[row]);
+      for (auto& target : targets_)
+        if (const float value = target.output()[row]; is_less(value, least)) least = value;
       if (agent_.stochastic()) least -= static_cast<float>(update.alpha) * next_log_prob_.data[row];
       wanted_.data[row] = batch_.reward[row] + batch_.discount[row] * least;
     }
@@ -303,7 +307,7 @@ class FusedLearner : public ControlLearner {
     for (auto row = range.from * kPanel; row < std::min(range.to * kPanel, n_); ++row) {
       std::size_t least = 0;
       for (std::size_t k = 1; k < used; ++k)
-        if (critics_[k].output()[row] < critics_[least].output()[row]) least = k;
+        if (is_less(critics_[k].output()[row], critics_[least].output()[row])) least = k;
       rows[least].push_back(row);
       worth_.data[row] = critics_[least].output()[row];
     }

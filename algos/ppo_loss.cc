@@ -61,7 +61,7 @@ class Loop : public torch::autograd::Function<Loop> {
       const double clipped_gain = std::clamp(ratio, 1 - c.clip, 1 + c.clip) * advantages[i];
       policy_sum -= std::min(gain, clipped_gain);
       to_log_prob.data_ptr<float>()[i] =
-          static_cast<float>(gain <= clipped_gain ? -gain * share : 0);
+          static_cast<float>(gain > clipped_gain ? 0 : -gain * share);  // NaN stays
 
       double off = values[i] - targets[i];
       bool moves = true;  // whether the error depends on the value
@@ -69,7 +69,7 @@ class Loop : public torch::autograd::Function<Loop> {
         const double step = values[i] - old_value[i];
         const double near =
             old_value[i] + std::clamp(step, -c.value_clip, c.value_clip) - targets[i];
-        if (near * near > off * off) off = near, moves = std::abs(step) <= c.value_clip;
+        if (!(near * near <= off * off)) off = near, moves = std::abs(step) <= c.value_clip;
       }
       error_sum += 0.5 * off * off;
       to_value.data_ptr<float>()[i] = static_cast<float>(moves ? c.value * off * share : 0);

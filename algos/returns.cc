@@ -128,10 +128,10 @@ VTrace vtrace_of_numbers(const Outcomes& in, const at::Tensor& value, const at::
       if (terminated[b] || truncated[b])
         next_value[k] = next_target[k] = terminated[b] ? 0 : final_value[b];
       const float ratio = std::exp(log_r[b]);
-      rho[b] = std::min(rho_bar, ratio);
+      rho[b] = std::min(ratio, rho_bar);  // in this order NaN stays
       advantage[b] = reward[b] + discount * next_target[k] - v[b];
       target[b] = v[b] + rho[b] * (reward[b] + discount * next_value[k] - v[b]) +
-                  discount * lambda * std::min(c_bar, ratio) * (next_target[k] - next_value[k]);
+                  discount * lambda * std::min(ratio, c_bar) * (next_target[k] - next_value[k]);
       if (!valid[b]) target[b] = v[b];
       next_value[k] = v[b];
       next_target[k] = target[b];

@@ -268,13 +268,10 @@ void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t + 1;
   bool finite = true;
-  for (std::size_t i = 0; i < rows.observation.size(); ++i) {
-    const auto from = rows.element(rows.observation[i], row, b);
-    finite = finite && RowChecks::is_finite(from, rows.observation[i].spec.dtype);
-    std::memcpy(shared_->last.element(shared_->last.observation[i], shared_->end_row(t), b).data(),
-                from.data(), from.size());
-  }
+  for (const auto& field : rows.observation)
+    finite = finite && RowChecks::is_finite(rows.element(field, row, b), field.spec.dtype);
   if (!finite) check_observations(row, {b, b + 1}, WorkerStatus::kStepping, /*acted_on=*/false);
+  shared_->last.copy_observation_of(rows, row, shared_->end_row(t), b);
   shared_->episode_end(t, b) = slot.so_far;
   std::ranges::copy(slot.infos, shared_->reduced(t, b).begin());
   ++shared_->ended_in(options_.ends);

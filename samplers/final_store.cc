@@ -31,6 +31,7 @@ at::Tensor indices(const std::vector<std::int64_t>& values) {
 FinalStore::FinalStore(const SharedRows& shared, const NamedSpecs& state)
     : shared_(shared), state_specs_(state) {
   for (const auto& [name, spec] : shared.rows.spec().observation) observation_.add(name, {});
+  for (const auto& [name, spec] : shared.rows.spec().mask) mask_.add(name, {});
   for (const auto& [name, spec] : state_specs_) state_.add(name, {});
   for (const auto& [name, spec] : shared.rows.spec().action) action_.add(name, {});
   grow();
@@ -40,6 +41,8 @@ void FinalStore::grow() {
   capacity_ = std::max<std::int64_t>(shared_.rows.envs(), 2 * capacity_);
   for (std::size_t i = 0; i < observation_.size(); ++i)
     observation_[i] = grown(observation_[i], capacity_, shared_.rows.spec().observation[i]);
+  for (std::size_t i = 0; i < mask_.size(); ++i)
+    mask_[i] = grown(mask_[i], capacity_, shared_.rows.spec().mask[i]);
   for (std::size_t i = 0; i < state_.size(); ++i)
     state_[i] = grown(state_[i], capacity_, state_specs_[i]);
   for (std::size_t i = 0; i < action_.size(); ++i)
@@ -52,6 +55,7 @@ void FinalStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_i
   if (static_cast<std::int64_t>(t_.size()) == capacity_) grow();
   const auto k = static_cast<std::int64_t>(t_.size());
   for (std::size_t i = 0; i < observation_.size(); ++i) copy_observation(i, t, b, frame_index);
+  for (std::size_t i = 0; i < mask_.size(); ++i) copy_mask(i, t, b);
   for (std::size_t i = 0; i < state_.size(); ++i) state_[i][k].copy_(state[i][b]);
   const auto& rows = shared_.rows;
   const auto row = shared_.history + t;
@@ -89,6 +93,15 @@ void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b,
               bytes);
 }
 
+// An environment need not say what is legal once an episode is over.
+void FinalStore::copy_mask(std::size_t i, std::int64_t t, std::int64_t b) {
+  const auto from = shared_.last.element(shared_.last.mask[i], shared_.end_row(t), b);
+  auto* to = static_cast<std::byte*>(mask_[i].data_ptr()) + t_.size() * from.size();
+  std::ranges::copy(from, to);
+  if (std::ranges::all_of(from, [](auto legal) { return legal == std::byte{0}; }))
+    std::ranges::fill_n(to, std::ssize(from), std::byte{1});
+}
+
 Finals FinalStore::finish(Agent& agent) const {
   Finals finals{.t = t_, .b = b_, .observation = {}, .state = {}, .value = {}};
   const auto n = finals.size();
@@ -100,6 +113,8 @@ Finals FinalStore::finish(Agent& agent) const {
     if (stack > 1) observed.index = at::arange(n * stack, at::kLong).view({n, stack});
     finals.observation.add(observation_.name(i), observed.to(device));
   }
+  for (std::size_t i = 0; i < mask_.size(); ++i)
+    finals.mask.add(mask_.name(i), mask_[i].narrow(0, 0, n).to(device));
   for (std::size_t i = 0; i < state_.size(); ++i)
     finals.state.add(state_.name(i), state_[i].narrow(0, 0, n).to(device));
   finals.value = at::zeros({n}, at::TensorOptions().device(device));

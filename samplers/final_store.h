@@ -9,8 +9,9 @@
 
 namespace shoal {
 
-// Private copies of the final observations of one window, complete stacks included, with the
-// agent's state of that moment. Its capacity grows to what a window needs and stays.
+// Private copies of the final observations of one window, complete stacks included, with their
+// action masks and the agent's state of that moment. Its capacity grows to what a window needs and
+// stays.
 class FinalStore {
  public:
   FinalStore(const SharedRows& shared, const NamedSpecs& state);
@@ -27,11 +28,13 @@ class FinalStore {
   void grow();
   void copy_observation(std::size_t field, std::int64_t t, std::int64_t b,
                         const NamedTensors& frame_index);
+  void copy_mask(std::size_t field, std::int64_t t, std::int64_t b);
 
   const SharedRows& shared_;
   NamedSpecs state_specs_;
   std::int64_t capacity_ = 0;
   NamedTensors observation_;  // [capacity, ...], or [capacity, stack, ...] for stacked fields
+  NamedTensors mask_;         // [capacity, n]
   NamedTensors state_;        // [capacity, ...]
   NamedTensors action_;       // [capacity, ...], of the last step
   at::Tensor reward_;         // [capacity], of the last step

@@ -24,8 +24,8 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
       statistics_bytes(env.statistics_bytes),
       infos(episode_infos(env)),
       rows(plan, row_spec(env, agent.info), history + horizon + 1 + (may_wait ? 1 : 0), n.envs),
-      last(plan, RowSpec{.observation = env.observation, .action = {}}, n.ends_wait ? n.horizon : 1,
-           n.envs),
+      last(plan, RowSpec{.observation = env.observation, .action = {}, .mask = rows.spec().mask},
+           n.ends_wait ? n.horizon : 1, n.envs),
       episode_ends(
           plan.add_bytes(static_cast<std::size_t>(last.count() * n.envs) * sizeof(EpisodeEnd))),
       reduced_infos(

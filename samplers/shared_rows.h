@@ -47,8 +47,8 @@ struct SharedRows {
   std::size_t statistics_bytes;  // of one environment
   std::vector<EpisodeInfo> infos;
   Rows rows;
-  // [E] rows, a single one unless ends wait: the final observation of each environment whose
-  // episode ended in that step.
+  // [E] rows, a single one unless ends wait: the final observation and action mask of each
+  // environment whose episode ended in that step.
   Rows last;
   Arena::Field episode_ends;                     // [E, B] EpisodeEnd
   Arena::Field reduced_infos;                    // [E, B, infos] float64, of the episode

@@ -224,7 +224,8 @@ void Window::bring_back() {
     m.host.narrow(0, H_, T_).copy_(m.device.narrow(0, H_, T_));
   auto& finals = samples_.finals;
   for (auto& observed : finals.observation) observed.second = observed.second.to(at::kCPU);
-  for (auto& state : finals.state) state.second = state.second.to(at::kCPU);
+  for (auto* fields : {&finals.mask, &finals.state})
+    for (auto& [name, field] : *fields) field = field.to(at::kCPU);
   finals.value = finals.value.to(at::kCPU);
 }
 

@@ -28,7 +28,7 @@ struct BenchFlags {
   std::int64_t envs = 16, horizon = 128;
   int workers = 2, groups = 1, threads = 0;
   BenchOptions options;
-  bool json = false;
+  bool asynchronous = false, json = false;
 };
 
 bool is_atari(const std::string& id) { return id.starts_with("ALE/"); }
@@ -45,6 +45,7 @@ Config configure(const BenchFlags& flags) {
   config.sampler.workers = flags.workers;
   config.sampler.groups = flags.groups;
   config.threads = flags.threads;
+  config.asynchronous = flags.asynchronous;
   set(config, "sampler.kind", flags.sampler);
   set(config, "agent.act_precision", flags.precision);
   set(config, "model.name",
@@ -71,6 +72,7 @@ nlohmann::ordered_json config_json(const BenchFlags& flags) {
   config["threads"] = flags.threads;
   config["T"] = flags.horizon;
   config["sampler"] = flags.sampler;
+  if (flags.asynchronous) config["asynchronous"] = true;
   config["precision"] = flags.precision;
   return config;
 }
@@ -99,8 +101,8 @@ void print_text(const BenchFlags& flags, const BenchResult& result) {
   fmt::print("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n", result.environments,
              result.acting);
   fmt::print("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
-             result.share_cores ? "they take turns on the same cores"
-                                : "the smaller one: they have cores of their own",
+             result.overlap ? "the smaller one: actions are chosen while environments are stepped"
+                            : "they take turns",
              100 * result.share());
   fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
 }
@@ -131,6 +133,8 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--groups", flags->groups, "2: two halves of them by turns")
       ->capture_default_str();
+  command->add_flag("--asynchronous", flags->asynchronous,
+                    "Sampling goes on while windows are taken, through a ring of them");
   command->add_option("--horizon", flags->horizon, "Steps of each environment in one window")
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of tensor arithmetic; 0: one per core")

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <vector>
 
 namespace shoal::app {
@@ -46,21 +48,28 @@ TableAgent::TableAgent(const EnvSpec& spec, std::int64_t envs) {
 }
 
 void TableAgent::act(const ActIn& in, ActOut& out) {
-  for (const auto& [name, table] : table_) {
-    auto& action = out.action.at(name);
-    action.copy_(table.select(0, in.noise.tick % kTableRows).narrow(0, 0, action.size(0)));
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    const auto& table = table_[i];
+    const auto& action = out.action[i];
+    const auto row = static_cast<std::size_t>(in.noise.tick % kTableRows);
+    std::memcpy(action.data_ptr(),
+                static_cast<const std::byte*>(table.const_data_ptr()) +
+                    row * (table.nbytes() / static_cast<std::size_t>(kTableRows)),
+                action.nbytes());
   }
 }
 
-ActingReplay acting_replay(const Samples& samples, const EnvSpec& env, const Agent& agent) {
+ActingReplay acting_replay(const Samples& samples, const Range& envs, const EnvSpec& env,
+                           const Agent& agent) {
   const auto device = agent.device();
-  const auto B = samples.B;
+  const auto B = envs.size();
   ActingReplay replay;
   replay.observations.resize(static_cast<std::size_t>(samples.T));
   for (const auto& [name, o] : samples.observed) {
     const Observed kept{o.data.clone(), o.stacked() ? o.index.clone() : o.index};
     for (std::int64_t t = 0; t < samples.T; ++t)
-      replay.observations[static_cast<std::size_t>(t)].add(name, kept.narrow(t * B, B));
+      replay.observations[static_cast<std::size_t>(t)].add(
+          name, kept.narrow(t * samples.B + envs.first, B));
   }
   NamedSpecs action;
   for (const auto& [name, spec] : env.action) action.add(name, spec.array());
@@ -68,7 +77,7 @@ ActingReplay acting_replay(const Samples& samples, const EnvSpec& env, const Age
   replay.in.previous_reward = at::zeros({B}, device);
   replay.in.first = at::zeros({B}, at::TensorOptions(device).dtype(at::kBool));
   replay.in.state = zeros(B, agent.spec().state, device);
-  replay.in.noise = {.seed = 1};
+  replay.in.noise = {.seed = 1, .first_env = envs.first};
   replay.out = {zeros(B, action, device), zeros(B, agent.spec().info, device),
                 zeros(B, agent.spec().state, device)};
   return replay;

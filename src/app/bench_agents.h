@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "samplers/partition.h"
 #include "shoal/agents/agent.h"
 
 namespace shoal::app {
@@ -28,13 +29,14 @@ class TableAgent : public Agent {
   NamedTensors table_;  // [rows, envs, ...]
 };
 
-// A window's observations, step by step, to act on again without environments: acting may depend on
-// how they follow each other.
+// The observations of some environments of a window, step by step, to act on again without
+// environments: acting may depend on how they follow each other.
 struct ActingReplay {
   std::vector<Observations> observations;  // of each step
   ActIn in;                                // all but the observation
   ActOut out;
 };
-ActingReplay acting_replay(const Samples& samples, const EnvSpec& env, const Agent& agent);
+ActingReplay acting_replay(const Samples& samples, const Range& envs, const EnvSpec& env,
+                           const Agent& agent);
 
 }  // namespace shoal::app

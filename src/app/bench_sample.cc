@@ -7,42 +7,65 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/device.h"
+#include "shoal/samplers/async_sampler.h"
+#include "src/app/acting_alone.h"
 #include "src/app/bench_agents.h"
+#include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
+#include "src/app/rate.h"
 
 namespace shoal::app {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Repeats work(), which returns how many steps it took, for some seconds; steps a second.
-template <class Work>
-double rate(double seconds, Work work) {
-  const auto start = Clock::now();
-  std::int64_t steps = 0;
-  for (double elapsed = 0;;) {
-    steps += work();
-    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-    if (elapsed >= seconds) return static_cast<double>(steps) / elapsed;
+// A sampler whose windows are counted.
+class Counted {
+ public:
+  Counted(const Config& config, const EnvFactory& make_env, Agent& agent, Agent& actor) {
+    const auto options = training_sampler(config);
+    if (!config.asynchronous) {
+      sampler_ = make_sampler(make_env, agent, options);
+      return;
+    }
+    auto made = make_async_sampler(make_env, agent, actor, options, config.async);
+    async_ = made.get();
+    sampler_ = std::move(made);
+    slots_ = config.async.slots > 0 ? config.async.slots : acting_processes(options) + 2;
   }
-}
 
-std::int64_t collect(Sampler& sampler) { return sampler.collect().samples.steps; }
+  const Samples& collect() { return sampler_->collect().samples; }
 
-// The actions of a window.
-std::int64_t act(Agent& agent, ActingReplay& replay) {
-  const at::NoGradGuard no_grad;
-  auto& [observations, in, out] = replay;
-  for (const auto& observation : observations) {
-    in.observation = observation;
-    agent.act(in, out);
-    ++in.noise.tick;
+  // An asynchronous sampler goes on between two runs until all slots are full: these windows are
+  // none of the run, and what is measured meanwhile must have the machine for itself.
+  double rate(double seconds) {
+    for (int i = 0; i < slots_; ++i) collect();
+    const auto found = app::rate(seconds, [this] { return collect().steps; });
+    rest();
+    return found;
   }
-  if (agent.device().is_cuda()) out.action[0].cpu();  // wait for it
-  return static_cast<std::int64_t>(observations.size()) * out.action[0].size(0);
+  void rest() const {
+    const auto full = [this] {
+      const auto counts = async_->counts();
+      return counts.published - counts.taken - counts.dropped >= slots_ - 1;  // and one was taken
+    };
+    while (async_ && !full()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  std::unique_ptr<Sampler> sampler_;
+  const AsyncSampler* async_ = nullptr;  // null: it does nothing between two windows
+  int slots_ = 0;
+};
+
+// With which the sampler's process acts.
+int acting_threads(const Config& config) {
+  if (config.asynchronous) return 1;
+  return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
 }
 
 }  // namespace
@@ -57,41 +80,53 @@ double BenchResult::share() const {
   return middle(shares);
 }
 
+bool acting_overlaps_stepping(const SamplerOptions& sampler) {
+  return sampler.kind == SamplerKind::kParallelGpu && (sampler.groups > 1 || sampler.batch > 0);
+}
+
+double sampling_bound(double environments, double acting, bool overlap) {
+  return overlap ? std::min(environments, acting) : 1 / (1 / environments + 1 / acting);
+}
+
 BenchResult bench_sample(const BenchOptions& options) {
   const Config& config = options.config;
   validate(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto make_env = make_env_factory(config.env_id, config.env);
   const auto spec = make_env({})->spec();
-  const auto agent = make_agent(config, spec);
-  TableAgent table(spec, config.sampler.envs);
-  auto sampler = make_sampler(make_env, *agent, training_sampler(config));
-  auto no_network = make_sampler(make_env, table, training_sampler(config));
+  const auto agent = make_agent(config, spec), actor = make_agent(config, spec);
+  TableAgent table(spec, config.sampler.envs), table_actor(spec, config.sampler.envs);
+  Counted sampler(config, make_env, *agent, *actor);
+  Counted no_network(config, make_env, table, table_actor);
 
-  const int cores = static_cast<int>(allowed_cores().size());
-  const int threads = config.threads > 0 ? config.threads : cores;
+  const int threads = acting_threads(config);
+  const auto acting_of = [&](const Samples& window) {
+    return ActingAlone(window, spec, *agent, config.sampler, config.asynchronous, threads);
+  };
+  std::optional<ActingAlone> acting_alone;
+  // Workers that act are forked before there are threads, and a device.
+  if (config.sampler.kind == SamplerKind::kParallelCpu)
+    acting_alone.emplace(acting_of(sampler.collect()));
   const auto device = parse_device(config.device);
   open_device(device);
-  agent->to(device);
+  for (auto* one : {agent.get(), actor.get()}) one->to(device);
   at::set_num_threads(threads);
 
   BenchResult result;
-  result.share_cores = config.sampler.kind != SamplerKind::kParallelGpu ||
-                       (device.is_cpu() && config.sampler.workers + threads > cores);
+  result.overlap = acting_overlaps_stepping(config.sampler);
   // The first windows start processes, fill caches, and are not counted.
-  collect(*no_network);
-  auto replay = acting_replay(sampler->collect().samples, spec, *agent);
-  act(*agent, replay);
+  no_network.collect();
+  const auto& window = sampler.collect();
+  if (!acting_alone) acting_alone.emplace(acting_of(window));
+  for (const auto* one : {&sampler, &no_network}) one->rest();
   const CpuUse use;
   std::vector<double> environments, acting;
   for (int run = 0; run < options.runs; ++run) {
-    result.sampling.push_back(rate(options.seconds, [&] { return collect(*sampler); }));
+    result.sampling.push_back(sampler.rate(options.seconds));
     // Beside every run, since a machine that others use too changes its speed meanwhile.
-    const double seconds = options.seconds / 2;
-    environments.push_back(rate(seconds, [&] { return collect(*no_network); }));
-    acting.push_back(rate(seconds, [&] { return act(*agent, replay); }));
-    result.bounds.push_back(result.share_cores ? 1 / (1 / environments.back() + 1 / acting.back())
-                                               : std::min(environments.back(), acting.back()));
+    environments.push_back(no_network.rate(options.seconds / 2));
+    acting.push_back(acting_alone->rate(options.seconds / 2));
+    result.bounds.push_back(sampling_bound(environments.back(), acting.back(), result.overlap));
   }
   result.other_cpu = use.others();
   result.environments = middle(environments);

@@ -137,7 +137,7 @@ Samples Samples::to(at::Device device) const {
     *t = moved(*t, device);
   }
   for (auto* t : {&out.observation, &out.action, &out.mask, &out.agent_info, &out.env_info,
-                  &out.initial_state, &out.previous_action, &out.finals.state}) {
+                  &out.initial_state, &out.previous_action, &out.finals.mask, &out.finals.state}) {
     *t = moved(*t, device);
   }
   out.observed = moved(out.observed, device);

@@ -18,17 +18,29 @@ struct Projection {
 
 // Where a return lies in the support: above atom `below`, by the share `upper` of a gap.
 struct PlaceInSupport {
-  float below, upper;
+  double below, upper;
 };
 
-SHOAL_HOST_DEVICE inline PlaceInSupport place_in_support(const Projection& in, std::int64_t n,
+// How row n moves the support: return i lies at place offset + discount * i, counted in gaps from
+// the lowest atom. In double precision, and with the gap from both ends: a rounded gap of two
+// neighbours, times the number of atoms, would move returns at the upper end off their atoms.
+struct MovedSupport {
+  double offset, discount, top;
+};
+SHOAL_HOST_DEVICE inline MovedSupport moved_support(const Projection& in, std::int64_t n) {
+  const double low = in.support[0], high = in.support[in.atoms - 1];
+  const auto top = static_cast<double>(in.atoms - 1);
+  const double reward = in.reward[n], discount = in.discount[n];
+  return {(reward + (discount - 1) * low) * top / (high - low), discount, top};
+}
+
+// NaN lies above the last atom but one, by NaN.
+SHOAL_HOST_DEVICE inline PlaceInSupport place_in_support(const MovedSupport& moved,
                                                          std::int64_t i) {
-  const float low = in.support[0], gap = in.support[1] - low;
-  const auto top = static_cast<float>(in.atoms - 1);
-  float place = (in.reward[n] + in.discount[n] * in.support[i] - low) / gap;
-  place = place < 0 ? 0 : place > top ? top : place;
+  double place = moved.offset + moved.discount * static_cast<double>(i);
+  place = place < 0 ? 0 : place > moved.top ? moved.top : place;
   // The highest return is the whole gap above the last atom but one.
-  const float below = place < top ? std::floor(place) : top - 1;
+  const double below = place < moved.top ? std::floor(place) : moved.top - 1;
   return {below, place - below};
 }
 
@@ -38,17 +50,18 @@ SHOAL_HOST_DEVICE inline PlaceInSupport place_in_support(const Projection& in, s
 // threads.
 SHOAL_HOST_DEVICE inline void project_atom(const Projection& in, std::int64_t n, std::int64_t j) {
   const float* probability = in.probability + n * in.atoms;
-  const auto atom = static_cast<float>(j);
-  float sum = 0;
+  const auto moved = moved_support(in, n);
+  const auto atom = static_cast<double>(j);
+  double sum = 0;
   for (std::int64_t i = 0; i < in.atoms; ++i) {
-    const auto [below, upper] = place_in_support(in, n, i);
+    const auto [below, upper] = place_in_support(moved, i);
     if (below == atom) sum += probability[i] * (1 - upper);
   }
   for (std::int64_t i = 0; i < in.atoms; ++i) {
-    const auto [below, upper] = place_in_support(in, n, i);
+    const auto [below, upper] = place_in_support(moved, i);
     if (below + 1 == atom) sum += probability[i] * upper;
   }
-  in.out[n * in.atoms + j] = sum;
+  in.out[n * in.atoms + j] = static_cast<float>(sum);
 }
 
 }  // namespace shoal

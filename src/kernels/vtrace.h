@@ -30,7 +30,8 @@ SHOAL_HOST_DEVICE inline void vtrace_column(const VTraceColumns& in, std::int64_
     if (is_over(w, cell)) next_value = next_target = value_after_end(w, cell);
     const float value = w.value[cell], reward = w.reward[cell];
     const float ratio = std::exp(in.log_ratio[cell]);
-    const float rho = ratio < rho_bar ? ratio : rho_bar, c = ratio < c_bar ? ratio : c_bar;
+    // NaN stays.
+    const float rho = ratio > rho_bar ? rho_bar : ratio, c = ratio > c_bar ? c_bar : ratio;
     float target = value + rho * (reward + discount * next_value - value) +
                    discount * lambda * c * (next_target - next_value);
     if (!w.valid[cell]) target = value;

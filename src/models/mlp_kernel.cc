@@ -23,27 +23,29 @@ SHOAL_INLINE void tanh_lanes(float* p) {
   bits ^= sign;
   Vec magnitude;
   std::memcpy(&magnitude, &bits, sizeof bits);
-  const Vec limit = Vec{} + 15.0F;  // tanh is 1 in float32 from 9.02 on
-  magnitude = magnitude < limit ? magnitude : limit;
+  const Vec limit = Vec{} + 15.0F;                    // tanh is 1 in float32 from 9.02 on
+  magnitude = limit < magnitude ? limit : magnitude;  // NaN stays
 
   // exp(-2|x|) = 2^k 2^f with an integer k and |f| <= 1/2. Adding 1.5 * 2^23 rounds to the nearest
-  // integer.
+  // integer; with 128 more, the low bits are k + 128, the exponent of 2^(k + 1).
+  constexpr float kRound = 12582912.0F + 128;
   const Vec t = magnitude * -2.88539008177793F;  // -2 / ln 2
-  const Vec shifted = t + 12582912.0F;
-  const Vec f = t - (shifted - 12582912.0F);
+  const Vec shifted = t + kRound;
+  const Vec f = t - (shifted - kRound);
   Vec e = f * 1.54035304e-4F + 1.33335581e-3F;  // Taylor: (ln 2)^n / n!
   e = e * f + 9.61812911e-3F;
   e = e * f + 5.55041087e-2F;
   e = e * f + 2.40226507e-1F;
   e = e * f + 6.93147181e-1F;
   e = e * f + 1.0F;
-  IntVec k, scale;
-  std::memcpy(&k, &shifted, sizeof k);
-  std::memcpy(&scale, &e, sizeof e);
-  scale += k << 23;  // the low bits of `shifted` hold k
-  std::memcpy(&e, &scale, sizeof e);
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits <<= 23;
+  Vec scale;
+  std::memcpy(&scale, &bits, sizeof scale);
+  // Multiplied, and not added to the exponent, which would make numbers of some NaNs.
+  const Vec twice = e * scale;
 
-  const Vec y = (1.0F - e) / (1.0F + e);
+  const Vec y = (2.0F - twice) / (2.0F + twice);
   std::memcpy(&bits, &y, sizeof y);
   bits |= sign;
   std::memcpy(p, &bits, sizeof bits);

@@ -11,7 +11,7 @@ constexpr std::int64_t kPanel = 32;
 constexpr std::int64_t panels_of(std::int64_t n) { return (n + kPanel - 1) / kPanel; }
 
 // c[m][n] = bias[m] + sum over k of a(m, k) * b[k][n], for n below `columns`; then cut at 0, or set
-// to 0 where `mask` is not above it. Sums run over k in order.
+// to 0 where `mask` is 0 or below. Sums run over k in order. As in ATen, NaN stays NaN.
 struct PanelProduct {
   const float* a;              // (m, k) is at [m * a_row + k * a_step]
   std::int64_t a_row, a_step;  //

@@ -25,7 +25,7 @@ SHOAL_INLINE void store_tile(const PanelProduct& p, std::int64_t row, std::int64
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVecs; ++v) {
         const V y = sum[r][v];
-        store_lanes(to + r * to_row + v * kWidth, y > 0.0F ? y : V{});
+        store_lanes(to + r * to_row + v * kWidth, y < 0.0F ? V{} : y);  // NaN stays
       }
     }
   } else if (p.mask) {
@@ -34,7 +34,7 @@ SHOAL_INLINE void store_tile(const PanelProduct& p, std::int64_t row, std::int64
       for (int v = 0; v < kVecs; ++v) {
         V m;
         load_lanes(m, mask + r * kPanel + v * kWidth);
-        store_lanes(to + r * to_row + v * kWidth, m > 0.0F ? V(sum[r][v]) : V{});
+        store_lanes(to + r * to_row + v * kWidth, m <= 0.0F ? V{} : V(sum[r][v]));
       }
     }
   } else {

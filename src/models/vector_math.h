@@ -40,7 +40,7 @@ SHOAL_INLINE void store_lanes(float* p, const V& v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// e^x in place, for x in [-87, 88], and cut at these.
+// e^x in place, for x in [-87, 88], and cut at these; NaN stays.
 template <int kWidth>
 SHOAL_INLINE void exp_lanes(typename Lanes<kWidth>::Float& x) {
   using V = typename Lanes<kWidth>::Float;
@@ -48,10 +48,11 @@ SHOAL_INLINE void exp_lanes(typename Lanes<kWidth>::Float& x) {
   const V most = V{} + 88.0F, least = V{} - 87.0F;
   x = x > most ? most : x;
   x = x < least ? least : x;
-  // x = k ln 2 + r; adding 1.5 * 2^23 rounds to the nearest integer, and ln 2 is taken in two
-  // parts.
-  const V shifted = x * 1.44269504F + 12582912.0F;
-  const V k = shifted - 12582912.0F;
+  // x = k ln 2 + r, and ln 2 is taken in two parts. Adding 1.5 * 2^23 rounds to the nearest
+  // integer; with 127 more, the low bits are the exponent of 2^k.
+  constexpr float kRound = 12582912.0F + 127;
+  const V shifted = x * 1.44269504F + kRound;
+  const V k = shifted - kRound;
   const V r = (x - k * 0.693359375F) + k * 2.12194440e-4F;
   V e = r * (1.0F / 5040) + 1.0F / 720;
   e = e * r + 1.0F / 120;
@@ -60,11 +61,12 @@ SHOAL_INLINE void exp_lanes(typename Lanes<kWidth>::Float& x) {
   e = e * r + 0.5F;
   e = e * r + 1.0F;
   e = e * r + 1.0F;
-  I bits, scale;
+  I bits;
   reinterpret(bits, shifted);
-  reinterpret(scale, e);
-  scale += bits << 23;  // the low bits of `shifted` hold k
-  reinterpret(x, scale);
+  bits <<= 23;
+  V scale;
+  reinterpret(scale, bits);
+  x = e * scale;
 }
 
 // ln x in place, for normal numbers above 0.

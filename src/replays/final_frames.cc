@@ -10,15 +10,16 @@
 
 namespace shoal {
 
-FinalFrames::FinalFrames(const NamedSpecs& observation, const SharedFile* file, int rank, int ranks,
+FinalFrames::FinalFrames(const RowSpec& spec, const SharedFile* file, int rank, int ranks,
                          std::int64_t most)
-    : rank_(rank), most_(most) {
-  std::size_t bytes = 0;
-  for (const auto& [name, spec] : observation) {
-    fields_.push_back({"final/" + name, spec.bytes()});
-    bytes += spec.bytes() * static_cast<std::size_t>(ranks * most);
-  }
+    : rank_(rank), most_(most), observations_(spec.observation.size()) {
+  for (const auto& [name, array] : spec.observation)
+    fields_.push_back({"final/" + name, array.bytes()});
+  for (const auto& [name, array] : spec.mask)
+    fields_.push_back({"final_mask/" + name, array.bytes()});
   if (file == nullptr) return;
+  std::size_t bytes = 0;
+  for (const auto& field : fields_) bytes += field.size * static_cast<std::size_t>(ranks * most);
   shared_ = file->map(bytes);
   auto* next = shared_.get();
   for (auto& field : fields_) {
@@ -50,11 +51,14 @@ std::int32_t FinalFrames::add() {
 
 std::int32_t FinalFrames::add(const Finals& finals, std::int64_t k) {
   const auto place = add();
-  for (std::size_t i = 0; i < fields_.size(); ++i) {
+  for (std::size_t i = 0; i < observations_; ++i) {
     const auto& observed = finals.observation[i];
     const auto newest = observed.stacked() ? observed.index[k][-1].item<std::int64_t>() : k;
     std::memcpy(frame(i, place), observed.data[newest].const_data_ptr(), fields_[i].size);
   }
+  for (std::size_t i = 0; i < finals.mask.size(); ++i)
+    std::memcpy(mask(i, place), finals.mask[i][k].const_data_ptr(),
+                fields_[observations_ + i].size);
   return place;
 }
 
@@ -69,6 +73,12 @@ void FinalFrames::save(NamedTensors& to) {
 
 void FinalFrames::restore(const NamedTensors& from) {
   for (std::size_t f = 0; f < fields_.size(); ++f) {
+    require(
+        f < observations_ || from.contains(fields_[f].name),
+        "the replay was saved without the action masks of last observations ('{}'), by an earlier "
+        "version of Shoal; this one cannot resume from it. Begin a new run, with its weights if "
+        "you like (--init-from)",
+        fields_[f].name);
     const auto frames = saved(from, fields_[f].name).contiguous();
     const auto size = fields_[f].size;
     require(frames.dim() == 2 && frames.scalar_type() == at::kByte &&

@@ -14,7 +14,12 @@ namespace shoal {
 namespace {
 
 using Follows = StepStore::Follows;
-constexpr const char *kFollows = "follows", *kFinal = "final/", *kFree = "final_places";
+constexpr const char *kFollows = "follows", *kFree = "final_places";
+
+// What a place of a last observation holds.
+bool is_of_places(const std::string& name) {
+  return name.starts_with("final/") || name.starts_with("final_mask/");
+}
 
 // Where along a tensor the environments are.
 enum class Axis { kNone = -1, kFirst, kSecond, kSlices };
@@ -33,7 +38,7 @@ std::span<Follows> steps_of(const at::Tensor& follows) {
 
 std::int64_t places_of(const NamedTensors& saved) {
   for (const auto& [name, tensor] : saved)
-    if (name.starts_with(kFinal)) return tensor.size(0);
+    if (is_of_places(name)) return tensor.size(0);
   return 0;
 }
 
@@ -53,7 +58,7 @@ void drop_other_places(NamedTensors& part) {
     step.last = to;
   }
   for (auto& [name, tensor] : part)
-    if (name.starts_with(kFinal)) tensor = tensor.index_select(0, at::tensor(used, at::kLong));
+    if (is_of_places(name)) tensor = tensor.index_select(0, at::tensor(used, at::kLong));
   part.at(kFree) = at::empty({0}, at::kInt);
 }
 
@@ -114,7 +119,7 @@ NamedTensors join_saved_replays(const std::vector<NamedTensors>& parts) {
       places += places_of(part);
     }
     const auto axis = axis_of(name);
-    const bool joined = axis != Axis::kNone || name == kFree || name.starts_with(kFinal);
+    const bool joined = axis != Axis::kNone || name == kFree || is_of_places(name);
     all.add(name, joined ? at::cat(each, axis == Axis::kSecond ? 1 : 0) : first);
   }
   return all;

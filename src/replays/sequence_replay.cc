@@ -293,10 +293,7 @@ void SequenceReplay::gather_rows() {
     const auto from = store_->column(rows.mask[f]);
     fill(batch_.mask[f], all, [&](auto i, auto* to, auto bytes) {
       const auto [cell, last] = place(i);
-      if (last)
-        std::memset(to, 1, bytes);
-      else
-        std::memcpy(to, from.at(cell), bytes);
+      std::memcpy(to, last ? store_->final_mask(f, cell) : from.at(cell), bytes);
     });
   }
   const auto starts = store_->column(rows.first);

@@ -66,7 +66,7 @@ StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOpti
       spare_(cells_ + o.largest_batch / share.ranks * share.rank),
       follows_(reinterpret_cast<Follows*>(arena_.data(follows_field_))),
       // Those of a window come before those that it overwrites go.
-      finals_(env.observation, share.memory == nullptr ? nullptr : &share.memory->last_observations,
+      finals_(rows_.spec(), share.memory == nullptr ? nullptr : &share.memory->last_observations,
               share.rank, share.ranks, 2 * ring_ * own_),
       open_(static_cast<std::size_t>(own_), 0) {
   require(own_ * share.ranks == envs, "{} environments, which {} ranks cannot share evenly", envs,
@@ -120,6 +120,9 @@ void StepStore::check(const Samples& s) const {
   check_fields("observation", s.observation, rows_.observation);
   check_fields("action", s.action, rows_.action);
   check_fields("mask", s.mask, rows_.mask);
+  require(s.finals.size() == 0 || s.finals.mask.size() == rows_.mask.size(),
+          "a window with {} action masks of its last observations, the replay has {}",
+          s.finals.mask.size(), rows_.mask.size());
   const auto* first = s.first.const_data_ptr<bool>();
   for (std::int64_t b = 0; ticks_ > 0 && b < s.B; ++b)
     require(first[b] || follows_[cell_of(ticks_ - 1) + first_ + b].valid,
@@ -173,6 +176,10 @@ void StepStore::cut(std::int64_t seen, std::int64_t cell, std::int64_t b) {
   for (std::size_t f = 0; f < rows_.observation.size(); ++f) {
     const auto from = column(rows_.observation[f]);
     std::memcpy(finals_.frame(f, place), from.at(seen), from.bytes);
+  }
+  for (std::size_t f = 0; f < rows_.mask.size(); ++f) {
+    const auto from = column(rows_.mask[f]);
+    std::memcpy(finals_.mask(f, place), from.at(seen), from.bytes);
   }
   for (int i = 1; i <= n_step_ && follows_[cell].steps == i; ++i, cell = ahead(cell, -1))
     follows_[cell].last = place;
@@ -337,10 +344,8 @@ void StepStore::gather_next_masks(std::span<const std::int64_t> cells, Transitio
     auto* to = static_cast<std::byte*>(batch.next_mask[f].data_ptr());
     for (const auto cell : cells) {
       const auto& next = follows_[cell];
-      if (next.last >= 0)
-        std::memset(to, 1, from.bytes);
-      else
-        std::memcpy(to, from.at(ahead(cell, next.steps)), from.bytes);
+      std::memcpy(to, next.last >= 0 ? final_mask(f, cell) : from.at(ahead(cell, next.steps)),
+                  from.bytes);
       to += from.bytes;
     }
   }

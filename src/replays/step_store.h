@@ -82,6 +82,11 @@ class StepStore {
     return finals_.frame(field, follows_[cell].last, cell % envs_ / own_);
   }
 
+  // Likewise what was legal then.
+  const std::byte* final_mask(std::size_t field, std::int64_t cell) const {
+    return finals_.mask(field, follows_[cell].last, cell % envs_ / own_);
+  }
+
   // For replays that lay out batches of another kind.
   std::int64_t cell_of(std::int64_t tick) const { return tick % ring_ * envs_; }
   std::int64_t ahead(std::int64_t cell, std::int64_t ticks) const {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "tests/support/special_values.h"
+
 namespace shoal {
 namespace {
 
@@ -24,6 +26,18 @@ TEST(CategoricalEvaluationTest, LoopEqualsTensorsInDoublePrecision) {
   const auto loop = result(at::kFloat), tensors = result(at::kDouble);
   for (std::size_t i = 0; i < loop.size(); ++i)
     EXPECT_TRUE(at::allclose(loop[i].to(at::kDouble), tensors[i], 1e-5, 1e-5)) << i;
+}
+
+TEST(CategoricalEvaluationTest, SpecialValuesAreThoseOfTensors) {
+  torch::manual_seed(3);
+  const auto special = testing::special_values();
+  const auto values = at::randn({special.size(0), 4});
+  values.select(1, 2).copy_(special);
+  const auto action = at::zeros({special.size(0)}, at::kLong);
+  const auto loop = evaluate_categorical(values, action),
+             tensors = evaluate_categorical(values.to(at::kDouble), action);
+  EXPECT_TRUE(testing::alike(loop.log_prob, tensors.log_prob, 1e-5)) << loop.log_prob;
+  EXPECT_TRUE(testing::alike(loop.entropy, tensors.entropy, 1e-5)) << loop.entropy;
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <limits>
+#include <vector>
+
 namespace shoal {
 namespace {
 
@@ -41,6 +45,29 @@ TEST_P(PpoLossTest, LoopEqualsTensorsInDoublePrecision) {
   const auto ours = gradients(a, loop.now), theirs = gradients(b, tensors.now);
   for (std::size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(at::allclose(ours[i].to(at::kDouble), theirs[i], 1e-4, 1e-8)) << "input " << i;
+}
+
+TEST_P(PpoLossTest, NaNGoesThroughAsThroughTensors) {
+  const PpoOptions options{
+      .clip = 0.2, .value_clip = GetParam(), .value_coef = 0.7, .entropy_coef = 0.03};
+  const auto each_of = [](Inputs& in) {
+    return std::vector<at::Tensor>{in.now.log_prob,  in.now.entropy, in.now.value,
+                                   in.then.log_prob, in.then.value,  in.then.advantage,
+                                   in.then.target};
+  };
+  for (std::size_t place = 0; place < 7; ++place) {
+    auto loop = random_inputs(at::kFloat), tensors = random_inputs(at::kDouble);
+    for (auto* in : {&loop, &tensors}) {
+      torch::NoGradGuard no_grad;
+      each_of(*in)[place][5] = std::numeric_limits<double>::quiet_NaN();
+    }
+    const auto a = ppo_loss(loop.now, loop.then, options),
+               b = ppo_loss(tensors.now, tensors.then, options);
+    EXPECT_EQ(std::isnan(a.total.item<double>()), std::isnan(b.total.item<double>())) << place;
+    if (place != 0) continue;
+    const auto gradient = torch::autograd::grad({a.total}, {loop.now.log_prob})[0];
+    EXPECT_TRUE(gradient[5].isnan().item<bool>());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Values, PpoLossTest, testing::Values(0.0, 0.3),

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <limits>
+
 #include "shoal/core/error.h"
 #include "src/models/panel_bf16.h"
 #include "tests/algos/control_oracle.h"
@@ -189,6 +193,41 @@ TEST(SacTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(make_sac(*agent, replay, {.alpha = 0}), Error);
   EXPECT_THROW(make_sac(*agent, replay, {.beta_end = 2}), Error);
   EXPECT_THROW(make_sac(*agent, replay, {})->update({}, 0), Error);
+}
+
+// What the two learners make of a number that is none.
+void expect_the_same_nans(const std::function<void(ControlAgent&, const Transitions&)>& spoil) {
+  const auto fused = make_control_agent(control_oracle::toy_env(), kSmall, 3),
+             plain = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+  auto replay = control_oracle::make_replay(false);
+  replay.append(control_oracle::make_window());
+  const auto ours = make_fused_learner(*fused, kBatch), theirs = make_tensor_learner(*plain);
+  const auto& batch = replay.sample(kBatch);
+  for (auto* agent : {fused.get(), plain.get()}) spoil(*agent, batch);
+  const ControlUpdate update{.critic_rate = 1e-3, .policy_rate = 1e-3, .tau = 0.1, .alpha = 0.2};
+  const auto a = ours->learn(batch, update), b = theirs->learn(batch, update);
+  EXPECT_TRUE(std::isnan(a.critic_loss) && std::isnan(b.critic_loss)) << a.critic_loss;
+  EXPECT_TRUE(std::isnan(a.policy_loss) && std::isnan(b.policy_loss)) << a.policy_loss;
+  const auto mine = fused->parameters(), other = plain->parameters();
+  for (const auto& [name, parameter] : mine)
+    EXPECT_EQ(parameter.isnan().any().item<bool>(), other.at(name).isnan().any().item<bool>())
+        << name;
+}
+
+TEST(SacTest, NaNGoesThroughAsThroughTensorOperations) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  expect_the_same_nans([](ControlAgent&, const Transitions& batch) { batch.reward[3] = kNaN; });
+  expect_the_same_nans(
+      [](ControlAgent&, const Transitions& batch) { batch.next_observation[0].data[5][1] = kNaN; });
+  for (const std::int64_t critic : {0, 1}) {
+    SCOPED_TRACE(critic);
+    expect_the_same_nans([&](ControlAgent& agent, const Transitions&) {
+      agent.networks().target_critics[critic].fill_(kNaN);
+    });
+    expect_the_same_nans([&](ControlAgent& agent, const Transitions&) {
+      agent.networks().critics[critic].fill_(kNaN);
+    });
+  }
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ Samples numbered() {
   s.finals.t = {1};
   s.finals.b = {2};
   s.finals.observation = {{"pose", {number(20), {}}}};
+  s.finals.mask = number(25);
   s.finals.state = {{"h", number(21)}};
   s.finals.value = number(22);
   s.first_tick = 23;
@@ -44,7 +45,7 @@ std::vector<at::Tensor> all_tensors(const Samples& s) {
                               s.valid,           s.first,       s.previous_reward,
                               s.bootstrap_value, s.final_value, s.finals.value};
   for (const auto* group : {&s.observation, &s.action, &s.mask, &s.agent_info, &s.env_info,
-                            &s.initial_state, &s.previous_action, &s.finals.state})
+                            &s.initial_state, &s.previous_action, &s.finals.mask, &s.finals.state})
     for (const auto& [name, tensor] : *group) all.push_back(tensor);
   for (const auto* group : {&s.observed, &s.finals.observation})
     for (const auto& [name, o] : *group) {

@@ -5,6 +5,7 @@
 
 #include "src/agents/head.h"
 #include "tests/kernels/machines.h"
+#include "tests/support/special_values.h"
 
 namespace shoal::categorical_kernel_test {
 namespace {
@@ -161,6 +162,24 @@ TEST_P(CategoricalKernelTest, OfEqualOnesTheFirstIsTheMostLikely) {
   EXPECT_TRUE(by_kernel(c).action.eq(0).all().item<bool>());
   c.logits.slice(1, 2).fill_(1);
   EXPECT_TRUE(by_kernel(c).action.eq(2).all().item<bool>());
+}
+
+// An action is chosen, whatever the logits are; that they were none shows in its probability.
+TEST_P(CategoricalKernelTest, OfSpecialLogitsTheProbabilityIsThatOfTensors) {
+  torch::manual_seed(5);
+  const auto special = testing::special_values();
+  const auto n = special.size(0);
+  for (std::int64_t place = 0; place < 4; ++place) {
+    for (const bool greedy : {false, true}) {
+      Case c{.logits = at::randn({n, 4}), .choices = {4}, .greedy = greedy};
+      c.logits.select(1, place).copy_(special);
+      for (const auto& [action, log_prob] : {by_kernel(c), by_agent(c)}) {
+        ASSERT_TRUE(action.ge(0).logical_and(action.lt(4)).all().item<bool>());
+        const auto wanted = at::log_softmax(c.logits, 1).gather(1, action).squeeze(1);
+        EXPECT_TRUE(testing::alike(log_prob - 0.5, wanted, 1e-5)) << place << log_prob;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tests/kernels/machines.h"
 #include "tests/kernels/valued_window.h"
 #include "tests/replays/history.h"
+#include "tests/support/special_values.h"
 
 namespace shoal::n_step_kernel_test {
 namespace {
@@ -94,6 +95,23 @@ TEST_P(NStepKernelTest, ReturnsEqualTheDefinition) {
       EXPECT_TRUE(at::allclose(found.target, wanted, 1e-4, 1e-4))
           << fmt::format("T {}, B {}, n {}", c.T, c.B, n);
     }
+  }
+}
+
+TEST_P(NStepKernelTest, SpecialValuesAreThoseOfTheDefinition) {
+  torch::manual_seed(2);
+  const auto special = testing::special_values();
+  const auto n = special.size(0);
+  for (int place = 0; place < 3; ++place) {
+    const auto s = random_ends({3, n, 0, 0});
+    const auto value = at::randn({3, n});
+    const auto& holds = place == 0 ? s.reward[1] : place == 1 ? value[2] : s.bootstrap_value;
+    holds.copy_(special);
+    const auto found = by_kernel(s, value, 2, 0.97, true);
+    auto wanted = at::empty({3, n});
+    for (std::int64_t t = 0; t < 3; ++t)
+      for (std::int64_t b = 0; b < n; ++b) wanted[t][b] = return_of(s, value, t, b, 2, 0.97);
+    EXPECT_TRUE(testing::alike(found.target, wanted, 1e-5)) << place;
   }
 }
 

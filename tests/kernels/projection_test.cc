@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "algos/dqn_loss.h"
 #include "tests/kernels/machines.h"
+#include "tests/support/special_values.h"
 
 namespace shoal::projection_kernel_test {
 namespace {
@@ -75,10 +80,10 @@ TEST_P(ProjectionKernelTest, BordersOfTheSupport) {
   EXPECT_EQ(highest[0][50].item<float>(), 1);
   const auto lowest = by_kernel({all_at(1, 0), -at::ones({1}), at::ones({1}), support});
   EXPECT_EQ(lowest[0][0].item<float>(), 1);
-  // Unmoved, the probabilities stay but for the rounding of places.
+  // Unmoved, the probabilities stay.
   const auto p = at::rand({3, 51}).softmax(1);
   const auto same = by_kernel({p, at::zeros({3}), at::ones({3}), support});
-  EXPECT_TRUE(at::allclose(same, p, 1e-4, 1e-6));
+  EXPECT_TRUE(at::equal(same, p));
 }
 
 TEST_P(ProjectionKernelTest, MoreRowsThanAGridHas) {
@@ -86,6 +91,87 @@ TEST_P(ProjectionKernelTest, MoreRowsThanAGridHas) {
   expect_same_bits({random_probabilities(70'000, 3), at::randn({70'000}), at::rand({70'000}),
                     at::linspace(-1, 1, 3)},
                    "70,000 rows");
+}
+
+// By the definition, in double precision.
+at::Tensor project_slowly(const Case& c) {
+  const auto N = c.probability.size(0), atoms = c.support.size(0);
+  const double low = c.support[0].item<float>(), high = c.support[-1].item<float>();
+  const double gap = (high - low) / static_cast<double>(atoms - 1);
+  const auto p = c.probability.accessor<float, 2>();
+  const auto reward = c.reward.accessor<float, 1>(), discount = c.discount.accessor<float, 1>();
+  auto out = at::zeros({N, atoms}, at::kDouble);
+  auto to = out.accessor<double, 2>();
+  for (std::int64_t n = 0; n < N; ++n) {
+    for (std::int64_t i = 0; i < atoms; ++i) {
+      const double moved = double{reward[n]} + discount[n] * (low + gap * static_cast<double>(i));
+      const double place = (std::clamp(moved, low, high) - low) / gap;
+      const auto below = std::min(static_cast<std::int64_t>(place), atoms - 2);
+      const double upper = place - static_cast<double>(below);
+      to[n][below] += p[n][i] * (1 - upper);
+      to[n][below + 1] += p[n][i] * upper;
+    }
+  }
+  return out;
+}
+
+// At the ends of the support, within a rounding of them, beyond them, and in between.
+at::Tensor rewards_at(double low, double high, std::int64_t atoms) {
+  const auto gap = static_cast<float>((high - low) / static_cast<double>(atoms - 1));
+  std::vector<float> all = {0.0F, -1000.0F, 1000.0F};
+  for (const double end : {low, high}) {
+    const auto at = static_cast<float>(end);
+    for (const float x : {at, std::nextafter(at, -1e9F), std::nextafter(at, 1e9F), at - gap,
+                          at + gap, at - gap / 3, at + gap / 3, at / 10})
+      all.push_back(x);
+  }
+  return at::tensor(all);
+}
+
+TEST_P(ProjectionKernelTest, LosesNoProbabilityAndMovesNone) {
+  torch::manual_seed(3);
+  for (const std::int64_t atoms : {2, 3, 11, 51, 101, 501}) {
+    for (const auto& [low, high] :
+         {std::pair{-10.0, 10.0}, {-1.0, 3.0}, {0.0, 200.0}, {-0.3, 0.1}}) {
+      const auto rewards = rewards_at(low, high, atoms);
+      const auto N = rewards.size(0);
+      for (const double gamma : {0.0, 0.5, 0.9, 0.99, 0.997, 1.0}) {
+        for (const bool at_the_ends : {false, true}) {
+          auto probability = random_probabilities(N, atoms);
+          if (at_the_ends) {  // half at each of them
+            probability.zero_();
+            probability.select(1, 0).fill_(0.5F);
+            probability.select(1, atoms - 1).add_(0.5F);
+          }
+          const Case c{probability, rewards, at::full({N}, gamma), at::linspace(low, high, atoms)};
+          const auto wanted = project_slowly(c);
+          for (const auto& found :
+               {by_kernel(c), project(c.probability, c.reward, c.discount, c.support)}) {
+            const auto exact = found.to(at::kDouble);
+            EXPECT_LT((exact - wanted).abs().max().item<double>(), 1e-6)
+                << fmt::format("{} atoms in {} to {}, gamma {}", atoms, low, high, gamma);
+            EXPECT_LT((exact.sum(1) - 1).abs().max().item<double>(), 1e-6);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ProjectionKernelTest, SpecialValuesAreThoseOfTensors) {
+  torch::manual_seed(4);
+  const auto special = testing::special_values();
+  const auto N = special.size(0);
+  for (int place = 0; place < 3; ++place) {
+    Case c{random_probabilities(N, 5), at::randn({N}), at::rand({N}), at::linspace(-2, 2, 5)};
+    const auto holds = place == 0 ? c.reward : place == 1 ? c.discount : c.probability.select(1, 3);
+    holds.copy_(special);
+    const auto found = by_kernel(c);
+    EXPECT_TRUE(
+        testing::alike(found, project(c.probability, c.reward, c.discount, c.support), 1e-6))
+        << place;
+    EXPECT_TRUE(at::equal(found.sum(1).isnan().logical_and(special.isnan()), special.isnan()));
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "tests/kernels/machines.h"
 #include "tests/kernels/valued_window.h"
 #include "tests/support/fake_accelerator.h"
+#include "tests/support/special_values.h"
 
 namespace shoal::returns_kernel_test {
 namespace {
@@ -124,6 +125,35 @@ TEST_P(ReturnsKernelTest, EmptyWindows) {
     const auto value = at::zeros({c.T, c.B});
     EXPECT_EQ(gae(s, value, 1, 1).target.numel(), 0);
     EXPECT_EQ(vtrace_by_kernel(s, value, value, {}).target.numel(), 0);
+  }
+}
+
+TEST_P(ReturnsKernelTest, SpecialValuesAreThoseOfTensors) {
+  torch::manual_seed(3);
+  const auto special = testing::special_values();
+  const auto n = special.size(0);
+  for (int place = 0; place < 4; ++place) {
+    const auto s = random_ends({2, n, 0, 0});
+    auto value = at::randn({2, n}), log_ratio = at::randn({2, n});
+    const auto& holds = place == 0   ? s.reward[1]
+                        : place == 1 ? value[1]
+                        : place == 2 ? s.bootstrap_value
+                                     : log_ratio[1];
+    holds.copy_(special);
+    const auto found =
+        gae_by(kernels(), there_with(s, value), {filled({2, n}), filled({2, n})}, 0.9, 0.8);
+    const auto wanted = generalized_advantages(s, value, 0.9, 0.8);
+    EXPECT_TRUE(testing::alike(found.advantage, wanted.advantage, 1e-5)) << place;
+    EXPECT_TRUE(testing::alike(found.target, wanted.target, 1e-5)) << place;
+    // Its rows do not lie side by side, so that tensors are taken.
+    const auto turned = log_ratio.t().contiguous().t();
+    const auto by_tensors = vtrace(outcomes(s), value, turned, {});
+    for (const auto& traced :
+         {vtrace_by_kernel(s, value, log_ratio, {}), vtrace(outcomes(s), value, log_ratio, {})}) {
+      EXPECT_TRUE(testing::alike(traced.target, by_tensors.target, 1e-5)) << place;
+      EXPECT_TRUE(testing::alike(traced.advantage, by_tensors.advantage, 1e-5)) << place;
+      EXPECT_TRUE(testing::alike(traced.rho, by_tensors.rho, 1e-5)) << place;
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "tests/support/special_values.h"
+
 namespace shoal {
 namespace {
 
@@ -84,6 +86,16 @@ TEST(GatherGemmTest, ARowDoesNotDependOnItsBatchNorABlockOnTheOthers) {
     gemm.run(x.const_data_ptr<float>(), places(gemm, every(kRows, kIn)), in_parts.data_ptr<float>(),
              block, block + 1);
   EXPECT_TRUE(at::equal(in_parts, all));
+}
+
+TEST(GatherGemmTest, SpecialValuesAreThoseOfTensors) {
+  const auto special = testing::special_values();
+  const auto n = special.size(0);
+  for (const bool relu : {false, true}) {
+    const auto gemm = make(at::ones({16, 1}), at::zeros({16}), {.length = 1}, relu);
+    const auto y = run(gemm, special, every(n, 1)).select(1, 3);
+    EXPECT_TRUE(testing::alike(y, relu ? special.relu() : special, 1e-45)) << y;
+  }
 }
 
 }  // namespace

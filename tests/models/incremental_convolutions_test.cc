@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "tests/support/special_values.h"
+
 namespace shoal {
 namespace {
 
@@ -84,6 +86,24 @@ TEST(IncrementalConvolutionsTest, OnePixelAnywhereIsNoticed) {
       run(c, image, memory, features);
       ASSERT_TRUE(at::equal(features, from_scratch(c, image))) << y << ", " << x;
     }
+  }
+}
+
+// In the weights: pixels are whole numbers.
+TEST(IncrementalConvolutionsTest, SpecialValuesAreThoseOfTensors) {
+  torch::manual_seed(5);
+  const auto special = testing::special_values();
+  for (std::int64_t i = 0; i < special.size(0); ++i) {
+    auto layers = nature_layers(1);
+    layers[0].bias[3] = special[i];
+    const IncrementalConvolutions c(layers, 36, 36);
+    const auto image = at::randint(0, 256, {36, 36, 1}, at::kByte);
+    auto x = image.permute({2, 0, 1}).unsqueeze(0).to(at::kDouble);
+    for (const auto& [weight, bias, stride] : layers)
+      x = at::conv2d(x, weight.permute({0, 3, 1, 2}).to(at::kDouble), bias.to(at::kDouble), stride)
+              .relu();
+    EXPECT_TRUE(testing::alike(from_scratch(c, image), x[0].permute({1, 2, 0}).flatten(), 1e-2))
+        << special[i].item<float>();
   }
 }
 

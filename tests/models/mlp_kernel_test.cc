@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/support/special_values.h"
+
 namespace shoal {
 namespace {
 
@@ -159,6 +161,20 @@ TEST(MlpKernelTest, ClearMakesRoomForOtherLayers) {
 TEST(MlpKernelTest, SaysWhichInstructionsItUses) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   EXPECT_STREQ(MlpKernel::instructions(), avx2 ? "AVX2" : "SSE2");
+}
+
+TEST(MlpKernelTest, SpecialValuesAreThoseOfTensors) {
+  torch::manual_seed(7);
+  const auto special = testing::special_values();
+  EXPECT_TRUE(testing::alike(tanh_of(special), special.tanh(), 2e-7)) << tanh_of(special);
+  for (const auto& widths : kWidths) {
+    const auto layers = make_layers(widths, true);
+    auto kernel = make_kernel(layers);
+    auto x = at::randn({special.size(0), widths.front()});
+    x.select(1, 0).copy_(special);
+    EXPECT_TRUE(testing::alike(run(kernel, x, widths.back()), in_double(layers, x), 5e-6))
+        << widths;
+  }
 }
 
 }  // namespace

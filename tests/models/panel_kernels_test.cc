@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "src/models/panel_bf16.h"
+#include "tests/support/special_values.h"
 
 namespace shoal::panel_kernels_test {
 namespace {
@@ -199,6 +200,106 @@ TEST(PanelKernelsTest, NoiseIsNormalAndNamedByKeyAndNumber) {
     EXPECT_NEAR((z * other).mean().item<double>(), 0, 0.01);
     panel_kernels().normal(5, 9, kMany, data(other));
     EXPECT_LT(furthest(z, other), 1e-5) << "not those of other instructions";
+  });
+}
+
+// As many as a panel has, one for each row of it.
+at::Tensor special_panel() {
+  const auto special = testing::special_values();
+  return at::cat({special, special}).narrow(0, 0, kPanel).contiguous();
+}
+
+TEST(PanelKernelsTest, SpecialValuesGoThroughProductsAsThroughTensors) {
+  const auto special = special_panel(), ones = at::ones({kPanel}), threes = ones * 3;
+  const auto each = special.unsqueeze(1).expand({kPanel, kPanel}).contiguous();
+  constexpr double kTolerance = 1e-37;  // products of bf16 flush the smallest numbers
+  auto c = at::empty({kPanel, kPanel});
+  const auto check = [&](const auto& product) {
+    PanelProduct p{.a = data(special),
+                   .a_row = 1,
+                   .a_step = 1,
+                   .steps = 1,
+                   .b = data(ones),
+                   .rows = kPanel,
+                   .c = data(c)};
+    product(p);
+    EXPECT_TRUE(testing::alike(c, each, kTolerance));
+    p.relu = true;
+    product(p);
+    EXPECT_TRUE(testing::alike(c, each.relu(), kTolerance));
+    p.relu = false;
+    p.a = data(threes);
+    p.mask = data(each);
+    product(p);
+    const auto wanted = at::threshold_backward(at::full_like(each, 3), each, 0);
+    EXPECT_TRUE(testing::alike(c, wanted, kTolerance));
+  };
+  for_all([&](const PanelKernels& kernels) {
+    check(kernels.product);
+    auto sum = at::empty({1});
+    for (std::int64_t i = 0; i < kPanel; ++i) {
+      auto g = at::zeros({kPanel});
+      g[i] = special[i];
+      kernels.dots({data(g), kPanel, nullptr, 0, 1, 1, data(sum)});
+      EXPECT_TRUE(testing::alike(sum, special.narrow(0, i, 1), kTolerance));
+    }
+  });
+  if (const auto* bf16 = panel_bf16()) check(bf16->product);
+}
+
+TEST(PanelKernelsTest, SpecialValuesAreSquashedAsByTensors) {
+  const auto special = special_panel(), some = at::linspace(-1, 1, kPanel);
+  constexpr double kHalfLogTwoPi = 0.91893853320467274;
+  for_all([&](const PanelKernels& kernels) {
+    auto action = at::empty({kPanel}), log_prob = at::empty({kPanel});
+    for (int place = 0; place < 3; ++place) {
+      const auto mean = place == 0 ? special : some, log_std = place == 1 ? special : some,
+                 z = place == 2 ? special : some;
+      const auto out = at::stack({mean, log_std});
+      kernels.squash({1, data(out), data(z), data(action), data(log_prob)});
+      const auto deviation = log_std.to(at::kDouble).clamp(kLeastLogStd, kMostLogStd);
+      const auto u = mean.to(at::kDouble) + deviation.exp() * z;
+      const auto slope = 2 * (std::log(2) - u.abs() - (-2 * u.abs()).exp().log1p());
+      const auto want = -z.to(at::kDouble).square() / 2 - deviation - kHalfLogTwoPi - slope;
+      EXPECT_TRUE(testing::alike(action, u.tanh(), 1e-6)) << place;
+      EXPECT_TRUE(testing::alike(log_prob, want, 1e-5)) << place << log_prob << want;
+      auto gradient = at::empty({2, kPanel});
+      const auto of_action = at::ones({kPanel}), scale = at::ones({kPanel});
+      kernels.squash_gradient({{1, data(out), data(z), data(action), data(log_prob)},
+                               data(of_action),
+                               data(scale),
+                               0.2F,
+                               data(gradient)});
+      EXPECT_TRUE(gradient[1].isnan().logical_or(special.isnan().logical_not()).all().item<bool>());
+    }
+    for (const bool noisy : {false, true}) {
+      const auto& mean = noisy ? some : special;
+      kernels.tanh({1, data(mean), noisy ? data(special) : nullptr, 0.5F, 0.3F, data(action)});
+      auto want = mean.tanh();
+      if (noisy) want = (want + (special * 0.5).clamp(-0.3, 0.3)).clamp(-1, 1);
+      EXPECT_TRUE(testing::alike(action, want, 1e-6)) << noisy;
+    }
+  });
+}
+
+TEST(PanelKernelsTest, SpecialGradientsGoThroughAdamAsThroughTorchs) {
+  const auto special = special_panel();
+  for_all([&](const PanelKernels& kernels) {
+    auto x = at::ones({kPanel}), m = at::zeros({kPanel}), v = at::zeros({kPanel});
+    auto theirs = at::ones({kPanel}).requires_grad_();
+    torch::optim::Adam adam({theirs}, torch::optim::AdamOptions(0.01));
+    theirs.mutable_grad() = special;
+    adam.step();
+    kernels.adam({.rate = 0.01F / 0.1F,
+                  .root = 1 / std::sqrt(0.001F),
+                  .epsilon = 1e-8F,
+                  .tau = 0,
+                  .n = kPanel,
+                  .parameter = data(x),
+                  .mean = data(m),
+                  .square = data(v),
+                  .gradient = data(special)});
+    EXPECT_TRUE(testing::alike(x, theirs.detach(), 1e-5)) << x << theirs;
   });
 }
 

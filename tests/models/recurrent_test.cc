@@ -3,6 +3,7 @@
 
 #include "shoal/core/error.h"
 #include "tests/models/recurrent_oracle.h"
+#include "tests/support/special_values.h"
 
 namespace shoal {
 namespace {
@@ -149,6 +150,30 @@ TEST_P(RecurrentTest, ImpossibleOptionsAreErrors) {
   EXPECT_THROW(model->forward(
                    {.observation = Observed{at::zeros({1, kWide}), {}}, .state = {}, .first = {}}),
                Error);
+}
+
+// In what is observed, and in the parts of the state.
+TEST_P(RecurrentTest, SpecialValuesAreThoseOfTheCellsStepByStep) {
+  const auto special = testing::special_values();
+  const auto n = special.size(0);
+  const auto model = make({.hidden = {6}, .memory_size = 7});
+  const auto acting = model->make_recurrent_acting();
+  torch::NoGradGuard no_grad;
+  for (int place = 0; place < 3; ++place) {
+    const auto in = random_sequences(3, n, kWide, kActions, model->state());
+    if (place == 0)
+      in.observation[0].data.narrow(0, 0, n).select(1, 1).copy_(special);
+    else
+      in.state[0].select(1, place == 1 ? 0 : -1).select(1, 2).copy_(special);
+    RecurrentByHand by_hand(*model, kActions);
+    const auto want = by_hand(in);
+    const auto out = model->forward(in);
+    EXPECT_TRUE(testing::alike(out.policy, want.policy, 5e-6)) << place;
+    EXPECT_TRUE(testing::alike(out.state[0], by_hand.state, 5e-6)) << place;
+    ModelOut acted{at::empty({n, 5}), at::empty({n}), {{"memory", at::empty_like(in.state[0])}}};
+    acting->run(step_of(in, 0, in.state), acted);
+    EXPECT_TRUE(testing::alike(acted.policy, want.policy.narrow(0, 0, n), 5e-6)) << place;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, RecurrentTest,

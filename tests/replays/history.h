@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -31,8 +32,9 @@ struct Moment {
   bool legal[kActions] = {};
   float reward = 0;
   bool terminated = false, truncated = false, first = false, valid = true;
-  int last_frame = 0;  // seen after a step that ended an episode
-  bool lost = false;   // not valid, and what was seen is known: the worker died in it
+  int last_frame = 0;              // seen after a step that ended an episode
+  bool last_legal[kActions] = {};  // then
+  bool lost = false;               // not valid, and what was seen is known: the worker died in it
 };
 
 // Makes windows of an imagined sampler, and remembers them.
@@ -52,7 +54,7 @@ class History {
     if (!env.back().valid || env.back().first) return;
     auto& last = env[env.size() - 2];
     last.truncated = true;
-    last.last_frame = env.back().frame;
+    end_with(last, env.back());
     env.back() = begin();
   }
 
@@ -89,11 +91,17 @@ class History {
   }
 
   static at::Tensor picture(int frame) { return at::tensor({frame, 7 * frame}, at::kInt); }
+  // What the environment allows where an episode ends, beside this frame.
+  static bool legal_at_the_end(int frame, std::int64_t action) { return (frame + action) % 2 == 0; }
   static at::Tensor pose(int frame) {
     return at::tensor({1.0F * static_cast<float>(frame), 0.5F, -1.0F * static_cast<float>(frame)});
   }
 
  private:
+  static void end_with(Moment& last, const Moment& seen) {
+    last.last_frame = seen.frame;
+    std::ranges::copy(seen.legal, last.last_legal);
+  }
   Moment begin() {
     Moment m;
     m.first = true;
@@ -115,7 +123,11 @@ class History {
       now.terminated = kind == 0 || kind == 1;
       now.truncated = kind == 2 || (kind == 1 && rng_.integer(0, 2) == 0);
       const bool life_lost = kind == 0 && rng_.integer(0, 2) == 0 && !waits_;
-      if ((now.terminated || now.truncated) && !life_lost) now.last_frame = ++frames_;
+      if ((now.terminated || now.truncated) && !life_lost) {
+        now.last_frame = ++frames_;
+        for (std::int64_t a = 0; a < kActions; ++a)
+          now.last_legal[a] = legal_at_the_end(now.last_frame, a);
+      }
       next.first = now.terminated || now.truncated;
       if (next.first && waits_) {
         next = {};
@@ -135,7 +147,7 @@ class History {
     if (!now.first) {
       auto& before = env[env.size() - 2];
       before.truncated = true;
-      before.last_frame = now.frame;
+      end_with(before, now);
     }
     now.valid = false;
     now.lost = true;
@@ -164,13 +176,17 @@ class History {
   void add_finals(Samples& s, const std::vector<int>& last) const {
     const auto K = static_cast<std::int64_t>(last.size());
     auto pictures = at::full({K * stack_, 2}, -99, at::kInt), poses = at::zeros({K, 3});
+    auto masks = at::zeros({K, kActions}, at::kBool);
     for (std::int64_t k = 0; k < K; ++k) {
       pictures[k * stack_ + stack_ - 1].copy_(picture(last[static_cast<std::size_t>(k)]));
       poses[k].copy_(pose(last[static_cast<std::size_t>(k)]));
+      for (std::int64_t a = 0; a < kActions; ++a)
+        masks[k][a] = legal_at_the_end(last[static_cast<std::size_t>(k)], a);
     }
     Observed stacked{pictures, {}};
     if (stack_ > 1) stacked.index = at::arange(K * stack_, at::kLong).view({K, stack_});
     s.finals.observation = {{"picture", stacked}, {"pose", {poses, {}}}};
+    s.finals.mask = masks;
   }
 
   int stack_;
@@ -227,6 +243,7 @@ inline Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) 
     auto& rows = x.stacked() ? x.index : x.data;
     rows = rows.index_select(0, at::tensor(own, at::kLong));
   }
+  finals.mask = select(finals.mask, at::tensor(own, at::kLong));
   return part;
 }
 

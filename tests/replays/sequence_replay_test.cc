@@ -67,7 +67,7 @@ void expect_row(const Sequences& s, std::int64_t at, const History& h, const Row
                           stack_of(h, frame, before, b, begins, stack)));
     ASSERT_TRUE(at::equal(s.observation.at("pose").data[at], History::pose(frame)));
     for (std::int64_t a = 0; a < kActions; ++a)
-      ASSERT_EQ(s.mask[0][at][a].item<bool>(), row.last || m.legal[a]);
+      ASSERT_EQ(s.mask[0][at][a].item<bool>(), row.last ? m.last_legal[a] : m.legal[a]);
   }
   ASSERT_EQ(s.first[at].item<bool>(), begins);
   const bool nothing = begins || before < 0;

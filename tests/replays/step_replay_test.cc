@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 struct Want {
   at::Tensor picture, next_picture, pose, next_pose;
   float reward = 0, discount = 0;
-  bool next_is_last = false;
   std::int64_t next_tick = 0;
+  const bool* next_legal = nullptr;
 };
 
 Want look_up(const History& h, std::int64_t tick, std::int64_t b, int n, double gamma, int stack) {
@@ -43,13 +43,14 @@ Want look_up(const History& h, std::int64_t tick, std::int64_t b, int n, double 
     }
     want.discount = power;
     if (now.truncated) {
-      want.next_is_last = true;
+      want.next_legal = now.last_legal;
       want.next_pose = History::pose(now.last_frame);
       want.next_picture = stack_of(h, now.last_frame, tick + k, b, false, stack);
       return want;
     }
   }
   const auto& next = h.at(want.next_tick, b);
+  want.next_legal = next.legal;
   want.next_pose = History::pose(next.frame);
   want.next_picture = stack_of(h, next.frame, want.next_tick - 1, b, next.first, stack);
   return want;
@@ -72,8 +73,7 @@ void expect_step(const Transitions& batch, std::int64_t i, const History& h, int
       << tick;
   ASSERT_TRUE(at::equal(batch.next_observation.at("pose").data[i], want.next_pose));
   for (std::int64_t a = 0; a < kActions; ++a)
-    ASSERT_EQ(batch.next_mask[0][i][a].item<bool>(),
-              want.next_is_last || h.at(want.next_tick, b).legal[a]);
+    ASSERT_EQ(batch.next_mask[0][i][a].item<bool>(), want.next_legal[a]);
 }
 
 // Horizons that do not divide the ring, and several turns of it.
@@ -241,6 +241,8 @@ void expect_same_batch(const Transitions& a, const Transitions& b) {
   EXPECT_TRUE(at::equal(a.weight, b.weight));
   EXPECT_TRUE(at::equal(a.reward, b.reward));
   EXPECT_TRUE(at::equal(a.discount, b.discount));
+  const auto goes_on = a.discount.gt(0).unsqueeze(1);
+  EXPECT_TRUE(at::equal(a.next_mask[0].logical_and(goes_on), b.next_mask[0].logical_and(goes_on)));
   for (const char* field : {"picture", "pose"}) {
     EXPECT_TRUE(at::equal(a.observation.at(field).dense(), b.observation.at(field).dense()));
     const auto live = a.discount.nonzero().squeeze(1);
@@ -320,6 +322,9 @@ TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
                             expected.next_observation.at("picture").narrow(5 * r, 5).dense()));
       EXPECT_TRUE(at::equal(found.next_observation.at("pose").data,
                             expected.next_observation.at("pose").data.narrow(0, 5 * r, 5)));
+      const auto goes_on = found.discount.gt(0).unsqueeze(1);
+      EXPECT_TRUE(at::equal(found.next_mask[0].logical_and(goes_on),
+                            expected.next_mask[0].narrow(0, 5 * r, 5).logical_and(goes_on)));
     }
     const auto more = history.window(4);
     for (int r = 0; r < kEnvs; ++r) {
@@ -358,6 +363,16 @@ TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   EXPECT_THAT(message_of([&] { stacked.restore({}); }), HasSubstr("'ticks'"));
   StepReplay smaller(toy_spec(1), kEnvs, {.size = 9});
   EXPECT_THAT(message_of([&] { smaller.restore(replay.save()); }), HasSubstr("was saved as"));
+  NamedTensors without_masks;
+  for (const auto& [name, tensor] : replay.save())
+    if (!name.starts_with("final_mask/")) without_masks.add(name, tensor);
+  StepReplay other(toy_spec(1), kEnvs, {.size = 60});
+  EXPECT_THAT(message_of([&] { other.restore(without_masks); }),
+              HasSubstr("without the action masks of last observations"));
+  auto window = history.window(5);
+  while (window.finals.size() == 0) window = history.window(5);
+  window.finals.mask = {};
+  EXPECT_THAT(message_of([&] { replay.append(window); }), HasSubstr("0 action masks"));
 }
 
 // They would pile up in a long run.

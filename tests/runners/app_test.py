@@ -397,6 +397,14 @@ class AppTest(unittest.TestCase):
             self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
             self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
 
+    def test_bench_of_asynchronous_samplers(self):
+        for sampler in ("serial", "parallel-cpu", "parallel-gpu"):
+            done = shoal("bench", "sample", "--asynchronous", "--sampler", sampler, "--runs", "2", "--seconds", "0.05", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = json.loads(done.stdout)
+            self.assertTrue(line["config"]["asynchronous"])
+            self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
     def test_bench_lines_of_the_parts(self):
         for command, bench in [(["replay", "--size", "100000"], "replay"), (["ring"], "queue_ipc"), (["act", "--batch", "4"], "act"),
                                (["act", "--network", "mlp", "--precision", "bf16"], "act"),

@@ -79,6 +79,7 @@ Part part_of(const Batch& batch, std::int64_t first, std::int64_t n) {
   const auto kept = at::tensor(rows, at::kLong);
   for (const auto& [name, o] : select(s.finals.observation, kept))
     x.finals.observation.add(name, {o.dense().clone(), {}});
+  x.finals.mask = select(s.finals.mask, kept);
   x.finals.state = select(s.finals.state, kept);
   x.finals.value = s.finals.value.index_select(0, kept);
   for (const auto& e : batch.episodes)

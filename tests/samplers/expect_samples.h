@@ -47,6 +47,7 @@ inline void expect_equal(const Samples& a, const Samples& b) {
   EXPECT_EQ(a.finals.t, b.finals.t);
   EXPECT_EQ(a.finals.b, b.finals.b);
   expect_equal(a.finals.observation, b.finals.observation, "finals.observation");
+  expect_equal(a.finals.mask, b.finals.mask, "finals.mask");
   expect_equal(a.finals.state, b.finals.state, "finals.state");
   expect_equal(a.finals.value, b.finals.value, "finals.value");
   EXPECT_EQ(a.first_tick, b.first_tick);

@@ -44,8 +44,11 @@ NamedTensors select(const NamedTensors& tensors, const at::Tensor& rows);
 struct Finals {
   std::vector<std::int64_t> t, b;
   Observations observation;  // K observations
-  NamedTensors state;        // [K, ...], the agent's state of that moment
-  at::Tensor value;          // [K] float32: the agent's value where truncated, 0 where terminated
+  // [K, n] bool, beside the observations, if there are action masks. All legal where the
+  // environment allowed nothing.
+  NamedTensors mask = {};
+  NamedTensors state;  // [K, ...], the agent's state of that moment
+  at::Tensor value;    // [K] float32: the agent's value where truncated, 0 where terminated
 
   std::int64_t size() const { return static_cast<std::int64_t>(t.size()); }
 };

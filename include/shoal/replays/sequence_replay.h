@@ -48,8 +48,7 @@ struct Sequences {
 
   // R * N each, the first N of them the first row. Stacked ones refer to the replay's own frames.
   Observations observation;
-  NamedTensors mask;             // [R * N, n] bool, if there are action masks; all legal in rows of
-                                 // last observations
+  NamedTensors mask;             // [R * N, n] bool, if there are action masks
   NamedTensors previous_action;  // [R * N, ...]; zeros where `first`
   at::Tensor previous_reward;    // [R * N] float32; likewise
   at::Tensor first;              // [R * N] bool

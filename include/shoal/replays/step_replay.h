@@ -48,8 +48,7 @@ struct Transitions {
   // into numbers.
   Observations observation, next_observation;
   NamedTensors action;           // [N, ...]
-  NamedTensors mask, next_mask;  // [N, n] bool, if there are action masks; all legal where an
-                                 // episode was truncated
+  NamedTensors mask, next_mask;  // [N, n] bool, if there are action masks
   at::Tensor reward;             // [N] float32: r_0 + gamma r_1 + ... + gamma^(k-1) r_(k-1)
   at::Tensor discount;           // [N] float32: gamma^k, or 0
   at::Tensor weight;  // [N] float32: of importance, 1 where all are drawn alike; the largest is 1

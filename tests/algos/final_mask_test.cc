@@ -1,0 +1,164 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "shoal/algos/dqn.h"
+#include "shoal/algos/r2d1.h"
+#include "shoal/core/error.h"
+#include "shoal/samplers/async_sampler.h"
+
+// What is legal in the last observation of a truncated episode, from an environment to the target
+// of an update.
+namespace shoal::final_mask_test {
+namespace {
+
+constexpr std::int64_t kEnvs = 2, kHorizon = 4;
+
+// Episodes are truncated after three steps; nothing is ever won, and action 1 is never legal.
+class Corridor : public Env {
+ public:
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<std::uint64_t>, StepOut out) override {
+    steps_ = 0;
+    write(out);
+  }
+  StepResult step(ArraysIn action, StepOut out) override {
+    require(*action.as<std::int64_t>() == 0, "the illegal action was taken");
+    write(out);
+    return {.reward = 0, .truncated = ++steps_ == 3};
+  }
+
+ private:
+  static void write(StepOut out) {
+    *out.observation.as<float>() = 1;
+    out.mask[0] = true, out.mask[1] = false;
+  }
+  EnvSpec spec_{.id = "Corridor",
+                .observation = ArraySpec{.shape = {1}},
+                .action = ActionSpec::discrete(2),
+                .action_mask = true};
+  int steps_ = 0;
+};
+
+EnvFactory make_corridor() {
+  return [](const EnvContext&) { return std::make_unique<Corridor>(); };
+}
+const EnvSpec kSpec = Corridor().spec();
+
+// Whatever it sees, the legal action is worth 0, and the illegal one 10.
+template <class T>
+std::unique_ptr<T> tempted(std::unique_ptr<T> agent) {
+  torch::NoGradGuard no_grad;
+  at::Tensor bias;
+  for (auto& parameter : agent->learnable()) {
+    parameter.zero_();
+    if (parameter.sizes() == at::IntArrayRef({2})) bias = parameter;
+  }
+  bias[1] = 10;
+  agent->parameters_changed();
+  agent->update_target(1);
+  return agent;
+}
+auto q_agent() { return tempted(make_q_agent(kSpec, ModelOptions{.hidden = {4}}, {}, 1)); }
+auto recurrent_agent() {
+  return tempted(make_recurrent_q_agent(
+      kSpec, {.hidden = {4}, .memory = MemoryKind::kGru, .memory_size = 4}, {.dueling = false}, 1));
+}
+
+double td_error(const Metrics& metrics) {
+  for (const auto& [name, value] : metrics)
+    if (name == "td_error") return value;
+  throw std::out_of_range("td_error");
+}
+
+NamedTensors copy_of(const NamedTensors& tensors) {
+  NamedTensors copy;
+  for (const auto& [name, tensor] : tensors) copy.add(name, tensor.clone());
+  return copy;
+}
+
+struct Way {
+  std::string name;
+  SamplerOptions options = {};
+  bool asynchronous = false;
+};
+std::vector<Way> ways() {
+  using enum SamplerKind;
+  std::vector<Way> all = {
+      {"serial", {.kind = kSerial}},
+      {"resets wait", {.kind = kSerial, .reset = ResetMode::kWait}},
+      {"workers act", {.kind = kParallelCpu}},
+      {"workers step", {.kind = kParallelGpu, .groups = 2}},
+      {"own pace", {.kind = kParallelGpu, .batch = 1}},
+      {"a thread", {.kind = kSerial}, true},
+      {"a thread and workers", {.kind = kParallelGpu}, true},
+      {"a worker", {.kind = kParallelCpu, .workers = 1}, true},
+  };
+  for (auto& way : all) way.options.horizon = kHorizon, way.options.envs = kEnvs;
+  return all;
+}
+
+template <class Agent>
+std::unique_ptr<Sampler> sampler_of(const Way& way, Agent& agent, Agent& actor) {
+  if (way.asynchronous) return make_async_sampler(make_corridor(), agent, actor, way.options);
+  return make_sampler(make_corridor(), agent, way.options);
+}
+
+TEST(FinalMaskTest, DqnsTargetOfATruncatedStepIsOfALegalAction) {
+  at::set_num_threads(1);
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const auto agent = q_agent(), actor = q_agent();
+    const auto sampler = sampler_of(way, *agent, *actor);
+    const StepReplayOptions options{.size = 200, .n_step = 2};
+    StepReplay replay(kSpec, kEnvs, options), loaded(kSpec, kEnvs, options);
+    for (int window = 0; window < 10; ++window) replay.append(sampler->collect().samples);
+    loaded.restore(copy_of(replay.save()));
+    for (auto* from : {&replay, &loaded}) {
+      const auto dqn = make_dqn(*agent, *from, {.learning_rate = 1e-12, .batch = 64});
+      EXPECT_LT(td_error(dqn->update({.steps = 1, .schedule_steps = 10}, 2)), 1e-6);
+    }
+  }
+}
+
+TEST(FinalMaskTest, R2d1sTargetOfATruncatedStepIsOfALegalAction) {
+  at::set_num_threads(1);
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    const auto agent = recurrent_agent(), actor = recurrent_agent();
+    const auto sampler = sampler_of(way, *agent, *actor);
+    const SequenceReplayOptions options{
+        .size = 200, .burn_in = 1, .length = 5, .interval = kHorizon, .n_step = 2};
+    const auto& state = agent->spec().state;
+    SequenceReplay replay(kSpec, state, kEnvs, options), loaded(kSpec, state, kEnvs, options);
+    for (int window = 0; window < 10; ++window) replay.append(sampler->collect().samples);
+    loaded.restore(copy_of(replay.save()));
+    for (auto* from : {&replay, &loaded}) {
+      const auto r2d1 = make_r2d1(*agent, *from, {.learning_rate = 1e-12, .batch = 16});
+      EXPECT_LT(td_error(r2d1->update({.steps = 1, .schedule_steps = 10}, 2)), 1e-6);
+    }
+  }
+}
+
+// An environment need not say what is legal once an episode is over.
+class Silent : public Corridor {
+ public:
+  StepResult step(ArraysIn action, StepOut out) override {
+    const auto result = Corridor::step(action, out);
+    if (result.truncated) out.mask[0] = false;
+    return result;
+  }
+};
+
+TEST(FinalMaskTest, WhereNothingIsAllowedAllIsLegal) {
+  at::set_num_threads(1);
+  const auto agent = q_agent();
+  const auto sampler =
+      make_sampler([](const EnvContext&) { return std::make_unique<Silent>(); }, *agent,
+                   {.kind = SamplerKind::kSerial, .horizon = kHorizon, .envs = kEnvs});
+  const auto& finals = sampler->collect().samples.finals;
+  ASSERT_EQ(finals.size(), kEnvs);
+  EXPECT_TRUE(finals.mask[0].all().item<bool>());
+}
+
+}  // namespace
+}  // namespace shoal::final_mask_test
