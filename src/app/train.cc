@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/console.h"
+#include "shoal/runners/files.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/sync/job_place.h"
@@ -104,6 +106,15 @@ Config configure(const TrainFlags& flags, const JobPlace& job) {
   return config;
 }
 
+// Its summary says that it reached its stop_return.
+bool is_solved(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / kSummaryFile, error)) return false;
+  const auto summary =
+      nlohmann::json::parse(read_file(folder / kSummaryFile), nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() && summary.value("solved", nlohmann::json()) == true;
+}
+
 // Launchers and queues start a job again, and not all of them say so: it goes on with the run that
 // it finds, which it must have begun itself; anew, if that has no checkpoint.
 void go_on(const Config& config, const std::filesystem::path& folder, SessionOptions& options) {
@@ -116,6 +127,10 @@ void go_on(const Config& config, const std::filesystem::path& folder, SessionOpt
           "the run in {} has other settings than this job, which would go on with it; give another "
           "--out, or --resume {}",
           folder.string(), folder.string());
+  require(!is_solved(folder),
+          "the run in {} has ended: it is solved, with a mean return of at least {}; to train on, "
+          "use --resume {} with another stop_return",
+          folder.string(), config.stop_return, folder.string());
   options.resume = std::filesystem::exists(folder / kCheckpointFile, error) || error;
   options.again = !options.resume;
 }

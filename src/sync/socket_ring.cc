@@ -9,20 +9,13 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/sync/acceptor.h"
+#include "src/sync/handshake.h"
+
 namespace shoal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// What a new connection begins with.
-struct Hello {
-  std::uint64_t token = 0;
-  std::int64_t place = 0;
-};
-
-// How long somebody has to say it. Whoever belongs here has said it before it is accepted, unless
-// the network lost it; others wait behind a stranger.
-constexpr std::chrono::seconds kHelloTime{10};
 
 // So often a process looks for more before it sleeps: to be woken up takes longer than what comes
 // by a fast network.
@@ -71,17 +64,15 @@ SocketRing::SocketRing(int place, int count, const Socket& listener, const Endpo
                      "other's machines, is there a firewall?",
                      next.host, next.port, why));
   next_ = std::move(*connection);
-  const Hello hello{token, place};
-  if (!send_all(next_, std::as_bytes(std::span(&hello, 1)), deadline))
+  if (!send_all(next_, bytes_of(RingHello{token, place}), deadline))
     fail(next_place(), "has closed its connection");
+  Acceptor acceptor(listener, {.record = kRingHelloBytes});
   while (!before_) {
-    auto guest = accept_one(listener, deadline);
-    if (!guest) fail(place_before(), "has not connected");
-    Hello said;
-    if (receive_all(*guest, std::as_writable_bytes(std::span(&said, 1)),
-                    std::min(deadline, Clock::now() + kHelloTime)) &&
-        said.token == token && said.place == place_before())
-      before_ = std::move(*guest);
+    auto arrival = acceptor.next(deadline);
+    if (!arrival) fail(place_before(), "has not connected");
+    const auto hello = parse_ring_hello(arrival->record);
+    if (hello && hello->token == token && hello->rank == place_before())
+      before_ = std::move(arrival->connection);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "src/sync/sockets.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,7 +34,7 @@ Addresses look_up(const Endpoint& of, int type) {
 
 using GetName = int (*)(int, sockaddr*, socklen_t*);
 
-Endpoint name_of(int fd, GetName get_name) {
+std::optional<Endpoint> name_of(int fd, GetName get_name) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   std::array<char, NI_MAXHOST> host{};
@@ -44,20 +43,19 @@ Endpoint name_of(int fd, GetName get_name) {
   const bool read = get_name(fd, any, &size) == 0 &&
                     getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(),
                                 NI_NUMERICHOST | NI_NUMERICSERV) == 0;
-  require(read, "the address of a socket cannot be read: {}", last_error());
+  if (!read) return std::nullopt;
   // An IPv4 address that a socket of IPv6 shows.
   constexpr std::string_view kMapped = "::ffff:";
   const std::string_view text = host.data();
-  return {std::string(text.starts_with(kMapped) ? text.substr(kMapped.size()) : text), port.data()};
+  return Endpoint{std::string(text.starts_with(kMapped) ? text.substr(kMapped.size()) : text),
+                  port.data()};
 }
 
-// Messages are sent at once, and waited for with poll().
+// Small messages are sent at once. Fails only for a connection that is closed already, which is
+// noticed when it is used.
 void prepare(const Socket& connection) {
   const int on = 1;
-  const int fd = connection.fd();
-  const bool set = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
-                   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0;
-  require(set, "a socket cannot be set up: {}", last_error());
+  setsockopt(connection.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 // False: it is not there, and *why says why.
@@ -104,7 +102,8 @@ std::string address_towards(const std::string& host) {
   if (!found) return "";
   const Socket one(socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!one || connect(one.fd(), found->ai_addr, found->ai_addrlen) != 0) return "";
-  return name_of(one.fd(), getsockname).host;
+  const auto name = name_of(one.fd(), getsockname);
+  return name ? name->host : "";
 }
 
 std::string host_name() {
@@ -114,46 +113,66 @@ std::string host_name() {
 }
 
 std::string peer_address(const Socket& connection) {
-  return name_of(connection.fd(), getpeername).host;
+  const auto name = name_of(connection.fd(), getpeername);
+  return name ? name->host : "";
 }
 
-std::string own_port(const Socket& socket) { return name_of(socket.fd(), getsockname).port; }
+std::string own_port(const Socket& socket) {
+  const auto name = name_of(socket.fd(), getsockname);
+  require(name.has_value(), "the port of a socket cannot be read: {}", last_error());
+  return name->port;
+}
 
-// A socket of IPv6 takes connections of IPv4, too; not every machine has IPv6.
-Socket listen_anywhere() {
+// A socket of IPv6 takes connections of IPv4, too; not every machine has IPv6. The port of a job
+// that has just ended can be used again at once.
+std::optional<Socket> listen_at(int port, std::string* why) {
   sockaddr_in6 all{};
   all.sin6_family = AF_INET6;
   all.sin6_addr = in6addr_any;
+  all.sin6_port = htons(static_cast<std::uint16_t>(port));
   sockaddr_in all4{};
   all4.sin_family = AF_INET;
-  const int off = 0;
+  all4.sin_port = all.sin6_port;
+  const int off = 0, on = 1;
+  const auto bind_to = [&](const Socket& one, const auto& address) {
+    return one && setsockopt(one.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+           bind(one.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  };
   Socket one(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   bool bound = one && setsockopt(one.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
-               bind(one.fd(), reinterpret_cast<sockaddr*>(&all), sizeof all) == 0;
-  if (!bound) {
+               bind_to(one, all);
+  if (!bound && errno != EADDRINUSE) {
     one = Socket(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    bound = one && bind(one.fd(), reinterpret_cast<sockaddr*>(&all4), sizeof all4) == 0;
+    bound = bind_to(one, all4);
   }
-  const bool listens = bound && listen(one.fd(), SOMAXCONN) == 0;
-  require(listens, "this process cannot be connected to: {}", last_error());
-  return one;
+  if (bound && listen(one.fd(), SOMAXCONN) == 0) return one;
+  *why = last_error();
+  return std::nullopt;
 }
 
-std::optional<Socket> accept_one(const Socket& listener, Deadline deadline) {
-  for (;;) {
-    std::array<pollfd, 1> ready{{{listener.fd(), POLLIN, 0}}};
-    if (!wait_for(ready, deadline)) return std::nullopt;
-    Socket guest(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!guest) continue;  // it is gone already
-    prepare(guest);
-    return guest;
-  }
+Socket listen_anywhere() {
+  std::string why;
+  auto one = listen_at(0, &why);
+  require(one.has_value(), "this process cannot listen at any port: {}", why);
+  return std::move(*one);
+}
+
+std::optional<Socket> accept_now(const Socket& listener) {
+  Socket connection(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) return std::nullopt;
+  prepare(connection);
+  return connection;
 }
 
 std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::string* why) {
   *why = "that host has no address";
   const auto found = look_up(to, SOCK_STREAM);
-  for (const auto* one = found.get(); one != nullptr; one = one->ai_next) {
+  int left = 0;
+  for (const auto* one = found.get(); one != nullptr; one = one->ai_next) ++left;
+  for (const auto* one = found.get(); one != nullptr; one = one->ai_next, --left) {
+    // An address that does not answer leaves time for the others.
+    const auto now = std::chrono::steady_clock::now();
+    const auto until = now + (deadline - now) / left;
     Socket connection(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!connection) continue;
     const int status = connect(connection.fd(), one->ai_addr, one->ai_addrlen);
@@ -161,11 +180,16 @@ std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::str
       *why = last_error();
       continue;
     }
-    if (!finish_connecting(connection, deadline, why)) continue;
+    if (!finish_connecting(connection, until, why)) continue;
     prepare(connection);
     return connection;
   }
   return std::nullopt;
+}
+
+void send_now(const Socket& connection, std::span<const std::byte> bytes) {
+  static_cast<void>(
+      ::send(connection.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
 bool send_all(const Socket& connection, std::span<const std::byte> bytes, Deadline deadline) {

@@ -39,17 +39,22 @@ struct Endpoint {
 std::string address_towards(const std::string& host);
 // This machine's name.
 std::string host_name();
-// The address of the other end, and this end's port.
+// The address of the other end; empty if the connection is closed already.
 std::string peer_address(const Socket& connection);
+// This end's port.
 std::string own_port(const Socket& socket);
 
-// At any port, for whatever address this machine has. Throws Error.
+// Listens at any port, on all addresses of this machine. Throws Error.
 Socket listen_anywhere();
-// The next one who connects; none by the deadline. Whoever it is.
-std::optional<Socket> accept_one(const Socket& listener, Deadline deadline);
+// Listens at this port; none if that is not possible: *why says why.
+std::optional<Socket> listen_at(int port, std::string* why);
+// A connection that waits to be accepted; none if there is none, with errno as accept() set it.
+std::optional<Socket> accept_now(const Socket& listener);
 // None if there is no way, nobody listens there, or the deadline is over; *why says which.
 std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::string* why);
 
+// As much as the connection takes at once: few bytes for a new one.
+void send_now(const Socket& connection, std::span<const std::byte> bytes);
 // All of it, by the deadline; false if not, or if the other end is gone.
 bool send_all(const Socket& connection, std::span<const std::byte> bytes, Deadline deadline);
 bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline deadline);

@@ -1,10 +1,25 @@
+#include <utility>
+
 #include "shoal/core/error.h"
 #include "shoal/sync/ranks.h"
-#include "src/sync/meeting.h"
+#include "src/sync/rendezvous.h"
 #include "src/sync/ring_ranks.h"
 #include "src/sync/socket_ring.h"
 
 namespace shoal {
+namespace {
+
+class TcpRing : public SocketRing {
+ public:
+  TcpRing(const TcpRanksOptions& o, const Socket& listener, Joined joined)
+      : SocketRing(o.rank, o.count, listener, joined.next, joined.token, o.timeout),
+        server_(std::move(joined.server)) {}
+
+ private:
+  std::unique_ptr<RendezvousServer> server_;  // answers as long as there are these ranks
+};
+
+}  // namespace
 
 std::unique_ptr<Ranks> make_tcp_ranks(const TcpRanksOptions& options) {
   require(options.count == 1 || !options.address.empty(),
@@ -13,9 +28,7 @@ std::unique_ptr<Ranks> make_tcp_ranks(const TcpRanksOptions& options) {
           options.count);
   return std::make_unique<RingRanks>(options.rank, options.count, [options] {
     const auto listener = listen_anywhere();
-    const auto met = meet(options, listener);
-    return std::make_unique<SocketRing>(options.rank, options.count, listener, met.next, met.token,
-                                        options.timeout);
+    return std::make_unique<TcpRing>(options, listener, join_job(options, listener));
   });
 }
 

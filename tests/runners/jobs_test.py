@@ -53,11 +53,11 @@ class JobsTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
         self.run = self.folder / "run"
 
-    def job(self, *arguments, count=2, out=True, each=None, command=lambda place: [], **others):
-        """The processes of a job; `each`: arguments of each."""
-        port = free_port()
+    def job(self, *arguments, count=2, places=None, out=True, each=None, command=lambda place: [], **others):
+        """The processes of a job; `each`: arguments of each; `places`: those to start, if not all."""
+        port = others.get("MASTER_PORT", free_port())
         processes = []
-        for place in range(count):
+        for place in places or range(count):
             own = [*command(place), SHOAL, "train", *arguments, *(each[place] if each else []), *(["--out", self.run] if out else [])]
             processes.append(subprocess.Popen(own, env=environment(place, count, port, **others), stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE, text=True))
@@ -143,6 +143,25 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(status, 1, err)
         self.assertIn("process 0 of 2: process 1 of 2 has not come for 1.0 s", err)
 
+    def test_who_is_killed_or_stopped_while_they_join_is_named(self):
+        random.seed(11)
+        for kill in range(KILLS // 2):
+            self.run = self.folder / f"run{kill}"
+            processes = self.job(*PPO, "--set", "sampler.envs=18", *ENDLESS, "--set", "rank_timeout=2", count=3)
+            time.sleep(random.uniform(0, 1.2))  # the moment is what is drawn; nothing waits for it
+            victim = random.randrange(3)
+            everybody = [member for process in processes for member in family(process.pid)]
+            processes[victim].send_signal(random.choice((signal.SIGKILL, signal.SIGSTOP)))
+            ends = self.ended([process for process in processes if process is not processes[victim]], within=15)
+            self.assertEqual([status for *_, status in ends], [1, 1], ends)
+            self.assertRegex(ends[0][1] + ends[1][1], f": process {victim} of 3 (has|was|cannot) ")
+            processes[victim].kill()
+            processes[victim].communicate(timeout=3)
+            begin = time.monotonic()
+            while any(map(runs, everybody)):
+                self.assertLess(time.monotonic() - begin, 3, "something is left behind")
+                time.sleep(0.01)
+
     def test_any_of_them_can_be_asked_to_stop(self):
         for asked in range(2):
             with self.subTest(asked):
@@ -188,6 +207,32 @@ class JobsTest(unittest.TestCase):
         self.done(self.job(*arguments))
         steps = [int(row["steps"]) for row in table(self.run)]
         self.assertEqual(steps, [256 * (i + 1) for i in range(79)])
+
+    def refused(self, process):
+        _, err, status = self.ended([process], within=10)[0]
+        self.assertEqual(status, 2, err)
+        return err
+
+    def test_a_second_process_of_a_rank_is_told_so_and_the_job_goes_on(self):
+        arguments, port = [*PPO, *ENDLESS], str(free_port())
+        processes = self.job(*arguments, MASTER_PORT=port)
+        self.wait_for_rows(processes)
+        second = self.job(*arguments, places=[1, 0], MASTER_PORT=port)
+        self.assertIn("runs already: all its 2 processes had come before this one, which says that it is process 1", self.refused(second[0]))
+        self.assertIn("in use by another run", self.refused(second[1]))
+        self.wait_for_rows(processes, rows=len(table(self.run)) + 10)
+        processes[0].terminate()
+        ends = self.ended(processes, within=10)
+        self.assertEqual([status for *_, status in ends], [128 + signal.SIGTERM] * 2)
+        self.assertRegex(ends[0][1], r"^note: process 0 of 2: a second process 1 has come from [0-9.]+, and was rejected\n$")
+        self.assertEqual(ends[1][1], "")
+
+    def test_a_process_that_comes_when_the_job_has_ended_is_told_so(self):
+        for end, word in ((["--steps", "512"], "has taken 512 of its 512 steps"),
+                          (["--steps", "1000000", "--set", "stop_return=10"], "has ended: it is solved")):
+            self.run = self.folder / word
+            self.done(self.job(*PPO, *end))
+            self.assertIn(word, self.refused(self.job(*PPO, *end, places=[1])[0]))
 
     def test_mistakes_are_named(self):
         for arguments, word in ((["--ranks", "3", "--set", "sampler.envs=18"], "ranks: found 3, which the 2 processes of torchrun cannot share"),
@@ -320,7 +365,8 @@ class HostsTest(JobsTest):
 # What is of the launcher, not of the network.
 for name in ("test_mpirun", "test_mpi_ranks_of_three_processes_with_two_each", "test_a_job_of_mpi_ends_with_whoever_is_killed",
              "test_torchrun_starts_it_again", "test_mistakes_are_named", "test_one_speaks_for_all",
-             "test_who_is_stopped_is_named_by_mpi", "test_settings_that_differ_are_told", "test_a_job_that_is_started_again_without_a_checkpoint_begins_anew"):
+             "test_who_is_stopped_is_named_by_mpi", "test_settings_that_differ_are_told", "test_who_is_killed_or_stopped_while_they_join_is_named",
+             "test_a_process_that_comes_when_the_job_has_ended_is_told_so", "test_a_job_that_is_started_again_without_a_checkpoint_begins_anew"):
     setattr(HostsTest, name, None)
 
 

@@ -121,8 +121,11 @@ TEST(JobPlaceTest, RefusesWhatCannotBe) {
   EXPECT_THAT(message(kTorchrun, "WORLD_SIZE", "8x"),
               HasSubstr("WORLD_SIZE: found '8x', expected a number"));
   EXPECT_THAT(message(kTorchrun, "RANK", "-1"), HasSubstr("RANK: found '-1'"));
-  for (const auto* port : {"0", "99999"})
+  for (const auto* port : {"0", "65536", "99999"})
     EXPECT_THAT(message(kTorchrun, "MASTER_PORT", port), HasSubstr("expected 1 to 65535"));
+  for (const auto* port : {"", "-1", "80x", " 80", "99999999999"})
+    EXPECT_THAT(message(kTorchrun, "MASTER_PORT", port),
+                HasSubstr("MASTER_PORT: found '" + std::string(port) + "', expected a number"));
   EXPECT_THAT(message(kSrun, "SLURM_STEP_TASKS_PER_NODE", "2(x"), HasSubstr("found '2(x'"));
   EXPECT_THAT(message(kSrun, "SLURM_NODEID", "4"), HasSubstr("SLURM_STEP_TASKS_PER_NODE"));
 }

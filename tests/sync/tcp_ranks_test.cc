@@ -1,19 +1,17 @@
 #include <ATen/ATen.h>
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cstring>
+#include <functional>
 #include <latch>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "shoal/core/rank_exchange.h"
 #include "shoal/sync/ranks.h"
+#include "src/sync/handshake.h"
 #include "tests/sync/meeting_place.h"
+#include "tests/sync/strangers.h"
 
 namespace shoal {
 namespace {
@@ -77,26 +75,6 @@ TEST(TcpRanksTest, GathersWhatEachGivesInTheOrderOfTheRanks) {
   EXPECT_THAT(said, Each(IsEmpty()));
 }
 
-TEST(TcpRanksTest, RankZeroOpensTheStoreIfThereIsNone) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);  // finds a port that is free
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  ASSERT_EQ(bind(fd, any, size), 0);
-  ASSERT_EQ(getsockname(fd, any, &size), 0);
-  close(fd);
-  const auto said = testing::in_threads(2, [&](int r) {
-    const auto ranks =
-        make_tcp_ranks({.rank = r, .count = 2, .port = ntohs(address.sin_port), .timeout = 20s});
-    auto x = at::full({1}, r + 1, at::kLong);
-    ranks->sum(x);
-    if (x.item<std::int64_t>() != 3) throw std::runtime_error("wrong sum");
-  });
-  EXPECT_THAT(said, Each(IsEmpty()));
-}
-
 TEST(TcpRanksTest, NamesWhoDoesSomethingElse) {
   const testing::MeetingPlace place;
   const auto said = testing::in_threads(3, [&](int r) {
@@ -152,50 +130,183 @@ TEST(TcpRanksTest, NamesWhoIsGoneAndWhoDoesNotCome) {
   EXPECT_THAT(gone[0], HasSubstr("process 1 of 2 has closed its connection"));
 }
 
-TEST(TcpRanksTest, SaysWhoIsMissingAtTheMeeting) {
-  testing::MeetingPlace place;
-  const auto said = testing::in_threads(1, [&](int r) {
-    auto options = place.options(r, 2);
-    options.timeout = 1s;
-    auto x = at::ones({4});
-    make_tcp_ranks(options)->sum(x);
-  });
-  EXPECT_THAT(said[0], HasSubstr("process 1 of 2 has not come to meet the others"));
-}
-
-// Connects to where rank 0 waits, as soon as that is known.
-int visit_first(testing::MeetingPlace& place) {
-  const auto known = place.store().get_to_str("shoal/first");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(known)));
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    throw std::runtime_error("not connected");
-  return fd;
-}
-
-void sum_of_two(const TcpRanksOptions& options) {
+void sum_of(const TcpRanksOptions& options) {
   auto x = at::ones({4});
   make_tcp_ranks(options)->sum(x);
-  if (!x.equal(at::full({4}, 2.0))) throw std::runtime_error("wrong sum");
+  if (!x.equal(at::full({4}, static_cast<double>(options.count))))
+    throw std::runtime_error("wrong sum");
+}
+
+// Counts down, even where an exception ends a thread that others wait for.
+struct AtEnd {
+  std::latch& latch;
+  ~AtEnd() { latch.count_down(); }
+};
+
+// Process 0 listens at the rendezvous address itself.
+class RendezvousTest : public ::testing::Test {
+ protected:
+  TcpRanksOptions of(int rank, int count) const {
+    return {.rank = rank, .count = count, .port = port_, .timeout = 20s};
+  }
+  Socket stranger() const { return testing::stranger_at(port_); }
+  // Says what a process says that joins.
+  Socket joined(int rank, int count) const {
+    auto one = stranger();
+    const auto job = std::hash<std::string>()("");
+    send_now(one, bytes_of(Hello{.job = job, .rank = rank, .count = count, .port = "1"}));
+    return one;
+  }
+  static Reply answer_to(const Socket& connection) {
+    std::vector<std::byte> bytes(kReplyBytes);
+    if (!receive_all(connection, bytes, std::chrono::steady_clock::now() + 10s))
+      throw std::runtime_error("no answer");
+    return parse_reply(bytes).value();
+  }
+
+  const int port_ = testing::free_port();
+};
+
+TEST_F(RendezvousTest, NeedsNoStore) {
+  for (int attempt = 0; attempt < 3; ++attempt)  // each takes the port of the one before
+    EXPECT_THAT(testing::in_threads(3, [&](int r) { sum_of(of(r, 3)); }), Each(IsEmpty()));
+}
+
+// One after the other, each would be waited for.
+TEST_F(RendezvousTest, StrangersThatSayNothingDelayNobody) {
+  std::vector<Socket> strangers;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto said = testing::in_threads(3, [&](int r) {
+    if (r == 2) {
+      for (int i = 0; i < 200; ++i) strangers.push_back(stranger());
+      send_now(strangers.back(), bytes_of(Hello{.port = "1"}));
+      send_now(strangers[190], std::as_bytes(std::span("GET / HTTP/1.1")));
+    }
+    sum_of(of(r, 3));
+  });
+  EXPECT_THAT(said, Each(IsEmpty()));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+}
+
+TEST_F(RendezvousTest, ConnectionsThatCloseAtOnceDisturbNobody) {
+  std::latch over(1);
+  const auto said = testing::in_threads(4, [&](int r) {
+    if (r == 3) {
+      const AtEnd end{over};
+      return testing::connect_and_close(port_, 200);
+    }
+    const auto ranks = make_tcp_ranks(of(r, 3));
+    for (int i = 0; i < 3; ++i) {
+      if (r == 2) testing::connect_and_close(port_, 50);  // before and while the job runs
+      if (i == 2) over.wait();
+      auto x = at::ones({1});
+      ranks->sum(x);
+    }
+  });
+  EXPECT_THAT(said, Each(IsEmpty()));
+}
+
+TEST_F(RendezvousTest, AProcessThatDiesWhileItWaitsCanBeReplaced) {
+  std::latch dead(1);
+  const auto said = testing::in_threads(3, [&](int r) {
+    for (int i = 0; r == 1 && i < 3; ++i) {
+      const auto before = joined(1, 3);
+      if (i == 1) testing::reset_at_end(before);
+    }
+    if (r == 1) dead.count_down();
+    if (r == 2) dead.wait();
+    sum_of(of(r, 3));
+  });
+  EXPECT_THAT(said, Each(IsEmpty()));
+}
+
+TEST_F(RendezvousTest, ASecondProcessOfARankIsToldSoBeforeTheJobRuns) {
+  std::latch told(1);
+  ::testing::internal::CaptureStderr();
+  const auto said = testing::in_threads(4, [&](int r) {
+    if (r == 1 || r == 2) told.wait();
+    if (r < 3) return sum_of(of(r, 3));
+    const AtEnd end{told};
+    EXPECT_EQ(answer_to(joined(0, 3)).answer, Answer::kRankTaken);
+    const auto first = joined(2, 3);
+    EXPECT_EQ(answer_to(joined(2, 3)).answer, Answer::kRankTaken);
+  });
+  const auto notes = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, Each(IsEmpty()));
+  EXPECT_THAT(notes, HasSubstr("note: process 0 of 3: a second process 2 has come from 127.0.0.1"));
+}
+
+TEST_F(RendezvousTest, AProcessThatComesTooLateIsToldSoAndTheJobGoesOn) {
+  std::latch runs(2), told(3);
+  ::testing::internal::CaptureStderr();
+  const auto said = testing::in_threads(5, [&](int r) {
+    if (r >= 2) {
+      runs.wait();
+      const AtEnd end{told};
+      auto options = of(r == 2 ? 0 : 1, 2);
+      if (r == 4) options.job = "other";
+      return sum_of(options);
+    }
+    const auto ranks = make_tcp_ranks(of(r, 2));
+    for (int i = 0; i < 2; ++i) {
+      auto x = at::ones({1});
+      ranks->sum(x);
+      if (i > 0) continue;
+      runs.count_down();
+      told.wait();
+    }
+  });
+  const auto notes = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said[0] + said[1], "");
+  EXPECT_THAT(said[2], HasSubstr("another process 0 of 2 of this job runs already"));
+  EXPECT_THAT(said[3], HasSubstr("runs already: all its 2 processes had come before this one"));
+  EXPECT_THAT(said[4], HasSubstr("there is another job"));
+  EXPECT_THAT(notes, HasSubstr("a second process 1 has come from 127.0.0.1, and was rejected"));
+}
+
+TEST_F(RendezvousTest, AllAreToldWhoIsMissingAndBeforehandThatSomebodyIs) {
+  ::testing::internal::CaptureStderr();
+  const auto said = testing::in_threads(3, [&](int r) {
+    auto options = of(r, 3);
+    options.port = r == 2 ? testing::free_port() : options.port;
+    options.timeout = r == 1 ? 900ms : 1000ms;  // 1 would give up before 0 has
+    sum_of(options);
+  });
+  const auto notes = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said[0], HasSubstr("process 2 of 3 has not come to 127.0.0.1 port"));
+  EXPECT_THAT(said[1], HasSubstr("process 2 of 3 has not come"));
+  EXPECT_THAT(said[2], AllOf(HasSubstr("process 0 of 3 was not reached"), HasSubstr("refused")));
+  EXPECT_THAT(notes, HasSubstr("note: process 0 of 3: process 2 has not come to"));
+  EXPECT_THAT(notes, AllOf(HasSubstr("note: process 2 of 3: no answer yet from process 0"),
+                           HasSubstr("or the job has ended")));
+}
+
+TEST_F(RendezvousTest, APortThatAnotherProgramHasIsNamed) {
+  std::string why;
+  const auto other = listen_at(port_, &why);
+  ASSERT_TRUE(other) << why;
+  const auto said = testing::in_threads(1, [&](int) { sum_of(of(0, 2)); });
+  EXPECT_THAT(said[0], AllOf(HasSubstr("cannot listen at the rendezvous address 127.0.0.1 port"),
+                             HasSubstr("MASTER_PORT")));
+}
+
+// Connects to where process 0 is, as soon as the store says so.
+Socket stranger_of_store(testing::MeetingPlace& place) {
+  const auto known = parse_addresses(place.store().get_to_str("shoal/first"));
+  return testing::stranger_at(std::stoi(known.at(0).port));
 }
 
 TEST(TcpRanksTest, SendsStrangersAway) {
   testing::MeetingPlace place;
-  int stranger = -1;
+  Socket stranger;
   const auto said = testing::in_threads(2, [&](int r) {
     if (r == 1) {
-      stranger = visit_first(place);
-      const std::vector<char> nonsense(100, 1);
-      if (send(stranger, nonsense.data(), nonsense.size(), MSG_NOSIGNAL) != 100)
-        throw std::runtime_error("not sent");
+      stranger = stranger_of_store(place);
+      send_now(stranger, std::vector<std::byte>(100, std::byte{1}));
     }
-    sum_of_two(place.options(r, 2));
+    sum_of(place.options(r, 2));
   });
   EXPECT_THAT(said, Each(IsEmpty()));
-  close(stranger);
 }
 
 // A launcher's store outlives the processes it starts again.
@@ -205,10 +316,29 @@ TEST(TcpRanksTest, WhatEarlierProcessesHaveLeftInTheStoreMisleadsNobody) {
     const auto said = testing::in_threads(2, [&](int r) {
       // The second one finds where the first one was last time.
       if (attempt > 0 && r == 0) std::this_thread::sleep_for(200ms);
-      sum_of_two(place.options(r, 2));
+      sum_of(place.options(r, 2));
     });
     EXPECT_THAT(said, Each(IsEmpty()));
   }
+}
+
+TEST(TcpRanksTest, ASecondProcessZeroIsToldSoWhereALauncherHasAStore) {
+  testing::MeetingPlace place;
+  std::latch runs(2), told(1);
+  const auto said = testing::in_threads(3, [&](int r) {
+    if (r == 2) {
+      runs.wait();
+      const AtEnd end{told};
+      return sum_of(place.options(0, 2));
+    }
+    const auto ranks = make_tcp_ranks(place.options(r, 2));
+    auto x = at::ones({1});
+    ranks->sum(x);
+    runs.count_down();
+    told.wait();
+  });
+  EXPECT_EQ(said[0] + said[1], "");
+  EXPECT_THAT(said[2], HasSubstr("another process 0 of 2 of this job runs already"));
 }
 
 TEST(TcpRanksTest, AnotherJobIsToldSo) {
@@ -219,7 +349,7 @@ TEST(TcpRanksTest, AnotherJobIsToldSo) {
     if (r == 1) told.wait();  // the others come first
     if (r == 3) options.job = "other";
     try {
-      sum_of_two(options);
+      sum_of(options);
     } catch (...) {
       told.count_down();
       throw;
