@@ -268,7 +268,7 @@ void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t + 1;
   bool finite = true;
-  for (const auto& field : rows.observation)
+  for (const auto& [name, field] : rows.observation)
     finite = finite && RowChecks::is_finite(rows.element(field, row, b), field.spec.dtype);
   if (!finite) check_observations(row, {b, b + 1}, WorkerStatus::kStepping, /*acted_on=*/false);
   shared_->last.copy_observation_of(rows, row, shared_->end_row(t), b);

@@ -9,11 +9,6 @@
 #include "src/app/rate.h"
 
 namespace shoal::app {
-namespace {
-
-constexpr std::chrono::milliseconds kPatience{100};
-
-}  // namespace
 
 int acting_processes(const SamplerOptions& sampler) {
   return sampler.kind == SamplerKind::kParallelCpu ? sampler.workers : 1;

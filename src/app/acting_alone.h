@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -39,6 +40,7 @@ class ActingAlone {
   double rate(double seconds);
 
  private:
+  static constexpr std::chrono::milliseconds kPatience{100};
   [[noreturn]] void serve(int process, Work work) const;
   double& of_process(int process) const;  // seconds to act for, and then its rate
   void await();

@@ -86,6 +86,9 @@ class BadNumbersTest(unittest.TestCase):
                 done = bad("train", *arguments, *sampler, "--set", "env.id=BadObservation-v0", "--out", run)
                 self.assert_failure(done, r"environment \d at step \d+: element 2 of the observation is NaN, expected finite numbers$")
                 self.assert_good(run, bad)
+        done = bad("rewind", self.dir / "serial")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("element 2 of the observation is NaN", done.stdout.split("it failed again")[1])
 
     def test_a_reward_in_every_kind_of_algorithm(self):
         for name in "serial", "dqn", "two ranks":
