@@ -14,7 +14,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build run test fuzz docs format format-check tidy clean help
+.PHONY: setup build run test fuzz gpu-check docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
@@ -31,6 +31,9 @@ test: setup ## build and run every test, the quick sanitizer parts included
 fuzz: ## give random input to every reader of files and peers, for SECONDS each: make fuzz SECONDS=1800
 	@scripts/setup.sh clang libclang-rt-dev
 	@scripts/fuzz.sh $(SECONDS)
+
+gpu-check: ## everything that needs a GPU, in ten minutes, from build/cuda: gpu_check.md (ARGS="--minutes 5")
+	@scripts/gpu_check.py $(ARGS)
 
 format: ## format every source file in place
 	@$(sources) | xargs clang-format -i

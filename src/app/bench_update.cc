@@ -17,11 +17,13 @@
 #include "shoal/algos/td3.h"
 #include "shoal/core/error.h"
 #include "shoal/replays/step_replay.h"
+#include "shoal/runners/device.h"
 #include "shoal/runners/launch.h"
 #include "src/app/bench_line.h"
 #include "src/app/cpu_use.h"
 #include "src/app/peak.h"
 #include "src/app/steady_window.h"
+#include "src/device/accelerator.h"
 
 namespace shoal::app {
 namespace {
@@ -29,7 +31,7 @@ namespace {
 struct UpdateFlags {
   std::string algo = "sac";
   std::int64_t observed = 17, dims = 6, hidden = 256, batch = 256;
-  std::string precision = "float32";
+  std::string precision = "float32", device = "cpu";
   int threads = 1, runs = 5;
   double seconds = 2;
   bool json = false;
@@ -38,7 +40,7 @@ struct UpdateFlags {
 struct UpdateResult {
   std::vector<double> runs;
   double operations = 0;  // of one update: multiplications and additions
-  double peak = 0;        // operations a second of all threads, in registers
+  double peak = 0;  // operations a second: of all threads in registers, of a device's products
   double other_cpu = 0;
   double median() const { return middle(runs); }
   double bound() const { return peak / operations; }
@@ -88,6 +90,21 @@ std::unique_ptr<OffPolicyAlgo> make_algo(const UpdateFlags& flags, ControlAgent&
   return make_ddpg(agent, replay, {.batch = flags.batch, .precision = precision});
 }
 
+// Operations a second of a large product there; 0: not known.
+double peak_of_products(const at::Device& device) {
+  auto* const on = accelerator(device);
+  if (on == nullptr) return 0;
+  constexpr std::int64_t kSize = 4096;
+  constexpr int kTimes = 20;
+  const auto x = at::randn({kSize, kSize}, device);
+  auto out = at::mm(x, x);
+  on->wait();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTimes; ++i) at::mm_out(out, x, x);
+  on->wait();
+  return 2.0 * kTimes * kSize * kSize * kSize / seconds_since(start);
+}
+
 UpdateResult measure_updates(const UpdateFlags& flags) {
   constexpr std::int64_t kSteps = 1000, kEnvs = 100;
   const auto spec = control_spec(flags);
@@ -96,6 +113,7 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
                                          .critics = flags.algo == "ddpg" ? 1 : 2,
                                          .hidden = {flags.hidden, flags.hidden}},
                                         1);
+  move_to_device(*agent, flags.device);
   StepReplay replay(
       spec, kEnvs,
       {.size = kSteps * kEnvs, .largest_batch = std::max<std::int64_t>(flags.batch, 1)});
@@ -112,7 +130,8 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
   const CpuUse use;
   for (int i = 0; i < flags.runs; ++i) out.runs.push_back(run(flags.seconds));
   out.other_cpu = use.others();
-  out.peak = peak_operations(flags.threads, precision_of(flags));
+  out.peak = agent->device().is_cpu() ? peak_operations(flags.threads, precision_of(flags))
+                                      : peak_of_products(agent->device());
   return out;
 }
 
@@ -122,25 +141,28 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
     fmt::print(
         "{}: {} observed, {} acted, two hidden layers of {}, batches of {}, {} thread{}, {}\n",
         flags.algo, flags.observed, flags.dims, flags.hidden, flags.batch, flags.threads,
-        flags.threads == 1 ? "" : "s", instructions(precision_of(flags)));
+        flags.threads == 1 ? "" : "s",
+        flags.device == "cpu" ? instructions(precision_of(flags)) : flags.device.c_str());
     fmt::print("{:.1f} updates a second, median of {} ({:.1f} to {:.1f})\n", m.median(),
                m.runs.size(), least, most);
-    fmt::print(
-        "bound {:.1f}: {:.1f} million operations an update, {:.1f} billion a second; "
-        "reached: {:.0f} %\n",
-        m.bound(), m.operations * 1e-6, m.peak * 1e-9, 100 * m.median() / m.bound());
+    if (m.peak > 0)
+      fmt::print(
+          "bound {:.1f}: {:.1f} million operations an update, {:.1f} billion a second; "
+          "reached: {:.0f} %\n",
+          m.bound(), m.operations * 1e-6, m.peak * 1e-9, 100 * m.median() / m.bound());
     fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
     return;
   }
   auto line = json_of({.bench = "update_" + flags.algo,
                        .config = {{"size", fmt::format("h{}_b{}", flags.hidden, flags.batch)},
                                   {"threads", flags.threads},
-                                  {"precision", flags.precision}},
+                                  {"precision", flags.precision},
+                                  {"device", flags.device}},
                        .unit = "updates/s",
                        .runs = m.runs,
                        .other_cpu = m.other_cpu});
   line["bound"] = five_digits(m.bound());
-  line["instructions"] = instructions(precision_of(flags));
+  if (flags.device == "cpu") line["instructions"] = instructions(precision_of(flags));
   fmt::print("{}\n", line.dump());
 }
 
@@ -177,6 +199,7 @@ void add_bench_update(CLI::App& bench, Command& chosen) {
   command->add_option("--batch", flags->batch, "Steps in a batch")->capture_default_str();
   command->add_option("--precision", flags->precision, "Of the networks' products: float32 or bf16")
       ->capture_default_str();
+  command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of arithmetic")->capture_default_str();
   command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
   command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
