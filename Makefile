@@ -28,7 +28,7 @@ run: build ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 test: setup ## build and run every test, the quick sanitizer parts included
 	@scripts/test.sh
 
-fuzz: ## give random input to every reader of files and peers, for SECONDS each: make fuzz SECONDS=1800
+fuzz: ## give random input to every reader of files, for SECONDS each: make fuzz SECONDS=1800
 	@scripts/setup.sh clang libclang-rt-dev
 	@scripts/fuzz.sh $(SECONDS)
 

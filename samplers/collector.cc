@@ -62,6 +62,7 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   const auto& rows = shared_->rows;
   const auto seed = env_seed(options_.seed, options_.stream, index(b));
   Slot slot;
+  home_->seeded_reset(b) = {.seed = seed, .tick = tick_, .random_steps = 0};  // if this fails
   slot.env = construct(make_env, b);
   require_same(rows.spec(), slot.env->spec(), index(b));
   require(slot.env->statistics().size() == shared_->statistics_bytes,
@@ -143,6 +144,7 @@ void Collector::go_on(Slot& slot, std::int64_t b) {
                     std::as_writable_bytes(std::span(slot.infos)).begin());
   require(slot.env->load(bytes.subspan(head)), "environment {} ({}) was saved, but cannot load",
           index(b), slot.env->spec().id);
+  home_->seeded_reset(b).tick = -1;
 }
 
 // Row 0 is written again and again; the frames of a stack before it stay blank.

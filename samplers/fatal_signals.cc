@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace shoal {
@@ -32,9 +33,9 @@ struct FatalSignals::Hooks {
     on_exit([](int status, void*) { get().tell(fmt::format("called exit({})", status)); }, nullptr);
   }
 
-  void tell(const std::string& how) const {
+  void tell(const std::string& how) {
     if (getpid() != owner) return;
-    for (const auto* each : all) each->report_(how);
+    for (const auto* each : std::exchange(all, {})) each->report_(how);
   }
 
   // The memory that this process has, even if another thread holds a lock of it.

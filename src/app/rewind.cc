@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "shoal/core/error.h"
@@ -39,7 +42,7 @@ std::string action_text(const EnvFailure& failure) {
     std::vector<double> numbers(action.const_data_ptr<double>(),
                                 action.const_data_ptr<double>() + action.numel());
     parts.push_back(
-        fmt::format("{}{}[{}]", name, name.empty() ? "" : " ", fmt::join(numbers, ", ")));
+        fmt::format("{}{}[{:g}]", name, name.empty() ? "" : " ", fmt::join(numbers, ", ")));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -55,12 +58,23 @@ void print_kept(const fs::path& file, const EnvFailure& failure, const std::stri
              failure.steps());
 }
 
-// Waits until a debugger or SIGCONT lets this process go on.
+bool is_traced() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("TracerPid:")) return line.find_first_of("123456789") != std::string::npos;
+  return false;
+}
+
+volatile std::sig_atomic_t continued = 0;
+
 void wait_for_debugger() {
-  fmt::print("process {} waits: `gdb -p {}` and `continue`, or `kill -CONT {}` to go on\n",
-             getpid(), getpid(), getpid());
+  std::signal(SIGCONT, [](int) { continued = 1; });
+  fmt::print(
+      "process {0} waits for a debugger: `gdb -p {0}`, then `continue`; or `kill -CONT {0}`\n",
+      getpid());
   std::fflush(stdout);
-  std::raise(SIGSTOP);
+  constexpr std::chrono::milliseconds kPause{50};
+  while (continued == 0 && !is_traced()) std::this_thread::sleep_for(kPause);
 }
 
 // The whole replay, in the process that may die of it.

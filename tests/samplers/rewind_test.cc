@@ -301,8 +301,9 @@ TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
     if (way.options.kind == SamplerKind::kSerial || way.options.decorrelation > 0) continue;
     SCOPED_TRACE(way.name);
     way.options.on_death = OnDeath::kRestart;
-    // Each of its lives ends after as many steps.
-    const auto make_env = make_fragile({.how = Breakage::kSegfault, .at = kAt});
+    // Each of its lives ends after as many steps: states of the one before must not be used.
+    constexpr std::int64_t kLife = 5;
+    const auto make_env = make_fragile({.how = Breakage::kSegfault, .at = kLife});
     testing::ToyAgent agent(2), actor(2);
     const auto sampler = make(way, make_env, agent, actor);
     std::vector<EnvFailure> failures;
@@ -312,7 +313,7 @@ TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
       sampler->collect();
     ASSERT_EQ(failures.size(), 3U);
     for (const auto& failure : failures) {
-      FailureReplay replay(make_fragile({.how = Breakage::kThrow, .at = kAt}), failure);
+      FailureReplay replay(make_fragile({.how = Breakage::kThrow, .at = kLife}), failure);
       replay.begin();
       for (std::int64_t i = 0; i < replay.steps_before(); ++i) replay.step();
       EXPECT_EQ(replay.same_observation(), std::optional(true));
