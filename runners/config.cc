@@ -50,7 +50,7 @@ namespace {
 
 void set_node(Config& config, const std::string& key, const toml::node& node) {
   bool found = false;
-  visit_settings(config, [&](const char* known, auto& field, const char*) {
+  visit_settings(config, [&](const char* known, auto& field, const char*, auto...) {
     if (key != known) return;
     found = true;
     read_value(key, node, field);
@@ -95,7 +95,7 @@ toml::table parse_word(const std::string& key, const std::string& text) {
 
 // Likewise as a TOML value; text that is none is taken for a word.
 toml::table parse_value(const std::string& key, const std::string& text) {
-  require_flat(text, "the value");
+  require_flat(text, key);
   try {
     auto table = toml::parse("value = " + text);
     if (table.size() == 1 && text.find('\n') == std::string::npos) return table;
@@ -108,7 +108,7 @@ toml::table parse_value(const std::string& key, const std::string& text) {
 
 std::vector<SettingDoc> setting_docs(const Config& config) {
   std::vector<SettingDoc> docs;
-  visit_settings(config, [&](const char* key, const auto& field, const char* doc) {
+  visit_settings(config, [&](const char* key, const auto& field, const char* doc, auto...) {
     docs.push_back({key, toml_text(field), doc});
   });
   return docs;
@@ -116,7 +116,7 @@ std::vector<SettingDoc> setting_docs(const Config& config) {
 
 void set(Config& config, const std::string& key, const std::string& value) {
   bool found = false;
-  visit_settings(config, [&](const char* known, auto& field, const char*) {
+  visit_settings(config, [&](const char* known, auto& field, const char*, auto...) {
     if (key != known) return;
     found = true;
     using Field = std::remove_cvref_t<decltype(field)>;

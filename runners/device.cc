@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "src/device/accelerator.h"
 #include "src/kernels/cuda_library.h"
 
@@ -51,7 +52,8 @@ at::Device parse_device(const std::string& text) {
       std::string_view(text).substr(text.starts_with("cuda:") ? 5 : text.size());
   const bool indexed = !number.empty() && number.size() <= 2 &&
                        number.find_first_not_of("0123456789") == number.npos;
-  require(text == "cuda" || indexed, "device: found '{}', expected cpu, cuda or cuda:N", text);
+  require(text == "cuda" || indexed, "device: found '{}', expected cpu, cuda or cuda:N",
+          one_line(text));
   return {at::kCUDA, static_cast<at::DeviceIndex>(indexed ? std::stoi(std::string(number)) : 0)};
 }
 

@@ -81,7 +81,8 @@ void require_fits(double numbers, const std::string& what) {
 
 // Weights, their gradients and two moments, and the copy that acts.
 void require_weights_fit(const Config& config, const EnvSpec& env) {
-  require_fits(5 * network_size(config, env).weights, "the network (model.hidden)");
+  require_fits(5 * network_size(config, env).weights,
+               "the network (model.hidden, model.memory_size)");
 }
 
 void require_minibatch_fits(const Config& config, const EnvSpec& env) {

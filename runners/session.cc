@@ -11,6 +11,7 @@
 #include "runners/metric_means.h"
 #include "runners/rank_news.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
@@ -52,6 +53,16 @@ void keep_failure(const fs::path& folder, const EnvFailure& failure) {
   }
 }
 
+// Before any worker is forked; the weights are read when there is an agent.
+void require_weights(const fs::path& run) {
+  std::error_code error;
+  require(fs::exists(run / kCheckpointFile, error) || error,
+          "init_from: there is no {}; expected the folder of a run that has a checkpoint",
+          one_line((run / kCheckpointFile).string(), 300));
+  require(!error, "init_from: {} cannot be read: {}",
+          one_line((run / kCheckpointFile).string(), 300), error.message());
+}
+
 // Throws Error unless a run can go on from this checkpoint.
 void check_counters(const Checkpoint& checkpoint, const fs::path& file) {
   const auto check = [&](const char* name, std::int64_t low, std::int64_t high) {
@@ -91,6 +102,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
   // A run that goes on with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
+  if (!resumes_ && !config_.init_from.empty()) require_weights(config_.init_from);
   if (!resumes_) return;
   require(
       fs::exists(folder / kCheckpointFile, error) || error,

@@ -98,7 +98,8 @@ inline void read_value(const std::string& key, const toml::node& node, std::stri
 
 inline void read_value(const std::string& key, const toml::node& node, double& to) {
   if (!node.is_number()) refuse(key, node, "a number");
-  to = *node.value<double>();
+  // A whole number that no double is equal to is rounded, which value<double>() refuses to do.
+  to = node.is_integer() ? static_cast<double>(**node.as_integer()) : **node.as_floating_point();
   if (std::isnan(to)) refuse(key, node, "a number");
 }
 

@@ -73,6 +73,16 @@ int start(const char* python, shoal_gymnasium_error error) {
   }
 }
 
+int ids(char* text, size_t size, shoal_gymnasium_error error) {
+  return guarded(error, 0, [&] {
+    std::string all;
+    for (const auto& id : shoal::python::registered_ids())
+      if (all.size() + id.size() + 2 <= size) all += id + '\n';
+    std::memcpy(text, all.c_str(), all.size() + 1);
+    return 1;
+  });
+}
+
 shoal_gymnasium_env* make(const char* id, const char* kwargs, int render,
                           shoal_gymnasium_error error) {
   return guarded(error, static_cast<shoal_gymnasium_env*>(nullptr), [&] {
@@ -138,6 +148,7 @@ extern "C" __attribute__((visibility("default"))) const shoal_gymnasium_api*
 shoal_gymnasium_get_api(void) {
   static constexpr shoal_gymnasium_api kApi{SHOAL_GYMNASIUM_VERSION,
                                             start,
+                                            ids,
                                             make,
                                             destroy,
                                             description,

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { SHOAL_GYMNASIUM_VERSION = 1 };  // changes with every incompatible change of this file
+enum { SHOAL_GYMNASIUM_VERSION = 2 };  // changes with every incompatible change of this file
 
 typedef struct shoal_gymnasium_env shoal_gymnasium_env;
 
@@ -43,6 +43,10 @@ typedef struct shoal_gymnasium_api {
   // Starts the interpreter, once in a process; `python`: the path of the program that finds the
   // packages, of the same minor version as the library. Further calls do nothing.
   int (*start)(const char* python, shoal_gymnasium_error error);
+
+  // The names that make() takes, one a line, as far as they fit into `size` bytes with a zero
+  // behind them: 1; 0 on failure.
+  int (*ids)(char* text, size_t size, shoal_gymnasium_error error);
 
   // gymnasium.make(id, **kwargs); kwargs: a JSON object, or "". With `render`, its render mode is
   // "rgb_array", unless kwargs say otherwise.

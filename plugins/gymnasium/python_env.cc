@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "conversion.h"
 #include "shoal/core/error.h"
 
 namespace shoal::python {
@@ -25,17 +26,29 @@ py::module_ gymnasium() {
   }
 }
 
+py::object parse_object(const std::string& json) {
+  const auto library = py::module_::import("json");
+  py::object object;
+  try {
+    object = library.attr("loads")(json);
+  } catch (const py::error_already_set& e) {
+    if (!e.matches(library.attr("JSONDecodeError"))) throw;
+  }
+  if (!object || !py::isinstance<py::dict>(object))
+    throw Error(
+        "the keyword arguments are '{:.100}', expected a JSON object like "
+        "{{\"gravity\": 5.0}}",
+        json);
+  return object;
+}
+
 py::object make(const std::string& id, const std::string& kwargs, bool render) {
   py::dict arguments;
   // Its checks are for writing an environment, and cost a fifth of a step.
   arguments["disable_env_checker"] = true;
   if (render) arguments["render_mode"] = "rgb_array";
   if (!kwargs.empty()) {
-    const auto given = py::module_::import("json").attr("loads")(kwargs);
-    require(py::isinstance<py::dict>(given),
-            "the keyword arguments are {}, expected a JSON object like {{\"gravity\": 5.0}}",
-            kwargs);
-    arguments.attr("update")(given);
+    arguments.attr("update")(parse_object(kwargs));
   }
   const auto library = gymnasium();
   try {
@@ -46,11 +59,25 @@ py::object make(const std::string& id, const std::string& kwargs, bool render) {
   }
 }
 
-// An array of several has no truth, which Python says by raising.
-int is_true(const py::object& flag) {
-  const int truth = PyObject_IsTrue(flag.ptr());
-  if (truth < 0) throw py::error_already_set();
-  return truth;
+// What a method returned, if it is a tuple, or a list, of so many.
+py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
+                   const char* expected) {
+  const bool several = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);
+  if (!several) throw Error("{} returned {}, expected {}", method, describe(result), expected);
+  py::tuple parts(result);
+  require(parts.size() == count, "{} returned {} values, expected {}", method, parts.size(),
+          expected);
+  return parts;
+}
+
+// Observation and info.
+py::tuple parts_of_reset(const py::object& result) {
+  auto parts = parts_of(result, 2, "reset()", "observation and info");
+  const py::object info = parts[1];
+  if (!py::isinstance<py::dict>(info))
+    throw Error("reset() returned an info {}, expected a dict behind the observation",
+                describe(info));
+  return parts;
 }
 
 // Whether unpickling gives back the state: an EzPickle is made anew from its first arguments.
@@ -64,6 +91,12 @@ bool pickles_its_state(py::object env) {
 }
 
 }  // namespace
+
+std::vector<std::string> registered_ids() {
+  std::vector<std::string> ids;
+  for (const auto& id : py::dict(gymnasium().attr("registry"))) ids.emplace_back(py::str(id.first));
+  return ids;
+}
 
 PythonEnv::PythonEnv(const std::string& id, const std::string& kwargs, bool render) {
   bind(make(id, kwargs, render));
@@ -91,32 +124,33 @@ void PythonEnv::bind(py::object env) {
 }
 
 bool PythonEnv::has_mask() {
-  const py::tuple result(reset_(py::arg("seed") = 0));
-  return action_->single_choice() > 0 && py::dict(result[1]).contains(kMask);
+  const auto result = parts_of_reset(reset_(py::arg("seed") = 0));
+  return action_->single_choice() > 0 && result[1].contains(kMask);
 }
 
 void PythonEnv::reset(std::optional<std::uint64_t> seed, shoal_gymnasium_out out) {
-  const py::tuple result(seed ? reset_(py::arg("seed") = *seed) : reset_());
+  const auto result = parts_of_reset(seed ? reset_(py::arg("seed") = *seed) : reset_());
   write(result[0], result[1], out);
 }
 
 shoal_gymnasium_step PythonEnv::step(const std::uint8_t* const* action, shoal_gymnasium_out out) {
-  const py::tuple result(step_(action_->read(action)));
-  require(
-      result.size() == 5,
-      "step() returned {} values, expected observation, reward, terminated, truncated and info; "
-      "it is an environment of Gym, before Gymnasium",
-      result.size());
+  const auto result =
+      parts_of(step_(action_->read(action)), 5, "step()",
+               "observation, reward, terminated, truncated and info, as Gymnasium has it since Gym "
+               "0.26");
   write(result[0], result[4], out);
-  return {.reward = py::float_(result[1]),
-          .terminated = is_true(result[2]),
-          .truncated = is_true(result[3])};
+  return {.reward = to_number(result[1], "the reward"),
+          .terminated = static_cast<int>(to_bool(result[2], "terminated")),
+          .truncated = static_cast<int>(to_bool(result[3], "truncated"))};
 }
 
 void PythonEnv::write(const py::object& observation, const py::object& info,
                       shoal_gymnasium_out out) {
   observation_->write(observation, out.observation);
   if (out.mask == nullptr) return;
+  require(py::isinstance<py::dict>(info) && info.contains(kMask),
+          "info has no \"{}\", which the first reset() gave; expected one at each reset and step",
+          kMask);
   const auto mask = py::array_t<bool, py::array::c_style | py::array::forcecast>(info[kMask]);
   require(mask.size() == action_->single_choice(),
           "info[\"action_mask\"] has {} elements, the action space has {} actions", mask.size(),

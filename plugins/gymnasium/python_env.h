@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gymnasium_plugin.h"
 #include "spaces.h"
 
 namespace shoal::python {
+
+// What gymnasium.make() knows without importing anything else.
+std::vector<std::string> registered_ids();
 
 // One environment of Gymnasium. The caller holds the interpreter's lock; what Python raises comes
 // out as py::error_already_set.

@@ -8,14 +8,13 @@
 #include <limits>
 #include <utility>
 
+#include "conversion.h"
 #include "shoal/core/error.h"
 
 namespace shoal::python {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-py::object numpy(const char* name) { return py::module_::import("numpy").attr(name); }
 
 bool is_a(const py::object& space, const char* kind) {
   return py::isinstance(space, py::module_::import("gymnasium").attr("spaces").attr(kind));
@@ -144,30 +143,49 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
   const auto dtype = py::dtype(type);
   description_ += fmt::format("observation {} {} {} {} {} {}\n", type, low, high, shape.size(),
                               fmt::join(shape, " "), name);
-  arrays_.push_back({name, std::move(keys), is_a(space, "Discrete"), dtype, shape,
+  // A MultiBinary has int8 and holds 0 and 1 only.
+  const auto declared =
+      type == "bool" || is_a(space, "Discrete") ? dtype : py::dtype::from_args(space.attr("dtype"));
+  const auto what = name.empty() ? "the observation" : fmt::format("the observation '{}'", name);
+  arrays_.push_back({what, std::move(keys), is_a(space, "Discrete"), declared, dtype,
+                     declared.equal(dtype), shape,
                      static_cast<std::size_t>(dtype.itemsize()) * product(shape)});
 }
 
 void ObservationSpace::write(const py::object& observation, std::uint8_t* const* to) const {
-  for (const auto& array : arrays_) {
-    py::object part = observation;
-    for (const auto& key : array.keys) part = part[key];
-    array.copy(std::move(part), *to++);
-  }
+  for (const auto& array : arrays_)
+    array.copy(array.keys.empty() ? observation : array.part_of(observation), *to++);
 }
 
-void ObservationSpace::Array::copy(py::object value, std::uint8_t* to) const {
+py::object ObservationSpace::Array::part_of(const py::object& observation) const {
+  py::object part = observation;
+  for (const auto& key : keys) {
+    auto inner = py::reinterpret_steal<py::object>(PyObject_GetItem(part.ptr(), key.ptr()));
+    if (!inner) {
+      PyErr_Clear();
+      const auto found =
+          py::isinstance<py::dict>(part)
+              ? fmt::format("a dict with the keys {}", std::string(py::str(py::list(part))))
+              : describe(part);
+      throw Error("{} is missing: {} was looked up in {}", what, std::string(py::repr(key)), found);
+    }
+    part = std::move(inner);
+  }
+  return part;
+}
+
+void ObservationSpace::Array::copy(const py::object& value, std::uint8_t* to) const {
   if (number) {
-    const auto n = py::int_(value).cast<std::int64_t>();
+    const auto n = to_integer(value, what);
     std::memcpy(to, &n, sizeof(n));
     return;
   }
   auto array = py::reinterpret_borrow<py::array>(value);
-  const bool as_stored = py::isinstance<py::array>(value) && array.dtype().is(dtype) &&
+  const bool as_stored = same && py::isinstance<py::array>(value) && array.dtype().is(stored) &&
                          (array.flags() & py::array::c_style) != 0;
-  if (!as_stored) array = numpy("asarray")(value, py::arg("dtype") = dtype, py::arg("order") = "C");
+  if (!as_stored) array = to_stored(value, declared, stored, what);
   if (!std::equal(shape.begin(), shape.end(), array.shape(), array.shape() + array.ndim()))
-    throw Error("the observation {}has the shape ({}), its space says ({})", quoted(name),
+    throw Error("{} has the shape ({}), its space says ({})", what,
                 fmt::join(array.shape(), array.shape() + array.ndim(), ", "),
                 fmt::join(shape, ", "));
   std::memcpy(to, array.data(), bytes);

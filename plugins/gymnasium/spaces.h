@@ -27,14 +27,16 @@ class ObservationSpace {
 
  private:
   struct Array {
-    std::string name;
+    std::string what;  // "the observation 'camera'"
     std::vector<py::object> keys;
     bool number;  // a Python integer
-    py::dtype dtype;
+    py::dtype declared, stored;
+    bool same;  // these two
     std::vector<py::ssize_t> shape;
     std::size_t bytes;
 
-    void copy(py::object value, std::uint8_t* to) const;
+    py::object part_of(const py::object& observation) const;
+    void copy(const py::object& value, std::uint8_t* to) const;
   };
   void add(const py::object& space, const std::string& name, std::vector<py::object> keys);
 

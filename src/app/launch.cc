@@ -48,15 +48,25 @@ struct Outcome {
   bool solved = false;
 };
 
+Outcome read_summary(const fs::path& file) {
+  try {
+    const auto summary = nlohmann::json::parse(read_file(file));
+    const auto& mean = summary.at("final_return");
+    return {.final_return = mean.is_number() ? mean.get<double>() : std::nan(""),
+            .steps = summary.at("steps"),
+            .sps = summary.at("sps"),
+            .solved = summary.at("solved")};
+  } catch (const nlohmann::json::exception&) {
+    throw Error("{} is damaged; remove it, and what it says is taken from the run's checkpoint",
+                file.string());
+  }
+}
+
 // Killed after its last checkpoint, a run has no summary.
 std::optional<Outcome> outcome_of(const SweepRun& run) {
   Outcome outcome;
   if (fs::exists(run.folder / kSummaryFile)) {
-    const auto summary = nlohmann::json::parse(read_file(run.folder / kSummaryFile));
-    outcome.steps = summary.at("steps");
-    outcome.sps = summary.at("sps");
-    outcome.solved = summary.at("solved");
-    if (summary.at("final_return").is_number()) outcome.final_return = summary.at("final_return");
+    outcome = read_summary(run.folder / kSummaryFile);
   } else if (fs::exists(run.folder / kCheckpointFile)) {
     const auto checkpoint = read_checkpoint(run.folder / kCheckpointFile);
     outcome.steps = checkpoint.counters.at("steps");

@@ -14,6 +14,7 @@
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/config.h"
+#include "shoal/runners/device.h"
 
 namespace shoal::app {
 namespace {
@@ -38,14 +39,13 @@ void flatten(const std::string& prefix, const toml::table& table, SweepSettings&
   }
 }
 
-template <class T>
-T number(const toml::table& table, const std::string& key, T otherwise, T low) {
+int number(const toml::table& table, const std::string& key, int otherwise, int low) {
   const auto* node = table.get(key);
   if (node == nullptr) return otherwise;
   const auto value = node->value_exact<std::int64_t>();
-  require(value && *value >= low && std::in_range<T>(*value),
-          "{}: expected a whole number, {} or more", key, low);
-  return static_cast<T>(*value);
+  if (!value || *value < low || !std::in_range<int>(*value))
+    refuse(key, *node, fmt::format("a whole number, {} or more", low));
+  return static_cast<int>(*value);
 }
 
 std::vector<std::int64_t> seeds_of(const toml::table& table) {
@@ -83,12 +83,16 @@ std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table
   if (const auto* own = table["variant"].as_table())
     for (const auto& [name, node] : *own) {
       require_folder_name(std::string(name.str()));
-      require(node.is_table(), "variant.{}: expected a table of settings", std::string(name.str()));
+      if (!node.is_table())
+        refuse(fmt::format("variant.{}", name.str()), node, "a table of settings");
       auto settings = all;
       flatten("", *node.as_table(), settings);
       variants.emplace_back(std::string(name.str()), std::move(settings));
     }
-  if (variants.empty()) variants.emplace_back(std::filesystem::path(base).stem().string(), all);
+  if (variants.empty()) {
+    variants.emplace_back(std::filesystem::path(base).stem().string(), all);
+    require_folder_name(variants[0].first);
+  }
   return variants;
 }
 
@@ -121,20 +125,23 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
     require(std::ranges::count(kKeys, key.str()) == 1,
             "{} has an unknown key '{}'; the nearest is '{}'", file, one_line(key.str()),
             nearest(std::string(key.str()), kKeys));
-  const auto base = table["base"].value<std::string>();
-  require(base.has_value(), "{} has no base; expected base = \"<a preset or a file>\"", file);
-  Sweep sweep{.base = *base,
-              .cores = number<int>(table, "cores", 1, 1),
-              .gpus = number<int>(table, "gpus", 0, 0),
+  require(table.contains("base"), "{} has no base; expected base = \"<a preset or a file>\"", file);
+  Sweep sweep{.base = {},
+              .cores = number(table, "cores", 1, 1),
+              .gpus = number(table, "gpus", 0, 0),
               .runs = {}};
+  read_value("base", *table.get("base"), sweep.base);
   const auto allowed = allowed_cores().size();
   require(sweep.cores <= static_cast<int>(allowed),
           "cores: a run is to have {}, but this process may use {} only", sweep.cores, allowed);
+  const int gpus = sweep.gpus > 0 ? count_gpus() : 0;
+  require(sweep.gpus <= gpus, "gpus: found {}, expected at most {}, as many as this machine has",
+          sweep.gpus, gpus);
   std::vector<SweepRun> variants;  // their seeds and folders are to come
-  for (const auto& [variant, settings] : variants_of(table, *base))
+  for (const auto& [variant, settings] : variants_of(table, sweep.base))
     variants.push_back({.variant = variant,
                         .settings = settings,
-                        .config = config_of(*base, variant, settings),
+                        .config = config_of(sweep.base, variant, settings),
                         .folder = {}});
   for (const auto seed : seeds_of(table))
     for (auto run : variants) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/locale/utf.hpp>
 #include <cctype>
 #include <cmath>
 #include <cstddef>
@@ -29,6 +30,13 @@ std::size_t distance(const std::string& a, const std::string& b) {
     }
   }
   return row.back();
+}
+
+// The end of the character of UTF-8 that begins at `at`; `at` itself if there is none.
+const char* end_of_character(const char* at, const char* end) {
+  namespace utf = boost::locale::utf;
+  const char* next = at;
+  return utf::is_valid_codepoint(utf::utf_traits<char>::decode(next, end)) ? next : at;
 }
 
 }  // namespace
@@ -58,6 +66,12 @@ std::string one_line(std::string_view text, std::size_t most) {
   for (char& c : line) {
     if (std::isspace(static_cast<unsigned char>(c)) != 0) c = ' ';
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
+  }
+  const char* const end = line.data() + line.size();
+  for (char* at = line.data(); at != end;) {
+    const auto* next = end_of_character(at, end);
+    if (next == at) *at = '?';
+    at += std::max<std::ptrdiff_t>(next - at, 1);
   }
   return line;
 }

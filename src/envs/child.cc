@@ -5,7 +5,8 @@
 
 namespace shoal {
 
-void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGroupOptions& limits) {
+void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGroupOptions& limits,
+                  const std::function<void()>& meanwhile) {
   constexpr std::chrono::milliseconds kPatience{100};  // between two looks for its death
   Arena::Plan plan;
   const auto at = plan.add_bytes(StepBarrier::bytes(1));
@@ -21,7 +22,10 @@ void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGrou
         }
       },
       limits);
-  while (!barrier.wait(0, kPatience)) child.check();
+  while (!barrier.wait(0, kPatience)) {
+    child.check();
+    if (meanwhile) meanwhile();
+  }
 }
 
 }  // namespace shoal

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <utility>
@@ -22,7 +23,7 @@ std::string find_python(const GymnasiumOptions& options) {
   return SHOAL_PYTHON_PATH;
 }
 
-// What the child that makes the environment first tells of it.
+// What a child that asks Python tells.
 struct Report {
   char description[60'000];
   char failure[4096];  // a traceback, and what the caller says of it
@@ -34,20 +35,44 @@ void put(char* to, std::size_t size, const std::string& text) {
   to[size - 1] = 0;
 }
 
-void fill(Report& report, const GymnasiumTask& task) {
-  try {
-    const auto env = open_gymnasium(task);
-    const std::string description = gymnasium_library().description(env.get());
-    require(description.size() < sizeof(report.description),
-            "gymnasium:{}: its spaces have too many parts", task.id);
-    GymnasiumFailure failure;
-    const int mask = gymnasium_library().has_mask(env.get(), failure.out());
-    require(mask >= 0, "gymnasium:{}: {}", task.id, failure.text());
-    report.mask = mask == 1;
-    put(report.description, sizeof(report.description), description);
-  } catch (const Error& e) {
-    put(report.failure, sizeof(report.failure), e.what());
-  }
+void describe(Report& report, const GymnasiumTask& task) {
+  const auto env = open_gymnasium(task);
+  const std::string description = gymnasium_library().description(env.get());
+  require(description.size() < sizeof(report.description),
+          "gymnasium:{}: its spaces have too many parts", task.id);
+  GymnasiumFailure failure;
+  const int mask = gymnasium_library().has_mask(env.get(), failure.out());
+  require(mask >= 0, "gymnasium:{}: {}", task.id, failure.text());
+  report.mask = mask == 1;
+  put(report.description, sizeof(report.description), description);
+}
+
+void list_ids(Report& report, const std::string& python) {
+  GymnasiumFailure failure;
+  const auto& library = gymnasium_library();
+  require(library.start(python.c_str(), failure.out()) != 0 &&
+              library.ids(report.description, sizeof(report.description), failure.out()) != 0,
+          "{}", failure.text());
+}
+
+// Runs `fill` in a process that ends after it, so that no interpreter stays in this one.
+template <class Fill>
+std::unique_ptr<Report> ask_python(const Fill& fill) {
+  Arena::Plan plan;
+  const auto at = plan.add_bytes(sizeof(Report));
+  const Arena arena(plan);
+  auto& report = *new (arena.data(at)) Report{};
+  run_in_child(
+      [&](WorkerStatus status) {
+        status.enter(WorkerStatus::kConstructing, 0, 0);
+        try {
+          fill(report);
+        } catch (const Error& e) {
+          put(report.failure, sizeof(report.failure), e.what());
+        }
+      },
+      {});
+  return std::make_unique<Report>(report);
 }
 
 // The words of one line of a description.
@@ -127,26 +152,28 @@ EnvSpec read_spec(const std::string& id, const std::string& description, bool& r
 
 }  // namespace
 
+std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
+  std::vector<std::string> ids;
+  try {
+    const auto report = ask_python([&](Report& to) { list_ids(to, find_python(options)); });
+    std::istringstream lines(report->description);
+    for (std::string id; std::getline(lines, id);) ids.push_back(id);
+  } catch (const std::exception&) {  // no plugin, or no Python: there are none
+  }
+  return ids;
+}
+
 EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options) {
   constexpr std::string_view kPrefix = "gymnasium:";
   require(id.starts_with(kPrefix) && id.size() > kPrefix.size(),
           "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1", id);
   GymnasiumTask task{
       .id = id.substr(kPrefix.size()), .kwargs = options.kwargs, .python = find_python(options)};
-  Arena::Plan plan;
-  const auto at = plan.add_bytes(sizeof(Report));
-  const Arena arena(plan);
-  auto& report = *new (arena.data(at)) Report{};
-  run_in_child(
-      [&](WorkerStatus status) {
-        status.enter(WorkerStatus::kConstructing, 0, 0);
-        fill(report, task);
-      },
-      {});
-  require(report.failure[0] == 0, "{}", report.failure);
-  const std::string description = report.description;
+  const auto report = ask_python([&](Report& to) { describe(to, task); });
+  require(report->failure[0] == 0, "{}", report->failure);
+  const std::string description = report->description;
   auto spec = read_spec(id, description, task.renders);
-  spec.action_mask = report.mask;
+  spec.action_mask = report->mask;
   return [task, spec, description](const EnvContext&) {
     return std::make_unique<GymnasiumEnv>(task, spec, description);
   };

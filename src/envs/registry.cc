@@ -1,5 +1,8 @@
 #include "shoal/envs/registry.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/classic_control.h"
@@ -30,6 +33,25 @@ Registered<EnvFactory>& registered() {
   return all;
 }
 
+// "CartPole" of "CartPole-v1", in small letters.
+std::string task_of(const std::string& id) {
+  std::string task = id.substr(0, id.rfind("-v"));
+  for (char& c : task) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return task;
+}
+
+// Among Gymnasium's, too, but for those of a task that is here in C++.
+std::string nearest_id(const std::string& id, const GymnasiumOptions& gymnasium) {
+  const auto here = env_ids();
+  auto others = gymnasium_ids(gymnasium);
+  std::erase_if(others, [&](const std::string& other) {
+    return std::ranges::any_of(here,
+                               [&](const auto& own) { return task_of(own) == task_of(other); });
+  });
+  const auto own = nearest(id, here), other = nearest(id, others);
+  return other.empty() || nearest(id, {own, other}) == own ? own : "gymnasium:" + other;
+}
+
 EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   for (const auto& task : kClassicControl)
     if (id == task.id) return task.make();
@@ -37,7 +59,8 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (id.starts_with("gymnasium:")) return make_gymnasium(id, options.gymnasium);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
-  throw Error("unknown environment '{}'; did you mean '{}'?", one_line(id), nearest(id, env_ids()));
+  throw Error("unknown environment '{}'; did you mean '{}'?", one_line(id),
+              nearest_id(id, options.gymnasium));
 }
 
 }  // namespace

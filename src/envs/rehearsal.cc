@@ -129,9 +129,18 @@ Rehearsal::Rehearsal(const EnvFactory& make_env, const EnvSpec& spec, const Chec
           {rows_}, {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(layout_.bytes)}})),
       results_(plan_.add_bytes(static_cast<std::size_t>(rows_) * sizeof(RowResult))),
       complete_(plan_.add_bytes(sizeof(bool))),
+      row_(plan_.add_bytes(sizeof(std::atomic<std::int64_t>))),
       arena_(plan_) {
+  row() = 0;
   run_in_child([&](WorkerStatus status) { play(make_env, spec, limits, options, status); },
-               {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit});
+               {.step_limit = limits.step_limit, .reset_limit = limits.reset_limit},
+               [&] {
+                 if (limits.progress) limits.progress({options.number, kTrials, row(), rows_ - 1});
+               });
+}
+
+std::atomic<std::int64_t>& Rehearsal::row() const {
+  return *reinterpret_cast<std::atomic<std::int64_t>*>(arena_.data(row_));
 }
 
 std::span<const std::byte> Rehearsal::field(std::int64_t row, std::size_t i) const {
@@ -171,6 +180,7 @@ void Rehearsal::play(const EnvFactory& make_env, const EnvSpec& spec, const Chec
     const auto result = row == 0 ? actor->finished(true, 0) : actor->advance(limits.allocations);
     reinterpret_cast<RowResult*>(arena_.data(results_))[row] = result;
     std::ranges::copy(actor->row(), arena_.element(data_, row).data());
+    this->row() = row;
   }
 }
 

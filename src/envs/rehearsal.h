@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,7 +52,9 @@ class Rehearsal {
     Trial trial = Trial::kAlone;
     std::uint64_t seed = 1;  // of the environment; the actions are always the same
     std::byte fill{0};       // what a row holds before it is written
+    int number = 1;          // of this trial, for CheckEnvOptions::progress
   };
+  static constexpr int kTrials = 7;
   // Throws WorkerError if the environment throws, crashes or hangs.
   Rehearsal(const EnvFactory& make_env, const EnvSpec& spec, const CheckEnvOptions& limits,
             const Options& options);
@@ -65,13 +68,14 @@ class Rehearsal {
 
  private:
   class Actor;
+  std::atomic<std::int64_t>& row() const;  // that is being played
   void play(const EnvFactory& make_env, const EnvSpec& spec, const CheckEnvOptions& limits,
             const Options& options, WorkerStatus& status);
 
   RowLayout layout_;
   std::int64_t rows_;
   Arena::Plan plan_;
-  Arena::Field data_, results_, complete_;
+  Arena::Field data_, results_, complete_, row_;
   Arena arena_;
 };
 

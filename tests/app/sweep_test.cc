@@ -63,7 +63,12 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + "seeds = [1, 1]\n", "twice"},
            {base + "seeds = [-1]\n", "0 or more"},
            {base + seeds + "core = 1\n", "the nearest is 'cores'"},
-           {base + seeds + "cores = 0\n", "cores: expected"},
+           {base + seeds + "cores = 0\n", "cores: found 0, expected a whole number, 1 or more"},
+           {base + seeds + "gpus = 100000\n", "gpus: found 100000, expected at most "},
+           {base + seeds + "gpus = -1\n", "gpus: found -1, expected a whole number, 0 or more"},
+           {"base = \"a\\u0000b\"\n" + seeds, "base: found 'a?b', expected a word without a zero"},
+           {"base = 3\n" + seeds, "base: found 3"},
+           {base + seeds + std::string(1 << 20, '#'), "sweep.toml"},
            {base + seeds + "cores = 100000\n", "may use"},
            {"base = \"cartpole-pp\"\n" + seeds, "cartpole-ppo"},
            {base + seeds + "[all]\nppo.clp = 1\n", "ppo.clip"},
@@ -71,14 +76,15 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "[variant.a]\nseed = 4\n", "what `seeds` says"},
            {base + seeds + "[variant]\na = 4\n", "expected a table"},
            {base + seeds + "variant = 4\n", "variant: expected a table"},
-           {base + seeds + "cores = 4294967297\n", "cores: expected"},
+           {base + seeds + "cores = 4294967297\n", "cores: found 4294967297"},
            {base + seeds + "[variant.\"../a\"]\n", "variant.../a: the name is that of a folder"},
            {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: the name is"},
            {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "expected 1 to 200 bytes"},
            {base + seeds + "[variant.\"\"]\n", "variant.: the name is"},
            {"base =\n", "line 1"}}) {
     const auto what = message_of([&, text = text] { read(text); });
-    EXPECT_NE(what.find(word), std::string::npos) << text << what;
+    EXPECT_NE(what.find(word), std::string::npos) << text.substr(0, 500) << what;
+    EXPECT_LT(what.size(), 500U);
   }
 }
 

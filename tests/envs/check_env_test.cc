@@ -26,8 +26,9 @@ enum class Mistake {
   kEmptyMask,
   kSharedState,
   kDeafToSeeds,
-  kRandom,     // not by the seed
-  kHalfReset,  // keeps something over a reset with a seed
+  kDeterministic,  // deaf to seeds, but every episode is the same: no mistake
+  kRandom,         // not by the seed
+  kHalfReset,      // keeps something over a reset with a seed
   kHalfSaved,
   kAllocates,
   kLifeNotTerminated,
@@ -54,6 +55,7 @@ class Walk : public Env {
 
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     if (seed && !is(Mistake::kDeafToSeeds)) rng_ = Rng(*seed);
+    if (is(Mistake::kDeterministic)) rng_ = Rng(7);
     if (!is(Mistake::kHalfReset)) age_ = 0;
     steps_ = 0;
     x_ = 0;
@@ -186,6 +188,42 @@ TEST(CheckEnvTest, FindsNothingWhereNothingIsWrong) {
         make_pendulum(), with_normalized_reward(with_time_limit(make_pendulum(), 30)),
         testing::make_zoo()})
     EXPECT_EQ(check_env(make_env), std::vector<std::string>{}) << make_env({})->spec().id;
+}
+
+TEST(CheckEnvTest, ADeterministicEnvironmentIsNoted) {
+  std::vector<std::string> notes;
+  const auto mistakes =
+      check_env([](const EnvContext&) { return std::make_unique<Walk>(Mistake::kDeterministic); },
+                {.steps = 50, .note = [&](const std::string& note) { notes.push_back(note); }});
+  EXPECT_EQ(mistakes, std::vector<std::string>{});
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("seeds 1 and 2 give the same episodes: the environment is deterministic"),
+            std::string::npos)
+      << notes[0];
+}
+
+// Sleeps, so that somebody wants to know how far it is.
+class Slow : public Walk {
+ public:
+  Slow() : Walk(Mistake::kNone) {}
+  StepResult step(ArraysIn action, StepOut out) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return Walk::step(action, out);
+  }
+};
+
+TEST(CheckEnvTest, ProgressIsTold) {
+  std::vector<CheckEnvProgress> told;
+  const auto mistakes =
+      check_env([](const EnvContext&) { return std::make_unique<Slow>(); },
+                {.steps = 50, .progress = [&](const CheckEnvProgress& p) { told.push_back(p); }});
+  EXPECT_EQ(mistakes, std::vector<std::string>{});
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back().trial, told.back().trials) << "the last one sleeps for long enough, too";
+  for (const auto& p : told) {
+    EXPECT_LE(p.step, p.steps);
+    EXPECT_EQ(p.steps, 50);
+  }
 }
 
 TEST(CheckEnvTest, RefusesNoSteps) {

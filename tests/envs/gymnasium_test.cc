@@ -178,7 +178,7 @@ TEST_F(GymnasiumTest, KeywordArgumentsAreGivenOn) {
   EXPECT_THAT(message_of<std::exception>([] { toy("Echo", "[1]"); }),
               HasSubstr("expected a JSON object"));
   EXPECT_THAT(message_of<std::exception>([] { toy("Echo", "{length: 1}"); }),
-              HasSubstr("JSONDecodeError"));
+              HasSubstr("are '{length: 1}', expected a JSON object"));
 }
 
 TEST_F(GymnasiumTest, APictureIsWhatRenderGives) {
@@ -252,6 +252,26 @@ INSTANTIATE_TEST_SUITE_P(Envs, PlayedInPythonTest,
                          });
 
 // ---- State ----
+
+TEST_F(GymnasiumTest, CheckEnvTellsOfMistakesThatAreOnesInPython) {
+  std::int64_t asked = 0;
+  std::vector<std::string> notes;
+  const CheckEnvOptions options{.steps = 50,
+                                .allocations = [&] { return asked++; },
+                                .note = [&](const std::string& note) { notes.push_back(note); }};
+  EXPECT_EQ(check_env(toy("Fixed"), options), std::vector<std::string>{});
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("the environment is deterministic")));
+  const auto mistakes =
+      check_env(toy("Returns", R"({"dtype": "int64", "values": [1, -1]})"), options);
+  EXPECT_THAT(mistakes, testing::ElementsAre(HasSubstr("the number -1, expected uint8")));
+}
+
+TEST_F(GymnasiumTest, TheNearestNameMayBeOneOfPython) {
+  EXPECT_EQ(message_of([] { make_env_factory("CliffWalking-v1"); }),
+            "unknown environment 'CliffWalking-v1'; did you mean 'gymnasium:CliffWalking-v1'?");
+  EXPECT_THAT(message_of([] { make_env_factory("CartPole-v0"); }), HasSubstr("mean 'CartPole-v1'"))
+      << "Gymnasium has that one, and this program has a newer one";
+}
 
 // Its trials: seeds, resets, several in one process, and a state that is saved and loaded.
 TEST_F(GymnasiumTest, NothingIsWrongWithTheBridge) {
@@ -363,6 +383,89 @@ TEST_F(GymnasiumTest, AnObservationMustHaveTheFormOfItsSpace) {
     EXPECT_THAT(message_of<std::exception>([&] { env->step(row.action(), row.out()); }),
                 HasSubstr(message));
   }
+}
+
+// The first step's message, or its observation.
+std::string step_of(const std::string& name, const std::string& kwargs) {
+  const auto env = toy(name, kwargs)({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  try {
+    env->step(row.action(), row.out());
+  } catch (const Error& e) {
+    return e.what();
+  }
+  std::string numbers;
+  const auto& array = env->spec().observation[0];
+  for (std::size_t at = 0; at < row.observations[0].size(); at += size_of(array.dtype))
+    numbers += fmt::format("{} ", number_at(row.observations[0].data() + at, array.dtype));
+  return numbers;
+}
+
+TEST_F(GymnasiumTest, WhatIsNotOfTheSpacesTypeIsRefused) {
+  for (const auto& [kwargs, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"dtype": "float32", "values": [1, 2.5]})",
+            "the observation is an array of float32 with the shape (2,), [1.  2.5], expected "
+            "numbers of uint8"},
+           {R"({"dtype": "float64", "values": [1, NaN]})", "[ 1. nan], expected numbers of uint8"},
+           {R"({"values": [1.0, 2.0]})",
+            "float64 with the shape (2,), [1. 2.], expected numbers of uint8"},
+           {R"({"dtype": "int64", "values": [1, -1]})",
+            "the observation has the number -1, expected uint8, from 0 to 255"},
+           {R"({"dtype": "int64", "values": [256, 1]})", "the number 256, expected uint8"},
+           {R"({"values": ["a", "b"]})", "expected numbers of uint8"},
+           {R"({"values": [[1], [1, 2]]})", "of type list, [[1], [1, 2]], expected an array"},
+           {R"({"space": "int8", "dtype": "int32", "values": [1, 128]})",
+            "the number 128, expected int8, from -128 to 127"},
+           {R"({"space": "float32", "dtype": "int64", "values": [1, 16777217]})",
+            "the number 16777217, which float32 does not hold"},
+           {R"({"space": "float32", "dtype": "float64", "values": [1e39, 1]})",
+            "the number 1e+39, which float32 does not hold"},
+           {R"({"space": "float32", "values": ["a", "b"]})", "expected numbers of float32"}}) {
+    SCOPED_TRACE(kwargs);
+    const auto text = step_of("Returns", kwargs);
+    EXPECT_THAT(text, HasSubstr(message));
+    EXPECT_TRUE(text.starts_with("gymnasium:toy_gymnasium:Returns-v0: the observation ")) << text;
+    EXPECT_THAT(text, testing::Not(HasSubstr("Traceback")));
+  }
+}
+
+TEST_F(GymnasiumTest, WhatConvertsWithoutLossIsAccepted) {
+  for (const auto& [kwargs, numbers] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"dtype": "int64", "values": [0, 255]})", "0 255 "},
+           {R"({"dtype": "bool", "values": [0, 1]})", "0 1 "},
+           {R"({"values": [7, 8]})", "7 8 "},
+           {R"({"space": "int8", "dtype": "int8", "values": [7, 8]})", "7 8 "},
+           {R"({"space": "float32", "dtype": "float64", "values": [0.1, Infinity]})",
+            "0.10000000149011612 inf "},
+           {R"({"space": "float32", "dtype": "int64", "values": [3, 4]})", "3 4 "}})
+    EXPECT_EQ(step_of("Returns", kwargs), numbers) << kwargs;
+  EXPECT_EQ(step_of("Choice", R"({"value": 4})"), "4 ");
+}
+
+TEST_F(GymnasiumTest, WhatStepReturnsIsOfItsType) {
+  for (const auto& [name, kwargs, message] : std::vector<std::array<std::string, 3>>{
+           {"Returns", R"({"reward": [1.5]})",
+            "the reward is an array of float64 with the shape (1,), [1.5], expected a number"},
+           {"Returns", R"({"reward": "1"})", "the reward is of type str, 1, expected a number"},
+           {"Returns", R"({"reward": null})", "the reward is None, expected a number"},
+           {"Returns", R"({"terminated": 1})",
+            "terminated is of type int, 1, expected True or False"},
+           {"Returns", R"({"terminated": null})", "terminated is None, expected True or False"},
+           {"Choice", R"({"value": 1.5})",
+            "the observation is of type float, 1.5, expected a whole number"},
+           {"Choice", R"({"value": 100000000000000000000})", "expected a whole number of 64 bits"},
+           {"Missing", "{}",
+            "the observation 'right' is missing: 'right' was looked up in a dict with the keys "
+            "['left', 'up']"}}) {
+    const auto text = step_of(name, kwargs);
+    EXPECT_EQ(text.find("gymnasium:toy_gymnasium:" + name + "-v0: "), 0U) << text;
+    EXPECT_THAT(text, HasSubstr(message));
+    EXPECT_THAT(text, testing::Not(HasSubstr("Traceback")));
+  }
+  EXPECT_THAT(message_of<std::exception>([] { toy("ResetAlone"); }),
+              HasSubstr("reset() returned an array of float32 with the shape (1,), [0.], expected "
+                        "observation and info"));
 }
 
 // The rows were laid out for what was read first.

@@ -21,6 +21,19 @@ TEST(NearestTest, CountsEdits) {
   EXPECT_EQ(nearest("anything", {}), "");
 }
 
+TEST(OneLineTest, ReplacesWhatATerminalCannotShow) {
+  EXPECT_EQ(one_line("two\nlines\x1b[0m"), "two lines?[0m");
+  EXPECT_EQ(one_line("caf\xc3\xa9"), "caf\xc3\xa9");
+  EXPECT_EQ(one_line("a\xff\xfe\xc3"), "a???");
+  EXPECT_EQ(one_line("\xc3\xa9\xc3\xa9", 3), "\xc3\xa9...");
+}
+
+TEST(BytesTextTest, HasTheUnitThatShowsSomething) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(48'700'000), "48.7 MB");
+  EXPECT_EQ(bytes_text(999'700), "1 MB");
+}
+
 TEST(RegistryTest, MakesCartPole) {
   const auto env = make_env_factory("CartPole-v1")({.seed = 1});
   EXPECT_EQ(env->spec().id, "CartPole-v1");

@@ -44,6 +44,19 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "ppo.learning_rat=1"], "ppo.learning_rate"),
     (["train", "cartpole-ppo", "--set", "ppo.epochs"], "key=value"),
     (["train", "cartpole-ppo", "--set", "ppo.epochs=0"], "ppo.epochs"),
+    (["train", "cartpole-r2d1", "--set", "r2d1.length=4611686018427387904"], "r2d1.length: found 4611686018427387904, expected"),
+    (["train", "cartpole-dqn", "--set", "replay.size=9223372036854775807"], "replay.size: found 9223372036854775807, expected"),
+    (["train", "cartpole-dqn", "--set", "off_policy.replay_ratio=1e18"], "off_policy.replay_ratio: found 1e+18, expected"),
+    (["train", "cartpole-dqn", "--set", "replay.alpha=60"], "replay.alpha: found 60.0, expected 0 to 1"),
+    (["train", "cartpole-ppo", "--set", "ppo.value_coef=inf"], "ppo.value_coef: found inf, expected"),
+    (["train", "cartpole-ppo", "--set", "sampler.decorrelation=9223372036854775807"], "sampler.decorrelation: found 922"),
+    (["train", "cartpole-ppo", "--set", "ppo.learning_rate=1e30"], "ppo.learning_rate: found 1e+30, expected"),
+    (["train", "cartpole-ppo", "--set", b"device=\xff".decode(errors="surrogateescape")], "device: found '?', expected text in UTF-8"),
+    (["train", "cartpole-ppo", "--set", "gymnasium.kwargs={{gravity: 5}}"], "gymnasium.kwargs: found '{gravity: 5}', expected a JSON"),
+    (["launch", "{dir}/gpus.toml"], "gpus: found 100000, expected at most"),
+    (["launch", "{dir}/slash.toml"], "variant.a/b: the name is that of a folder"),
+    (["launch", "{dir}/long.toml"], "expected 1 to 200 bytes"),
+    (["launch", "{dir}/zero.toml"], "variant.a?b: the name is"),
     (["train", "cartpole-ppo", "--set", "env.id=CartPol-v1"], "CartPole-v1"),
     (["train", "cartpole-ppo", "--set", "algo=pp"], "ppo"),
     (["train", "cartpole-ppo", "--set", "model.name=nature-cn"], "nature-cnn"),
@@ -156,6 +169,10 @@ class AppTest(unittest.TestCase):
         (d / "full/file").write_text("x")
         (d / "broken.toml").write_text("steps = [\n")
         (d / "unknown.toml").write_text("[sampler]\nworker = 3\n")
+        launched = 'base = "cartpole-ppo"\nseeds = [1]\n'
+        (d / "gpus.toml").write_text(launched + "gpus = 100000\n")
+        for name, variant in ("slash", "a/b"), ("long", LONG), ("zero", "a\\u0000b"):
+            (d / f"{name}.toml").write_text(f'{launched}[variant."{variant}"]\n')
         train(d / "good", "--steps", "1024")
         for name in ("cut", "other"):
             (d / name).mkdir()
@@ -414,10 +431,25 @@ class AppTest(unittest.TestCase):
         self.assertGreater(line["staleness"]["refused"], 0)
         self.assertIn("refused as too old", line_of("2", "--mode", "no_batch"))
 
+    def errors_on_a_terminal(self, *arguments):
+        main, other = pty.openpty()
+        process = subprocess.Popen([SHOAL, *arguments], stdout=subprocess.DEVNULL, stderr=other)
+        os.close(other)
+        text = b""
+        try:
+            while part := os.read(main, 4096):
+                text += part
+        except OSError:
+            pass  # the other end is closed
+        os.close(main)
+        self.assertEqual(process.wait(timeout=60), 0)
+        return text
+
     def test_check_env(self):
         done = shoal("check-env", "Pendulum-v1", "--steps", "200")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("no mistake was found in 200 steps", done.stdout)
+        self.assertIn(b" of 7, step ", self.errors_on_a_terminal("check-env", "Acrobot-v1", "--steps", "300000"))
         done = shoal("check-env", "Pendulum-v0")
         self.assertEqual(done.returncode, 2)
         self.assertIn("Pendulum-v1", done.stderr)

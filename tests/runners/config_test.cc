@@ -108,6 +108,7 @@ TEST(Config, SetReadsEveryKindOfValue) {
   set(config, "sampler.step_limit", "0.25");
   set(config, "atari.clip_reward", "true");
   set(config, "stop_return", "-20.5");
+  set(config, "env.reward_scale", "9223372036854775807");
   EXPECT_EQ(config.sampler.kind, SamplerKind::kSerial);
   EXPECT_EQ(config.agent.act_precision, Precision::kBf16);
   EXPECT_EQ(config.env_id, "ALE/Pong-v5");
@@ -116,6 +117,7 @@ TEST(Config, SetReadsEveryKindOfValue) {
   EXPECT_EQ(config.sampler.step_limit, milliseconds(250));
   EXPECT_TRUE(config.env.atari.clip_reward);
   EXPECT_EQ(config.stop_return, -20.5);
+  EXPECT_EQ(config.env.reward_scale, 0x1p63);
 }
 
 TEST(Config, ErrorsNameKeyFoundAndExpected) {

@@ -127,7 +127,11 @@ class LaunchTest(unittest.TestCase):
 
     def test_a_run_that_was_killed_after_its_last_checkpoint_is_done(self):
         lines = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
-        (self.out / "narrow-1" / "summary.json").unlink()
+        summary = self.out / "narrow-1" / "summary.json"
+        for text in ("{", '{"steps": 512}', ""):
+            summary.write_text(text)
+            self.assertIn("summary.json is damaged; remove it", shoal("launch", self.sweep(512), "--out", self.out, status=2).stderr)
+        summary.unlink()
         again = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
         self.assertIn("4 runs, 4 of them done", again[0])
         self.assertEqual(lines[-1].split()[:5], again[-1].split()[:5])

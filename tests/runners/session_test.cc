@@ -209,6 +209,46 @@ TEST(Session, ASignalStopsItWithACheckpoint) {
       nlohmann::json::parse(read_file(folder / "run/summary.json")).at("final_return").is_null());
 }
 
+TEST(Session, CountersOfACheckpointAreInTheirRange) {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  {
+    Parts p(run);
+    p.session.begin(p.agent, p.algo);
+    p.once(Window(0, 1));
+    p.session.finish();
+  }
+  const auto good = read_checkpoint(run / kCheckpointFile);
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::int64_t>>{{"steps", -1},
+                                                         {"steps", std::int64_t{1} << 62},
+                                                         {"row_steps", 11},
+                                                         {"updates", -5},
+                                                         {"replay_parts", 0}}) {
+    auto bad = good;
+    if (bad.counters.contains(name))
+      bad.counters.at(name) = value;
+    else
+      bad.counters.add(name, value);
+    write_checkpoint(run / kCheckpointFile, bad);
+    const auto said = message_of([&] { Parts(run, {.quiet = true, .resume = true}); });
+    EXPECT_NE(said.find(fmt::format("counter '{}' is {}, expected ", name, value)),
+              std::string::npos)
+        << said;
+  }
+}
+
+TEST(Session, WeightsToBeginWithAreLookedForBeforeAnythingStarts) {
+  const TemporaryFolder folder;
+  auto config = Parts::config();
+  for (const auto& run : {(folder / "none").string(), std::string(300, 'x')}) {
+    config.init_from = run;
+    const auto said = message_of([&] { Parts(folder / "run", {.quiet = true}, config); });
+    EXPECT_TRUE(said.starts_with("init_from: ")) << said;
+    EXPECT_FALSE(fs::exists(folder / "run"));
+  }
+}
+
 TEST(Session, ARowThatCannotBeWrittenIsAnError) {
   const TemporaryFolder folder;
   Parts p(folder / "run");

@@ -12,8 +12,8 @@ namespace shoal {
 // "unknown X, did you mean Y". Of a long word only the first 200 characters count.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
-// Text that somebody else wrote, as a message repeats it: on one line, control characters replaced,
-// and cut after `most` bytes, which three dots show.
+// Text that somebody else wrote, as a message repeats it: on one line, control characters and bytes
+// that are not UTF-8 replaced, and cut after `most` bytes, which three dots show.
 std::string one_line(std::string_view text, std::size_t most = 100);
 
 // Whole numbers as such, others with so many significant digits.

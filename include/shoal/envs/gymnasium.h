@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "shoal/envs/env.h"
 
@@ -19,16 +20,22 @@ struct GymnasiumOptions {
 //
 // Every process that uses one runs an interpreter of its own. A space's parts become fields: Box,
 // Discrete (int64), MultiDiscrete and MultiBinary; Dict and Tuple nest ("camera/left", "pair/0").
-// Observations keep their dtype; what there is no such dtype for gets the next wider one. Numbers
-// of an action whose bounds differ among them are in [-1, 1] here and are rescaled. An info
-// "action_mask" beside a Discrete action is the action mask; other infos are not looked at. Seeds
-// are cut to 31 bits, which every Python library takes. save() and load() pickle the environment,
-// unless it (an EzPickle, such as MuJoCo's) would be made anew by that. render() gives what the
-// render mode rgb_array gives.
+// Observations keep their dtype; what there is no such dtype for gets the next wider one. An array
+// of another dtype than its space's is converted if no value changes, but that float64 is rounded
+// to float32; otherwise the step throws Error. Numbers of an action whose bounds differ among them
+// are in [-1, 1] here and are rescaled. An info "action_mask" beside a Discrete action is the
+// action mask; other infos are not looked at. Seeds are cut to 31 bits, which every Python library
+// takes. save() and load() pickle the environment, unless it (an EzPickle, such as MuJoCo's) would
+// be made anew by that. render() gives what the render mode rgb_array gives.
 //
 // The spaces are read in a process that ends after it. Throws Error if there is no plugin, no
 // Gymnasium, no such environment, or a space without a fixed size; a Python exception comes with
 // its traceback, here and out of workers. Call it where make_sampler() may be called.
 EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options = {});
+
+// The ids that Python's Gymnasium knows by itself, without "gymnasium:"; empty if there is no
+// plugin or no Gymnasium. Starts Python in a process that ends after it; call it where
+// make_sampler() may be called.
+std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options = {});
 
 }  // namespace shoal

@@ -32,7 +32,7 @@ class Echo(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         self.seed, self.steps = -1 if seed is None else seed, 0
-        self.action = {"one": -1, "pair": (np.zeros(2), np.zeros((2, 2))), "many": np.zeros(2, int)}
+        self.action = {"one": -1, "pair": (np.zeros(2), np.zeros((2, 2), np.int8)), "many": np.zeros(2, int)}
         return self.observe(), {}
 
     def step(self, action):
@@ -95,6 +95,61 @@ class OldApi(Numbers):
         return np.zeros(1, np.float32), 1.0, False, {}
 
 
+class Returns(Numbers):
+    """Returns from step() what it is told to, in place of what is right; `values` as an array of `dtype`."""
+
+    def __init__(self, space="uint8", dtype=None, values=(1, 2), **instead):
+        self.observation_space = spaces.Box(0, 100, (2,), space)
+        self.observation = list(values) if dtype is None else np.array(values, dtype)
+        self.instead = instead
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, self.observation_space.dtype), {}
+
+    def step(self, action):
+        reward = self.instead.get("reward", 1.0)
+        reward = np.array(reward) if isinstance(reward, list) else reward
+        return self.observation, reward, self.instead.get("terminated", np.bool_(False)), False, {}
+
+
+class Choice(Numbers):
+    """A Discrete observation, as it is told."""
+
+    def __init__(self, value):
+        self.observation_space, self.value = spaces.Discrete(5), value
+
+    def reset(self, *, seed=None, options=None):
+        return np.int64(3), {}
+
+    def step(self, action):
+        return self.value, 1.0, False, False, {}
+
+
+class Missing(Numbers):
+    observation_space = spaces.Dict({"left": spaces.Box(0, 1, ()), "right": spaces.Box(0, 1, ())})
+
+    def reset(self, *, seed=None, options=None):
+        return {"left": 0, "right": 1}, {}
+
+    def step(self, action):
+        return {"left": 0, "up": 1}, 1.0, False, False, {}
+
+
+class ResetAlone(Numbers):
+    """As environments of Gym were reset, before Gymnasium."""
+
+    def reset(self, **_):
+        return np.zeros(1, np.float32)
+
+
+class Fixed(Numbers):
+    """Without any randomness, in little steps, so that something is allocated in each."""
+
+    def step(self, action):
+        self.steps += int(action)
+        return np.float32([self.steps % 100]), 1.0, self.steps > 20, False, {}
+
+
 class Words(Numbers):
     observation_space = spaces.Dict({"word": spaces.Text(5)})
 
@@ -128,5 +183,6 @@ class Masked(Numbers):
         return (*super().step(action)[:4], self.info())
 
 
-for made in (Echo, Raises, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked):
+for made in (Echo, Raises, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked, Returns, Choice,
+             Missing, ResetAlone, Fixed):
     gymnasium.register(f"{made.__name__}-v0", made)
