@@ -46,9 +46,9 @@ enum class RankBackend : std::uint8_t { kAuto, kTcp, kMpi, kNccl };
 // Processes that reach one another over TCP, each as one rank.
 struct TcpRanksOptions {
   int rank = 0, count = 1;
-  // Where they meet: a c10d::TCPStore, which rank 0 opens unless there is one already (torchrun has
-  // one). Its port is free for those who know how to ask, as in all of PyTorch: for a network whose
-  // machines trust one another.
+  // The rendezvous: rank 0 listens there, or, if a launcher has a c10d::TCPStore there (torchrun
+  // does), says in it where it listens. Nothing is encrypted, as in all of PyTorch: it is for a
+  // network whose machines trust one another.
   std::string address = "127.0.0.1";
   int port = 29500;
   bool store_exists = false;
