@@ -27,7 +27,7 @@ void RecordedUpdate::take(const Observations& all, Observations& places) {
   }
   for (const auto& [name, o] : all) {
     if (!places.contains(name)) places.add(name, {});
-    take(o.dense(/*pinned=*/device_.is_cuda()), places.at(name).data);
+    take(o.dense(/*pinned=*/!device_.is_cpu()), places.at(name).data);
   }
 }
 

@@ -24,7 +24,7 @@ class UpdateInput {
         {n, observed}, {n, observed}, {n, dims}, {n}, {n}, {n}, {n, dims}, {n, dims}, {kNumbers}};
     std::int64_t size = 0;
     for (const auto& shape : shapes) size += c10::multiply_integers(shape);
-    host_ = at::empty({size}, at::TensorOptions().pinned_memory(device.is_cuda()));
+    host_ = at::empty({size}, at::TensorOptions().pinned_memory(!device.is_cpu()));
     there_ = is_host(device) ? host_ : at::empty({size}, at::TensorOptions().device(device));
     const auto cut = [&](const at::Tensor& all, std::vector<at::Tensor>& to) {
       std::int64_t from = 0;

@@ -53,7 +53,7 @@ RowTensors::RowTensors(const SharedRows& s, at::Device on)
   for (const int i : {0, 1}) state[i] = mirrors(s.state[i]);
   for (const auto& [name, spec] : rows.spec().observation) {
     if (spec.stack == 1) continue;
-    const auto pinned = at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda());
+    const auto pinned = at::TensorOptions().dtype(at::kLong).pinned_memory(!device.is_cpu());
     auto host = at::full({s.horizon + 1, rows.envs(), spec.stack}, -1, pinned);
     frame_index.add(name, {host, mirrored ? host.to(device, false, /*copy=*/true) : host});
   }
