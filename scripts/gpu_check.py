@@ -135,7 +135,7 @@ class Check:
         return self.tests("kernels_test", "*Gpu*:CudaLibrary*" if self.gpu else "*Cpu*")
 
     def graphs(self):
-        return self.tests("captured_graphs_test", "*Cuda*" if self.gpu else "StandInTest*")
+        return self.tests("captured_graphs_test", "*Cuda*" if self.gpu else "*A2c/StandIn")
 
     def collectives(self):
         return self.tests("sync_test", "*Nccl*")

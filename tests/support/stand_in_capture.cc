@@ -1,6 +1,7 @@
 #include "tests/support/stand_in_capture.h"
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,6 +29,24 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  const auto bytes = [](const at::Tensor& t) {
+    const auto* begin = static_cast<const std::byte*>(t.const_data_ptr());
+    return std::pair(begin, begin + at::detail::computeStorageNbytes(t.sizes(), t.strides(),
+                                                                     t.dtype().itemsize()));
+  };
+  const auto x = bytes(a), y = bytes(b);
+  return x.first < y.second && y.first < x.second;
+}
+
+void require_unchanged(const CopyUnderWay& c) {
+  if (same_bytes(c.host, c.numbers)) return;
+  const std::scoped_lock lock(faults_mutex);
+  all_faults.push_back(
+      fmt::format("the host has changed memory {} {} before the device had read it", c.host.sizes(),
+                  c10::toString(c.host.scalar_type())));
+}
+
 }  // namespace
 
 std::vector<std::string> StandInDevice::faults() {
@@ -40,6 +59,12 @@ Working::~Working() { device_works = before_; }
 bool Working::now() { return device_works; }
 
 void copy_later_to_host(const at::Tensor& host, const at::Tensor& numbers) {
+  // The device reads before it writes.
+  std::erase_if(under_way, [&](const CopyUnderWay& c) {
+    if (c.to_host || !overlap(c.host, host)) return false;
+    require_unchanged(c);
+    return true;
+  });
   under_way.push_back({host, numbers, /*to_host=*/true});
 }
 
@@ -50,14 +75,10 @@ void copied_from_host(const at::Tensor& host) {
 void finish_copies() {
   const Working working;
   for (const auto& c : std::exchange(under_way, {})) {
-    if (c.to_host) {
+    if (c.to_host)
       c.host.copy_(c.numbers);
-    } else if (!same_bytes(c.host, c.numbers)) {
-      const std::scoped_lock lock(faults_mutex);
-      all_faults.push_back(
-          fmt::format("the host has changed memory {} {} before the device had read it",
-                      c.host.sizes(), c10::toString(c.host.scalar_type())));
-    }
+    else
+      require_unchanged(c);
   }
 }
 

@@ -278,6 +278,9 @@ at::Tensor copy_from(const at::Tensor& src, const at::Tensor& dst, bool non_bloc
   return dst;
 }
 
+// A module's parameters move to the device in place.
+bool may_become(const at::Tensor&, const at::Tensor&) { return true; }
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&run>());
 }
@@ -289,6 +292,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("_copy_from", copy_from);
+  m.impl("_has_compatible_shallow_copy_type", may_become);
   for (const auto* name : {"convolution", "convolution_backward"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run>());
 }
