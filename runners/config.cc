@@ -95,11 +95,11 @@ toml::table parse_word(const std::string& key, const std::string& text) {
 
 // Likewise as a TOML value; text that is none is taken for a word.
 toml::table parse_value(const std::string& key, const std::string& text) {
-  require_flat(text, key);
   try {
+    require_flat(text, key);
     auto table = toml::parse("value = " + text);
     if (table.size() == 1 && text.find('\n') == std::string::npos) return table;
-  } catch (const toml::parse_error&) {
+  } catch (const std::runtime_error&) {  // either of them
   }
   return parse_word(key, text);
 }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <fmt/ranges.h>
+
+// toml++ 3.3 asserts that a key begins as keys do, and refuses what does not (`[+a]`) just behind.
+#define TOML_ASSERT(expr) static_cast<void>(0)
 #include <toml++/toml.h>
 
 #include <algorithm>
