@@ -14,7 +14,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build run test fuzz gpu-check docs format format-check tidy clean help
+.PHONY: setup build run test test-clang fuzz gpu-check docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
@@ -28,7 +28,11 @@ run: build ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 test: setup ## build and run every test, the quick sanitizer parts included
 	@scripts/test.sh
 
-fuzz: ## give random input to every reader of files, for SECONDS each: make fuzz SECONDS=1800
+test-clang: ## build the command and the ground layers with clang, and run their tests
+	@scripts/setup.sh clang
+	@scripts/test.sh clang
+
+fuzz: ## give random input to every reader of files and peers, for SECONDS each: make fuzz SECONDS=1800
 	@scripts/setup.sh clang libclang-rt-dev
 	@scripts/fuzz.sh $(SECONDS)
 

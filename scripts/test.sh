@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs every test but those labelled slow or gpu: all of release, core and envs under ThreadSanitizer, and
-# core, envs, replays and samplers under AddressSanitizer and UndefinedBehaviorSanitizer. One ctest runs them all, so
-# that the last lines count everything.
+# test.sh [PRESET...]: builds and runs every test but those labelled slow or gpu: all of release, core and envs under
+# ThreadSanitizer, and core, envs, replays and samplers under AddressSanitizer and UndefinedBehaviorSanitizer; or only
+# these presets. One ctest runs them all, so that the last lines count everything.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -16,26 +16,28 @@ if [ -x "$python" ] && ! "$python" -c 'import gymnasium.envs.mujoco, tensorboard
     echo "gymnasium, mujoco and tensorboard cannot be installed: the tests that use them are skipped"
 fi
 
-declare -A folders=([tsan]="core envs" [asan]="core envs replays samplers")
-"$root/scripts/build.sh" release
-for preset in tsan asan; do
+# The test folders of each preset; release has all of them. clang also builds the command.
+declare -A folders=([release]="" [tsan]="core envs" [asan]="core envs replays samplers"
+  [clang]="core envs data sync replays fuzz")
+presets=("$@")
+if [ $# = 0 ]; then presets=(release tsan asan); fi
+for preset in "${presets[@]}"; do
   targets=()
   for folder in ${folders[$preset]}; do targets+=("tests/$folder/all"); done
-  "$root/scripts/build.sh" "$preset" "${targets[@]}"
+  if [ "$preset" = clang ]; then targets+=(shoal); fi
+  "$root/scripts/build.sh" "$preset" ${targets[@]+"${targets[@]}"}
 done
 built=$SECONDS
 
 # A test folder that holds no build of its own, only the folders of the others.
 all=build/all-tests
 mkdir -p "$all"
-{
-  echo "subdirs(\"$root/build/release\")"
-  for preset in tsan asan; do
-    for folder in ${folders[$preset]}; do echo "subdirs(\"$root/build/$preset/tests/$folder\")"; done
-  done
-} >"$all/CTestTestfile.cmake"
+for preset in "${presets[@]}"; do
+  if [ "$preset" = release ]; then echo "subdirs(\"$root/build/release\")"; fi
+  for folder in ${folders[$preset]}; do echo "subdirs(\"$root/build/$preset/tests/$folder\")"; done
+done >"$all/CTestTestfile.cmake"
 
-for preset in release tsan asan; do
+for preset in "${presets[@]}"; do
   ctest --test-dir "build/$preset" -N | grep -q '^Total Tests: [1-9]' || fail 1 "build/$preset holds no tests"
 done
 

@@ -36,14 +36,13 @@ double middle(std::vector<double> numbers) {
 }
 
 double rate_of(double seconds, const std::function<void()>& act) {
-  using Clock = std::chrono::steady_clock;
   std::int64_t times = 0;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   double passed = 0;
   do {
     for (int i = 0; i < 16; ++i) act();
     times += 16;
-    passed = std::chrono::duration<double>(Clock::now() - start).count();
+    passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   } while (passed < seconds);
   return static_cast<double>(times) / passed;
 }
