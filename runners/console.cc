@@ -5,8 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <utility>
+
+#include "shoal/core/stop.h"
 
 namespace shoal {
 namespace {
@@ -43,6 +48,17 @@ std::string numbers(const Status& s) {
 
 }  // namespace
 
+void print_to_console(std::string_view text) {
+  errno = 0;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) != 0 && errno == EPIPE) request_stop(SIGPIPE);
+}
+
+void print_to_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 std::string duration(double seconds) {
   const auto s = std::llround(std::max(seconds, 0.0));
   if (s < 60) return fmt::format("{}s", s);
@@ -78,18 +94,15 @@ void Console::show(const Status& status, bool last) {
   if (!due(status.seconds, last)) return;
   if (terminal_) {
     // The whole line and then "erase to the end", in one write: nothing flickers.
-    fmt::print("\r{}\x1b[K", live_line(status, terminal_width() - 1));
+    print_to_console(fmt::format("\r{}\x1b[K", live_line(status, terminal_width() - 1)));
     open_ = true;
   } else {
-    fmt::print("{}\n", plain_line(status));
+    print_to_console(plain_line(status) + "\n");
   }
-  std::fflush(stdout);
 }
 
 void Console::finish_line() {
-  if (open_) fmt::print("\n");
-  open_ = false;
-  std::fflush(stdout);
+  if (std::exchange(open_, false)) print_to_console("\n");
 }
 
 }  // namespace shoal

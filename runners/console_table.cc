@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shoal/core/text.h"
+#include "shoal/runners/console.h"
 
 namespace shoal {
 namespace {
@@ -20,8 +21,7 @@ class ConsoleTable : public LogSink {
   void write(const LogRow& row) override {
     if (row.seconds() < next_) return;
     next_ = row.seconds() + interval_;
-    fmt::print("\n{}\n", table_of(row));
-    std::fflush(stdout);
+    print_to_console(fmt::format("\n{}\n", table_of(row)));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 namespace {
@@ -62,11 +63,16 @@ EvaluationResult Evaluator::run(const std::function<bool()>& stop) {
   std::vector<Episode> counted;
   while (static_cast<std::int64_t>(counted.size()) < options_.episodes && !(stop && stop())) {
     begun_ = true;
-    for (const auto& episode : sampler_->collect().episodes) {
-      const auto env = static_cast<std::size_t>(episode.env);
-      ended_[env] = episode.number + 1;
-      const auto n = episode.number - first[env];
-      if (n >= 0 && n < quota(episode.env)) counted.push_back(episode);
+    try {
+      for (const auto& episode : sampler_->collect().episodes) {
+        const auto env = static_cast<std::size_t>(episode.env);
+        ended_[env] = episode.number + 1;
+        const auto n = episode.number - first[env];
+        if (n >= 0 && n < quota(episode.env)) counted.push_back(episode);
+      }
+    } catch (const Interrupted&) {
+      if (!stop) throw;
+      break;
     }
   }
   std::sort(counted.begin(), counted.end(), [](const Episode& a, const Episode& b) {

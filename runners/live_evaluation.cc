@@ -19,6 +19,7 @@
 #include "shoal/core/parameter_board.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/data/flat.h"
+#include "shoal/runners/console.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/progress_file.h"
 
@@ -75,7 +76,8 @@ class LiveEvaluation : public LogSink {
       group_.check();
     } catch (const WorkerError& e) {
       alive_ = false;
-      fmt::print(stderr, "no more evaluation beside the training, which goes on: {}\n", e.what());
+      print_to_stderr(
+          fmt::format("no more evaluation beside the training, which goes on: {}\n", e.what()));
       return;
     }
     Result result;
@@ -124,7 +126,8 @@ class LiveEvaluation : public LogSink {
                         {.episodes = options_.episodes,
                          .seed = options_.seed,
                          .kind = SamplerKind::kSerial,
-                         .horizon = 16});
+                         .horizon = 16,
+                         .reset_limit = std::chrono::hours(24)});  // it may have to wait for a core
     for (std::uint64_t version = 0;;) {
       if (!parameters_.read(flat_, version)) {
         std::this_thread::sleep_for(kPause);

@@ -17,7 +17,7 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                     const OffPolicyOptions& options, const Evaluate& evaluate) {
   auto& replay = *learner.replay;
   auto& algo = *learner.algo;
-  while_training([&] {
+  while_training(session, [&] {
     while (session.running()) {
       algo.explore(session.progress(), session.steps() >= options.learning_starts);
       const Batch batch = sampler.collect();

@@ -10,7 +10,7 @@ namespace shoal {
 
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate) {
-  while_training([&] {
+  while_training(session, [&] {
     while (session.running()) {
       const Batch batch = sampler.collect();
       const Progress progress = session.advance(batch);

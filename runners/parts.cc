@@ -6,6 +6,7 @@
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/config.h"
 #include "src/core/registered.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 namespace {
@@ -57,7 +58,8 @@ SamplerOptions training_sampler(const Config& config) {
 }
 
 std::unique_ptr<Agent> make_agent(const Config& config) {
-  return make_agent(config, make_env_factory(config.env_id, config.env)({})->spec());
+  return make_agent(
+      config, spec_of(make_env_factory(config.env_id, config.env), {}, config.sampler.reset_limit));
 }
 
 std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
@@ -67,7 +69,8 @@ std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
 }
 
 std::unique_ptr<ActorCritic> make_actor_critic(const Config& config) {
-  return make_actor_critic(config, make_env_factory(config.env_id, config.env)({})->spec());
+  return make_actor_critic(
+      config, spec_of(make_env_factory(config.env_id, config.env), {}, config.sampler.reset_limit));
 }
 
 std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSpec& env) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,11 +15,22 @@
 #include <thread>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 
 namespace fs = std::filesystem;
 
 namespace shoal {
 namespace {
+
+// Outermost first; of the folder that exit_suddenly() removes.
+std::atomic<const std::vector<fs::path>*> to_remove{nullptr};
+std::atomic<pid_t> remover{0};  // the process that made them; its workers remove nothing
+
+void remove_what_was_made() {
+  const auto* const made = to_remove.load();
+  if (made == nullptr || remover != ::getpid()) return;
+  for (auto it = made->rbegin(); it != made->rend(); ++it) ::rmdir(it->c_str());
+}
 
 void require_made(const fs::path& folder, const std::error_code& error) {
   require(!error, "the run folder {} cannot be made: {}", folder.string(), error.message());
@@ -40,9 +52,13 @@ RunFolder::RunFolder(fs::path path, Kind kind) : path_(std::move(path)) {
     undo();
     throw;
   }
+  remover = ::getpid();
+  to_remove = &made_;
+  before_sudden_exit(remove_what_was_made);
 }
 
 RunFolder::~RunFolder() {
+  to_remove = nullptr;
   undo();
   ::close(lock_);
 }
@@ -91,6 +107,11 @@ void RunFolder::make() {
   require_made(path_, error);
   throw Error("another run has just made the run folder {}; start again, or give one with --out",
               path_.string());
+}
+
+void RunFolder::keep() {
+  to_remove = nullptr;
+  made_.clear();
 }
 
 void RunFolder::undo() {

@@ -82,6 +82,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       heading_(options.heading),
       checkpoints_(folder, config.keep_checkpoints),
       means_(std::make_unique<MetricMeans>()) {
+  set_stop_grace(std::chrono::milliseconds(std::llround(1e3 * config.stop_grace)));
   std::error_code error;  // what is there but cannot be read is told by who reads it
   if (leads()) {
     const bool begun = resumes_ || options.again;
@@ -131,6 +132,7 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   const auto settings = write_config(config_);
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));
   require_equal(ranks_, "the parameters", agent.parameters());
+  signals_.remember();
   if (leads()) open_files(settings);
   if (sampler_ != nullptr)
     sampler_->report_failures(
@@ -148,7 +150,7 @@ void Session::open_files(const std::string& settings) {
   } else {
     progress_.open(folder() / kProgressFile);
   }
-  if (!quiet_ && !heading_.empty()) fmt::print("{}\n", heading_);
+  if (!quiet_ && !heading_.empty()) print_to_console(heading_ + "\n");
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
   if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_));
 }
@@ -336,8 +338,17 @@ LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps)
 }
 
 // Of all ranks, in rank 0.
-NamedTensors Session::sampler_states(bool reset_others) {
-  auto own = sampler_->save(reset_others);
+// If environments do not save themselves in time, all that can be had without them.
+NamedTensors Session::own_sampler_state(bool reset_others) {
+  renew_stop_grace();
+  try {
+    return sampler_->save(reset_others);
+  } catch (const Interrupted&) {
+    return sampler_->save(reset_others);
+  }
+}
+
+NamedTensors Session::of_all_ranks(const NamedTensors& own) {
   if (ranks_.count() == 1) return own;
   std::vector<NamedTensors> all;
   for (const auto& bytes : ranks_.gather(to_bytes(own))) all.push_back(from_bytes(bytes));
@@ -359,6 +370,8 @@ void Session::save_checkpoint() {
   const double start = seconds();
   // Only these come at the same steps in every run, so that all of them may reset environments.
   const bool by_steps = checkpoint_steps_are_over();
+  const auto own = sampler_ == nullptr ? NamedTensors() : own_sampler_state(by_steps);
+  const StopDeferred all_ranks_write;
   Checkpoint checkpoint;
   checkpoint.counters = counters();
   auto& all = checkpoint.tensors;
@@ -367,7 +380,7 @@ void Session::save_checkpoint() {
   add_with_prefix("episodes/", episodes_.save(), all);
   add_with_prefix("metrics/", means_->save(), all);
   all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
-  if (sampler_ != nullptr) add_with_prefix("sampler/", sampler_states(by_steps), all);
+  if (sampler_ != nullptr) add_with_prefix("sampler/", of_all_ranks(own), all);
   if (replay_ != nullptr) save_replay(checkpoint);
   if (leads()) {
     progress_.sync();
@@ -408,8 +421,10 @@ void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
     lost += name.starts_with("sampler/env/") && tensor.numel() == 0;
   if (lost == 0) return;
   console_.finish_line();
-  fmt::print("{} cannot be saved: {} environments will begin new episodes if this run is resumed\n",
-             config_.env_id, lost);
+  print_to_console(
+      fmt::format("{} cannot be saved: {} environments will begin new episodes if this run is "
+                  "resumed\n",
+                  config_.env_id, lost));
 }
 
 void Session::save_summary() const {
@@ -427,11 +442,21 @@ void Session::save_summary() const {
   write_file(folder() / kSummaryFile, summary.dump(2) + "\n");
 }
 
+void Session::give_up_window(const Interrupted& why) {
+  if (ranks_.count() > 1) throw why;
+  console_.finish_line();
+  print_to_stderr(
+      fmt::format("{} (stop_grace): the steps of this window are lost, and environments will begin "
+                  "new episodes\n",
+                  why.what()));
+}
+
 void Session::finish() {
   console_.finish_line();
   save_checkpoint();
   if (leads()) save_summary();
   // Launchers end a job as soon as one process of it has ended by a signal.
+  const StopDeferred all_ranks_end;
   if (ranks_.count() > 1) ranks_.gather({});
 }
 

@@ -34,6 +34,8 @@ void visit_run(C& c, Visit&& visit) {
   visit("device", c.device, "where the agent acts and learns: cpu, cuda or cuda:N");
   visit("threads", c.threads,
         "threads of tensor arithmetic, in each rank; 0: one per core it may use");
+  visit("stop_grace", c.stop_grace,
+        "seconds in which the window under way may be completed after SIGINT, SIGTERM or SIGHUP");
   visit("ranks", c.ranks,
         "processes that learn together, each with its share of environments, workers and cores");
   visit("rank_timeout", c.rank_timeout, "seconds that one of them waits for another");

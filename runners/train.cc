@@ -17,19 +17,26 @@
 #include "shoal/core/rank_group.h"
 #include "shoal/core/rng.h"
 #include "shoal/core/step_barrier.h"
+#include "shoal/core/stop.h"
 #include "shoal/core/worker_group.h"
+#include "shoal/runners/console.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/live_evaluation.h"
 #include "shoal/runners/off_policy.h"
 #include "shoal/runners/on_policy.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 namespace {
 
-EnvFactory make_evaluated(const Config& config) {
-  return make_env_factory(config.env_id, whole_games(config).env);
+EnvFactory env_factory_of(const Config& config) {
+  auto env = config.env;
+  env.gymnasium.reset_limit = config.sampler.reset_limit;
+  return make_env_factory(config.env_id, env);
 }
+
+EnvFactory make_evaluated(const Config& config) { return env_factory_of(whole_games(config)); }
 
 // Each rank plays its share, in this process, on seeds of this moment: the same ones in a run that
 // was resumed.
@@ -86,9 +93,9 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   auto& ranks = *options.ranks;
   Session session(whole, folder, options);
   const auto config = share_of(whole, ranks, local);
-  const auto make_env = make_env_factory(config.env_id, config.env);
+  const auto make_env = env_factory_of(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
-  const auto spec = make_env({})->spec();
+  const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
   std::unique_ptr<Agent> actor;  // of an asynchronous sampler
@@ -115,7 +122,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   const auto evaluate = [&] { return evaluate_now(config, *agent, session, ranks); };
   if (is_off_policy(config)) {
     if (!options.quiet && ranks.rank() == 0)
-      fmt::print("replay: {}\n", replay_size(whole, spec, *agent));
+      print_to_console(fmt::format("replay: {}\n", replay_size(whole, spec, *agent)));
     auto learner = make_learner(whole, spec, *agent, ranks, local.replay);
     session.begin(*agent, *learner.algo, sampler.get(), learner.replay.get());
     run_off_policy(session, *sampler, learner, config.off_policy, evaluate);
@@ -141,6 +148,8 @@ TrainingEnd naming_process(const JobPlace& job, const Body& body) {
   };
   try {
     return body();
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& e) {
     throw Error("{}", named(e));
   } catch (const RankError& e) {

@@ -13,6 +13,14 @@
 namespace shoal {
 namespace {
 
+// Whether this machine has them is seen when workers are bound to them.
+void validate_cores(const SamplerOptions& s) {
+  constexpr std::int64_t kMost = 1 << 16;  // no machine has more
+  for (const auto core : s.cores)
+    require(core >= 0 && core < kMost, "sampler.cores: found {}, expected numbers from 0 to {}",
+            core, kMost - 1);
+}
+
 void validate_sampler(const SamplerOptions& s) {
   require_at_least<std::int64_t>("sampler.horizon", s.horizon, 1);
   require_at_least<std::int64_t>("sampler.envs", s.envs, 1);
@@ -39,6 +47,7 @@ void validate_sampler(const SamplerOptions& s) {
   require(s.envs <= (std::int64_t{1} << 40) / s.horizon,
           "sampler.envs: {} environments times {} steps is more than any machine holds", s.envs,
           s.horizon);
+  validate_cores(s);
 }
 
 void validate_async(const Config& config) {
@@ -250,6 +259,7 @@ void validate(const Config& config) {
   require_at_least<std::int64_t>("eval_steps", config.eval_steps, 0);
   require_at_least<std::int64_t>("eval_episodes", config.eval_episodes, 1);
   require_at_least<double>("live_eval_seconds", config.live_eval_seconds, 0);
+  require_within("stop_grace", config.stop_grace, 0, 1e6);
   require(
       config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "

@@ -3,6 +3,8 @@
 #include <stdexcept>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
+#include "shoal/runners/session.h"
 
 namespace shoal {
 
@@ -14,6 +16,18 @@ void while_training(Action action) {
   } catch (const Error& e) {
     throw std::runtime_error(e.what());
   }
+}
+
+// A loop that may be left between two updates, where a wait was given up.
+template <class Loop>
+void while_training(Session& session, Loop loop) {
+  while_training([&] {
+    try {
+      loop();
+    } catch (const Interrupted& e) {
+      session.give_up_window(e);
+    }
+  });
 }
 
 }  // namespace shoal

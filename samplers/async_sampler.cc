@@ -18,6 +18,7 @@
 #include "samplers/window.h"
 #include "shoal/core/error.h"
 #include "shoal/core/step_barrier.h"
+#include "shoal/core/stop.h"
 #include "shoal/data/saved.h"
 #include "src/device/accelerator.h"
 
@@ -108,6 +109,9 @@ class RingSampler : public AsyncSampler {
 
   ~RingSampler() override {
     ring_.stop();
+    if (stepper_) stepper_->give_up();
+    if (gated_) gated_->give_up();
+    const BlockingCall call(BlockingCall::kThread);  // it may step environments itself
     if (thread_.joinable()) thread_.join();
   }
 
@@ -271,6 +275,7 @@ class RingSampler : public AsyncSampler {
     look_for_deaths();
     for (;;) {
       if (const auto window = ring_.take(version_ + collected_, kPatience)) return *window;
+      throw_if_interrupted();
       if (group_) group_->check(WorkerGroup::kEverybody);
       if (!ring_.stopped()) continue;
       if (thread_.joinable()) thread_.join();

@@ -7,6 +7,8 @@
 
 #include "samplers/random_start.h"
 #include "shoal/core/error.h"
+#include "src/core/child_process.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 
@@ -36,13 +38,26 @@ Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const
   leave();
 }
 
+std::unique_ptr<Env> Collector::construct(const EnvFactory& make_env, std::int64_t b) {
+  const EnvContext context{.seed = env_seed(options_.seed, options_.stream, index(b)),
+                           .index = index(b),
+                           .stream = options_.stream};
+  enter(WorkerStatus::kConstructing, b);
+  if (!status_) {
+    const Construction in_time(index(b), options_.construction_limit);
+    return make_env(context);
+  }
+  auto env = make_env(context);
+  end_if_forked_by_worker();
+  return env;
+}
+
 Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b) {
   const auto& rows = shared_->rows;
   const auto seed = env_seed(options_.seed, options_.stream, index(b));
   Slot slot;
-  enter(WorkerStatus::kConstructing, b);
   home_->seeded_reset(b) = {.seed = seed, .tick = tick_, .random_steps = 0};  // if this fails
-  slot.env = make_env({.seed = seed, .index = index(b), .stream = options_.stream});
+  slot.env = construct(make_env, b);
   require_same(rows.spec(), slot.env->spec(), index(b));
   require(slot.env->statistics().size() == shared_->statistics_bytes,
           "environment {} ({}) keeps {} bytes of statistics, and EnvSpec::statistics_bytes of "
@@ -163,6 +178,7 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   enter(WorkerStatus::kStepping, b);
   const auto to = out(row + 1, row, b);
   const auto result = slot.env->step(ArraysIn(action_), to);
+  end_if_forked_by_worker();
   const bool ended = result.terminated || result.truncated;
   rows.scalar<float>(rows.reward, row, b) = result.reward;
   rows.scalar<bool>(rows.terminated, row, b) = result.terminated;
@@ -249,6 +265,7 @@ void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_
   enter(WorkerStatus::kResetting, b);
   if (seed) home_->seeded_reset(b) = {.seed = *seed, .tick = tick_, .random_steps = 0};
   slot.env->reset(seed, out(row, -1, b));
+  end_if_forked_by_worker();
   if (!seed) return;
   const auto statistics = slot.env->statistics();
   home_->read_statistics(b, statistics);  // the reset has cleared them

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ class Collector {
     Stream stream = Stream::kTrain;
     std::int64_t decorrelation = 0;
     double discount = 1;
+    std::chrono::milliseconds construction_limit{300'000};  // of one environment, without a status
     std::int64_t tick = 0;     // steps taken before, by the run this one goes on from
     bool resets_wait = false;  // for the end of the window
     // Another process has had these environments, and has died with them in the middle of a step,
@@ -72,6 +74,7 @@ class Collector {
   };
 
   Slot make_slot(const EnvFactory& make_env, std::int64_t b);
+  std::unique_ptr<Env> construct(const EnvFactory& make_env, std::int64_t b);
   void go_on(Slot& slot, std::int64_t b);
   void begin(Slot& slot, std::int64_t b, std::uint64_t seed);
   std::uint64_t seed_of_now(std::int64_t b) const;

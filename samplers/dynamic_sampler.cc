@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
 #include <vector>
 
 #include "samplers/dynamic_fill.h"
@@ -51,10 +52,15 @@ class DynamicSampler : public Sampler {
   NamedTensors save(bool reset_others) override {
     return reporter_.watch([&] {
       NamedTensors saved;
+      if (std::exchange(waits_, true)) {
+        window_->save_given_up(options_.first_env, saved);
+        return saved;
+      }
       fill_->finish();
       window_->advance();
       workers_->save(reset_others, saved);
       window_->save(saved);
+      waits_ = false;
       return saved;
     });
   }
@@ -67,6 +73,7 @@ class DynamicSampler : public Sampler {
   Batch collect_window() {
     const at::NoGradGuard no_grad;
     auto before = std::chrono::steady_clock::now();
+    waits_ = true;
     const auto acted = fill_->acting();
     fill_->finish();  // resets
     log_.save_if_due([this](NamedTensors& states) {
@@ -84,6 +91,7 @@ class DynamicSampler : public Sampler {
     count_time(times_.acting, before);
     times_.uploaded_bytes = window_->uploaded_bytes();
     if (shared_.may_wait) fill_->start_resets(0);
+    waits_ = false;
     return window_->batch();
   }
 
@@ -98,6 +106,7 @@ class DynamicSampler : public Sampler {
   std::unique_ptr<DynamicFill> fill_;
   std::unique_ptr<Window> window_;
   NamedTensors final_state_;  // [T, B, ...], where an episode ended
+  bool waits_ = false;        // stays true where a wait was given up
   SamplerTimes times_;
 };
 

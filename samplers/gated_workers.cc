@@ -4,6 +4,7 @@
 
 #include "samplers/saved_state.h"
 #include "shoal/core/step_barrier.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 
@@ -64,6 +65,8 @@ void GatedWorkers::look_for_deaths() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < kPatience) return;
   looked_ = now;
+  if (given_up_) throw Interrupted(stop_requested());
+  throw_if_interrupted();
   group_->check([this](int worker) { return order(worker).due; });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,10 +32,12 @@ class GatedWorkers {
   // Those whose window was cut short count the rest of its steps, too.
   void end_window();
   // Who has taken its step: `workers` of those that are under way, or whoever is there `patience`
-  // after the first; at least one. They rest now. Throws WorkerError if a worker fails. Valid until
-  // the next call.
+  // after the first; at least one. They rest now. Throws WorkerError if a worker fails, and
+  // Interrupted. Valid until the next call.
   std::span<const int> gather(int workers, std::chrono::microseconds patience);
   int under_way() const { return under_way_; }
+  // From another thread: a gather() ends soon, with Interrupted.
+  void give_up() { given_up_ = true; }
 
   // All of them must rest.
   void save(bool reset_others, NamedTensors& to);
@@ -56,6 +59,7 @@ class GatedWorkers {
   std::vector<std::int64_t> ticks_;  // of the next step of each
   std::vector<int> starting_, arrived_;
   int under_way_ = 0;
+  std::atomic<bool> given_up_{false};
   std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
   std::unique_ptr<WorkerGroup> group_;
 };

@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
 #include <vector>
 
 #include "samplers/partition.h"
@@ -68,10 +69,15 @@ class LockstepSampler : public Sampler {
   NamedTensors save(bool reset_others) override {
     return reporter_.watch([&] {
       NamedTensors saved;
+      if (std::exchange(waits_, true)) {
+        window_->save_given_up(options_.first_env, saved);
+        return saved;
+      }
       finish_resets();
       window_->advance();
       stepper_->save(reset_others, saved);
       window_->save(saved);
+      waits_ = false;
       return saved;
     });
   }
@@ -84,6 +90,7 @@ class LockstepSampler : public Sampler {
   Batch collect_window() {
     at::NoGradGuard no_grad;
     auto before = Clock::now();
+    waits_ = true;
     finish_resets();
     log_.save_if_due([this](NamedTensors& states) {
       window_->advance();
@@ -109,6 +116,7 @@ class LockstepSampler : public Sampler {
     for (int g = 0; g < groups_ && resetting_; ++g) stepper_->start(horizon, g);
     count_time(times_.*while_stepping_, before);
     times_.uploaded_bytes = window_->uploaded_bytes();
+    waits_ = false;
     return window_->batch();
   }
 
@@ -137,6 +145,7 @@ class LockstepSampler : public Sampler {
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Window> window_;
   bool resetting_ = false;  // step T is under way
+  bool waits_ = false;      // stays true where a wait was given up
   SamplerTimes times_;
 };
 

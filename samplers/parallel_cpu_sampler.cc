@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
 #include <vector>
 
 #include "samplers/mailbox.h"
@@ -69,9 +70,14 @@ class ParallelCpuSampler : public Sampler {
   NamedTensors save(bool reset_others) override {
     return reporter_.watch([&] {
       NamedTensors saved;
+      if (std::exchange(waits_, true)) {
+        window_->save_given_up(options_.first_env, saved);
+        return saved;
+      }
       await();
       save_environments(reset_others, saved);
       window_->save(saved);
+      waits_ = false;
       return saved;
     });
   }
@@ -84,6 +90,7 @@ class ParallelCpuSampler : public Sampler {
   Batch collect_window() {
     at::NoGradGuard no_grad;
     auto before = std::chrono::steady_clock::now();
+    waits_ = true;
     await();  // the environments are there, and what waited is reset
     log_.save_if_due(
         [this](NamedTensors& states) { save_environments(/*reset_others=*/false, states); });
@@ -100,6 +107,7 @@ class ParallelCpuSampler : public Sampler {
     count_time(times_.acting, before);
     if (shared_.may_wait) release(options_.horizon);
     times_.uploaded_bytes = window_->uploaded_bytes();
+    waits_ = false;
     return window_->batch();
   }
 
@@ -186,6 +194,7 @@ class ParallelCpuSampler : public Sampler {
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<Window> window_;
   NamedTensors final_state_;  // [T, B, ...]
+  bool waits_ = false;        // stays true where a wait was given up
   SamplerTimes times_;
 };
 

@@ -1,9 +1,12 @@
 #include "shoal/samplers/sampler.h"
 
+#include <algorithm>
+
 #include "samplers/partition.h"
 #include "samplers/samplers.h"
 #include "samplers/saved_state.h"
 #include "shoal/core/error.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 
@@ -43,6 +46,7 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
                                                         .stream = o.stream,
                                                         .decorrelation = o.decorrelation,
                                                         .discount = o.discount,
+                                                        .construction_limit = o.reset_limit,
                                                         .tick = making.first_tick,
                                                         .resets_wait = o.reset == ResetMode::kWait,
                                                         .lost = making.lost,
@@ -51,6 +55,15 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
 }
 
 namespace {
+
+void check_cores(const SamplerOptions& o) {
+  const auto allowed = allowed_cores();
+  for (const auto core : o.cores)
+    require(std::ranges::count(allowed, core) == 1,
+            "sampler.cores: found {}, which is not among the {} cores this process may use ({} to "
+            "{}); choose from these, or set sampler.pin to false",
+            core, allowed.size(), allowed.front(), allowed.back());
+}
 
 void check(const SamplerOptions& o) {
   require(o.horizon > 0, "sampler.horizon is {}; a window needs at least 1 step", o.horizon);
@@ -77,6 +90,7 @@ void check(const SamplerOptions& o) {
       "is set",
       o.preempt_share);
   if (o.kind == SamplerKind::kSerial) return;
+  if (o.pin) check_cores(o);
   require(o.workers > 0,
           "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",
           o.workers);
@@ -93,7 +107,7 @@ Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
                          .index = options.first_env,
                          .stream = options.stream};
   Making making{.make_env = make_env,
-                .spec = make_env(first)->spec(),
+                .spec = spec_of(make_env, first, options.reset_limit),
                 .options = options,
                 .saved = saved,
                 .env_states = {},

@@ -1,9 +1,12 @@
 #include "samplers/stepper.h"
 
+#include <atomic>
+
 #include "samplers/mailbox.h"
 #include "samplers/partition.h"
 #include "samplers/saved_state.h"
 #include "shoal/core/step_barrier.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 
@@ -13,6 +16,7 @@ class SerialStepper : public Stepper {
  public:
   SerialStepper(const Windows& windows, const Making& making, WorkerStatus* status)
       : windows_(windows), options_(making.options) {
+    const BlockingCall call(BlockingCall::kEnvironment);
     for (int g = 0; g < options_.groups; ++g)
       collectors_.push_back(make_collector(*windows[0], making, g, 1, 0, status));
     due_.resize(collectors_.size());
@@ -23,9 +27,12 @@ class SerialStepper : public Stepper {
   }
   void finish(int group) override {
     const auto g = static_cast<std::size_t>(group);
+    throw_if_interrupted();
+    const BlockingCall call(BlockingCall::kEnvironment);
     collectors_[g]->step(due_[g]);
   }
   void save(bool reset_others, NamedTensors& to) override {
+    const BlockingCall call(BlockingCall::kEnvironment);
     for (int g = 0; g < options_.groups; ++g)
       add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
                      group_range(options_.envs, options_.groups, g), options_.first_env, to);
@@ -70,9 +77,15 @@ class ParallelStepper : public Stepper {
   }
   void finish(int group) override {
     auto& [barrier, workers, tick] = groups_[static_cast<std::size_t>(group)];
-    for (const int w : workers)
-      while (!barrier.wait(w, kPatience)) workers_->check(w);
+    throw_if_interrupted();  // short steps of a long window are waits, too
+    for (const int w : workers) {
+      while (!barrier.wait(w, kPatience)) {
+        if (given_up_) throw Interrupted(stop_requested());
+        workers_->check(w);
+      }
+    }
   }
+  void give_up() override { given_up_ = true; }
   void save(bool reset_others, NamedTensors& to) override {
     for (int g = 0; g < options_.groups; ++g)
       start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, g, 0);
@@ -136,6 +149,7 @@ class ParallelStepper : public Stepper {
   Mailbox mailbox_;
   std::vector<Group> groups_;
   std::unique_ptr<WorkerGroup> workers_;
+  std::atomic<bool> given_up_{false};
 };
 
 }  // namespace

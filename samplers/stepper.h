@@ -17,8 +17,10 @@ class Stepper {
   virtual ~Stepper() = default;
   // rows: which of those it was made with; a window's steps in the same ones.
   virtual void start(std::int64_t t, int group, std::size_t rows = 0) = 0;
-  // Throws WorkerError if a worker fails.
+  // Throws WorkerError if a worker fails, and Interrupted.
   virtual void finish(int group) = 0;
+  // From another thread: a finish() that waits for workers ends soon, with Interrupted.
+  virtual void give_up() {}
   virtual void save(bool reset_others, NamedTensors& to) = 0;
   virtual std::int64_t restarts() const { return 0; }  // of workers so far; anybody may ask
   // The environment that this process is in, among all of the run, and its step; -1: in none.

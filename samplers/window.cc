@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "samplers/saved_state.h"
 #include "shoal/data/saved.h"
 
@@ -123,6 +125,13 @@ void Window::save(NamedTensors& to) {
     to.add("state/" + name, m.device.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   to.add("episode_numbers", at::tensor(episode_number_));
   to.add("clock", at::tensor({samples_.first_tick, samples_.policy_version}));
+}
+
+void Window::save_given_up(std::int64_t first_env, NamedTensors& to) {
+  for (std::int64_t b = 0; b < B_; ++b)
+    to.add("env/" + std::to_string(first_env + b), at::empty({0}, at::kByte));
+  samples_.first_tick += T_;
+  save(to);
 }
 
 void Window::restore(const NamedTensors& saved) {

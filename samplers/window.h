@@ -52,6 +52,10 @@ class Window {
   void read(const Numbers& numbers, const NamedTensors& initial_state,
             const NamedTensors& final_state);
 
+  // Saves without the environments, in the middle of a window: all of them begin new episodes, at
+  // the first tick after the window.
+  void save_given_up(std::int64_t first_env, NamedTensors& to);
+
   // After step t, [B, ...].
   NamedTensors state_after(std::int64_t t) const;
   Batch batch() const { return {samples_, episodes_, info_names_}; }

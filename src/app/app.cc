@@ -1,4 +1,5 @@
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +14,9 @@
 
 #include "shoal/app/command_line.h"
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "shoal/core/text.h"
+#include "shoal/runners/console.h"
 #include "shoal/runners/version.h"
 #include "src/app/commands.h"
 
@@ -24,7 +27,8 @@ namespace {
 int complain(const std::string& what, int status) {
   std::fflush(stdout);
   // Where in torch it was thrown is of no use to anybody here; a traceback of Python's is.
-  fmt::print(stderr, "shoal: {}\n", what.substr(0, what.find("\nException raised from ")));
+  print_to_stderr(
+      fmt::format("shoal: {}\n", what.substr(0, what.find("\nException raised from "))));
   return status;
 }
 
@@ -40,6 +44,8 @@ int complain_of_torch(const c10::Error& e) {
 int run_command(const Command& command, char** argv) {
   try {
     return command(argv);
+  } catch (const Interrupted& e) {
+    return complain(e.what(), 128 + e.signal);
   } catch (const Error& e) {
     return complain(e.what(), kMistake);
   } catch (const std::bad_alloc&) {
@@ -71,6 +77,13 @@ int check_output(int status) {
   return complain(fmt::format("cannot write to standard output: {}",
                               flushed ? "a part of it is lost" : std::strerror(error)),
                   kFailure);
+}
+
+// A file that is opened later would otherwise get the number of a closed standard stream, and what
+// is printed.
+void open_standard_streams() {
+  for (int fd = 0; fd < 3; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
 }
 
 int run(int argc, char** argv) {
@@ -105,6 +118,7 @@ int run(int argc, char** argv) {
 }  // namespace app
 
 int run_command_line(int argc, char** argv) {
+  app::open_standard_streams();
   // A file that may not grow any more is an error that can be told, not a death.
   std::signal(SIGXFSZ, SIG_IGN);
   return app::check_output(app::run(argc, argv));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "shoal/core/text.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/console.h"
 #include "shoal/runners/files.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/run_folder.h"
@@ -168,6 +170,18 @@ std::string shortfall(const Config& config, const TrainingEnd& end) {
       n == 0 ? "-" : fmt::format("{:.2f}", end.mean_return), n, config.stop_return);
 }
 
+// On standard error if standard output is closed, or may be.
+void tell_of_end(const Config& config, const TrainingEnd& end, const std::string& folder) {
+  auto text = fmt::format("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
+                          end.signal == 0 ? "done" : "stopped", folder, folder);
+  if (end.signal != 0) text += fmt::format("go on: shoal train --resume {}\n", folder);
+  if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
+  if (end.signal == SIGPIPE || end.signal == SIGHUP)
+    print_to_stderr(text);
+  else
+    print_to_console(text);
+}
+
 int train_command(const TrainFlags& flags, char** argv) {
   const auto job = job_place();
   const Config config = configure(flags, job);
@@ -181,12 +195,9 @@ int train_command(const TrainFlags& flags, char** argv) {
                          .resume = !flags.resume.empty(),
                          .heading = placement(config, job)};
   if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
+  std::signal(SIGPIPE, SIG_IGN);  // of an output that nobody reads any more
   const auto end = train(config, folder, options, job);
-  if (!options.quiet)
-    fmt::print("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
-               end.signal == 0 ? "done" : "stopped", folder.string(), folder.string());
-  if (!options.quiet && end.signal != 0)
-    fmt::print("go on: shoal train --resume {}\n", folder.string());
+  if (!options.quiet) tell_of_end(config, end, folder.string());
   return end.signal == 0 ? kSuccess : 128 + end.signal;
 }
 
@@ -207,6 +218,7 @@ bool may_change(const std::string& key) {
                                               "live_eval_seconds",
                                               "device",
                                               "threads",
+                                              "stop_grace",
                                               "ranks",
                                               "rank_timeout",
                                               "rank_backend",

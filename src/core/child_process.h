@@ -22,6 +22,14 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// True in a process that a worker's environment has forked. If it returns from the environment, it
+// must not go on as a second worker.
+inline bool forked_by_worker = false;
+
+inline void end_if_forked_by_worker() {
+  if (forked_by_worker) _exit(0);
+}
+
 inline void become_child_of(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before the line above

@@ -10,6 +10,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
 #include "src/core/child_process.h"
+#include "src/core/descendants.h"
 #include "src/core/waiting.h"
 #include "src/core/worker_slot.h"
 
@@ -126,6 +127,7 @@ bool WorkerGroup::restart(int worker, const WorkerError& death) {
   if (of.ended.load(std::memory_order_acquire) != of.wanted.load() && present > 0)
     kill(present, SIGKILL);
   if (!await_end(worker)) return false;
+  kill_orphans();
   if (options_.before_restart) options_.before_restart(worker, death);
   watches_[static_cast<std::size_t>(worker)] = {};
   of.begin_anew();

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "src/core/waiting.h"
 
 namespace shoal {
@@ -133,8 +134,8 @@ void RankExchange::wait_for(int rank, std::uint32_t generation) {
   const auto deadline = deadline_of(options_.timeout);
   of.waiters.fetch_add(1, std::memory_order_seq_cst);
   while (!park(of.generation, std::min(deadline, deadline_of(kLookAgain)), over) &&
-         std::chrono::steady_clock::now() < deadline) {
-  }
+         std::chrono::steady_clock::now() < deadline)
+    throw_if_interrupted();
   of.waiters.fetch_sub(1, std::memory_order_relaxed);
   if (!come(of.generation.load(std::memory_order_acquire))) give_up_on(rank);
 }

@@ -19,6 +19,7 @@
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
 #include "shoal/core/rank_exchange.h"
+#include "shoal/core/stop.h"
 #include "shoal/core/worker_group.h"
 #include "src/core/child_process.h"
 #include "src/core/worker_slot.h"
@@ -43,8 +44,10 @@ class SignalsPassedOn {
     struct sigaction action {};
     action.sa_handler = [](int number) { signal_to_pass_on = number; };
     sigemptyset(&action.sa_mask);
-    for (std::size_t i = 0; i < std::size(kPassed); ++i)
-      sigaction(kPassed[i], &action, &before_[i]);
+    for (std::size_t i = 0; i < std::size(kPassed); ++i) {
+      sigaction(kPassed[i], nullptr, &before_[i]);
+      if (kPassed[i] != SIGHUP || !hangup_is_ignored()) sigaction(kPassed[i], &action, nullptr);
+    }
   }
   ~SignalsPassedOn() {
     for (std::size_t i = 0; i < std::size(kPassed); ++i)
@@ -52,7 +55,7 @@ class SignalsPassedOn {
   }
 
  private:
-  static constexpr int kPassed[] = {SIGINT, SIGTERM};
+  static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP};
   struct sigaction before_[std::size(kPassed)];
 };
 
@@ -128,6 +131,9 @@ class Processes {
     try {
       own.result = body(rank);
       own.tell(RankEnd::kReturned, "");
+    } catch (const Interrupted& e) {
+      std::fflush(nullptr);
+      _exit(128 + e.signal);
     } catch (const Error& e) {
       own.tell(RankEnd::kMistake, e.what());
     } catch (const std::exception& e) {
@@ -155,10 +161,11 @@ class Processes {
     const auto& own = end(rank);
     const auto kind = own.kind.load(std::memory_order_acquire);
     if (kind == RankEnd::kReturned) return;
-    // The second signal within a run ends it at once.
-    if (kind == RankEnd::kNone && passed_on_ != 0 && WIFEXITED(status) &&
-        WEXITSTATUS(status) == 128 + passed_on_) {
-      stopped_ = passed_on_;
+    // A signal may end a rank at once, one by a terminal before this process looks at its own.
+    const int asked = passed_on_ != 0 ? passed_on_ : signal_to_pass_on.load();
+    if (kind == RankEnd::kNone && asked != 0 && WIFEXITED(status) &&
+        WEXITSTATUS(status) == 128 + asked) {
+      stopped_ = asked;
       return;
     }
     const auto prefix = rank == 0 ? std::string() : fmt::format("rank {}: ", rank);

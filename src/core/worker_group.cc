@@ -1,7 +1,6 @@
 #include "shoal/core/worker_group.h"
 
-#include <sched.h>
-#include <sys/prctl.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +13,9 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "src/core/child_process.h"
+#include "src/core/descendants.h"
 #include "src/core/worker_slot.h"
 
 namespace shoal {
@@ -38,13 +39,6 @@ const WorkerGroupOptions& checked(int workers, const WorkerGroupOptions& options
   return options;
 }
 
-void pin_to(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  require(sched_setaffinity(0, sizeof(set), &set) == 0, "core {}: {}", core, std::strerror(errno));
-}
-
 // Time runs against a worker in stretches of at most this between two looks at it: what lies
 // between them otherwise is the parent's own work, or all processes were suspended together
 // (Ctrl-Z).
@@ -56,6 +50,12 @@ constexpr std::chrono::milliseconds kLongestStretch{200};
   _exit(code);
 }
 
+// Lets the processes that this worker forks know that they are not the worker.
+void know_own_forks() {
+  forked_by_worker = false;
+  pthread_atfork(nullptr, nullptr, [] { forked_by_worker = true; });
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions& options)
@@ -64,6 +64,7 @@ WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions
       nursery_(plan_nursery(plan_)),
       arena_(plan_) {
   for (int w = 0; w < workers; ++w) new (&slot(w)) Slot;
+  mark_descendants();
   std::fflush(nullptr);  // what is buffered now would be printed by the children too
   watches_.resize(static_cast<std::size_t>(workers));
   if (options.on_death == OnDeath::kRestart) {
@@ -97,27 +98,32 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
     if (pid != 0) return pid;
     become_child_of(parent);
   }
+  know_own_forks();
   slot(worker).pid.store(getpid(), std::memory_order_relaxed);  // its body may tell that it lives
   // The handler registered last runs first, so none of the parent's runs here.
   on_exit(
       [](int code, void* mine) {
-        static_cast<Slot*>(mine)->finish(Slot::kExited, fmt::format("called exit({})", code));
+        if (!forked_by_worker)
+          static_cast<Slot*>(mine)->finish(Slot::kExited, fmt::format("called exit({})", code));
         leave_process(code);
       },
       &slot(worker));
   try {
-    if (!options_.cores.empty()) pin_to(options_.cores[static_cast<std::size_t>(worker)]);
+    if (!options_.cores.empty()) use_cores({options_.cores[static_cast<std::size_t>(worker)]});
     body(worker, WorkerStatus(&slot(worker)));
     slot(worker).finish(Slot::kReturned, "returned from its loop");
   } catch (const std::exception& e) {
+    end_if_forked_by_worker();
     slot(worker).finish(Slot::kThrew, e.what());
   } catch (...) {
+    end_if_forked_by_worker();
     slot(worker).finish(Slot::kThrew, "an exception that is no std::exception");
   }
   leave_process(1);
 }
 
 void WorkerGroup::check(int awaited) {
+  if (awaited != kNobody) throw_if_interrupted();
   check([awaited](int worker) { return awaited == worker || awaited == kEverybody; });
 }
 
@@ -196,6 +202,7 @@ void WorkerGroup::kill_all() {
     }
     watches_[w].reaped = true;
   }
+  if (!failure_) kill_orphans();  // a group that has failed has done so
 }
 
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
+#include "src/core/child_process.h"
 
 namespace shoal {
 
@@ -36,6 +37,7 @@ std::string WorkerGroup::Slot::doing() const {
 }
 
 void WorkerStatus::enter(Phase phase, std::int64_t env, std::int64_t step) {
+  end_if_forked_by_worker();
   // The phase last and released: who reads the phase and then the beat never takes a new call for
   // an old one.
   auto& slot = *static_cast<WorkerGroup::Slot*>(slot_);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "shoal/core/error.h"
+#include "src/envs/construction.h"
 #include "src/envs/rehearsal.h"
 
 namespace shoal {
@@ -208,7 +209,7 @@ class Check {
 
   Findings run() {
     try {
-      spec_ = make_env_({.seed = options_.seed})->spec();
+      spec_ = spec_of(make_env_, {.seed = options_.seed}, options_.reset_limit);
     } catch (const std::exception& e) {
       return {fmt::format("it cannot be made: {}", e.what())};
     }

@@ -142,7 +142,7 @@ EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options
         status.enter(WorkerStatus::kConstructing, 0, 0);
         fill(report, task);
       },
-      {});
+      {.reset_limit = options.reset_limit});
   require(report.failure[0] == 0, "{}", report.failure);
   const std::string description = report.description;
   auto spec = read_spec(id, description, task.renders);

@@ -4,6 +4,7 @@
 
 #include "mpi_plugin.h"
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "shoal/sync/ranks.h"
 #include "src/core/plugin.h"
 #include "src/sync/ring_ranks.h"
@@ -34,6 +35,10 @@ class MpiRing : public Ring {
   MpiRing(const shoal_mpi_api& mpi, int rank, int count, std::chrono::milliseconds timeout)
       : Ring(rank, count, timeout), mpi_(mpi) {
     int place = 0, places = 0;
+    const CallTimeout in_time(
+        timeout, fmt::format("MPI has not started within {:g} s (rank_timeout) in process {} of "
+                             "{}; have all of them been started, by this MPI's own mpirun?",
+                             std::chrono::duration<double>(timeout).count(), rank, count));
     if (mpi_.start(&place, &places, failure_.data(), failure_.size()) != SHOAL_MPI_OK)
       fail(rank, fmt::format("cannot begin with MPI: {}", failure_.data()));
     require(place == rank && places == count,
@@ -43,7 +48,13 @@ class MpiRing : public Ring {
   }
   // The others wait for who says goodbye: who has failed just goes, and its launcher ends them.
   ~MpiRing() override {
-    if (!failed_ && std::uncaught_exceptions() == 0) mpi_.finish();
+    if (failed_ || std::uncaught_exceptions() > 0) return;
+    const CallTimeout in_time(
+        timeout(),
+        fmt::format("MPI has not ended within {:g} s (rank_timeout); has another process "
+                    "failed?",
+                    std::chrono::duration<double>(timeout()).count()));
+    mpi_.finish();
   }
   MpiRing(const MpiRing&) = delete;
   MpiRing& operator=(const MpiRing&) = delete;
@@ -51,6 +62,7 @@ class MpiRing : public Ring {
   void pass(const Act& act, std::span<const std::byte> out, std::span<std::byte> in) override {
     Act theirs;
     failed_ = true;
+    const BlockingCall call(BlockingCall::kRanks);
     switch (mpi_.pass(&act, &theirs, sizeof act, out.data(), out.size(), in.data(), in.size(),
                       std::chrono::duration<double>(timeout()).count(), failure_.data(),
                       failure_.size())) {

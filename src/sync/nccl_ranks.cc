@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "src/core/plugin.h"
 #include "src/device/accelerator.h"
 #include "src/sync/sums.h"
@@ -60,6 +61,7 @@ class NcclRanks : public Ranks {
     if (communicator_ == nullptr && !shared_gpu_) connect();
     if (shared_gpu_) return sum_on_host(x);
     auto* const on = accelerator(x.device());
+    const BlockingCall call(BlockingCall::kRanks);
     require_no_error(nccl_.sum(communicator_, x.data_ptr(), static_cast<std::size_t>(x.numel()),
                                type, on != nullptr ? on->stream() : nullptr, seconds_));
   }

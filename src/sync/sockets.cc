@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 namespace {
@@ -200,8 +201,9 @@ bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline 
 }
 
 bool wait_for(std::span<pollfd> all, Deadline deadline) {
-  constexpr long kLongest = 60'000;  // poll() counts in int
+  constexpr long kLongest = 100;  // between two looks at a request to stop
   for (;;) {
+    throw_if_interrupted();
     const auto rest =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
             .count();

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 namespace {
@@ -340,8 +342,143 @@ TEST(WorkerGroupTest, WorkersDieWithTheirParent) {
     ASSERT_EQ(waitpid(worker, &status, 0), worker);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   }
+  while (waitpid(-1, nullptr, 0) > 0) {  // the guard of that parent
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
   close(ready[0]);
   close(ready[1]);
+}
+
+// Processes that a worker's environment starts: by fork(), by a fork() of that, and as another
+// program.
+struct Started {
+  std::atomic<pid_t> child{0}, grandchild{0}, program{0};
+
+  void start() {
+    if (fork() == 0) {
+      child = getpid();
+      if (fork() == 0) grandchild = getpid();
+      wait_forever();
+    }
+    pid_t pid = 0;
+    std::string name = "sleep", long_time = "1000";
+    char* const argv[] = {name.data(), long_time.data(), nullptr};
+    EXPECT_EQ(posix_spawnp(&pid, "sleep", nullptr, nullptr, argv, environ), 0);
+    program = pid;
+  }
+  bool all_there() const { return child != 0 && grandchild != 0 && program != 0; }
+  bool all_gone() const { return !runs(child) && !runs(grandchild) && !runs(program); }
+  static bool runs(pid_t pid) {  // a zombie does not
+    std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+    const std::string text((std::istreambuf_iterator<char>(stat)), {});
+    const auto state = text.rfind(") ");
+    return state != std::string::npos && text[state + 2] != 'Z';
+  }
+};
+
+class DescendantsTest : public ::testing::Test {
+ protected:
+  DescendantsTest() : field_(plan_.add_bytes(sizeof(Started))), arena_(plan_) {
+    started_ = new (arena_.data(field_)) Started;
+    prctl(PR_SET_CHILD_SUBREAPER, 0);  // orphans are nobody's children
+  }
+  static bool comes_true(const std::function<bool()>& what) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!what() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(milliseconds(2));
+    return what();
+  }
+
+  Arena::Plan plan_;
+  Arena::Field field_;
+  Arena arena_;
+  Started* started_;
+};
+
+TEST_F(DescendantsTest, AreGoneWithTheGroup) {
+  {
+    const WorkerGroup group(1, [this](int, WorkerStatus) {
+      started_->start();
+      wait_forever();
+    });
+    ASSERT_TRUE(comes_true([this] { return started_->all_there(); }));
+  }
+  EXPECT_TRUE(started_->all_gone());
+}
+
+TEST_F(DescendantsTest, AreGoneWithAWorkerThatDies) {
+  failure_of([this](int worker, WorkerStatus) {
+    if (worker == 0) wait_forever();
+    started_->start();
+    while (!started_->all_there()) std::this_thread::yield();
+    raise(SIGKILL);
+  });
+  EXPECT_TRUE(started_->all_gone());
+}
+
+TEST_F(DescendantsTest, AreGoneWithTheMainProcessWhenThatIsKilled) {
+  const pid_t parent = fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    const WorkerGroup group(1, [this](int, WorkerStatus) {
+      started_->start();
+      wait_forever();
+    });
+    wait_forever();
+  }
+  ASSERT_TRUE(comes_true([this] { return started_->all_there(); }));
+  kill(parent, SIGKILL);
+  ASSERT_EQ(waitpid(parent, nullptr, 0), parent);
+  EXPECT_TRUE(comes_true([this] { return started_->all_gone(); }));
+}
+
+TEST_F(DescendantsTest, OfALivingWorkerAreLeftAlone) {
+  const WorkerGroup first(1, [this](int, WorkerStatus) {
+    started_->start();
+    wait_forever();
+  });
+  ASSERT_TRUE(comes_true([this] { return started_->all_there(); }));
+  {
+    const WorkerGroup second(1, [](int, WorkerStatus) { wait_forever(); });
+  }
+  EXPECT_TRUE(Started::runs(started_->child));
+  EXPECT_TRUE(Started::runs(started_->grandchild));
+  EXPECT_TRUE(Started::runs(started_->program));
+}
+
+// A forked child that comes back from an environment, throws or calls exit() is no second worker,
+// and its end is not the worker's.
+TEST_F(DescendantsTest, AreNoWorkers) {
+  auto& went_on = started_->program;
+  WorkerGroup group(1, [&](int, WorkerStatus status) {
+    for (const auto& end : std::vector<std::function<void()>>{[] {}, [] { throw Error("no rom"); },
+                                                              [] { std::exit(3); }}) {
+      status.enter(WorkerStatus::kStepping, 5, 12);
+      const pid_t child = fork();
+      if (child == 0) {
+        end();
+        status.leave();
+        went_on = getpid();
+      }
+      waitpid(child, nullptr, 0);
+    }
+    started_->child = getpid();
+    wait_forever();
+  });
+  ASSERT_TRUE(comes_true([this] { return started_->child != 0; }));
+  EXPECT_NO_THROW(group.check());
+  EXPECT_EQ(went_on, 0);
+}
+
+TEST(WorkerGroupTest, AWaitIsGivenUpOnceTheGraceIsOver) {
+  WorkerGroup group(1, [](int, WorkerStatus) { wait_forever(); });
+  set_stop_grace(milliseconds(0));
+  request_stop(SIGTERM);
+  EXPECT_NO_THROW(group.check()) << "nobody waits";
+  EXPECT_THROW(group.check(0), Interrupted);
+  EXPECT_THROW(group.check(WorkerGroup::kEverybody), Interrupted);
+  request_stop(0);
+  set_stop_grace(kStopGrace);
 }
 
 TEST(WorkerGroupTest, PinsWorkersToTheirCores) {

@@ -14,6 +14,8 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
+#include "shoal/core/stop.h"
+#include "shoal/data/saved.h"
 #include "shoal/samplers/async_sampler.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
@@ -582,6 +584,140 @@ TEST_F(DeathTest, SuspendingTheWholeRunIsNoHang) {
   kill(-run, SIGCONT);
   ASSERT_EQ(waitpid(run, &status, 0), run);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// A factory whose environment `index` is never done with its construction.
+EnvFactory endless_construction(std::int64_t index) {
+  return [index](const EnvContext& c) -> std::unique_ptr<Env> {
+    while (c.index == index) pause();
+    return std::make_unique<testing::Counter>(c, testing::CounterOptions{});
+  };
+}
+
+TEST_F(DeathTest, AConstructionHasTheLimitOfAReset) {
+  testing::ToyAgent agent(2);
+  std::string text;
+  try {
+    make_sampler(endless_construction(5), agent,
+                 {.horizon = 10, .envs = 8, .workers = 2, .step_limit = 1h, .reset_limit = 300ms});
+  } catch (const WorkerError& e) {
+    text = e.what();
+  }
+  EXPECT_NE(text.find("worker 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("constructing environment 5"), std::string::npos) << text;
+}
+
+TEST(ConstructionDeathTest, InTheMainProcessHasTheLimitOfAReset) {
+  testing::ToyAgent agent(2);
+  for (const auto kind : {SamplerKind::kParallelGpu, SamplerKind::kSerial})
+    EXPECT_EXIT(make_sampler(endless_construction(kind == SamplerKind::kSerial ? 5 : 0), agent,
+                             {.kind = kind, .horizon = 10, .envs = 8, .reset_limit = 300ms}),
+                ::testing::ExitedWithCode(1),
+                "this process has been constructing environment [05] for more than 0.3 s; if that "
+                "is no hang, raise sampler.reset_limit");
+}
+
+// A request to stop, while environment 5 hangs: collect() gives up its window, and what it saves
+// then is enough to go on from, behind that window.
+TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
+  constexpr std::int64_t kT = 10;
+  set_stop_grace(300ms);
+  for (const auto& [name, kind, groups, batch, asynchronous] :
+       {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
+        Pace{"halves", SamplerKind::kParallelGpu, 2, 0, false},
+        Pace{"own pace", SamplerKind::kParallelGpu, 1, 1, false},
+        Pace{"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
+        Pace{"acting themselves, while the caller learns", SamplerKind::kParallelCpu, 1, 0, true},
+        Pace{"while the caller learns", SamplerKind::kParallelGpu, 1, 0, true},
+        Pace{"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
+    SCOPED_TRACE(name);
+    testing::ToyAgent agent(2), actor(2);
+    const SamplerOptions o{
+        .kind = kind, .horizon = kT, .envs = 8, .workers = 2, .groups = groups, .batch = batch};
+    const auto make = [&, asynchronous = asynchronous](const EnvFactory& make_env,
+                                                       const NamedTensors& saved) {
+      std::unique_ptr<Sampler> sampler;
+      if (asynchronous)
+        sampler = make_async_sampler(make_env, agent, actor, o, {}, saved);
+      else
+        sampler = make_sampler(make_env, agent, o, saved);
+      return sampler;
+    };
+    request_stop(0);
+    NamedTensors saved;
+    const auto begin = Clock::now();
+    {
+      const auto sampler = make(unlucky(Mishap::kHang), {});
+      sampler->collect();
+      request_stop(SIGTERM);
+      EXPECT_THROW(while (Clock::now() - begin < 20s) sampler->collect(), Interrupted);
+      saved = sampler->save(false);
+    }
+    EXPECT_LT(Clock::now() - begin, 10s) << "and so do those that wait in other threads";
+    request_stop(0);
+    for (std::int64_t b = 0; b < 8; ++b)
+      EXPECT_EQ(shoal::saved(saved, "env/" + std::to_string(b)).numel(), 0);
+    const auto sampler = make(testing::make_counter({.length = 1000}), saved);
+    const auto& s = sampler->collect().samples;
+    EXPECT_TRUE(s.first[0].all().item<bool>());
+    EXPECT_GE(s.first_tick, 2 * kT) << "no tick comes twice";
+  }
+  set_stop_grace(kStopGrace);
+}
+
+// Environments that do not save themselves are given up, too.
+TEST_F(DeathTest, AHangInSaveIsGivenUpAfterARequestToStop) {
+  class Unsaveable : public testing::Counter {
+   public:
+    explicit Unsaveable(const EnvContext& c) : Counter(c, {}) {}
+    bool save(std::vector<std::byte>&) const override {
+      for (;;) pause();
+    }
+  };
+  set_stop_grace(100ms);
+  for (const auto kind : {SamplerKind::kParallelGpu, SamplerKind::kParallelCpu}) {
+    testing::ToyAgent agent(2);
+    const auto sampler =
+        make_sampler([](const EnvContext& c) { return std::make_unique<Unsaveable>(c); }, agent,
+                     {.kind = kind, .horizon = 10, .envs = 2, .workers = 2});
+    sampler->collect();
+    request_stop(SIGTERM);
+    EXPECT_THROW(sampler->save(false), Interrupted);
+    EXPECT_EQ(shoal::saved(sampler->save(false), "env/1").numel(), 0);
+    request_stop(0);
+  }
+  set_stop_grace(kStopGrace);
+}
+
+// An environment whose steps fork: the child comes back from the step.
+class Forking : public testing::Counter {
+ public:
+  explicit Forking(const EnvContext& c) : Counter(c, {.length = 7}) {}
+  StepResult step(ArraysIn action, StepOut out) override {
+    if (fork() == 0) {
+      for (auto& x : std::span(out.observation.as<float>(), 2)) x = -1;
+      return {.reward = -1, .terminated = true};
+    }
+    while (waitpid(-1, nullptr, 0) < 0) {
+    }
+    return Counter::step(action, out);
+  }
+};
+
+TEST_F(DeathTest, AForkThatComesBackFromAStepIsNoSecondWorker) {
+  for (const auto kind : {SamplerKind::kParallelGpu, SamplerKind::kParallelCpu}) {
+    testing::ToyAgent agent(2), other(2);
+    const SamplerOptions o{.kind = kind, .horizon = 10, .envs = 2, .workers = 2};
+    const auto plain = make_sampler(testing::make_counter({.length = 7}), other, o);
+    const auto sampler =
+        make_sampler([](const EnvContext& c) { return std::make_unique<Forking>(c); }, agent, o);
+    for (int window = 0; window < 3; ++window) {
+      const auto &s = sampler->collect().samples, &want = plain->collect().samples;
+      EXPECT_TRUE(at::equal(s.reward, want.reward));
+      EXPECT_TRUE(at::equal(s.terminated, want.terminated));
+      EXPECT_TRUE(at::equal(s.observation[0], want.observation[0]));
+    }
+  }
 }
 
 TEST_F(DeathTest, AnEnvironmentThatCannotBeBuiltEndsTheRunAtOnce) {

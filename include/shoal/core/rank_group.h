@@ -12,9 +12,9 @@ namespace shoal {
 // text of the first is thrown here: as Error, if it was one, as RankError otherwise. Who is only
 // too late is found by those that wait for it (RankExchange).
 //
-// SIGINT and SIGTERM go to rank 0, which tells the others where they can stop together; at first
-// all of them ignore both. If a rank ends with status 128 + the signal, all are killed, and that
-// status is the result.
+// SIGINT, SIGTERM and SIGHUP go to rank 0, which tells the others where they can stop together; at
+// first all of them ignore these. If a rank ends with status 128 + the signal, all are killed, and
+// that status is the result.
 int run_ranks(int ranks, const std::function<int(int rank)>& body);
 
 }  // namespace shoal

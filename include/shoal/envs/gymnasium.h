@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "shoal/envs/env.h"
@@ -11,6 +12,8 @@ struct GymnasiumOptions {
   // The interpreter whose packages are used, of the version that the plugin was built with; one in
   // a process. Empty: $SHOAL_PYTHON, or the active virtual environment's, or the build's.
   std::string python = {};
+  // How long it may take to make the environment whose spaces are read.
+  std::chrono::milliseconds reset_limit{300'000};
 };
 
 // Any environment that Python's Gymnasium makes: "gymnasium:CartPole-v1"; with a module to be

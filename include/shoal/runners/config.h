@@ -47,6 +47,7 @@ struct Config {
   std::uint64_t seed = 1;      // of everything: environments, actions, initial weights, minibatches
   std::string device = "cpu";  // cpu | cuda | cuda:N
   int threads = 0;             // of tensor arithmetic; 0: one per allowed core
+  double stop_grace = 10;      // seconds that a wait goes on after a signal has asked to stop
   int ranks = 1;  // processes that learn together, each with its share of the environments
   double rank_timeout = 300;  // seconds one of them waits for another
   RankBackend rank_backend = RankBackend::kAuto;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace shoal {
 
@@ -20,6 +21,13 @@ std::string live_line(const Status& status, int width);
 std::string plain_line(const Status& status);
 // 95 -> "1m35s".
 std::string duration(double seconds);
+
+// Writes to standard output, at once. If nobody reads it any more (EPIPE; SIGPIPE is ignored), that
+// is a request to stop (shoal/core/stop.h): `shoal train | head -1` ends with a checkpoint.
+// Other failures are reported by the check of standard output at the program's end.
+void print_to_console(std::string_view text);
+// Text that cannot be written is lost.
+void print_to_stderr(std::string_view text);
 
 // Shows progress on standard output: on a terminal one line that is rewritten in place, elsewhere a
 // plain line now and then (every second at first, less often as the run gets long).

@@ -8,7 +8,7 @@
 namespace shoal {
 
 // The folder of one run, locked against other runs as long as this lives. Until keep() is called
-// the destructor removes what was made.
+// the destructor removes what was made, and so does exit_suddenly(), of the last one made.
 class RunFolder {
  public:
   enum class Kind : std::uint8_t { kNew, kExisting };
@@ -20,7 +20,7 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  void keep() { made_.clear(); }
+  void keep();
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -44,9 +44,9 @@ inline constexpr const char* kEvalReturn = "eval_return";
 
 // What a run is besides its loop: folder, signals, progress, checkpoints. A runner is
 //
-//   Session session(config, folder);  // first of all: claims the folder, catches Ctrl-C
+//   Session session(config, folder);  // first of all: claims the folder; Ctrl-C ends it at once
 //   ... make agent, sampler (from session.sampler_state()), algo ...
-//   session.begin(*agent, *algo, sampler.get());  // from here on there are files
+//   session.begin(*agent, *algo, sampler.get());  // there are files; Ctrl-C asks running() to end
 //   while (session.running()) {
 //     Batch batch = sampler->collect();
 //     Progress progress = session.advance(batch);
@@ -99,6 +99,10 @@ class Session {
   bool evaluation_is_due() const;
   // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
   void finish();
+  // Call it where collect() has thrown Interrupted, between two updates: what was learned goes into
+  // the checkpoint of finish(), the window that was given up does not, and environments begin new
+  // episodes in a resumed run. Several ranks cannot agree on one then: it throws the same again.
+  void give_up_window(const Interrupted& why);
 
   int stop_signal() const;  // that all ranks know of; 0 if none
   bool solved() const;      // the return aimed at is reached
@@ -115,7 +119,8 @@ class Session {
   struct Shares;
   bool leads() const { return ranks_.rank() == 0; }
   void open_files(const std::string& settings);
-  NamedTensors sampler_states(bool reset_others);
+  NamedTensors own_sampler_state(bool reset_others);
+  NamedTensors of_all_ranks(const NamedTensors& own);
   bool row_is_due() const;
   void write_row(const SamplerTimes& times);
   LogRow row_of(const Metrics& metrics, const Shares& shares, double sps) const;
@@ -132,7 +137,7 @@ class Session {
   void save_summary() const;
 
   Config config_;
-  SignalGuard signals_;
+  SignalGuard signals_{SignalGuard::First::kEndsAtOnce};
   Ranks& ranks_;
   std::filesystem::path path_;
   std::optional<RunFolder> folder_;  // rank 0's

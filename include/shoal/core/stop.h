@@ -1,0 +1,110 @@
+#pragma once
+
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace shoal {
+
+// The request to stop this process, usually by a signal. Whatever works in steps looks at
+// stop_requested() between them. Waits for other processes go on for a time of grace, so that the
+// step under way can be completed, and are given up after it: they throw Interrupted.
+
+class Interrupted : public std::runtime_error {
+ public:
+  explicit Interrupted(int number);
+  const int signal;  // that asked to stop
+};
+
+// The first request counts; 0 takes it back. Async-signal-safe.
+void request_stop(int signal) noexcept;
+// The signal; 0 if there was none.
+int stop_requested() noexcept;
+
+inline constexpr std::chrono::seconds kStopGrace{10};
+void set_stop_grace(std::chrono::milliseconds grace) noexcept;
+// The grace of a request that there is begins anew.
+void renew_stop_grace() noexcept;
+
+// Throws Interrupted once the grace of a request is over. Every wait of the main process for
+// workers and ranks calls it, about ten times a second.
+void throw_if_interrupted();
+
+// While one lives, no wait is given up: a checkpoint is being written by all ranks.
+class StopDeferred {
+ public:
+  StopDeferred() noexcept;
+  ~StopDeferred();
+  StopDeferred(const StopDeferred&) = delete;
+  StopDeferred& operator=(const StopDeferred&) = delete;
+};
+
+// Marks a call that cannot look at the request, because it runs an environment in this process or
+// another library's code. A StopWatch ends the process if such a call is under way when the grace
+// is over, and has been for as long as that. Costs two atomic additions.
+class BlockingCall {
+ public:
+  enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
+  explicit BlockingCall(Kind kind) noexcept : count_(counts[kind]) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~BlockingCall() { count_.fetch_add(1, std::memory_order_relaxed); }
+  BlockingCall(const BlockingCall&) = delete;
+  BlockingCall& operator=(const BlockingCall&) = delete;
+
+ private:
+  friend class StopWatch;
+  inline static std::atomic<std::uint64_t> counts[kKinds]{};  // odd: such a call is under way
+  std::atomic<std::uint64_t>& count_;
+};
+
+// Looks at blocking calls once there is a request, by a timer: see BlockingCall. One at a time in a
+// process.
+class StopWatch {
+ public:
+  StopWatch();
+  ~StopWatch();
+  StopWatch(const StopWatch&) = delete;
+  StopWatch& operator=(const StopWatch&) = delete;
+
+ private:
+  friend class CallTimeout;
+  friend void request_stop(int signal) noexcept;
+  static void look() noexcept;
+  timer_t timer_{};
+  bool made_ = false;
+};
+
+// Unless it is destroyed within the limit, the process ends with this sentence on standard error
+// and status 1. For calls that nobody else can end: an environment's constructor in this process,
+// the start of another library. Used by the main thread.
+class CallTimeout {
+ public:
+  CallTimeout(std::chrono::milliseconds limit, const std::string& sentence);
+  ~CallTimeout();
+  CallTimeout(const CallTimeout&) = delete;
+  CallTimeout& operator=(const CallTimeout&) = delete;
+
+ private:
+  friend class StopWatch;
+  static void on_timer(int number, siginfo_t* info, void* context);
+  static void catch_timers();
+  std::string sentence_;
+  CallTimeout* outer_;
+  timer_t timer_{};
+  bool made_ = false;
+};
+
+// _exit(), after what before_sudden_exit() was given last. Async-signal-safe, if that is.
+[[noreturn]] void exit_suddenly(int status) noexcept;
+void before_sudden_exit(void (*act)()) noexcept;  // null: nothing
+
+// Whether SIGHUP was ignored when the program began, as nohup(1) does.
+bool hangup_is_ignored() noexcept;
+
+}  // namespace shoal

@@ -1,0 +1,176 @@
+#include "shoal/core/stop.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace shoal {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;  // in nanoseconds
+constexpr std::int64_t kLookInterval = kSecond / 10;
+// Environments may use SIGALRM.
+const int kTimerSignal = SIGRTMAX - 1;
+
+std::atomic<int> requested{0};
+std::atomic<int> deferred{0};
+std::atomic<std::int64_t> grace_began{0};  // nanoseconds of the monotonic clock
+std::atomic<std::int64_t> grace{std::chrono::nanoseconds(kStopGrace).count()};
+std::atomic<void (*)()> last_act{nullptr};
+std::atomic<CallTimeout*> innermost{nullptr};
+std::atomic<StopWatch*> stop_watch{nullptr};
+// Usable in a handler.
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<void (*)()>::is_always_lock_free);
+
+std::int64_t now() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * kSecond + t.tv_nsec;
+}
+
+bool grace_is_over() noexcept { return now() - grace_began.load() >= grace.load(); }
+
+std::string name_of(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+void write_to_stderr(const char* text) noexcept {
+  (void)!::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+bool make_timer(void* tag, timer_t* timer) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = kTimerSignal;
+  event.sigev_value.sival_ptr = tag;
+  return timer_create(CLOCK_MONOTONIC, &event, timer) == 0;
+}
+
+void set_timer(timer_t timer, std::int64_t first, std::int64_t interval) noexcept {
+  const auto as_time = [](std::int64_t ns) {
+    return timespec{static_cast<std::time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
+  };
+  const itimerspec times{as_time(interval), as_time(first)};
+  timer_settime(timer, 0, &times, nullptr);
+}
+
+const bool hangup_ignored_at_start = [] {
+  struct sigaction now {};
+  return sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}();
+
+}  // namespace
+
+Interrupted::Interrupted(int number)
+    : std::runtime_error(fmt::format(
+          "{} asked to stop, and a wait for other processes had not ended {:g} s later",
+          name_of(number), static_cast<double>(grace.load()) / static_cast<double>(kSecond))),
+      signal(number) {}
+
+void request_stop(int signal) noexcept {
+  if (signal == 0) {
+    requested = 0;
+    return;
+  }
+  if (requested != 0) return;
+  grace_began = now();
+  int none = 0;
+  requested.compare_exchange_strong(none, signal);
+  if (const auto* const watch = stop_watch.load(); watch != nullptr && watch->made_)
+    set_timer(watch->timer_, kLookInterval, kLookInterval);
+}
+
+int stop_requested() noexcept { return requested.load(std::memory_order_relaxed); }
+
+void set_stop_grace(std::chrono::milliseconds time) noexcept {
+  grace = std::chrono::nanoseconds(time).count();
+}
+
+void renew_stop_grace() noexcept { grace_began = now(); }
+
+void throw_if_interrupted() {
+  const int signal = stop_requested();
+  if (signal != 0 && deferred == 0 && grace_is_over()) throw Interrupted(signal);
+}
+
+StopDeferred::StopDeferred() noexcept { ++deferred; }
+StopDeferred::~StopDeferred() {
+  renew_stop_grace();
+  --deferred;
+}
+
+StopWatch::StopWatch() {
+  CallTimeout::catch_timers();
+  made_ = make_timer(nullptr, &timer_);
+  stop_watch = this;
+}
+
+StopWatch::~StopWatch() {
+  stop_watch = nullptr;
+  if (made_) timer_delete(timer_);
+}
+
+void StopWatch::look() noexcept {
+  static std::uint64_t seen[BlockingCall::kKinds];  // the calls under way, and since when
+  static std::int64_t since[BlockingCall::kKinds];
+  const int signal = stop_requested();
+  for (int kind = 0; kind < BlockingCall::kKinds; ++kind) {
+    const auto count = BlockingCall::counts[kind].load(std::memory_order_relaxed);
+    if (count != seen[kind] || deferred != 0 || since[kind] == 0) since[kind] = now();
+    seen[kind] = count;
+    if (signal == 0 || count % 2 == 0 || now() - since[kind] < grace.load()) continue;
+    write_to_stderr(
+        "shoal: it was asked to stop, and a call that cannot be given up does not come back; the "
+        "last checkpoint stays\n");
+    exit_suddenly(128 + signal);
+  }
+}
+
+CallTimeout::CallTimeout(std::chrono::milliseconds limit, const std::string& sentence)
+    : sentence_("shoal: " + sentence + "\n"), outer_(innermost) {
+  catch_timers();
+  innermost = this;
+  made_ = make_timer(this, &timer_);
+  // A timer set to 0 would never end.
+  if (made_)
+    set_timer(timer_, std::max<std::int64_t>(std::chrono::nanoseconds(limit).count(), 1), 0);
+}
+
+CallTimeout::~CallTimeout() {
+  if (made_) timer_delete(timer_);
+  innermost = outer_;
+}
+
+void CallTimeout::on_timer(int, siginfo_t* info, void*) {
+  const auto* tag = info->si_value.sival_ptr;
+  if (tag == nullptr) return StopWatch::look();
+  // A limit that was destroyed may have left its signal pending.
+  for (const auto* limit = innermost.load(); limit != nullptr; limit = limit->outer_) {
+    if (limit != tag) continue;
+    write_to_stderr(limit->sentence_.c_str());
+    exit_suddenly(1);
+  }
+}
+
+void CallTimeout::catch_timers() {
+  struct sigaction action {};
+  action.sa_sigaction = on_timer;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(kTimerSignal, &action, nullptr);
+}
+
+void exit_suddenly(int status) noexcept {
+  if (auto* const act = last_act.load()) act();
+  ::_exit(status);
+}
+
+void before_sudden_exit(void (*act)()) noexcept { last_act = act; }
+
+bool hangup_is_ignored() noexcept { return hangup_ignored_at_start; }
+
+}  // namespace shoal
