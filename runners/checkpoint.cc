@@ -8,7 +8,9 @@
 
 #include "runners/checkpoint_format.h"
 #include "runners/open_file.h"
+#include "shoal/agents/agent.h"
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 
 namespace shoal {
 namespace {
@@ -27,7 +29,9 @@ json header_of(const Checkpoint& checkpoint) {
     tensors.push_back({{"name", name},
                        {"type", c10::toString(tensor.scalar_type())},
                        {"shape", tensor.sizes().vec()}});
-  return {{"counters", counters}, {"tensors", tensors}};
+  json header = {{"counters", counters}, {"tensors", tensors}};
+  if (!checkpoint.algo.empty()) header["algo"] = checkpoint.algo;
+  return header;
 }
 
 }  // namespace
@@ -66,6 +70,19 @@ Checkpoint read_checkpoint(const std::filesystem::path& file) {
   } catch (const Error& e) {
     throw Error("{} cannot be used: {}", file.string(), e.what());
   }
+}
+
+void restore_agent(const Checkpoint& from, const std::filesystem::path& file, Agent& agent) {
+  try {
+    restore_all(from.tensors, "agent/", agent.parameters());
+    require_finite(agent.parameters());
+  } catch (const Error& e) {
+    throw Error(
+        "{} is of another agent than the settings describe, or of a run that diverged: {}; use "
+        "the config.toml and a checkpoint of one run",
+        file.string(), e.what());
+  }
+  agent.parameters_changed();
 }
 
 }  // namespace shoal

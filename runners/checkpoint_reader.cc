@@ -34,6 +34,7 @@ struct StoredTensor {
 struct Header {
   Named<std::int64_t> counters;
   std::vector<StoredTensor> tensors;
+  std::string algo = {};
 };
 
 at::ScalarType type_of(const std::string& name) {
@@ -103,6 +104,7 @@ Header parse_header(const std::string& text) {
     const auto described = parse_json(text);
     const auto &counters = described.at("counters"), &tensors = described.at("tensors");
     require(counters.is_object() && tensors.is_array(), "its header is damaged");
+    if (described.contains("algo")) header.algo = described.at("algo").get<std::string>();
     for (const auto& [name, value] : counters.items())
       header.counters.add(name, whole_number(value, fmt::format("counter '{}'", one_line(name)),
                                              std::numeric_limits<std::int64_t>::min()));
@@ -171,7 +173,7 @@ Checkpoint read_checkpoint(std::istream& in, std::uint64_t size) {
   in.seekg(0);
   require_checksum({in, size});
   in.seekg(static_cast<std::streamoff>(elements));
-  Checkpoint checkpoint{.counters = header.counters, .tensors = {}};
+  Checkpoint checkpoint{.counters = header.counters, .tensors = {}, .algo = header.algo};
   for (const auto& entry : header.tensors) {
     auto tensor = at::empty(entry.shape, entry.type);
     if (entry.bytes > 0)

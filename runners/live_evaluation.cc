@@ -16,6 +16,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "shoal/core/parameter_board.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/data/flat.h"
@@ -73,6 +74,8 @@ class LiveEvaluation : public LogSink {
     if (!alive_) return;
     try {
       group_.check();
+    } catch (const WorkerDataError&) {
+      throw;  // as in training
     } catch (const WorkerError& e) {
       alive_ = false;
       fmt::print(stderr, "no more evaluation beside the training, which goes on: {}\n", e.what());

@@ -20,7 +20,7 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
   while_training([&] {
     while (session.running()) {
       algo.explore(session.progress(), session.steps() >= options.learning_starts);
-      const Batch batch = sampler.collect();
+      const Batch batch = session.collect(sampler);
       const Progress before = session.advance(batch);
       replay.append(batch.samples);
       // Told by the steps alone, so that a run that was resumed makes the same ones.

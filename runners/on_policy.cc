@@ -12,7 +12,7 @@ void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate) {
   while_training([&] {
     while (session.running()) {
-      const Batch batch = sampler.collect();
+      const Batch batch = session.collect(sampler);
       const Progress progress = session.advance(batch);
       // None are left where a worker was lost with all that it did.
       const bool learns = session.window_steps() > 0;

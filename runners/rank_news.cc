@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "shoal/data/saved.h"
 #include "shoal/runners/episode_window.h"
 
@@ -12,6 +14,11 @@ RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs) {
   episodes.add(own.episodes);
   auto news = episodes.save();
   news.add("numbers", at::tensor({own.steps, std::int64_t{own.signal}, std::int64_t{own.saves}}));
+  if (!own.failure.empty()) {
+    const auto text = at::empty({std::ssize(own.failure)}, at::kByte);
+    std::ranges::copy(own.failure, static_cast<char*>(text.data_ptr()));
+    news.add("failure", text);
+  }
   RankNews all;
   std::int64_t rank = 0;
   for (const auto& bytes : ranks.gather(to_bytes(news))) {
@@ -20,6 +27,10 @@ RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs) {
     all.steps += numbers[0];
     if (numbers[1] != 0) all.signal = static_cast<int>(numbers[1]);
     if (rank == 0) all.saves = numbers[2] != 0;
+    if (of_rank.contains("failure")) {
+      const auto& text = of_rank.at("failure");
+      all.failure.assign(static_cast<const char*>(text.const_data_ptr()), text.nbytes());
+    }
     for (auto& episode : EpisodeWindow::episodes_of(of_rank)) {
       episode.env += rank * envs;
       all.episodes.push_back(std::move(episode));

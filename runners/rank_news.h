@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shoal/data/samples.h"
@@ -14,11 +15,12 @@ struct RankNews {
   int signal = 0;          // that asked it to stop
   bool saves = false;      // it is time for a checkpoint
   std::vector<Episode> episodes = {};
+  std::string failure = {};  // its error, if it ends here
 };
 
 // The news of all ranks, each of which has so many environments: the sum of their steps, a signal
-// that any of them has, rank 0's clock, and all episodes in the order of the ranks, their
-// environments counted through.
+// and a failure that any of them has, rank 0's clock, and all episodes in the order of the ranks,
+// their environments counted through.
 RankNews exchange_news(Ranks& ranks, const RankNews& own, std::int64_t envs);
 
 }  // namespace shoal

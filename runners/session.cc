@@ -11,6 +11,8 @@
 #include "runners/metric_means.h"
 #include "runners/rank_news.h"
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
+#include "shoal/core/text.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
@@ -99,6 +101,10 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       kCheckpointFile, folder.string());
   resumed_ = read_checkpoint(folder / kCheckpointFile);
   check_counters(resumed_, folder / kCheckpointFile);
+  require(resumed_.algo.empty() || resumed_.algo == config_.algo,
+          "algo: found '{}', but the run in {} was saved by '{}', which alone can go on with it; "
+          "begin another run from its weights with --init-from {}",
+          config_.algo, folder.string(), one_line(resumed_.algo), folder.string());
   const auto taken = resumed_.counters.at("steps");
   require(taken < config_.steps,
           "the run in {} has taken {} of its {} steps; give it more with --steps, and with "
@@ -124,9 +130,8 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   if (resumes_) {
     restore();
   } else if (!config_.init_from.empty()) {
-    const auto weights = read_checkpoint(fs::path(config_.init_from) / kCheckpointFile);
-    shoal::restore(weights.tensors, "agent/", agent.parameters());
-    agent.parameters_changed();
+    const auto file = fs::path(config_.init_from) / kCheckpointFile;
+    restore_agent(read_checkpoint(file), file, agent);
   }
   const auto settings = write_config(config_);
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));
@@ -155,9 +160,8 @@ void Session::open_files(const std::string& settings) {
 
 void Session::restore() {
   const auto& tensors = resumed_.tensors;
-  shoal::restore(tensors, "agent/", agent_->parameters());
-  agent_->parameters_changed();
-  shoal::restore(tensors, "algo/", algo_->state());
+  restore_agent(resumed_, folder() / kCheckpointFile, *agent_);
+  restore_all(tensors, "algo/", algo_->state());
   if (replay_ != nullptr) replay_->restore(saved_replay());
   episodes_.restore(with_prefix("episodes/", tensors));
   means_->restore(with_prefix("metrics/", tensors));
@@ -211,6 +215,28 @@ bool Session::all_ranks(bool own) const {
 
 bool Session::running() const { return steps_ < config_.steps && !solved() && stop_signal() == 0; }
 
+Batch Session::collect(Sampler& sampler) {
+  try {
+    return sampler.collect();
+  } catch (const WorkerDataError& e) {
+    tell_ranks(e.what());
+    throw;
+  } catch (const DataError& e) {
+    tell_ranks(e.what());
+    throw;
+  }
+}
+
+// They wait in advance() for this window.
+void Session::tell_ranks(const std::string& failure) {
+  if (ranks_.count() == 1) return;
+  try {
+    exchange_news(ranks_, {.failure = failure}, config_.sampler.envs / ranks_.count());
+  } catch (const RankError&) {
+    return;  // others have failed, too; this rank's own error is thrown
+  }
+}
+
 Progress Session::advance(const Batch& batch) {
   const Progress before = progress();
   window_steps_ = steps_;
@@ -224,6 +250,7 @@ Progress Session::advance(const Batch& batch) {
                                      .saves = pause_is_over(),
                                      .episodes = batch.episodes},
                                     config_.sampler.envs / ranks_.count());
+    if (!news.failure.empty()) throw DataError(news.failure);
     agreed_signal_ = news.signal;
     agreed_checkpoint_ = news.saves;
     steps_ += news.steps;
@@ -257,7 +284,20 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int
     require_equal(ranks_, "the parameters", agent_->parameters());
 }
 
+// Before anything is written of them: the last checkpoint stays a good one.
+void Session::require_finite_parameters() const {
+  try {
+    require_finite(agent_->parameters());
+  } catch (const Error& e) {
+    throw DataError(fmt::format(
+        "after {} steps and {} updates the agent's {}: it has diverged; lower the learning rate. "
+        "No checkpoint is written; those of before stay",
+        steps_, updates_, e.what()));
+  }
+}
+
 void Session::write_row(const SamplerTimes& times) {
+  require_finite_parameters();
   const double now = seconds(), elapsed = std::max(now - row_seconds_, 1e-9);
   const double sps = static_cast<double>(steps_ - row_steps_) / elapsed;
   const auto row = row_of(means_->take(),
@@ -356,11 +396,13 @@ void Session::save_replay(Checkpoint& checkpoint) {
 }
 
 void Session::save_checkpoint() {
+  require_finite_parameters();
   const double start = seconds();
   // Only these come at the same steps in every run, so that all of them may reset environments.
   const bool by_steps = checkpoint_steps_are_over();
   Checkpoint checkpoint;
   checkpoint.counters = counters();
+  checkpoint.algo = config_.algo;
   auto& all = checkpoint.tensors;
   add_with_prefix("agent/", agent_->parameters(), all);
   add_with_prefix("algo/", algo_->state(), all);
@@ -385,9 +427,11 @@ void Session::save_checkpoint() {
 // The agent alone: of the best one, nobody wants to go on with the training.
 void Session::save_if_best(double score) {
   if (!leads() || !(score > best_return_)) return;
+  require_finite_parameters();
   best_return_ = score;
   Checkpoint best;
   best.counters = counters();
+  best.algo = config_.algo;
   add_with_prefix("agent/", agent_->parameters(), best.tensors);
   best.tensors.add("return", at::full({}, score, at::kDouble));
   checkpoints_.write_best(best);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 
 namespace shoal::app {
@@ -17,8 +16,8 @@ Config trained_config(const std::filesystem::path& run, const std::string& devic
 std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
                                   const std::string& checkpoint) {
   auto agent = make_agent(config);
-  restore(read_checkpoint(run / checkpoint).tensors, "agent/", agent->parameters());
-  agent->parameters_changed();
+  const auto file = run / checkpoint;
+  restore_agent(read_checkpoint(file), file, *agent);
   return agent;
 }
 

@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <cstring>
+#include <utility>
 
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 
 namespace shoal {
 
@@ -26,6 +28,29 @@ T take(std::span<const std::byte>& from) {
   return value;
 }
 
+std::string type_and_shape(const at::Tensor& t) {
+  return fmt::format("{} [{}]", c10::toString(t.scalar_type()), fmt::join(t.sizes(), ", "));
+}
+
+bool is_finite(const at::Tensor& t) {
+  if (!at::isFloatingType(t.scalar_type())) return true;
+  if (t.is_cpu() && t.is_contiguous() && t.scalar_type() == at::kFloat)
+    return first_not_finite(t.const_data_ptr<float>(), t.numel()) == t.numel();
+  return t.isfinite().all().item<bool>();
+}
+
+double first_not_finite_of(const at::Tensor& t) {
+  const auto all = t.flatten();
+  return all.index_select(0, all.isfinite().logical_not().nonzero()[0]).item<double>();
+}
+
+// With a single wait for their device.
+bool are_finite_there(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> each;
+  for (const auto& t : tensors) each.push_back(t.isfinite().all());
+  return each.empty() || at::stack(each).all().item<bool>();
+}
+
 }  // namespace
 
 const at::Tensor& saved(const NamedTensors& from, const std::string& name) {
@@ -33,17 +58,38 @@ const at::Tensor& saved(const NamedTensors& from, const std::string& name) {
   return from.at(name);
 }
 
-void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets) {
+void require_finite(const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
-  for (auto& [unprefixed, target] : targets) {
-    const auto name = prefix + unprefixed;
-    const auto& stored = saved(from, name);
-    require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
-            "'{}' was saved as {} [{}], expected {} [{}]", name,
-            c10::toString(stored.scalar_type()), fmt::join(stored.sizes(), ", "),
-            c10::toString(target.scalar_type()), fmt::join(target.sizes(), ", "));
-    target.copy_(stored);
+  std::vector<at::Tensor> elsewhere;
+  for (const auto& [name, tensor] : tensors)
+    if (!tensor.is_cpu() && at::isFloatingType(tensor.scalar_type())) elsewhere.push_back(tensor);
+  const bool ask_each = !are_finite_there(elsewhere);
+  for (const auto& [name, tensor] : tensors) {
+    if ((tensor.is_cpu() || ask_each) && !is_finite(tensor))
+      throw Error("'{}' holds {}, expected finite numbers", name,
+                  name_not_finite(first_not_finite_of(tensor)));
   }
+}
+
+void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets) {
+  for (const auto& [unprefixed, target] : targets) {
+    const auto name = prefix + unprefixed;
+    require(from.contains(name), "what was saved holds no '{}', expected {}", name,
+            type_and_shape(target));
+    const auto& stored = from.at(name);
+    require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
+            "'{}' was saved as {}, expected {}", name, type_and_shape(stored),
+            type_and_shape(target));
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& [name, target] : targets) target.copy_(from.at(prefix + name));
+}
+
+void restore_all(const NamedTensors& from, const std::string& prefix, NamedTensors targets) {
+  for (const auto& [name, stored] : from)
+    require(!name.starts_with(prefix) || targets.contains(name.substr(prefix.size())),
+            "'{}', {}, was saved, expected no tensor of this name", name, type_and_shape(stored));
+  restore(from, prefix, std::move(targets));
 }
 
 void add_with_prefix(const std::string& prefix, const NamedTensors& from, NamedTensors& to) {

@@ -29,7 +29,8 @@ Checkpoint example() {
           .tensors = {{"agent/w", at::arange(12, at::kFloat).view({3, 4}).t()},
                       {"agent/flag", at::ones({2}, at::kBool)},
                       {"agent/none", at::zeros({0, 5})},
-                      {"algo/step", at::full({}, 7, at::kLong)}}};
+                      {"algo/step", at::full({}, 7, at::kLong)}},
+          .algo = "ppo"};
 }
 
 TEST(Checkpoint, ReadsBackWhatWasWritten) {
@@ -38,6 +39,7 @@ TEST(Checkpoint, ReadsBackWhatWasWritten) {
   const auto back = read_checkpoint(folder / "c");
   EXPECT_EQ(back.counters.at("steps"), 12);
   EXPECT_EQ(back.counters.at("updates"), -1);
+  EXPECT_EQ(back.algo, "ppo");
   for (const auto& [name, tensor] : example().tensors)
     EXPECT_TRUE(at::equal(back.tensors.at(name), tensor)) << name;
   EXPECT_FALSE(fs::exists(folder / "c.new"));
@@ -92,6 +94,7 @@ TEST(Checkpoint, NumbersThatCannotBeAreErrors) {
       {R"({"counters":{"steps":"1"},"tensors":[]})", "found \"1\""},
       {R"({"counters":[],"tensors":[]})", "header is damaged"},
       {R"({"counters":{}})", "header is damaged"},
+      {R"({"counters":{},"tensors":[],"algo":5})", "header is damaged"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[-1]}]})", "found -1"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[1099511627776]}]})",
        "cut short: 'w' has 4398046511104 bytes"},
@@ -109,6 +112,7 @@ TEST(Checkpoint, NumbersThatCannotBeAreErrors) {
   write_with_header(folder / "c",
                     R"({"counters":{},"tensors":[{"name":"w","type":"Byte","shape":[8]}]})", 8);
   EXPECT_EQ(read_checkpoint(folder / "c").tensors.at("w").numel(), 8);
+  EXPECT_EQ(read_checkpoint(folder / "c").algo, "") << "versions before did not keep it";
 }
 
 // Summing it would take a minute.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
 #include "shoal/runners/on_policy.h"
@@ -336,6 +338,70 @@ TEST(Session, ResumesOnlyWhatCanGoOn) {
   Parts p(folder / "run", resume, more);
   p.session.begin(p.agent, p.algo);
   EXPECT_TRUE(p.session.running());
+}
+
+TEST(Session, ParametersThatAreNotFiniteAreNotSaved) {
+  const TemporaryFolder folder;
+  auto config = Parts::config();
+  config.checkpoint_steps = 10;
+  Parts p(folder / "run", {.quiet = true}, config);
+  p.session.begin(p.agent, p.algo);
+  p.once(Window());
+  const auto good = read_file(folder / "run/model.ckpt"),
+             rows = read_file(folder / "run/progress.csv");
+  p.agent.weight[1][1] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(message_of<DataError>([&] {
+              p.once(Window());
+            }).find("after 20 steps and 2 updates the agent's 'weight' holds NaN"),
+            std::string::npos);
+  p.agent.weight[1][1] = -std::numeric_limits<double>::infinity();
+  EXPECT_NE(message_of<DataError>([&] { p.session.finish(); }).find("'weight' holds -inf"),
+            std::string::npos);
+  EXPECT_EQ(read_file(folder / "run/model.ckpt"), good);
+  EXPECT_EQ(read_file(folder / "run/progress.csv"), rows);
+  EXPECT_FALSE(fs::exists(folder / "run/summary.json"));
+}
+
+TEST(Session, AnAgentWhoseNumbersAreNotFiniteIsNotLoaded) {
+  const TemporaryFolder folder;
+  IdleAgent agent;
+  agent.weight[0][1] = std::numeric_limits<double>::quiet_NaN();
+  const Checkpoint diverged{.counters = {}, .tensors = {{"agent/weight", agent.weight}}};
+  const auto text = message_of([&] { restore_agent(diverged, "run/model.ckpt", agent); });
+  EXPECT_TRUE(text.starts_with("run/model.ckpt ")) << text;
+  EXPECT_NE(text.find("'weight' holds NaN"), std::string::npos) << text;
+}
+
+TEST(Session, ResumesOnlyWithTheAlgorithmAndTheAgentOfTheRun) {
+  const TemporaryFolder folder;
+  const SessionOptions resume{.quiet = true, .resume = true};
+  {
+    Parts p(folder / "run");
+    p.session.begin(p.agent, p.algo);
+    p.once(Window());
+    p.session.finish();
+  }
+  auto other = Parts::config();
+  other.algo = "a2c";
+  const auto algo = message_of([&] { Parts(folder / "run", resume, other); });
+  EXPECT_TRUE(algo.starts_with("algo: found 'a2c', but the run in ")) << algo;
+  EXPECT_NE(algo.find("was saved by 'ppo'"), std::string::npos) << algo;
+
+  const auto began_with = [&](const char* name) {
+    auto changed = read_checkpoint(folder / "run/model.ckpt");
+    changed.tensors.add(name, at::ones({2}));
+    write_checkpoint(folder / "run/model.ckpt", changed);
+    Parts p(folder / "run", resume);
+    return message_of([&] { p.session.begin(p.agent, p.algo); });
+  };
+  const auto algo_tensor = began_with("algo/moment");
+  EXPECT_NE(algo_tensor.find("'algo/moment', Float [2], was saved"), std::string::npos)
+      << algo_tensor;
+  const auto tensor = began_with("agent/bias");
+  EXPECT_NE(tensor.find("model.ckpt"), std::string::npos) << tensor;
+  EXPECT_NE(tensor.find("'agent/bias', Float [2], was saved, expected no tensor of this name"),
+            std::string::npos)
+      << tensor;
 }
 
 TEST(Session, BeginsWithTheWeightsOfAnother) {

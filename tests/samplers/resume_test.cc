@@ -144,7 +144,8 @@ TEST(ResumeOtherwiseTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(message(make_zoo(), b, 6), "what was saved holds no 'env/5'");
   EXPECT_EQ(message(make_zoo(), b, 4),
             "'rows/observation/camera' was saved as Byte [3, 5, 3, 4], expected Byte [3, 4, 3, 4]");
-  EXPECT_EQ(message(make_cart_pole(), b, kEnvs), "what was saved holds no 'rows/observation/'");
+  EXPECT_EQ(message(make_cart_pole(), b, kEnvs),
+            "what was saved holds no 'rows/observation/', expected Float [2, 5, 4]");
 }
 
 }  // namespace

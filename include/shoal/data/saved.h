@@ -16,9 +16,16 @@ namespace shoal {
 // The tensor of this name. Throws Error if there is none.
 const at::Tensor& saved(const NamedTensors& from, const std::string& name);
 
-// Copies the tensor named prefix + name into each target. Throws Error if one is missing or of
-// another type or shape.
+// Copies the tensor named prefix + name into each target. Throws Error, and copies none, if one is
+// missing or of another type or shape.
 void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
+
+// Likewise of all that `from` has under this prefix. Throws Error for a tensor that no target has,
+// too: it belongs to something else than these targets.
+void restore_all(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
+
+// Throws Error for a floating-point tensor with a number that is NaN or infinite, and names both.
+void require_finite(const NamedTensors& tensors);
 
 // Adds all of them, with `prefix` before their names; and those whose names begin with it, without.
 void add_with_prefix(const std::string& prefix, const NamedTensors& from, NamedTensors& to);

@@ -48,7 +48,7 @@ inline constexpr const char* kEvalReturn = "eval_return";
 //   ... make agent, sampler (from session.sampler_state()), algo ...
 //   session.begin(*agent, *algo, sampler.get());  // from here on there are files
 //   while (session.running()) {
-//     Batch batch = sampler->collect();
+//     Batch batch = session.collect(*sampler);
 //     Progress progress = session.advance(batch);
 //     session.report(algo->update(batch.samples, progress), sampler->times());
 //   }
@@ -84,6 +84,9 @@ class Session {
   // False once the steps are taken, the return aimed at is reached, or a signal asked to stop.
   bool running() const;
   Progress progress() const { return {.steps = steps_, .schedule_steps = config_.schedule_steps}; }
+  // sampler.collect(). With several ranks, all of them end with what it throws of numbers that are
+  // not finite: DataError in the others, from advance().
+  Batch collect(Sampler& sampler);
   // Counts a window, before learning from it; the progress before it. With several ranks, the
   // windows of all of them: they learn the others' episodes and whether to stop here.
   Progress advance(const Batch& batch);
@@ -92,7 +95,8 @@ class Session {
   // After learning, by that many updates: if Config::log_steps are over, a row of progress, with
   // the means of the metrics since the last one, and the console; now and then a checkpoint, which
   // ends the batch. Environments that cannot be saved are reset by those that come at
-  // checkpoint_steps, and by no others. Throws Error if they cannot be written; the last checkpoint
+  // checkpoint_steps, and by no others. Throws Error if they cannot be written, and DataError,
+  // before it writes anything, if a parameter of the agent is NaN or infinite; the last checkpoint
   // stays then.
   void report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates = 1);
   // Whether the window just learned from has reached the next multiple of Config::eval_steps.
@@ -126,6 +130,8 @@ class Session {
   bool checkpoint_is_due() const;
   bool checkpoint_steps_are_over() const;
   void say_what_cannot_be_saved(const NamedTensors& checkpoint);
+  void require_finite_parameters() const;
+  void tell_ranks(const std::string& failure);
   void save_checkpoint();
   void save_if_best(double score);
   Named<std::int64_t> counters() const;
