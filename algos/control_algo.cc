@@ -11,6 +11,7 @@
 
 #include "algos/check_options.h"
 #include "algos/replay_learning.h"
+#include "algos/totals.h"
 #include "shoal/core/error.h"
 #include "src/device/accelerator.h"
 
@@ -83,7 +84,7 @@ class ControlAlgo : public OffPolicyAlgo {
     const double beta = beta_at(settings_, progress);
     const double pace = pace_at(settings_, progress);
     Sums sums;
-    for (int i = 0; i < updates; ++i) learn(beta, pace, sums);
+    for (int i = 0; i < updates; ++i) learn(beta, pace, progress, sums);
     agent_.parameters_changed();
     return metrics(sums);
   }
@@ -117,7 +118,7 @@ class ControlAlgo : public OffPolicyAlgo {
   };
 
   // pace: what the learning rates are multiplied by.
-  void learn(double beta, double pace, Sums& sums) {
+  void learn(double beta, double pace, const Progress& progress, Sums& sums) {
     const auto& s = settings_;
     auto& count = *updates_.data_ptr<std::int64_t>();
     auto update = s.update;
@@ -129,9 +130,13 @@ class ControlAlgo : public OffPolicyAlgo {
     if (!update.policy) update.tau = 0;
     const auto& batch = sample_together(ranks_, replay_, s.batch, beta);
     auto result = learner_->learn(batch, update);
+    average_numbers(result);
+    for (const auto& [name, number] :
+         {std::pair{"critic_loss", result.critic_loss},
+          std::pair{"policy_loss", result.policy_loss}, std::pair{"td_error", result.td_error}})
+      require_finite(name, number, progress);
     if (replay_.prioritized())
       replay_.update_priorities(batch.index, result.error + kLeastPriority);
-    average_numbers(result);
     // The temperature of this update was the one before its step.
     if (s.learn_alpha && update.policy)
       temperature_.step(result.log_prob, s.target_entropy, pace * s.alpha_rate);

@@ -45,13 +45,15 @@ class Dqn : public OffPolicyAlgo {
     require_updates(updates);
     const double beta = beta_at(options_, progress);
     const double learning_rate = options_.learning_rate * pace_at(options_, progress);
-    Totals totals({"loss", "grad_norm", "td_error", "value"});
+    Totals totals({"loss", "grad_norm", "td_error", "value"}, progress);
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, beta);
       const auto learned = learn(batch, learning_rate);
       totals.add(learned.numbers);
-      if (replay_.prioritized())
+      if (replay_.prioritized()) {
+        totals.check();
         replay_.update_priorities(batch.index, learned.errors + kLeastPriority);
+      }
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(options_.target_share);
     }

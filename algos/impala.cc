@@ -26,7 +26,7 @@ class Impala : public OnPolicyAlgo {
     const auto& o = options_;
     const double rate =
         o.anneal_learning_rate ? o.learning_rate * progress.remaining() : o.learning_rate;
-    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"});
+    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "rho", "grad_norm"}, progress);
     optimizer_.set_learning_rate(rate);
     totals.add(learn(samples));
     observe_together(ranks_, agent_, samples);

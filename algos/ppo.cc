@@ -92,8 +92,8 @@ class Ppo : public OnPolicyAlgo {
     updates_ += 1;
     optimizer_.set_learning_rate(options.learning_rate);
     if (records(samples) && parameters_.have_changed(agent_.parameters())) recordings_.forget();
-    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction",
-                   "grad_norm"});  // as PpoLoss::parts
+    Totals totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm"},
+                  progress);  // as PpoLoss::parts
     int epoch = 0;
     for (; epoch < options_.epochs; ++epoch) {
       at::Tensor kl;

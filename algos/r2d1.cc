@@ -55,14 +55,17 @@ class R2d1 : public OffPolicyAlgo {
   Metrics update(const Progress& progress, int updates) override {
     require_updates(updates);
     const double learning_rate = options_.learning_rate * pace_at(options_, progress);
-    Totals totals({"loss", "grad_norm", "td_error", "value", "priority"});
+    Totals totals({"loss", "grad_norm", "td_error", "value", "priority"}, progress);
     for (int i = 0; i < updates; ++i) {
       const auto& batch = sample_together(ranks_, replay_, options_.batch, options_.beta);
       take(batch);
       optimizer_.set_learning_rate(learning_rate);
       const auto learned = recorded_.run([this] { return step(in_); });
       totals.add(learned.numbers);
-      if (replay_.prioritized()) replay_.update_priorities(batch.index, learned.errors);
+      if (replay_.prioritized()) {
+        totals.check();
+        replay_.update_priorities(batch.index, learned.errors);
+      }
       auto& count = *updates_.data_ptr<std::int64_t>();
       if (++count % options_.target_interval == 0) agent_.update_target(1);
     }

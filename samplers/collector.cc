@@ -7,6 +7,7 @@
 
 #include "samplers/random_start.h"
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 
 namespace shoal {
 
@@ -18,7 +19,12 @@ void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), val
 
 Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
                      WorkerStatus* status)
-    : shared_(&shared), home_(&shared), options_(options), status_(status), tick_(options.tick) {
+    : shared_(&shared),
+      home_(&shared),
+      options_(options),
+      status_(status),
+      checks_(shared.rows.spec()),
+      tick_(options.tick) {
   const auto& rows = shared.rows;
   observation_.resize(rows.observation.size());
   info_.resize(rows.env_info.size());
@@ -66,6 +72,7 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
 void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
   const auto& rows = shared_->rows;
   reset(slot, seed, shared_->history, b);
+  check_observations(shared_->history, {b, b + 1}, WorkerStatus::kResetting);
   rows.scalar<bool>(rows.first, shared_->history, b) = true;
   rows.scalar<bool>(rows.valid, shared_->history, b) = true;
 }
@@ -133,7 +140,13 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
     enter(WorkerStatus::kStepping, b);
     const auto result = slot.env->step(action, out(shared_->history, -1, b));
     count(slot, result, to.info);
-    if (result.episode_over()) reset(slot, slot.seed, shared_->history, b);
+    refuse(RowChecks::rewards(result.reward, score_ ? *to.info.as<float>(*score_) : 0, b),
+           WorkerStatus::kStepping);
+    check_observations(shared_->history, {b, b + 1}, WorkerStatus::kStepping,
+                       !result.episode_over());
+    if (!result.episode_over()) return;
+    reset(slot, slot.seed, shared_->history, b);
+    check_observations(shared_->history, {b, b + 1}, WorkerStatus::kResetting);
   };
   shoal::take_random_steps(slot.env->spec(), seed, options_.decorrelation, to.mask, step);
 }
@@ -142,6 +155,9 @@ void Collector::step(std::int64_t t) {
   if (t == shared_->horizon) {
     reset_waiting();
   } else {
+    const auto& rows = shared_->rows;
+    const auto row = shared_->history + t;
+    refuse(checks_.actions(rows, row, envs()), WorkerStatus::kStepping);
     shared_->ended_in(options_.ends) = 0;
     for (auto b = options_.first; b < options_.last; ++b) {
       auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
@@ -150,6 +166,8 @@ void Collector::step(std::int64_t t) {
       else
         step(slot, t, b);
     }
+    refuse(checks_.rewards(rows, row, envs()), WorkerStatus::kStepping);
+    check_observations(row + 1, envs(), WorkerStatus::kStepping);
     ++tick_;
   }
   leave();
@@ -186,6 +204,7 @@ void Collector::reset_waiting() {
     if (slot.waits) rows.scalar<bool>(rows.valid, shared_->history + shared_->horizon, b) = false;
     if (slot.waits && slot.over) {
       reset(slot, slot.seed, shared_->spare_row(), b);
+      check_observations(shared_->spare_row(), {b, b + 1}, WorkerStatus::kResetting);
       shared_->taken_by(b) = shared_->horizon;  // nothing goes on, even if another process had it
     }
     slot.waits = false;
@@ -231,13 +250,17 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
 }
 
 // The observation in row t + 1 is its last.
-void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) const {
+void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_->rows;
+  const auto row = shared_->history + t + 1;
+  bool finite = true;
   for (std::size_t i = 0; i < rows.observation.size(); ++i) {
-    const auto from = rows.element(rows.observation[i], shared_->history + t + 1, b);
+    const auto from = rows.element(rows.observation[i], row, b);
+    finite = finite && RowChecks::is_finite(from, rows.observation[i].spec.dtype);
     std::memcpy(shared_->last.element(shared_->last.observation[i], shared_->end_row(t), b).data(),
                 from.data(), from.size());
   }
+  if (!finite) check_observations(row, {b, b + 1}, WorkerStatus::kStepping, /*acted_on=*/false);
   shared_->episode_end(t, b) = slot.so_far;
   std::ranges::copy(slot.infos, shared_->reduced(t, b).begin());
   ++shared_->ended_in(options_.ends);
@@ -256,10 +279,29 @@ void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_
 }
 
 // What was written to `row` is the first observation after a lost life, or recorded already.
-void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) const {
+void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) {
   slot.waits = true;
-  if (!slot.over) shared_->rows.copy_observation(row, shared_->spare_row(), b);
+  if (!slot.over) {
+    check_observations(row, {b, b + 1}, WorkerStatus::kStepping);
+    shared_->rows.copy_observation(row, shared_->spare_row(), b);
+  }
   blank(row, b);
+}
+
+// acted_on: actions follow on them, so that one has to be legal.
+void Collector::check_observations(std::int64_t row, const Range& of, WorkerStatus::Phase phase,
+                                   bool acted_on) {
+  refuse(checks_.observations(shared_->rows, row, of), phase);
+  if (acted_on) refuse(RowChecks::masks(shared_->rows, row, of), phase);
+}
+
+// A serial collector has no status to say where it was.
+void Collector::refuse(const RowChecks::Found& found, WorkerStatus::Phase phase) {
+  if (!found) return;
+  enter(phase, found->b);
+  throw DataError(
+      status_ ? found->text
+              : fmt::format("environment {} at step {}: {}", index(found->b), tick_, found->text));
 }
 
 // A row that is valid still is where the process before this one died: what was to come of it,

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "samplers/row_checks.h"
 #include "samplers/shared_rows.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/envs/env.h"
@@ -14,6 +15,9 @@ namespace shoal {
 
 // The environments [first, last) of a sampler, stepped one after the other by one process. Uses no
 // torch, so it is safe in a forked child, and allocates nothing in step().
+//
+// Its constructor and step() throw DataError for an observation, a reward or an action that is NaN
+// or infinite, and for an action mask without a legal action.
 class Collector {
  public:
   struct Options {
@@ -82,11 +86,15 @@ class Collector {
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
   void begin_episode(Slot& slot) const;
   void count(Slot& slot, const StepResult& result, const ArraysOut& infos) const;
-  void record_episode(Slot& slot, std::int64_t t, std::int64_t b) const;
+  void record_episode(Slot& slot, std::int64_t t, std::int64_t b);
   void reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_t row, std::int64_t b);
-  void wait(Slot& slot, std::int64_t row, std::int64_t b) const;
+  void wait(Slot& slot, std::int64_t row, std::int64_t b);
   void write_nothing(std::int64_t t, std::int64_t b) const;
   void blank(std::int64_t row, std::int64_t b) const;
+  Range envs() const { return {options_.first, options_.last}; }
+  void refuse(const RowChecks::Found& found, WorkerStatus::Phase phase);
+  void check_observations(std::int64_t row, const Range& of, WorkerStatus::Phase phase,
+                          bool acted_on = true);
   std::int64_t index(std::int64_t b) const { return options_.rows_begin + b; }
   void enter(WorkerStatus::Phase phase, std::int64_t b) {
     env_ = index(b);
@@ -101,6 +109,7 @@ class Collector {
   const SharedRows* home_;  // where statistics are kept: those it was made with
   Options options_;
   WorkerStatus* status_;
+  RowChecks checks_;
   std::vector<Slot> slots_;
   std::int64_t tick_ = 0, env_ = -1;
   std::optional<std::size_t> score_;  // which info is the raw reward

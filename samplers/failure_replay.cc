@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "samplers/random_start.h"
+#include "samplers/row_checks.h"
 #include "samplers/row_spec.h"
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "shoal/samplers/env_failure.h"
 
 namespace shoal {
@@ -89,7 +91,9 @@ void FailureReplay::take_next() {
     std::memcpy(to.data(), from + static_cast<std::size_t>(taken_) * to.size(), to.size());
   }
   ++taken_;
-  over_ = env_->step(ArraysIn(place_->action), out()).episode_over();
+  const auto result = env_->step(ArraysIn(place_->action), out());
+  over_ = result.episode_over();
+  rows.scalar<float>(rows.reward, 0, 0) = result.reward;
 }
 
 // Where a reset has failed, it is the one after the last step.
@@ -112,11 +116,27 @@ std::optional<bool> FailureReplay::same_observation() const {
   return true;
 }
 
+// As Collector does.
+void FailureReplay::check(bool acted_on) const {
+  const auto& rows = place_->rows;
+  const RowChecks checks(rows.spec());
+  auto found = checks.rewards(rows, 0, {0, 1});
+  if (!found) found = checks.observations(rows, 0, {0, 1});
+  if (!found && acted_on) found = RowChecks::masks(rows, 0, {0, 1});
+  if (found) throw DataError(found->text);
+}
+
 void FailureReplay::fail() {
-  if (over_) reset(std::nullopt);
+  if (over_) {
+    reset(std::nullopt);
+    check(/*acted_on=*/true);
+  }
   if (failure_.in_step) {
     take_next();
-    if (over_) reset(std::nullopt);
+    check(!over_);
+    if (!over_) return;
+    reset(std::nullopt);
+    check(/*acted_on=*/true);
   } else {
     std::vector<std::byte> state;
     env_->save(state);

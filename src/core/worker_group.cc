@@ -14,6 +14,7 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "src/core/child_process.h"
 #include "src/core/worker_slot.h"
 
@@ -109,6 +110,8 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
     if (!options_.cores.empty()) pin_to(options_.cores[static_cast<std::size_t>(worker)]);
     body(worker, WorkerStatus(&slot(worker)));
     slot(worker).finish(Slot::kReturned, "returned from its loop");
+  } catch (const DataError& e) {
+    slot(worker).finish(Slot::kBadData, e.what());
   } catch (const std::exception& e) {
     slot(worker).finish(Slot::kThrew, e.what());
   } catch (...) {
@@ -130,9 +133,11 @@ void WorkerGroup::check(const std::function<bool(int)>& awaited) {
     const auto text = find_failure(w, awaited(w), passed);
     if (text.empty()) continue;
     const WorkerError error(text, w, slot(w).env.load(), slot(w).step.load());
-    if (restarts_allowed_ && restart(w, error)) continue;
+    const bool bad_data = slot(w).outcome.load() == Slot::kBadData;
+    if (!bad_data && restarts_allowed_ && restart(w, error)) continue;
     kill_all();
-    failure_ = std::make_exception_ptr(error);
+    failure_ = bad_data ? std::make_exception_ptr(WorkerDataError(text, w, error.env, error.step))
+                        : std::make_exception_ptr(error);
     std::rethrow_exception(failure_);
   }
 }
@@ -164,7 +169,7 @@ std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration 
   const auto end = end_of(worker);
   const auto name = fmt::format("worker {} (pid {})", worker, pid(worker));
   const auto outcome = own.outcome.load(std::memory_order_acquire);
-  if (outcome == Slot::kThrew)
+  if (outcome == Slot::kThrew || outcome == Slot::kBadData)
     return fmt::format("{} threw while {}: {}", name, own.doing(), own.message);
   if (outcome != Slot::kRunning)
     return fmt::format("{} {} while {}", name, own.message, own.doing());

@@ -11,7 +11,8 @@ namespace shoal {
 
 // What one worker tells its parent, in shared memory. Written by the worker only.
 struct alignas(64) WorkerGroup::Slot {
-  enum Outcome : std::uint32_t { kRunning, kThrew, kExited, kReturned };
+  // kBadData: it threw a DataError.
+  enum Outcome : std::uint32_t { kRunning, kThrew, kBadData, kExited, kReturned };
 
   std::atomic<std::uint64_t> beat{0};  // counts changes of phase
   std::atomic<std::uint32_t> phase{WorkerStatus::kWaiting};

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "src/envs/rehearsal.h"
 
 namespace shoal {
@@ -119,7 +120,8 @@ std::string bad_value(const Rehearsal& r, std::int64_t row, std::size_t i) {
   for (std::int64_t n = 0; n < spec.count(); ++n) {
     const double x =
         number_at(bytes.data() + static_cast<std::size_t>(n) * size_of(spec.dtype), spec.dtype);
-    if (std::isnan(x)) return fmt::format("element {} is NaN", n);
+    if (std::isnan(x) || (field.by_reset && std::isinf(x)))  // infos may be infinite
+      return fmt::format("element {} is {}", n, name_not_finite(x));
     if (spec.dtype == DType::kBool && x > 1)
       return fmt::format("element {} is {}, which is no bool", n, x);
     if (x < low || x > high)

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "tests/algos/spy_agent.h"
 #include "tests/algos/windows.h"
+#include "tests/support/message_of.h"
 
 namespace shoal {
 namespace {
@@ -66,6 +70,15 @@ TEST(A2cTest, LearnsOnceFromEachWindow) {
   ASSERT_EQ(agent.asked.size(), 1u);
   EXPECT_EQ(agent.asked[0].action[0].size(0), kSteps * kEnvs);
   EXPECT_EQ(agent.changes, 1);
+}
+
+TEST(A2cTest, ALossThatIsNotFiniteIsAnError) {
+  auto agent = make_spy(kWidth, kChoices);
+  auto s = window_of(agent);
+  s.reward[1][1] = std::numeric_limits<double>::infinity();
+  const auto text = message_of<DataError>(
+      [&] { make_a2c(agent, {})->update(s, {.steps = 40, .schedule_steps = 100}); });
+  EXPECT_TRUE(text.starts_with("policy_loss of the update after 40 steps is ")) << text;
 }
 
 TEST(A2cTest, RefusesWhatMakesNoSense) {

@@ -20,6 +20,7 @@ enum class Mistake {
   kWrongDtype,  // writes float32 where it says float64
   kTooLarge,    // a value above its bound
   kNotANumber,
+  kInfinite,   // where there are no bounds
   kUnwritten,  // the second element, sometimes
   kUnwrittenInfo,
   kUnwrittenMask,
@@ -48,6 +49,7 @@ class Walk : public Env {
   explicit Walk(Mistake mistake) : mistake_(mistake) {
     if (is(Mistake::kCannotBeMade)) throw std::runtime_error("no such file: map.png");
     if (is(Mistake::kWrongDtype)) spec_.observation[0].dtype = DType::kFloat64;
+    if (is(Mistake::kInfinite)) spec_.observation[0].low = -HUGE_VAL;
     if (is(Mistake::kBadSpec)) spec_.action[0].choices = {0};
   }
   const EnvSpec& spec() const override { return spec_; }
@@ -108,6 +110,7 @@ class Walk : public Env {
   void write(StepOut out) {
     auto* to = out.observation.as<float>();
     to[0] = is(Mistake::kNotANumber) && steps_ == 3 ? NAN : static_cast<float>(x_);
+    if (is(Mistake::kInfinite) && steps_ == 3) to[0] = -HUGE_VALF;
     if (is(Mistake::kTooLarge) && steps_ == 4) to[0] = 1.5F;
     if (!(is(Mistake::kUnwritten) && steps_ == 2)) to[1] = static_cast<float>(steps_) / 10;
     if (is(Mistake::kWrongShape)) to[2] = 0;
@@ -150,6 +153,7 @@ const Case kCases[] = {
      "at every call, in the spec's dtype (float64)"},
     {Mistake::kTooLarge, "TooLarge", "the observation: element 0 is 1.5, outside [-1, 1]"},
     {Mistake::kNotANumber, "NotANumber", "the observation: element 0 is NaN"},
+    {Mistake::kInfinite, "Infinite", "the observation: element 0 is -inf"},
     {Mistake::kUnwritten, "Unwritten", "the observation: element 1 is not written after a step"},
     {Mistake::kUnwrittenInfo, "UnwrittenInfo", "info 'one': element 0 is not written"},
     {Mistake::kUnwrittenMask, "UnwrittenMask", "the action mask: element 0 is not written"},

@@ -44,7 +44,7 @@ struct EnvFailure {
 using FailureHandler = std::function<void(const EnvFailure&)>;
 
 // Repeats a failure with an environment of its own, in the calling thread. What the environment
-// throws is passed on.
+// throws is passed on, and its numbers that are not finite are a DataError.
 class FailureReplay {
  public:
   // Makes the environment. Throws Error if the beginning is lost, or if the environment takes other
@@ -73,6 +73,7 @@ class FailureReplay {
   StepOut out();
   void reset(std::optional<std::uint64_t> seed);
   void take_next();
+  void check(bool acted_on) const;
 
   const EnvFailure& failure_;
   std::unique_ptr<Place> place_;

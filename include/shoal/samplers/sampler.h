@@ -104,8 +104,10 @@ struct SamplerTimes {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // Throws WorkerError if a worker dies, throws or exceeds its limit; the sampler is unusable after
-  // that.
+  // Throws WorkerError if a worker dies, throws or exceeds its limit; WorkerDataError of a worker,
+  // and DataError in this process (shoal/core/finite.h), for an observation, a reward or an action
+  // that is NaN or infinite, and for an action mask without a legal action. The sampler is unusable
+  // after that.
   virtual Batch collect() = 0;
   virtual const SamplerTimes& times() const = 0;
 

@@ -75,6 +75,29 @@ class Raises(Numbers):
         return super().step(action)
 
 
+class BadNumbers(Numbers):
+    """Episodes of 10 steps, of which the 300th step observes, or earns, a number that is not finite."""
+
+    taken = 0
+
+    def step(self, action):
+        self.taken += 1
+        observation, reward, _, _, info = super().step(action)
+        if self.taken == 300:
+            observation, reward = self.spoil(observation, reward)
+        return observation, reward, self.steps == 10, False, info
+
+
+class BadObservation(BadNumbers):
+    def spoil(self, observation, reward):
+        return np.float32([np.nan]), reward
+
+
+class BadReward(BadNumbers):
+    def spoil(self, observation, reward):
+        return observation, float("inf")
+
+
 class CannotBeMade(Numbers):
     def __init__(self):
         raise FileNotFoundError("no map.png")
@@ -128,5 +151,5 @@ class Masked(Numbers):
         return (*super().step(action)[:4], self.info())
 
 
-for made in (Echo, Raises, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked):
+for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked):
     gymnasium.register(f"{made.__name__}-v0", made)

@@ -1,0 +1,116 @@
+#include "samplers/row_checks.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "shoal/core/finite.h"
+
+namespace shoal {
+
+namespace {
+
+bool is_floating(DType type) { return type == DType::kFloat32 || type == DType::kFloat64; }
+
+std::vector<std::size_t> floating(const NamedSpecs& specs) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (is_floating(specs[i].dtype)) places.push_back(i);
+  return places;
+}
+
+// Of floating-point numbers; `n` if all are finite.
+std::int64_t first_bad(const std::byte* x, DType type, std::int64_t n) {
+  return type == DType::kFloat32 ? first_not_finite(reinterpret_cast<const float*>(x), n)
+                                 : first_not_finite(reinterpret_cast<const double*>(x), n);
+}
+
+// Where the first number of a field that is not finite lies, and what it is.
+struct Place {
+  std::int64_t b, element;
+  const char* number;
+};
+
+std::optional<Place> find_bad(const Rows& rows, const Arena::Field& field, std::int64_t row,
+                              const Range& envs) {
+  const auto x = rows.element(field, row, envs.first);
+  const auto type = field.spec.dtype;
+  const auto each = static_cast<std::int64_t>(x.size() / size_of(type)), n = envs.size() * each;
+  const auto i = first_bad(x.data(), type, n);
+  if (i == n) return std::nullopt;
+  const auto* number = x.data() + static_cast<std::size_t>(i) * size_of(type);
+  return Place{envs.first + i / each, i % each, name_not_finite(number_at(number, type))};
+}
+
+RowChecks::Found find_in(const Rows& rows, const Named<Arena::Field>& fields, std::size_t i,
+                         std::int64_t row, const Range& envs, const char* what) {
+  const auto place = find_bad(rows, fields[i], row, envs);
+  if (!place) return std::nullopt;
+  const auto& name = fields.name(i);
+  return RowChecks::Finding{
+      place->b,
+      fmt::format("element {} of {} is {}, expected finite numbers", place->element,
+                  name.empty() ? fmt::format("the {}", what) : fmt::format("{} '{}'", what, name),
+                  place->number)};
+}
+
+}  // namespace
+
+RowChecks::RowChecks(const RowSpec& spec)
+    : observations_(floating(spec.observation)), actions_(floating(spec.action)) {
+  for (std::size_t i = 0; i < spec.env_info.size(); ++i)
+    if (spec.env_info.name(i) == "score") score_ = i;
+}
+
+bool RowChecks::is_finite(std::span<const std::byte> x, DType type) {
+  if (!is_floating(type)) return true;
+  const auto n = static_cast<std::int64_t>(x.size() / size_of(type));
+  return first_bad(x.data(), type, n) == n;
+}
+
+RowChecks::Found RowChecks::observations(const Rows& rows, std::int64_t row,
+                                         const Range& envs) const {
+  for (const auto i : observations_)
+    if (auto found = find_in(rows, rows.observation, i, row, envs, "observation")) return found;
+  return std::nullopt;
+}
+
+RowChecks::Found RowChecks::masks(const Rows& rows, std::int64_t row, const Range& envs) {
+  if (rows.mask.empty()) return std::nullopt;
+  for (auto b = envs.first; b < envs.last; ++b) {
+    const auto mask = rows.element(rows.mask[0], row, b);
+    if (std::memchr(mask.data(), 1, mask.size()) == nullptr)
+      return Finding{b, "the action mask allows no action, expected at least one"};
+  }
+  return std::nullopt;
+}
+
+RowChecks::Found RowChecks::actions(const Rows& rows, std::int64_t row, const Range& envs) const {
+  for (const auto i : actions_) {
+    auto found = find_in(rows, rows.action, i, row, envs, "action");
+    if (!found) continue;
+    found->text += ": the parameters of the agent may have diverged; lower the learning rate";
+    return found;
+  }
+  return std::nullopt;
+}
+
+RowChecks::Found RowChecks::rewards(const Rows& rows, std::int64_t row, const Range& envs) const {
+  auto place = find_bad(rows, rows.reward, row, envs);
+  if (!place && score_) place = find_bad(rows, rows.env_info[*score_], row, envs);
+  if (!place) return std::nullopt;
+  const auto b = place->b;
+  const float reward = rows.scalar<float>(rows.reward, row, b);
+  return rewards(reward, score_ ? rows.scalar<float>(rows.env_info[*score_], row, b) : 0, b);
+}
+
+RowChecks::Found RowChecks::rewards(float reward, float score, std::int64_t b) {
+  const bool earned = std::isfinite(reward);
+  if (earned && std::isfinite(score)) return std::nullopt;
+  return Finding{b, fmt::format("{} is {}, expected a finite number",
+                                earned ? "the info 'score'" : "the reward",
+                                name_not_finite(earned ? score : reward))};
+}
+
+}  // namespace shoal

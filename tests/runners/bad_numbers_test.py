@@ -1,0 +1,156 @@
+"""Numbers that are not finite end the `shoal` program, and leave the last checkpoint a good one.
+
+Usage: bad_numbers_test.py SHOAL BAD_COMMAND [unittest arguments]"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+BAD_COMMAND = os.path.abspath(sys.argv.pop(1))  # with environments BadObservation-v0, BadReward-v0 and BadEvaluation-v0
+TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
+SHORT = ["--quiet", "--set", "stop_return=inf", "--envs", "8", "--workers", "2", "--set", "checkpoint_steps=256",
+         "--set", "sampler.horizon=16", "--set", "log_steps=0"]
+PPO = ["cartpole-ppo", *SHORT, "--set", "ppo.minibatches=2", "--set", "steps=4096", "--set", "schedule_steps=4096"]
+REPLAY = ["--set", "replay.size=4000", "--set", "off_policy.learning_starts=256", "--set", "off_policy.replay_ratio=1",
+          "--set", "steps=4096", "--set", "schedule_steps=4096"]
+DQN = ["cartpole-dqn", *SHORT, *REPLAY]
+ASYNCHRONOUS = ["--set", "sampler.asynchronous=true"]
+
+# The ways to sample: arguments after PPO or DQN.
+SAMPLERS = {
+    "serial": (PPO, ["--sampler", "serial"]),
+    "parallel-cpu": (PPO, ["--sampler", "parallel-cpu"]),
+    "parallel-gpu, two groups": (PPO, ["--sampler", "parallel-gpu", "--set", "sampler.groups=2"]),
+    "dynamic batches": (PPO, ["--sampler", "parallel-gpu", "--set", "sampler.batch=4"]),
+    "asynchronous": (PPO, ["--sampler", "parallel-cpu", *ASYNCHRONOUS]),
+    "dqn": (DQN, ["--sampler", "parallel-gpu"]),
+    "dqn, asynchronous": (DQN, ["--sampler", "serial", *ASYNCHRONOUS]),
+    "two ranks": (PPO, ["--ranks", "2"]),
+}
+
+# Algorithms: what to train, and which of the settings is a learning rate.
+ALGORITHMS = {
+    "ppo, two ranks": ([*PPO, "--ranks", "2"], "ppo.learning_rate"),
+    "ppo, asynchronous": ([*PPO, *ASYNCHRONOUS, "--sampler", "serial"], "ppo.learning_rate"),
+    "a2c": (["cartpole-a2c", *SHORT, "--set", "schedule_steps=0"], "a2c.learning_rate"),
+    "impala": (["cartpole-impala", *SHORT, "--set", "schedule_steps=0"], "impala.learning_rate"),
+    "dqn": (DQN, "dqn.learning_rate"),
+    "rainbow": (["cartpole-rainbow", *SHORT, *REPLAY], "dqn.learning_rate"),
+    "r2d1": (["cartpole-r2d1", *SHORT, *REPLAY, "--set", "sampler.horizon=40"], "r2d1.learning_rate"),
+    "sac": (["pendulum-sac", *SHORT, *REPLAY], "sac.learning_rate"),
+    "td3": (["pendulum-td3", *SHORT, *REPLAY], "td3.policy_rate"),
+    "ddpg": (["pendulum-ddpg", *SHORT, *REPLAY], "ddpg.critic_rate"),
+}
+INFINITE_REWARD = r"environment \d at step \d+: the reward is inf, expected a finite number$"
+DIVERGED = (r"(of the update after \d+ steps is|after \d+ steps and \d+ updates the agent's '.*' holds|element 0 of the action is)"
+            r" (NaN|inf|-inf)")
+
+
+def shoal(*arguments, program=SHOAL, **options):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)
+
+
+def bad(*arguments):
+    return shoal(*arguments, program=BAD_COMMAND)
+
+
+class BadNumbersTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.dir = pathlib.Path(self.temporary.name)
+
+    def assert_failure(self, done, words):
+        self.assertEqual(done.returncode, 1, done.stderr or done.stdout)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]  # others tell of files that are kept
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertRegex(errors[0], words)
+
+    def assert_good(self, run, program=shoal, **options):
+        """The run did not come to its end, and its newest checkpoint is played."""
+        self.assertFalse((run / "summary.json").exists())
+        done = program("eval", run, "--episodes", "1", **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_observation_in_every_sampler(self):
+        for name, (arguments, sampler) in SAMPLERS.items():
+            with self.subTest(name):
+                run = self.dir / name
+                done = bad("train", *arguments, *sampler, "--set", "env.id=BadObservation-v0", "--out", run)
+                self.assert_failure(done, r"environment \d at step \d+: element 2 of the observation is NaN, expected finite numbers$")
+                self.assert_good(run, bad)
+
+    def test_a_reward_in_every_kind_of_algorithm(self):
+        for name in "serial", "dqn", "two ranks":
+            with self.subTest(name):
+                arguments, sampler = SAMPLERS[name]
+                run = self.dir / name
+                done = bad("train", *arguments, *sampler, "--set", "env.id=BadReward-v0", "--out", run)
+                self.assert_failure(done, INFINITE_REWARD)
+                self.assert_good(run, bad)
+
+    def test_all_processes_of_a_job_end_with_it(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        command = [BAD_COMMAND, "train", *PPO, "--set", "env.id=BadObservation-v0", "--out", str(self.dir / "run")]
+        processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {
+            "RANK": place, "WORLD_SIZE": "2", "LOCAL_RANK": place, "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port}) for place in ("0", "1")]
+        for process in processes:
+            self.addCleanup(process.kill)
+        for process in processes:
+            errors = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 1, errors)
+            self.assertRegex(errors, r"environment \d at step \d+: element 2 of the observation is NaN")
+        self.assert_good(self.dir / "run", bad)
+
+    @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
+    def test_numbers_of_gymnasium(self):
+        for env, words in ("BadObservation-v0", "element 0 of the observation is NaN"), ("BadReward-v0", "the reward is inf"):
+            with self.subTest(env):
+                run = self.dir / env
+                done = shoal("train", *PPO, "--set", f"env.id=gymnasium:toy_gymnasium:{env}", "--out", run, cwd=TOYS)
+                self.assert_failure(done, rf"environment \d at step 299: {words}, expected")
+                self.assert_good(run, cwd=TOYS)
+
+    def test_a_number_of_an_environment_that_evaluates(self):
+        bad_env, run = ["--set", "env.id=BadEvaluation-v0"], self.dir / "run"
+        done = bad("train", *PPO, *bad_env, "--steps", "256", "--out", run)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for kind in "serial", "parallel-gpu", "parallel-cpu":
+            settings = (run / "config.toml").read_text()
+            (run / "config.toml").write_text(re.sub("^kind = .*", f"kind = '{kind}'", settings, flags=re.M))
+            self.assert_failure(bad("eval", run, "--episodes", "4", "--envs", "2", "--workers", "2"), INFINITE_REWARD)
+        for name, evaluation in (("between", ["--set", "eval_steps=512"]),
+                                 ("beside", ["--set", "live_eval_seconds=0.01", "--steps", "1000000000"])):
+            with self.subTest(name):
+                done = bad("train", *PPO, *bad_env, *evaluation, "--set", "eval_episodes=32", "--out", self.dir / name)
+                self.assert_failure(done, INFINITE_REWARD)
+
+    def test_a_learning_rate_that_is_too_large_in_every_algorithm(self):
+        for name, (arguments, rate) in ALGORITHMS.items():
+            with self.subTest(name):
+                self.assert_failure(shoal("train", *arguments, "--set", f"{rate}=1e308", "--out", self.dir / name), DIVERGED)
+
+    def test_a_run_that_diverges_keeps_its_last_checkpoint(self):
+        run = self.dir / "run"
+        done = shoal("train", *PPO, "--steps", "512", "--out", run)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        good = (run / "model.ckpt").read_bytes()
+        settings = (run / "config.toml").read_text()
+        (run / "config.toml").write_text(re.sub("^learning_rate = .*", "learning_rate = 1e308", settings, flags=re.M))
+        self.assert_failure(shoal("train", "--resume", run, "--set", "steps=4096", "--quiet"), DIVERGED)
+        self.assertEqual((run / "model.ckpt").read_bytes(), good)
+        self.assert_good(run)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
