@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "shoal/app/command_line.h"
@@ -36,6 +37,8 @@ class Bad : public shoal::Wrapper {
   }
 
  private:
+  std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&taken_, 1)); }
+
   BadStep bad_;
   std::int64_t taken_ = 0;
 };

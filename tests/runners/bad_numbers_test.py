@@ -86,6 +86,9 @@ class BadNumbersTest(unittest.TestCase):
                 done = bad("train", *arguments, *sampler, "--set", "env.id=BadObservation-v0", "--out", run)
                 self.assert_failure(done, r"environment \d at step \d+: element 2 of the observation is NaN, expected finite numbers$")
                 self.assert_good(run, bad)
+        done = bad("rewind", self.dir / "serial")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("element 2 of the observation is NaN", done.stdout.split("it failed again")[1])
 
     def test_a_reward_in_every_kind_of_algorithm(self):
         for name in "serial", "dqn", "two ranks":
@@ -130,7 +133,8 @@ class BadNumbersTest(unittest.TestCase):
             (run / "config.toml").write_text(re.sub("^kind = .*", f"kind = '{kind}'", settings, flags=re.M))
             self.assert_failure(bad("eval", run, "--episodes", "4", "--envs", "2", "--workers", "2"), INFINITE_REWARD)
         for name, evaluation in (("between", ["--set", "eval_steps=512"]),
-                                 ("beside", ["--set", "live_eval_seconds=0.01", "--steps", "1000000000"])):
+                                 ("beside", ["--set", "live_eval_seconds=0.01", "--steps", "1000000000",
+                                             "--set", "schedule_steps=1000000000"])):
             with self.subTest(name):
                 done = bad("train", *PPO, *bad_env, *evaluation, "--set", "eval_episodes=32", "--out", self.dir / name)
                 self.assert_failure(done, INFINITE_REWARD)
