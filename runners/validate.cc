@@ -19,14 +19,6 @@ namespace {
 // planned.
 constexpr std::int64_t kMostCells = std::int64_t{1} << 40;
 
-// Whether this machine has them is seen when workers are bound to them.
-void validate_cores(const SamplerOptions& s) {
-  constexpr std::int64_t kMost = 1 << 16;  // no machine has more
-  for (const auto core : s.cores)
-    require(core >= 0 && core < kMost, "sampler.cores: found {}, expected numbers from 0 to {}",
-            core, kMost - 1);
-}
-
 void validate_sampler(const SamplerOptions& s) {
   require(s.groups <= s.envs, "sampler.groups: {} groups cannot share {} environments", s.groups,
           s.envs);
@@ -48,7 +40,6 @@ void validate_sampler(const SamplerOptions& s) {
           "sampler.envs: {} environments times {} steps (sampler.horizon) is more than any machine "
           "holds",
           s.envs, s.horizon);
-  validate_cores(s);
 }
 
 void validate_async(const Config& config) {

@@ -1,6 +1,7 @@
 // The `shoal` command with environments of its own: episodes of ten steps of CartPole, one of whose
 // numbers is not finite in the 100th step that an environment takes in training, or in the 20th in
-// an evaluation.
+// an evaluation. From the 100th step on the rewards of HugeReward and HugePendulum are finite, and
+// their squares are not.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -17,9 +18,10 @@
 namespace {
 
 struct BadStep {
-  bool observation;  // or else the reward
+  float reward;  // 0: the observation is bad
   shoal::Stream stream;
   std::int64_t step;
+  bool lasts = false;
 };
 
 class Bad : public shoal::Wrapper {
@@ -28,11 +30,12 @@ class Bad : public shoal::Wrapper {
 
   shoal::StepResult step(shoal::ArraysIn action, shoal::StepOut out) override {
     auto result = Wrapper::step(action, out);
-    if (++taken_ != bad_.step) return result;
-    if (bad_.observation)
+    ++taken_;
+    if (bad_.lasts ? taken_ < bad_.step : taken_ != bad_.step) return result;
+    if (bad_.reward == 0)
       out.observation.as<float>()[2] = std::numeric_limits<float>::quiet_NaN();
     else
-      result.reward = HUGE_VALF;
+      result.reward = bad_.reward;
     return result;
   }
 
@@ -43,8 +46,9 @@ class Bad : public shoal::Wrapper {
   std::int64_t taken_ = 0;
 };
 
-void add(const char* name, const BadStep& bad) {
-  const auto make_env = shoal::with_time_limit(shoal::make_cart_pole(), 10);
+void add(const char* name, const BadStep& bad,
+         const shoal::EnvFactory& whole = shoal::make_cart_pole()) {
+  const auto make_env = shoal::with_time_limit(whole, 10);
   shoal::register_env(
       name, [make_env, bad](const shoal::EnvContext& context) -> std::unique_ptr<shoal::Env> {
         if (context.stream != bad.stream) return make_env(context);
@@ -55,8 +59,11 @@ void add(const char* name, const BadStep& bad) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  add("BadObservation-v0", {true, shoal::Stream::kTrain, 100});
-  add("BadReward-v0", {false, shoal::Stream::kTrain, 100});
-  add("BadEvaluation-v0", {false, shoal::Stream::kEval, 20});
+  add("BadObservation-v0", {0, shoal::Stream::kTrain, 100});
+  add("BadReward-v0", {HUGE_VALF, shoal::Stream::kTrain, 100});
+  add("BadEvaluation-v0", {HUGE_VALF, shoal::Stream::kEval, 20});
+  add("HugeReward-v0", {1e36F, shoal::Stream::kTrain, 100, /*lasts=*/true});
+  add("HugePendulum-v0", {1e36F, shoal::Stream::kTrain, 100, /*lasts=*/true},
+      shoal::make_pendulum());
   return shoal::run_command_line(argc, argv);
 }
