@@ -39,7 +39,7 @@ at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
       for (std::int64_t i = 0; i < g.numel(); ++i) values[i] *= scale;
     }
   }
-  return at::scalar_tensor(norm, gradients.front().options());
+  return at::scalar_tensor(static_cast<float>(norm), gradients.front().options());
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ class Loop : public torch::autograd::Function<Loop> {
     context->save_for_backward(
         {to_log_prob, at::full_like(log_prob, -c.entropy * share), to_value});
     context->mark_non_differentiable({parts});
-    return {at::scalar_tensor(total, log_prob.options()), parts};
+    // A sum beyond float becomes infinite, which its reader reports.
+    return {at::scalar_tensor(static_cast<float>(total), log_prob.options()), parts};
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradient) {

@@ -298,7 +298,7 @@ TEST_P(CapturedLearningTest, R2d1) {
                                 {.size = 400,
                                  .burn_in = 2,
                                  .length = 4,
-                                 .interval = 5,
+                                 .interval = 10,
                                  .n_step = 2,
                                  .prioritized = true});
           const auto r2d1 = make_r2d1(*agent, replay,

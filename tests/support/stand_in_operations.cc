@@ -281,6 +281,32 @@ at::Tensor copy_from(const at::Tensor& src, const at::Tensor& dst, bool non_bloc
 // A module's parameters move to the device in place.
 bool may_become(const at::Tensor&, const at::Tensor&) { return true; }
 
+// Both cells ask another device for a fused kernel, which the CPU has not.
+at::Tensor gru_cell(const at::Tensor& input, const at::Tensor& hidden, const at::Tensor& w_input,
+                    const at::Tensor& w_hidden, const std::optional<at::Tensor>& b_input,
+                    const std::optional<at::Tensor>& b_hidden) {
+  const auto x = at::linear(input, w_input, b_input).chunk(3, 1);
+  const auto h = at::linear(hidden, w_hidden, b_hidden).chunk(3, 1);
+  const auto reset = at::sigmoid(x[0] + h[0]), keep = at::sigmoid(x[1] + h[1]);
+  const auto fresh = at::tanh(x[2] + reset * h[2]);
+  return (hidden - fresh) * keep + fresh;
+}
+
+std::tuple<at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input, at::TensorList hidden,
+                                             const at::Tensor& w_input, const at::Tensor& w_hidden,
+                                             const std::optional<at::Tensor>& b_input,
+                                             const std::optional<at::Tensor>& b_hidden) {
+  const auto gates =
+      (at::linear(input, w_input, b_input) + at::linear(hidden[0], w_hidden, b_hidden)).chunk(4, 1);
+  const auto cell = at::sigmoid(gates[1]) * hidden[1] + at::sigmoid(gates[0]) * at::tanh(gates[2]);
+  return {at::sigmoid(gates[3]) * at::tanh(cell), cell};
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("gru_cell", gru_cell);
+  m.impl("lstm_cell", lstm_cell);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&run>());
 }
