@@ -95,11 +95,12 @@ toml::table parse_word(const std::string& key, const std::string& text) {
 
 // Likewise as a TOML value; text that is none is taken for a word.
 toml::table parse_value(const std::string& key, const std::string& text) {
+  if (!quotes_beyond_ascii(text)) return parse_word(key, text);
+  require_flat(text, key);
   try {
-    require_flat(text, key);
     auto table = toml::parse("value = " + text);
     if (table.size() == 1 && text.find('\n') == std::string::npos) return table;
-  } catch (const std::runtime_error&) {  // either of them
+  } catch (const toml::parse_error&) {
   }
   return parse_word(key, text);
 }

@@ -388,7 +388,6 @@ LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps)
   return row;
 }
 
-// Of all ranks, in rank 0.
 // If environments do not save themselves in time, all that can be had without them.
 NamedTensors Session::own_sampler_state(bool reset_others) {
   renew_stop_grace();

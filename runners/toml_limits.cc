@@ -52,4 +52,10 @@ void require_flat(const std::string& text, const std::string& file) {
   }
 }
 
+bool quotes_beyond_ascii(const std::string& text) {
+  for (std::size_t at = 0; at < text.size(); at = end_of_piece(text, at))
+    if (static_cast<unsigned char>(text[at]) >= 0x80) return false;
+  return true;
+}
+
 }  // namespace shoal

@@ -45,21 +45,23 @@ void ActionLog::attach(const Arena& arena, std::int64_t tick) {
 void ActionLog::start(std::int64_t tick) { state() = {.begun = tick, .next = tick}; }
 
 // States that are being replaced when their process is killed are not there.
-void ActionLog::keep_states(const NamedTensors& saved) {
+bool ActionLog::keep_states(const NamedTensors& saved) {
+  if (!offered_) return false;
   NamedTensors states;
-  offered_ = false;
+  bool any = false;
   for (std::int64_t b = 0; b < envs_; ++b) {
     const auto name = "env/" + std::to_string(first_env_ + b);
     states.add(name, shoal::saved(saved, name));
-    offered_ = offered_ || states.at(name).numel() > 0;
+    any = any || states.at(name).numel() > 0;
   }
-  if (!offered_) return;
+  if (!any) return false;
   auto& s = state();
   const auto slot = static_cast<int>(s.saves++ % 2);
   auto& at = s.saved_at[static_cast<std::size_t>(slot)];
   at = -1;
   states_.put(slot, to_bytes(states));
   at = s.next;
+  return true;
 }
 
 void ActionLog::save_if_due(const std::function<void(NamedTensors&)>& save) {
@@ -69,7 +71,7 @@ void ActionLog::save_if_due(const std::function<void(NamedTensors&)>& save) {
   if (!always && begin - saved_ < std::max<Clock::duration>(period_, 200 * cost_)) return;
   NamedTensors states;
   save(states);
-  keep_states(states);
+  offered_ = keep_states(states);
   saved_ = Clock::now();
   cost_ = saved_ - begin;
 }

@@ -28,8 +28,9 @@ class ActionLog {
   // Likewise where another process goes on with new environments.
   void start(std::int64_t tick);
 
-  // What Sampler::save() gave of the environments, before the next window.
-  void keep_states(const NamedTensors& saved);
+  // saved: the states of the environments that Sampler::save() gave, before the next rollout. False
+  // if there are none.
+  bool keep_states(const NamedTensors& saved);
   // save(states) asks the environments for their states, as Stepper::save() does. Saving them
   // takes a 200th of the time at most.
   void save_if_due(const std::function<void(NamedTensors&)>& save);

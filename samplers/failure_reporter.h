@@ -10,6 +10,7 @@
 #include "samplers/action_log.h"
 #include "samplers/fatal_signals.h"
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 
@@ -40,6 +41,8 @@ class FailureReporter {
       return body();
     } catch (const WorkerError& death) {
       report(death);
+      throw;
+    } catch (const Interrupted&) {  // no environment has failed
       throw;
     } catch (const std::exception& e) {
       report_here(e.what());

@@ -29,7 +29,7 @@ namespace {
 
 constexpr const char* kVariable = "SHOAL_RUN";  // marks of this process and of those above it
 constexpr int kMostRounds = 500;
-constexpr int kLongestEnd = 1000;  // milliseconds from SIGKILL to the end
+constexpr int kLongestDeath = 1000;  // milliseconds from SIGKILL to the end
 
 struct Process {
   pid_t parent = 0;
@@ -126,7 +126,7 @@ bool kill_marked(const Mark& mark) {
     if (bears(pid, mark.name)) {
       syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);
       pollfd ended{handle, POLLIN, 0};  // it loses its mark before it is gone
-      ::poll(&ended, 1, kLongestEnd);
+      ::poll(&ended, 1, kLongestDeath);
       found = true;
     }
     ::close(handle);

@@ -50,17 +50,20 @@ class StopDeferred {
 class BlockingCall {
  public:
   enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
-  explicit BlockingCall(Kind kind) noexcept : count_(counts[kind]) {
-    count_.fetch_add(1, std::memory_order_relaxed);
+  explicit BlockingCall(Kind kind) noexcept : kind_(kind) {
+    if (depth[kind_]++ == 0) counts[kind_].fetch_add(1, std::memory_order_relaxed);
   }
-  ~BlockingCall() { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~BlockingCall() {
+    if (--depth[kind_] == 0) counts[kind_].fetch_add(1, std::memory_order_relaxed);
+  }
   BlockingCall(const BlockingCall&) = delete;
   BlockingCall& operator=(const BlockingCall&) = delete;
 
  private:
   friend class StopWatch;
   inline static std::atomic<std::uint64_t> counts[kKinds]{};  // odd: such a call is under way
-  std::atomic<std::uint64_t>& count_;
+  inline static thread_local int depth[kKinds]{};             // calls may contain others
+  Kind kind_;
 };
 
 // Looks at blocking calls once there is a request, by a timer: see BlockingCall. One at a time in a
