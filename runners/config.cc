@@ -93,7 +93,7 @@ toml::table parse_word(const std::string& key, const std::string& text) {
   throw Error("{}: found '{}', expected text in UTF-8", key, one_line(text));
 }
 
-// Likewise as a TOML value; text that is none is taken for a word.
+// The same for a TOML value; other text is taken for a word.
 toml::table parse_value(const std::string& key, const std::string& text) {
   if (!quotes_beyond_ascii(text)) return parse_word(key, text);
   require_flat(text, key);

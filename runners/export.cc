@@ -129,7 +129,7 @@ std::string exported(Agent& agent, const EnvSpec& env) {
           "the model of {} cannot be exported: what was traced gives other results for another "
           "number of observations; flatten with -1, and let no value decide what is done",
           env.id);
-  // Whoever plays with it wants no gradients.
+  // The exported policy needs no gradients.
   for (const auto& [name, tensor] : attributes_of(agent))
     module.setattr(name, tensor.detach().clone());
   std::ostringstream content;

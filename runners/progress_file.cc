@@ -143,7 +143,7 @@ Named<std::vector<double>> parse_progress(const std::string& text, const std::st
   Named<std::vector<double>> table;
   if (lines.empty()) return table;
   for (const auto& name : split(lines[0])) table.add(name, {});
-  // Of whole rows there is at least a byte for each cell.
+  // Each cell of a whole row takes at least one byte.
   constexpr std::size_t kMissing = 1'000'000;
   require(table.size() <= (text.size() + kMissing) / lines.size(),
           "{} is damaged: its rows have fewer cells than its header has columns", file);

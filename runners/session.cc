@@ -43,7 +43,7 @@ void forget_attempt(const fs::path& folder) {
   forget_failures(folder);
 }
 
-// What the run dies of is told by others, even if this cannot be written.
+// The error that ends the run is reported even if this file cannot be written.
 void keep_failure(const fs::path& folder, const EnvFailure& failure) {
   try {
     const auto file = write_failure(folder, failure);

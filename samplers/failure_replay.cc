@@ -116,7 +116,7 @@ std::optional<bool> FailureReplay::same_observation() const {
   return true;
 }
 
-// As Collector does.
+// Applies the checks of Collector.
 void FailureReplay::check(bool acted_on) const {
   const auto& rows = place_->rows;
   const RowChecks checks(rows.spec());

@@ -59,7 +59,7 @@ py::object make(const std::string& id, const std::string& kwargs, bool render) {
   }
 }
 
-// What a method returned, if it is a tuple, or a list, of so many.
+// The items of a returned tuple or list of this length.
 py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
                    const char* expected) {
   const bool several = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);

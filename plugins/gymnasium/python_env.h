@@ -12,7 +12,7 @@
 
 namespace shoal::python {
 
-// What gymnasium.make() knows without importing anything else.
+// The ids that gymnasium.make() knows without importing anything else.
 std::vector<std::string> registered_ids();
 
 // One environment of Gymnasium. The caller holds the interpreter's lock; what Python raises comes

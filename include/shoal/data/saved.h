@@ -20,7 +20,7 @@ const at::Tensor& saved(const NamedTensors& from, const std::string& name);
 // missing or of another type or shape.
 void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
-// Likewise of all that `from` has under this prefix. Throws Error for a tensor that no target has,
+// Restores every tensor that `from` has under this prefix. Throws Error for a tensor that no target has,
 // too: it belongs to something else than these targets.
 void restore_all(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
