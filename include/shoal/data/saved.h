@@ -20,8 +20,8 @@ const at::Tensor& saved(const NamedTensors& from, const std::string& name);
 // missing or of another type or shape.
 void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
-// Restores every tensor that `from` has under this prefix. Throws Error for a tensor that no target has,
-// too: it belongs to something else than these targets.
+// Restores every tensor that `from` has under this prefix. Throws Error for a tensor that no target
+// has, too: it belongs to something else than these targets.
 void restore_all(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
 // Throws Error for a floating-point tensor with a number that is NaN or infinite, and names both.
