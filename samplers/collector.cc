@@ -269,10 +269,7 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
 void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t + 1;
-  bool finite = true;
-  for (const auto& [name, field] : rows.observation)
-    finite = finite && RowChecks::is_finite(rows.element(field, row, b), field.spec.dtype);
-  if (!finite) check_observations(row, {b, b + 1}, WorkerStatus::kStepping, /*acted_on=*/false);
+  check_observations(row, {b, b + 1}, WorkerStatus::kStepping, /*acted_on=*/false);
   shared_->last.copy_observation_of(rows, row, shared_->end_row(t), b);
   shared_->episode_end(t, b) = slot.so_far;
   std::ranges::copy(slot.infos, shared_->reduced(t, b).begin());

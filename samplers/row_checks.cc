@@ -63,12 +63,6 @@ RowChecks::RowChecks(const RowSpec& spec)
     if (spec.env_info.name(i) == "score") score_ = i;
 }
 
-bool RowChecks::is_finite(std::span<const std::byte> x, DType type) {
-  if (!is_floating(type)) return true;
-  const auto n = static_cast<std::int64_t>(x.size() / size_of(type));
-  return first_bad(x.data(), type, n) == n;
-}
-
 RowChecks::Found RowChecks::observations(const Rows& rows, std::int64_t row,
                                          const Range& envs) const {
   for (const auto i : observations_)

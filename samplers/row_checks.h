@@ -19,9 +19,6 @@ class RowChecks {
  public:
   explicit RowChecks(const RowSpec& spec);
 
-  // Of a single array, of whatever type.
-  static bool is_finite(std::span<const std::byte> x, DType type);
-
   // The first one, of environment b.
   struct Finding {
     std::int64_t b;
