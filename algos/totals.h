@@ -51,7 +51,7 @@ class Totals {
  private:
   void check(const at::Tensor& row) const {
     if (row.is_cpu() && row.scalar_type() == at::kFloat && row.is_contiguous() &&
-        first_not_finite(row.const_data_ptr<float>(), row.numel()) == row.numel())
+        all_finite(row.const_data_ptr<float>(), row.numel()))
       return;
     const auto numbers = row.to(at::kCPU, at::kDouble);
     for (std::size_t i = 0; i < names_.size(); ++i)

@@ -95,7 +95,6 @@ toml::table parse_word(const std::string& key, const std::string& text) {
 
 // The same for a TOML value; other text is taken for a word.
 toml::table parse_value(const std::string& key, const std::string& text) {
-  if (!quotes_beyond_ascii(text)) return parse_word(key, text);
   require_flat(text, key);
   try {
     auto table = toml::parse("value = " + text);

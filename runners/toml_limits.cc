@@ -31,11 +31,8 @@ std::size_t end_of_piece(std::string_view text, std::size_t at) {
 
 void require_flat(const std::string& text, const std::string& file) {
   constexpr int kMostParts = 16, kDeepest = 16;
-  // toml++ 3.3 is undefined for many such characters outside of quotes, where TOML has none.
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, at the beginning of a file
   int dots = 0, depth = 0, line = 1;
-  for (std::size_t at = text.starts_with(kMark) ? kMark.size() : 0, end = 0; at < text.size();
-       at = end) {
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
     end = end_of_piece(text, at);
     const char c = text[at];
     line += static_cast<int>(std::count(text.begin() + static_cast<std::ptrdiff_t>(at),
@@ -44,18 +41,10 @@ void require_flat(const std::string& text, const std::string& file) {
     if (c == '\n' || c == '=' || c == ',' || c == '{') dots = 0;
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') depth = std::max(depth - 1, 0);
-    require(static_cast<unsigned char>(c) < 0x80,
-            "{}, line {}: found a character beyond ASCII, expected quotes around it", file, line);
     require(dots < kMostParts, "{}, line {}: a key has more than {} parts", file, line, kMostParts);
     require(depth <= kDeepest, "{}, line {}: values lie more than {} deep in each other", file,
             line, kDeepest);
   }
-}
-
-bool quotes_beyond_ascii(const std::string& text) {
-  for (std::size_t at = 0; at < text.size(); at = end_of_piece(text, at))
-    if (static_cast<unsigned char>(text[at]) >= 0x80) return false;
-  return true;
 }
 
 }  // namespace shoal

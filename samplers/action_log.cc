@@ -81,7 +81,7 @@ void ActionLog::begin(std::size_t rows) { state().rows = static_cast<std::int64_
 // The rows of a window from `row` on; the ring may turn in the middle of them.
 void ActionLog::copy(const Arena::Field& from, const Rows& rows, std::int64_t row,
                      const Arena::Field& to) const {
-  const auto bytes = static_cast<std::size_t>(envs_) * to.spec.bytes();
+  const auto bytes = static_cast<std::size_t>(envs_) * to.element_bytes;
   const auto begin = state().next % count_;
   const auto first = std::min(horizon_, count_ - begin);
   const auto put = [&](std::int64_t place, std::int64_t at, std::int64_t n) {

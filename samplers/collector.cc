@@ -181,8 +181,7 @@ void Collector::step(std::int64_t t) {
       else
         step(slot, t, b);
     }
-    refuse(checks_.rewards(rows, row, envs()), WorkerStatus::kStepping);
-    check_observations(row + 1, envs(), WorkerStatus::kStepping);
+    refuse(checks_.step(rows, row, envs()), WorkerStatus::kStepping);
     ++tick_;
   }
   leave();

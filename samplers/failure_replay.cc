@@ -43,7 +43,7 @@ FailureReplay::FailureReplay(const EnvFactory& make_env, const EnvFailure& failu
   for (const auto& [name, field] : place_->rows.action)
     require(failure.actions.contains(name) &&
                 failure.actions.at(name).nbytes() ==
-                    static_cast<std::size_t>(failure.steps()) * field.spec.bytes(),
+                    static_cast<std::size_t>(failure.steps()) * field.element_bytes,
             "{} takes other actions than the environment that failed", spec.id);
   require(failure.statistics.size() == env_->statistics().size(),
           "{} keeps {} bytes of statistics, the environment that failed {}", spec.id,

@@ -74,7 +74,7 @@ void FinalStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b,
                                   const NamedTensors& frame_index) {
   const auto& name = observation_.name(i);
   const auto& field = shared_.rows.observation[i];
-  const auto bytes = field.spec.bytes();
+  const auto bytes = field.element_bytes;
   const auto stack = static_cast<std::size_t>(field.spec.stack);
   auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + t_.size() * stack * bytes;
   // The older frames are those that row t was acted on with; the newest is the final one.

@@ -20,10 +20,13 @@ std::vector<std::size_t> floating(const NamedSpecs& specs) {
   return places;
 }
 
-// Of floating-point numbers; `n` if all are finite.
-std::int64_t first_bad(const std::byte* x, DType type, std::int64_t n) {
-  return type == DType::kFloat32 ? first_not_finite(reinterpret_cast<const float*>(x), n)
-                                 : first_not_finite(reinterpret_cast<const double*>(x), n);
+// Of a field of floating-point numbers.
+bool is_finite(const Rows& rows, const Arena::Field& field, std::int64_t row, const Range& envs) {
+  const auto* x = rows.element(field, row, envs.first).data();
+  const auto bytes = envs.size() * static_cast<std::int64_t>(field.element_bytes);
+  return field.spec.dtype == DType::kFloat32
+             ? all_finite(reinterpret_cast<const float*>(x), bytes / 4)
+             : all_finite(reinterpret_cast<const double*>(x), bytes / 8);
 }
 
 // Where the first number of a field that is not finite lies, and what it is.
@@ -34,17 +37,19 @@ struct Place {
 
 std::optional<Place> find_bad(const Rows& rows, const Arena::Field& field, std::int64_t row,
                               const Range& envs) {
-  const auto x = rows.element(field, row, envs.first);
   const auto type = field.spec.dtype;
-  const auto each = static_cast<std::int64_t>(x.size() / size_of(type)), n = envs.size() * each;
-  const auto i = first_bad(x.data(), type, n);
-  if (i == n) return std::nullopt;
-  const auto* number = x.data() + static_cast<std::size_t>(i) * size_of(type);
-  return Place{envs.first + i / each, i % each, name_not_finite(number_at(number, type))};
+  const auto bytes = size_of(type), each = field.element_bytes / bytes;
+  for (auto b = envs.first; b < envs.last; ++b)
+    for (std::size_t i = 0; i < each; ++i) {
+      const auto x = number_at(rows.element(field, row, b).data() + i * bytes, type);
+      if (!std::isfinite(x)) return Place{b, static_cast<std::int64_t>(i), name_not_finite(x)};
+    }
+  return std::nullopt;
 }
 
 RowChecks::Found find_in(const Rows& rows, const Named<Arena::Field>& fields, std::size_t i,
                          std::int64_t row, const Range& envs, const char* what) {
+  if (is_finite(rows, fields[i], row, envs)) return std::nullopt;
   const auto place = find_bad(rows, fields[i], row, envs);
   if (!place) return std::nullopt;
   const auto& name = fields.name(i);
@@ -91,12 +96,21 @@ RowChecks::Found RowChecks::actions(const Rows& rows, std::int64_t row, const Ra
 }
 
 RowChecks::Found RowChecks::rewards(const Rows& rows, std::int64_t row, const Range& envs) const {
+  if (is_finite(rows, rows.reward, row, envs) &&
+      (!score_ || is_finite(rows, rows.env_info[*score_], row, envs)))
+    return std::nullopt;
   auto place = find_bad(rows, rows.reward, row, envs);
   if (!place && score_) place = find_bad(rows, rows.env_info[*score_], row, envs);
   if (!place) return std::nullopt;
   const auto b = place->b;
   const float reward = rows.scalar<float>(rows.reward, row, b);
   return rewards(reward, score_ ? rows.scalar<float>(rows.env_info[*score_], row, b) : 0, b);
+}
+
+RowChecks::Found RowChecks::step(const Rows& rows, std::int64_t row, const Range& envs) const {
+  if (auto found = rewards(rows, row, envs)) return found;
+  if (auto found = observations(rows, row + 1, envs)) return found;
+  return masks(rows, row + 1, envs);
 }
 
 RowChecks::Found RowChecks::rewards(float reward, float score, std::int64_t b) {

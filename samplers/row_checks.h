@@ -30,8 +30,10 @@ class RowChecks {
   Found observations(const Rows& rows, std::int64_t row, const Range& envs) const;
   static Found masks(const Rows& rows, std::int64_t row, const Range& envs);
   Found actions(const Rows& rows, std::int64_t row, const Range& envs) const;
-  // And the info "score".
+  // The reward and the info "score".
   Found rewards(const Rows& rows, std::int64_t row, const Range& envs) const;
+  // All that a step from this row to the next has written: rewards, observations and masks.
+  Found step(const Rows& rows, std::int64_t row, const Range& envs) const;
   // Of one step of b that is in no row.
   static Found rewards(float reward, float score, std::int64_t b);
 

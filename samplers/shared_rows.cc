@@ -67,7 +67,7 @@ void SharedRows::attach(const Arena& a) {
   auto zero = [&](const Arena::Field& field, std::int64_t from, std::int64_t n) {
     if (n > 0 && rows.envs() > 0)
       std::memset(rows.element(field, from, 0).data(), 0,
-                  field.spec.bytes() * static_cast<std::size_t>(n * rows.envs()));
+                  field.element_bytes * static_cast<std::size_t>(n * rows.envs()));
   };
   const auto end = history + horizon;
   for (const auto& [name, field] : rows.observation) zero(field, 0, history);
@@ -127,7 +127,7 @@ void SharedRows::cut_short(std::int64_t t, std::int64_t first, std::int64_t end)
              &to = state[static_cast<std::size_t>(horizon % 2)];
   for (std::size_t i = 0; i < from.size(); ++i)
     std::memcpy(arena->element(to[i], first).data(), arena->element(from[i], first).data(),
-                static_cast<std::size_t>(end - first) * from[i].spec.bytes());
+                static_cast<std::size_t>(end - first) * from[i].element_bytes);
 }
 
 void SharedRows::cut_short(std::int64_t t, std::int64_t b) const {

@@ -101,7 +101,7 @@ std::int64_t Arena::Field::elements() const {
 }
 
 std::size_t Arena::Field::bytes() const {
-  return static_cast<std::size_t>(elements()) * spec.bytes();
+  return static_cast<std::size_t>(elements()) * element_bytes;
 }
 
 Arena::Field Arena::Plan::add(std::vector<std::int64_t> lead, ArraySpec spec) {
@@ -109,7 +109,8 @@ Arena::Field Arena::Plan::add(std::vector<std::int64_t> lead, ArraySpec spec) {
   std::int64_t end = 0;
   require(!__builtin_add_overflow(static_cast<std::int64_t>(bytes_), bytes, &end),
           "{} makes the plan larger than 64 bits can count", shape_text(lead, spec));
-  Field field{bytes_, std::move(lead), std::move(spec)};
+  const auto each = spec.bytes();
+  Field field{bytes_, std::move(lead), std::move(spec), each};
   bytes_ = static_cast<std::size_t>(end);
   return field;
 }

@@ -61,7 +61,7 @@ void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
   assert(arena_ != nullptr && n >= 0 && from >= 0 && to >= 0);
   assert(from + n <= count_ && to + n <= count_);
   const auto copy_one = [&](const Arena::Field& field) {
-    const auto row_bytes = static_cast<std::size_t>(envs_) * field.spec.bytes();
+    const auto row_bytes = static_cast<std::size_t>(envs_) * field.element_bytes;
     copy_field(arena_->data(field), row_bytes, static_cast<std::size_t>(from),
                static_cast<std::size_t>(to), static_cast<std::size_t>(n));
   };
@@ -84,7 +84,7 @@ void Rows::with_fields_of(const Rows& source, const Copy& copy) const {
 void Rows::copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const {
   assert(envs_ == source.envs_ && from + n <= source.count_ && to + n <= count_);
   with_fields_of(source, [&](const Arena::Field& mine, const Arena::Field& other) {
-    const auto row_bytes = static_cast<std::size_t>(envs_) * mine.spec.bytes();
+    const auto row_bytes = static_cast<std::size_t>(envs_) * mine.element_bytes;
     std::memcpy(element(mine, to, 0).data(), source.element(other, from, 0).data(),
                 static_cast<std::size_t>(n) * row_bytes);
   });

@@ -35,7 +35,7 @@ std::string type_and_shape(const at::Tensor& t) {
 bool is_finite(const at::Tensor& t) {
   if (!at::isFloatingType(t.scalar_type())) return true;
   if (t.is_cpu() && t.is_contiguous() && t.scalar_type() == at::kFloat)
-    return first_not_finite(t.const_data_ptr<float>(), t.numel()) == t.numel();
+    return all_finite(t.const_data_ptr<float>(), t.numel());
   return t.isfinite().all().item<bool>();
 }
 

@@ -94,7 +94,7 @@ class StepStore {
     return at < 0 ? at + cells_ : at < cells_ ? at : at - cells_;
   }
   Column column(const Arena::Field& field) const {
-    return {arena_.data(field), field.spec.bytes()};
+    return {arena_.data(field), field.element_bytes};
   }
   const Follows& follows(std::int64_t cell) const { return follows_[cell]; }
   const Rows& rows() const { return rows_; }

@@ -41,6 +41,7 @@ class Arena {
     std::size_t offset = 0;
     std::vector<std::int64_t> lead = {};
     ArraySpec spec = {};
+    std::size_t element_bytes = 0;  // of spec: counted once, because every step asks for it
 
     std::int64_t elements() const;  // product of the leading dimensions
     std::size_t bytes() const;      // of the whole field, without padding
@@ -69,8 +70,8 @@ class Arena {
   std::byte* data(const Field& field) const { return base_ + field.offset; }
   // The element at `index` of the flattened leading dimensions.
   std::span<std::byte> element(const Field& field, std::int64_t index) const {
-    const auto n = field.spec.bytes();
-    return {data(field) + static_cast<std::size_t>(index) * n, n};
+    return {data(field) + static_cast<std::size_t>(index) * field.element_bytes,
+            field.element_bytes};
   }
   std::size_t bytes() const;
   std::span<std::byte> memory() const { return {base_, bytes_}; }  // all of it

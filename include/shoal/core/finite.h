@@ -20,9 +20,9 @@ class WorkerDataError : public WorkerError {
   using WorkerError::WorkerError;
 };
 
-// The place of the first of n numbers that is NaN or infinite; n if all of them are finite.
-std::int64_t first_not_finite(const float* x, std::int64_t n);
-std::int64_t first_not_finite(const double* x, std::int64_t n);
+// Whether none of n numbers is NaN or infinite.
+bool all_finite(const float* x, std::int64_t n);
+bool all_finite(const double* x, std::int64_t n);
 
 // "NaN", "inf" or "-inf".
 const char* name_not_finite(double x);
