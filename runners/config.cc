@@ -42,7 +42,11 @@ std::string toml_text(const std::string& value) {
 
 namespace {
 
+constexpr std::pair<const char*, const char*> kRenamed[] = {{"preset", "base"}};
+
 [[noreturn]] void refuse_unknown(const std::string& key) {
+  for (const auto& [before, now] : kRenamed)
+    require(key != before, "the setting '{}' is called '{}' now", before, now);
   std::vector<std::string> keys;
   for (const auto& setting : setting_docs()) keys.push_back(setting.key);
   throw Error("there is no setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
@@ -58,7 +62,7 @@ void set_node(Config& config, const std::string& key, const toml::node& node) {
   if (!found) refuse_unknown(key);
 }
 
-// Settings of a table and of the tables in it, with dotted keys. `preset` was dealt with before.
+// Settings of a table and of the tables in it, with dotted keys. `base` was dealt with before.
 void set_table(Config& config, const std::string& prefix, const toml::table& table) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
@@ -136,9 +140,9 @@ Config parse_config(const std::string& text, const std::string& file) {
   const auto table = parse_toml(text, file);
   Config config;
   try {
-    if (const auto* base = table.get("preset")) {
+    if (const auto* base = table.get("base")) {
       std::string name;
-      read_value("preset", *base, name);
+      read_value("base", *base, name);
       if (!name.empty()) config = preset(name);
     }
     set_table(config, "", table);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runners/known.h"
 #include "runners/memory_needs.h"
 #include "runners/off_policy_parts.h"
@@ -44,8 +46,20 @@ Config whole_games(Config config) {
   return config;
 }
 
+int worker_count(const Config& config) {
+  const auto& s = config.sampler;
+  if (s.workers > 0) return s.workers;
+  const auto cores = std::min<std::int64_t>(std::ssize(allowed_cores()), s.envs);
+  const auto share = (s.envs + cores - 1) / cores;
+  auto count = (s.envs + share - 1) / share;
+  if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
+    while (s.envs % count != 0) --count;
+  return static_cast<int>(count);
+}
+
 SamplerOptions training_sampler(const Config& config) {
   SamplerOptions options = config.sampler;
+  options.workers = worker_count(config);
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;

@@ -11,7 +11,7 @@ namespace shoal {
 // those without one come first.
 template <class C, class Visit>
 void visit_run(C& c, Visit&& visit) {
-  visit("preset", c.preset, "the preset this started from");
+  visit("base", c.base, "the preset this started from");
   visit("algo", c.algo, "learning algorithm: ppo, a2c, impala, dqn, r2d1, ddpg, td3 or sac");
   visit("steps", c.steps, "agent steps to take, all environments together", kCount);
   visit("schedule_steps", c.schedule_steps,
@@ -91,7 +91,9 @@ void visit_sampler(C& c, Visit&& visit) {
   visit("sampler.kind", s.kind, "serial | parallel-cpu | parallel-gpu");
   visit("sampler.horizon", s.horizon, "steps of each environment in one window", within(1, 0x1p40));
   visit("sampler.envs", s.envs, "environments", within(1, 0x1p40));
-  visit("sampler.workers", s.workers, "processes that step them", within(1, 4096));
+  visit("sampler.workers", s.workers,
+        "processes that step them; 0: one for each core, as far as they can share",
+        within(0, 4096));
   visit("sampler.groups", s.groups, "2: one half is stepped while actions are chosen for the other",
         within(1, 2));
   visit("sampler.batch", s.batch,

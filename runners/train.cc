@@ -74,8 +74,8 @@ Config share_of(const Config& config, const Ranks& ranks, const LocalRank& local
   if (n == 1) return own;
   own.sampler.envs = config.sampler.envs / n;
   own.sampler.first_env = own.sampler.envs * r;
-  own.sampler.workers =
-      std::max(1, config.sampler.workers * (r + 1) / n - config.sampler.workers * r / n);
+  const int workers = worker_count(config);
+  own.sampler.workers = std::max(1, workers * (r + 1) / n - workers * r / n);
   own.sampler.workers =
       static_cast<int>(std::min<std::int64_t>(own.sampler.workers, own.sampler.envs));
   if (config.device == "cuda") own.device = fmt::format("cuda:{}", local.gpu);

@@ -19,13 +19,13 @@ namespace {
 // planned.
 constexpr std::int64_t kMostCells = std::int64_t{1} << 40;
 
-void validate_sampler(const SamplerOptions& s) {
+void validate_sampler(const SamplerOptions& s, int workers) {
   require(s.groups <= s.envs, "sampler.groups: {} groups cannot share {} environments", s.groups,
           s.envs);
   require(
-      s.kind == SamplerKind::kSerial || s.workers <= s.envs,
+      s.kind == SamplerKind::kSerial || workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
-      s.workers, s.envs);
+      workers, s.envs);
   require_within("sampler.batch", static_cast<double>(s.batch), 0, static_cast<double>(s.envs));
   require(
       s.batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
@@ -58,19 +58,20 @@ void validate_async(const Config& config) {
   require(s.on_death == OnDeath::kFail || !config.asynchronous || s.kind != SamplerKind::kSerial,
           "sampler.on_death: found restart; with sampler.asynchronous, serial does not offer it");
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;
-  require(s.envs % s.workers == 0,
+  const int workers = worker_count(config);
+  require(s.envs % workers == 0,
           "sampler.envs: {} environments cannot be shared evenly by {} workers, as "
           "sampler.asynchronous demands of parallel-cpu",
-          s.envs, s.workers);
-  require(s.groups <= s.envs / s.workers,
+          s.envs, workers);
+  require(s.groups <= s.envs / workers,
           "sampler.groups: {} groups cannot share the {} environments of each worker, as "
           "sampler.asynchronous demands of parallel-cpu",
-          s.groups, s.envs / s.workers);
-  require(!is_off_policy(config) || s.workers == 1,
+          s.groups, s.envs / workers);
+  require(!is_off_policy(config) || workers == 1,
           "sampler.workers: found {}, expected 1: a replay takes windows of all environments, and "
           "those of parallel-cpu with sampler.asynchronous are of one worker's; or choose "
           "sampler.kind = parallel-gpu",
-          s.workers);
+          workers);
 }
 
 void validate_ppo(const Config& config) {
@@ -205,7 +206,7 @@ void validate(const Config& config) {
           "gymnasium.kwargs: found '{}', expected a JSON object such as {{\"gravity\": 5.0}}",
           one_line(config.env.gymnasium.kwargs));
   parse_device(config.device);
-  validate_sampler(config.sampler);
+  validate_sampler(config.sampler, worker_count(config));
   validate_ranks(config);
   validate_async(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),

@@ -105,14 +105,14 @@ std::string word(std::string toml) {
 
 // The preset, unless it is that of all groups, and what sets this one apart from others of it.
 std::string label_of(const Settings& settings, const std::vector<Group>& groups) {
-  const auto& preset = settings.at("preset");
+  const auto& preset = settings.at("base");
   const bool one_preset = std::ranges::all_of(
-      groups, [&](const Group& group) { return group.settings.at("preset") == preset; });
+      groups, [&](const Group& group) { return group.settings.at("base") == preset; });
   std::vector<std::string> parts;
   if (!one_preset) parts.push_back(word(preset));
   for (const auto& setting : settings) {
     const bool differs = std::ranges::any_of(groups, [&](const Group& group) {
-      return group.settings.at("preset") == preset &&
+      return group.settings.at("base") == preset &&
              group.settings.at(setting.first) != setting.second;
     });
     if (differs) parts.push_back(fmt::format("{}={}", setting.first, word(setting.second)));

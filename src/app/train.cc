@@ -93,8 +93,8 @@ Config configure(const TrainFlags& flags, const JobPlace& job) {
     require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
             one_line(text));
     const std::string key = text.substr(0, equals);
-    require(key != "preset",
-            "--set: 'preset' cannot be set; name the preset instead: shoal train PRESET");
+    require(key != "base",
+            "--set: 'base' cannot be set; name the preset instead: shoal train PRESET");
     change(config, flags, key, text.substr(equals + 1));
   }
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
@@ -139,14 +139,15 @@ void go_on(const Config& config, const std::filesystem::path& folder, SessionOpt
 std::string placement(const Config& config, const JobPlace& job) {
   const auto allowed = allowed_cores();
   const auto& s = config.sampler;
+  const int count = worker_count(config);
   std::string workers = "this process steps";
   if (s.kind != SamplerKind::kSerial) {
-    workers = fmt::format("{} worker{}", s.workers, s.workers == 1 ? "" : "s");
+    workers = fmt::format("{} worker{}", count, count == 1 ? "" : "s");
     if (s.pin) {
       const std::vector<int> cores(s.cores.begin(), s.cores.end());
       workers += fmt::format(" pinned to {}", cores_text(cores.empty() ? allowed : cores));
     }
-    workers += s.workers == 1 ? " steps" : " step";
+    workers += count == 1 ? " steps" : " step";
   }
   const int threads = tensor_threads(config);
   auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
@@ -157,8 +158,7 @@ std::string placement(const Config& config, const JobPlace& job) {
 }
 
 std::string run_name(const TrainFlags& flags, const Config& config) {
-  return config.preset.empty() ? std::filesystem::path(flags.source).stem().string()
-                               : config.preset;
+  return config.base.empty() ? std::filesystem::path(flags.source).stem().string() : config.base;
 }
 
 // What to say of an end that is not the one asked for; "" if there is nothing to say.

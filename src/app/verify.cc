@@ -47,7 +47,7 @@ void compare_settings(const Runs& runs, Verdict& verdict) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].value == b[i].value) continue;
     ++differ;
-    const bool counts = !may_change(a[i].key) && a[i].key != "preset";
+    const bool counts = !may_change(a[i].key) && a[i].key != "base";
     if (counts) verdict.same = false;
     fmt::print("settings: {} is {} in A and {} in B{}\n", a[i].key, a[i].value, b[i].value,
                counts ? "" : " (not counted: the same run may have another value)");

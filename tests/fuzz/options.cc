@@ -12,7 +12,7 @@ void run(std::string_view input) {
   const std::string key(input.substr(0, equals));
   const std::string value(input.substr(std::min(equals + 1, input.size())));
   Config config = preset("cartpole-ppo");
-  if (key == "preset" || !accepts([&] { set(config, key, value); })) return;
+  if (key == "base" || !accepts([&] { set(config, key, value); })) return;
   const std::string text = write_config(config);
   expect(write_config(parse_config(text, "config.toml")) == text, "the same settings again");
   accepts([&] { validate(config); });

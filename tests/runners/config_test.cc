@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/support/message_of.h"
@@ -37,7 +38,7 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key == "ppo.normalize_advantage") return "window";
   if (setting.key == "model.memory") return "gru";
   if (setting.key == "dqn.returns") return "quantile";
-  if (setting.key == "preset") return "pong-ppo";
+  if (setting.key == "base") return "pong-ppo";
   if (setting.value == "true") return "false";
   if (setting.value == "false") return "true";
   if (setting.value.starts_with('[')) return "[7, 8, 9]";
@@ -90,7 +91,7 @@ TEST(Config, PresetsAreValidAndReadBack) {
 
 TEST(Config, AFileOverridesThePresetItNames) {
   const TemporaryFolder folder;
-  write_file(folder / "mine.toml", "seed = 5\npreset = \"cartpole-ppo\"\n[ppo]\ndiscount = 1\n");
+  write_file(folder / "mine.toml", "seed = 5\nbase = \"cartpole-ppo\"\n[ppo]\ndiscount = 1\n");
   const Config config = preset_or_file((folder / "mine.toml").string());
   EXPECT_EQ(config.env_id, "CartPole-v1");
   EXPECT_EQ(config.seed, 5U);
@@ -143,9 +144,43 @@ TEST(Config, UnknownNamesAreRefusedWithTheNearest) {
   EXPECT_TRUE(contains(message, "x.toml") && contains(message, "'sampler.horizon'")) << message;
 }
 
+TEST(Config, RenamedSettingsAreRefusedWithTheNewName) {
+  EXPECT_EQ(refusal("preset", "cartpole-ppo"), "the setting 'preset' is called 'base' now");
+}
+
+TEST(Config, PresetsMayStartFromOthers) {
+  const Config config = preset("cartpole-impala");
+  EXPECT_EQ(config.base, "cartpole-impala");
+  EXPECT_EQ(config.sampler.horizon, 16);     // its own
+  EXPECT_TRUE(config.asynchronous);          // of cartpole-appo
+  EXPECT_EQ(config.ppo.max_grad_norm, 1.0);  // of cartpole-ppo
+  EXPECT_EQ(presets().front().doc.find_first_of("#\n"), std::string::npos);
+}
+
+// No fewer workers leave the largest share as small, and an asynchronous sampler's shares are
+// equal.
+TEST(Config, WorkersAreAsManyAsCoresCanShare) {
+  Config config;
+  config.sampler.workers = 0;
+  const auto cores = std::ssize(allowed_cores());
+  for (config.sampler.envs = 1; config.sampler.envs <= 40; ++config.sampler.envs) {
+    const auto envs = config.sampler.envs;
+    const auto share_of = [&](std::int64_t workers) { return (envs + workers - 1) / workers; };
+    const int count = worker_count(config);
+    EXPECT_EQ(share_of(count), share_of(std::min<std::int64_t>(cores, envs)));
+    if (count > 1) EXPECT_GT(share_of(count - 1), share_of(count));
+    auto async = config;
+    async.asynchronous = true;
+    async.sampler.kind = SamplerKind::kParallelCpu;
+    EXPECT_EQ(envs % worker_count(async), 0);
+  }
+  config.sampler.workers = 3;
+  EXPECT_EQ(worker_count(config), 3);
+}
+
 TEST(Config, BrokenFilesAreOneLine) {
   const TemporaryFolder folder;
-  for (const std::string text : {"steps = \n", "[ppo\n", "a = 1\na = 2\n", "preset = 3\n",
+  for (const std::string text : {"steps = \n", "[ppo\n", "a = 1\na = 2\n", "base = 3\n",
                                  "sampler = 1\n", "\"", "\xff\xfe"}) {
     write_file(folder / "x.toml", text);
     const auto message = message_of([&] { read_config(folder / "x.toml"); });

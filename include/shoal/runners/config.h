@@ -29,7 +29,7 @@ namespace shoal {
 // Everything that decides a run. What each setting means, and its key in files and after --set, is
 // in one list (runners/settings.h), shown by setting_docs().
 struct Config {
-  std::string preset;  // the preset this started from; empty: none
+  std::string base;  // the preset this started from; empty: none
   std::string algo = "ppo";
   std::int64_t steps = 1'000'000;   // agent steps of all environments together
   std::int64_t schedule_steps = 0;  // steps over which schedules run; 0: as many as `steps`
@@ -89,7 +89,7 @@ std::vector<SettingDoc> setting_docs(const Config& config = {});
 // nearest known one.
 void set(Config& config, const std::string& key, const std::string& value);
 
-// A file may name a preset to start from (`preset = "..."`); every other key overrides it. Throws
+// A file may name a preset to start from (`base = "..."`); every other key overrides it. Throws
 // Error if it cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
 Config read_config(const std::filesystem::path& file);
 // The settings in the text of such a file; `file` is for messages.
@@ -103,7 +103,7 @@ std::string write_config(const Config& config);
 // Throws Error for values that cannot work together, before anything is made from them.
 void validate(const Config& config);
 
-// Presets, by name.
+// Presets: the files of presets/, which are built into the library.
 struct Preset {
   std::string name, doc;
 };
@@ -120,6 +120,10 @@ void register_algo(const std::string& name, AlgoFactory make);
 std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
 SamplerOptions training_sampler(const Config& config);
+// `sampler.workers`, or for 0 one for each core that this process may use, fewer if that leaves the
+// largest share of environments as small; all shares are equal where an asynchronous parallel-cpu
+// sampler needs that.
+int worker_count(const Config& config);
 int tensor_threads(const Config& config);  // `threads`, or one for each allowed core
 Config whole_games(Config config);         // the same, but a lost life ends no episode
 bool is_off_policy(const Config& config);
