@@ -1,6 +1,6 @@
 #include "shoal/algos/a2c.h"
 
-#include "algos/check_options.h"
+#include "algos/builtin_algos.h"
 #include "shoal/algos/ppo.h"
 
 namespace shoal {
@@ -9,8 +9,7 @@ namespace shoal {
 // gradient is that of the log-probability (Huang et al., "A2C is a special case of PPO", arXiv
 // 2205.09123).
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o, Ranks& ranks) {
-  check_options("a2c", o);
-  require_at_least("a2c.accumulate", o.accumulate, 1);
+  check_options(o);
   constexpr double kNeverClipped = 1e9;
   return make_ppo(agent,
                   {.learning_rate = o.learning_rate,
@@ -30,5 +29,44 @@ std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o, 
                    .anneal_learning_rate = o.anneal_learning_rate},
                   ranks);
 }
+
+OptionList describe(A2cOptions& o) {
+  OptionList list("a2c");
+  list.add("optimizer", o.optimizer, "adam | rmsprop");
+  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
+           above_0());
+  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  list.add("discount", o.discount, "gamma", kShare);
+  list.add("gae_lambda", o.gae_lambda, "lambda of generalized advantage estimation", kShare);
+  list.add("accumulate", o.accumulate,
+           "pieces in which the gradient of a rollout is computed, to save memory", within(1, 1e6));
+  list.add("value_coef", o.value_coef, "weight of the value loss");
+  list.add("entropy_coef", o.entropy_coef, "weight of the entropy bonus", kAnySign);
+  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  list.add("normalize_advantage", o.normalize_advantage,
+           "to mean 0 and deviation 1 over each rollout");
+  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  return list;
+}
+
+namespace {
+
+class A2cSpec : public SpecOf<A2cSpec, OnPolicySpec, A2cOptions> {
+ public:
+  std::string name() const override { return "a2c"; }
+  std::string description() const override {
+    return "Advantage actor-critic, the synchronous A3C (Mnih et al., arXiv 1602.01783)";
+  }
+  double discount(const RunOptions&) const override { return own_.discount; }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions&, Ranks& ranks) const override {
+    return make_a2c(dynamic_cast<ActorCritic&>(agent), own_, ranks);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> a2c_spec() { return std::make_unique<A2cSpec>(); }
 
 }  // namespace shoal

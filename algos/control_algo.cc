@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "algos/check_options.h"
 #include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
@@ -181,6 +180,14 @@ class ControlAlgo : public OffPolicyAlgo {
 
 }  // namespace
 
+std::unique_ptr<Agent> make_control_agent(const AlgoSpec& algo, const EnvSpec& env,
+                                          const RunOptions& run, ControlAgentOptions options) {
+  require(run.model.name == "mlp", "model.name: found {}, and {} has networks of kind mlp only",
+          run.model.name, algo.name());
+  options.hidden = run.model.hidden;
+  return make_control_agent(env, options, run.seed);
+}
+
 void require_policy(const char* name, const ControlAgent& agent, bool stochastic) {
   require(
       agent.stochastic() == stochastic, "{} needs an agent with a {} policy; set {}", name,
@@ -191,20 +198,9 @@ void require_policy(const char* name, const ControlAgent& agent, bool stochastic
 std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent& agent,
                                                  StepReplay& replay, const ControlSettings& s,
                                                  Ranks& ranks) {
-  require(s.update.critic_rate > 0 && s.update.policy_rate > 0,
-          "{}: learning rates of {} and {}; they must be positive", name, s.update.critic_rate,
-          s.update.policy_rate);
   require(s.precision == Precision::kFloat32 || is_host(agent.device()),
           "{}.precision: found bf16, and the agent on {}; it is for the CPU", name,
           agent.device().str());
-  require(s.batch > 0, "{}.batch is {}; at least 1 is needed", name, s.batch);
-  require(s.update.tau > 0 && s.update.tau <= 1, "{}.tau is {}; it must lie in (0, 1]", name,
-          s.update.tau);
-  require(s.policy_interval > 0, "{}.policy_interval is {}; at least 1 is needed", name,
-          s.policy_interval);
-  for (const double noise : {s.exploration, s.update.target_noise, s.update.target_clip})
-    require(noise >= 0, "{}: noise of {}; it must not be negative", name, noise);
-  check_betas(name, s);
   check_shares(name, s.batch, ranks, replay);
   return std::make_unique<ControlAlgo>(agent, replay, s, ranks);
 }

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "algos/control_learner.h"
-#include "shoal/algos/off_policy.h"
+#include "shoal/algos/algo_spec.h"
 
 namespace shoal {
 
@@ -26,6 +26,11 @@ struct ControlSettings {
 std::unique_ptr<OffPolicyAlgo> make_control_algo(const char* name, ControlAgent& agent,
                                                  StepReplay& replay,
                                                  const ControlSettings& settings, Ranks& ranks);
+
+// The agent of such an algorithm, with layers as run.model has them. Throws Error for another model
+// than an MLP.
+std::unique_ptr<Agent> make_control_agent(const AlgoSpec& algo, const EnvSpec& env,
+                                          const RunOptions& run, ControlAgentOptions options);
 
 // Throws Error unless the agent's policy is of this kind.
 void require_policy(const char* name, const ControlAgent& agent, bool stochastic);

@@ -1,11 +1,13 @@
 #include "shoal/algos/ddpg.h"
 
+#include "algos/builtin_algos.h"
 #include "algos/control_algo.h"
 
 namespace shoal {
 
 std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay,
                                          const DdpgOptions& o, Ranks& ranks) {
+  check_options(o);
   require_policy("ddpg", agent, /*stochastic=*/false);
   return make_control_algo("ddpg", agent, replay,
                            {.update = {.critic_rate = o.critic_rate,
@@ -20,5 +22,47 @@ std::unique_ptr<OffPolicyAlgo> make_ddpg(ControlAgent& agent, StepReplay& replay
                             .beta_end = o.beta_end},
                            ranks);
 }
+
+OptionList describe(DdpgOptions& o) {
+  OptionList list("ddpg");
+  list.add("critic_rate", o.critic_rate, "learning rate of the critic", kRate);
+  list.add("policy_rate", o.policy_rate, "learning rate of the policy", kRate);
+  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
+  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
+  list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
+  list.add("exploration_noise", o.exploration_noise,
+           "deviation of the noise on actions, in half-widths of their bounds");
+  list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
+  list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
+  return list;
+}
+
+namespace {
+
+class DdpgSpec : public SpecOf<DdpgSpec, OffPolicySpec, DdpgOptions> {
+ public:
+  std::string name() const override { return "ddpg"; }
+  std::string description() const override {
+    return "Deep deterministic policy gradient (Lillicrap et al., arXiv 1509.02971)";
+  }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::int64_t batch() const override { return own_.batch; }
+
+  std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
+    return make_control_agent(*this, env, run, {.stochastic = false, .critics = 1});
+  }
+
+  std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions&,
+                                      Ranks& ranks) const override {
+    return make_ddpg(dynamic_cast<ControlAgent&>(agent), dynamic_cast<StepReplay&>(replay), own_,
+                     ranks);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> ddpg_spec() { return std::make_unique<DdpgSpec>(); }
 
 }  // namespace shoal

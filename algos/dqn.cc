@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "algos/check_options.h"
+#include "algos/builtin_algos.h"
 #include "algos/dqn_loss.h"
 #include "algos/optimizer.h"
 #include "algos/q_learning.h"
@@ -13,13 +13,6 @@
 
 namespace shoal {
 namespace {
-
-void check(const DqnOptions& o) {
-  check_q_options("dqn", o);
-  check_betas("dqn", o);
-  require(o.target_share > 0 && o.target_share <= 1,
-          "dqn.target_share is {}; it must lie in (0, 1]", o.target_share);
-}
 
 class Dqn : public OffPolicyAlgo {
  public:
@@ -162,9 +155,78 @@ class Dqn : public OffPolicyAlgo {
 
 std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
                                         const DqnOptions& options, Ranks& ranks) {
-  check(options);
+  check_options(options);
   require_no_batch_norm(ranks, 1, agent.parameters());
   return std::make_unique<Dqn>(agent, replay, options, ranks);
 }
+
+OptionList describe(DqnOptions& o) {
+  OptionList list("dqn");
+  list.add("optimizer", o.optimizer, "adam | rmsprop");
+  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
+           above_0());
+  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
+  list.add("double_q", o.double_q, "double Q-learning: the online network chooses the action");
+  list.add("target_interval", o.target_interval, "updates between two of the target network",
+           kCount);
+  list.add("target_share", o.target_share, "fraction by which it moves then; 1: it becomes a copy",
+           within(1e-9, 1));
+  list.add("huber", o.huber, "errors beyond this count linearly; 0: the square of all");
+  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
+  list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
+  list.add("epsilon_start", o.epsilon_start, "initial probability of a random action", kShare);
+  list.add("epsilon_end", o.epsilon_end, "final probability of a random action", kShare);
+  list.add("epsilon_share", o.epsilon_share, "fraction of the schedule until then",
+           within(1e-9, 1));
+  list.add("epsilon_last", o.epsilon_last,
+           "final probability of the last environment (off_policy.epsilon_each)", kShare);
+  return list;
+}
+
+namespace {
+
+class DqnSpec : public SpecOf<DqnSpec, OffPolicySpec, DqnOptions> {
+ public:
+  std::string name() const override { return "dqn"; }
+  std::string description() const override {
+    return "Deep Q-learning, up to Rainbow (Mnih et al., 2015; Hessel et al., arXiv 1710.02298)";
+  }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::int64_t batch() const override { return own_.batch; }
+
+  OptionList options() override {
+    auto list = describe(own_);
+    list.append(describe(agent_));
+    return list;
+  }
+
+  void check(const RunOptions& run) const override {
+    OffPolicySpec::check(run);
+    require(agent_.v_min < agent_.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}",
+            agent_.v_min, agent_.v_max);
+  }
+
+  std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
+    auto options = agent_;
+    options.epsilons = run.off_policy.epsilon_each ? run.envs : 1;
+    return make_q_agent(env, run.model, options, run.seed);
+  }
+
+  std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions&,
+                                      Ranks& ranks) const override {
+    return make_dqn(dynamic_cast<QAgent&>(agent), dynamic_cast<StepReplay&>(replay), own_, ranks);
+  }
+
+ private:
+  QAgentOptions agent_;
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> dqn_spec() { return std::make_unique<DqnSpec>(); }
 
 }  // namespace shoal

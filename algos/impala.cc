@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "algos/check_options.h"
+#include "algos/builtin_algos.h"
 #include "algos/learn_together.h"
 #include "algos/optimizer.h"
 #include "algos/recorded_steps.h"
@@ -116,9 +116,46 @@ class Impala : public OnPolicyAlgo {
 
 std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& o,
                                           Ranks& ranks) {
-  check_options("impala", o);
+  check_options(o);
   require_no_batch_norm(ranks, 1, agent.parameters());
   return std::make_unique<Impala>(agent, o, ranks);
 }
+
+OptionList describe(ImpalaOptions& o) {
+  OptionList list("impala");
+  list.add("optimizer", o.optimizer, "adam | rmsprop");
+  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
+           above_0());
+  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  list.add("discount", o.discount, "gamma", kShare);
+  list.add("lambda", o.lambda, "lambda of V-trace", kShare);
+  list.add("rho_bar", o.rho_bar, "V-trace clips importance ratios to this", above_0());
+  list.add("c_bar", o.c_bar, "V-trace clips the ratios of its traces to this", above_0());
+  list.add("value_coef", o.value_coef, "weight of the value loss");
+  list.add("entropy_coef", o.entropy_coef, "weight of the entropy bonus", kAnySign);
+  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  return list;
+}
+
+namespace {
+
+class ImpalaSpec : public SpecOf<ImpalaSpec, OnPolicySpec, ImpalaOptions> {
+ public:
+  std::string name() const override { return "impala"; }
+  std::string description() const override {
+    return "IMPALA's actor-critic with V-trace (Espeholt et al., arXiv 1802.01561)";
+  }
+  double discount(const RunOptions&) const override { return own_.discount; }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions&, Ranks& ranks) const override {
+    return make_impala(dynamic_cast<ActorCritic&>(agent), own_, ranks);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> impala_spec() { return std::make_unique<ImpalaSpec>(); }
 
 }  // namespace shoal

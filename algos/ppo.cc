@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "algos/check_options.h"
+#include "algos/builtin_algos.h"
 #include "algos/learn_together.h"
 #include "algos/minibatches.h"
 #include "algos/optimizer.h"
@@ -19,21 +19,14 @@ namespace shoal {
 namespace {
 
 void check(const PpoOptions& o) {
-  check_options("ppo", o);
-  require(o.epochs > 0, "ppo.epochs is {}; at least 1 is needed", o.epochs);
-  require(o.minibatches > 0, "ppo.minibatches is {}; at least 1 is needed", o.minibatches);
-  require(o.accumulate > 0, "ppo.accumulate is {}; at least 1 is needed", o.accumulate);
+  check_options(o);
+  require(!o.vtrace || o.normalize_advantage != NormalizeAdvantage::kWindow,
+          "ppo.normalize_advantage: found window, but ppo.vtrace computes the advantages of each "
+          "minibatch anew; choose minibatch or none");
   require(o.accumulate == 1 || !o.vtrace || o.normalize_advantage == NormalizeAdvantage::kNone,
-          "ppo.accumulate is {}, but ppo.vtrace finds advantages piece by piece, and "
-          "ppo.normalize_advantage wants all of a minibatch: choose none, or 1 piece",
+          "ppo.accumulate: found {}, but ppo.vtrace computes advantages piece by piece, and "
+          "ppo.normalize_advantage needs all of a minibatch; choose none, or 1 piece",
           o.accumulate);
-  require(o.slices >= 0, "ppo.slices is {}; it counts from 1, or is 0 for one of each rank",
-          o.slices);
-  require(o.clip > 0, "ppo.clip is {}; it must be positive", o.clip);
-  require(
-      !o.vtrace || o.normalize_advantage != NormalizeAdvantage::kWindow,
-      "ppo.normalize_advantage is window, but ppo.vtrace finds the advantages of each minibatch "
-      "anew: choose minibatch or none");
 }
 
 // One window in the form the losses read it: everything flattened to N = T * B.
@@ -348,5 +341,85 @@ std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& opt
   require_no_batch_norm(ranks, options.accumulate, agent.parameters());
   return std::make_unique<Ppo>(agent, options, ranks);
 }
+
+OptionList describe(PpoOptions& p) {
+  OptionList list("ppo");
+  list.add("optimizer", p.optimizer, "adam | rmsprop");
+  list.add("optimizer_epsilon", p.optimizer_epsilon, "added to the root of the mean square",
+           above_0());
+  list.add("learning_rate", p.learning_rate, "learning rate at the start", kRate);
+  list.add("discount", p.discount, "gamma", kShare);
+  list.add("gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation", kShare);
+  list.add("epochs", p.epochs, "passes over a rollout", within(1, 1e6));
+  list.add("minibatches", p.minibatches, "updates in each pass", within(1, kMostNumber));
+  list.add("accumulate", p.accumulate,
+           "pieces in which the gradient of a minibatch is computed, to save memory",
+           within(1, 1e6));
+  list.add("clip", p.clip, "the probability ratio is clipped to [1 - clip, 1 + clip]", above_0());
+  list.add("value_clip", p.value_clip,
+           "the change of the value is clipped to this; 0: not clipped");
+  list.add("value_coef", p.value_coef, "weight of the value loss");
+  list.add("entropy_coef", p.entropy_coef, "weight of the entropy bonus", kAnySign);
+  list.add("max_grad_norm", p.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  list.add("normalize_advantage", p.normalize_advantage,
+           "to mean 0 and deviation 1 over: none | window | minibatch");
+  list.add("anneal_learning_rate", p.anneal_learning_rate, "linearly to 0 over the schedule");
+  list.add("anneal_clip", p.anneal_clip, "clip and value_clip linearly to 0 over the schedule");
+  list.add("vtrace", p.vtrace,
+           "V-trace, for rollouts of older policies (with sampler.asynchronous: APPO)");
+  list.add("rho_bar", p.rho_bar, "V-trace clips importance ratios to this", above_0());
+  list.add("c_bar", p.c_bar, "V-trace clips the ratios of its traces to this", above_0());
+  list.add("target_kl", p.target_kl, "stop the passes of a rollout beyond this KL; 0: never");
+  list.add("slices", p.slices,
+           "slices of environments that every minibatch is drawn from in equal parts; 0: one for "
+           "each rank",
+           within(0, 1e6));
+  return list;
+}
+
+namespace {
+
+class PpoSpec : public SpecOf<PpoSpec, OnPolicySpec, PpoOptions> {
+ public:
+  std::string name() const override { return "ppo"; }
+  std::string description() const override {
+    return "Proximal policy optimization (Schulman et al., arXiv 1707.06347)";
+  }
+  double discount(const RunOptions&) const override { return own_.discount; }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::int64_t steps_at_once(const RunOptions& run) const override {
+    return run.horizon * run.envs / own_.minibatches;
+  }
+
+  void check(const RunOptions& run) const override {
+    shoal::check(own_);
+    const int slices = own_.slices > 0 ? own_.slices : run.ranks;
+    require(slices % run.ranks == 0 && run.envs % slices == 0,
+            "ppo.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",
+            slices, run.ranks, run.envs);
+    const auto envs = run.envs / slices;
+    const auto of_a_slice = slices > 1 ? fmt::format(" of each of {} slices", slices) : "";
+    require(own_.minibatches <= run.horizon * envs,
+            "ppo.minibatches: {} minibatches cannot share {} samples{} "
+            "(sampler.horizon x sampler.envs)",
+            own_.minibatches, run.horizon * envs, of_a_slice);
+    require((run.model.memory == MemoryKind::kNone && !own_.vtrace) || own_.minibatches <= envs,
+            "ppo.minibatches: {} minibatches cannot share {} environments{} (sampler.envs): with a "
+            "memory, or ppo.vtrace, each learns from whole sequences",
+            own_.minibatches, envs, of_a_slice);
+  }
+
+  std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions& run,
+                                     Ranks& ranks) const override {
+    auto options = own_;
+    options.seed = run.seed;
+    return make_ppo(dynamic_cast<ActorCritic&>(agent), options, ranks);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> ppo_spec() { return std::make_unique<PpoSpec>(); }
 
 }  // namespace shoal

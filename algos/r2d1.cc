@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "algos/check_options.h"
+#include "algos/builtin_algos.h"
 #include "algos/dqn_loss.h"
 #include "algos/optimizer.h"
 #include "algos/q_learning.h"
@@ -10,16 +10,10 @@
 #include "algos/replay_learning.h"
 #include "algos/totals.h"
 #include "shoal/core/error.h"
+#include "shoal/core/rng.h"
 
 namespace shoal {
 namespace {
-
-void check(const R2d1Options& o) {
-  check_q_options("r2d1", o);
-  require(o.value_scale > 0, "r2d1.value_scale is {}; it must be positive", o.value_scale);
-  for (const double part : {o.priority_eta, o.beta})
-    require(part >= 0 && part <= 1, "r2d1.priority_eta or beta is {}; it must lie in [0, 1]", part);
-}
 
 // Rows [from, from + count) of sequences.
 ModelIn rows_of(const Sequences& s, std::int64_t from, std::int64_t count) {
@@ -178,10 +172,120 @@ at::Tensor unscale_value(const at::Tensor& y, double epsilon) {
 
 std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay& replay,
                                          const R2d1Options& options, Ranks& ranks) {
-  check(options);
+  check_options(options);
   require(options.batch % ranks.count() == 0,
           "r2d1.batch is {}, which {} ranks cannot share evenly", options.batch, ranks.count());
   return std::make_unique<R2d1>(agent, replay, options, ranks);
 }
+
+OptionList describe(R2d1Options& o) {
+  OptionList list("r2d1");
+  list.add("optimizer", o.optimizer, "adam | rmsprop");
+  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
+           above_0());
+  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  list.add("batch", o.batch, "sequences of one update", within(1, 1e6));
+  list.add("target_interval", o.target_interval, "updates between two of the target network",
+           kCount);
+  list.add("huber", o.huber, "errors beyond this count linearly; 0: the square of all");
+  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  list.add("value_scale", o.value_scale, "epsilon of the rescaling of values", above_0(1));
+  list.add("priority_eta", o.priority_eta,
+           "weight of a sequence's largest error in its priority; the mean error has the rest",
+           kShare);
+  list.add("beta", o.beta, "exponent (beta) of the importance weights", kShare);
+  list.add("epsilon_start", o.epsilon_start, "initial probability of a random action", kShare);
+  list.add("epsilon_end", o.epsilon_end, "final probability of a random action", kShare);
+  list.add("epsilon_share", o.epsilon_share, "fraction of the schedule until then",
+           within(1e-9, 1));
+  list.add("epsilon_last", o.epsilon_last,
+           "final probability of the last environment (off_policy.epsilon_each)", kShare);
+  return list;
+}
+
+namespace {
+
+class R2d1Spec : public SpecOf<R2d1Spec, OffPolicySpec, R2d1Options> {
+ public:
+  std::string name() const override { return "r2d1"; }
+  std::string description() const override {
+    return "R2D2, recurrent Q-learning from replayed sequences (Kapturowski et al., 2019)";
+  }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::int64_t batch() const override { return own_.batch; }
+  std::int64_t batch_steps() const override { return own_.batch * (burn_in_ + length_); }
+
+  OptionList options() override {
+    auto list = describe(own_);
+    OptionList more("r2d1");
+    more.add("burn_in", burn_in_, "steps of each sequence that only bring the state up to date",
+             within(0, 1e6));
+    more.add("length", length_, "steps of each sequence, behind those, to learn from",
+             within(1, 1e6));
+    more.add("dueling", agent_.dueling, "dueling network: the observation's value plus advantages");
+    list.append(std::move(more));
+    return list;
+  }
+
+  void check(const RunOptions& run) const override {
+    require(run.model.memory != MemoryKind::kNone,
+            "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
+    require(run.replay.slices == 0,
+            "replay.slices: found {}; algo 'r2d1' has one for each rank: expected 0",
+            run.replay.slices);
+    check_replay(run);
+  }
+
+  std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
+    auto options = agent_;
+    options.epsilons = run.off_policy.epsilon_each ? run.envs : 1;
+    return make_recurrent_q_agent(env, run.model, options, run.seed);
+  }
+
+  std::size_t replay_bytes(const EnvSpec& env, const Agent& agent,
+                           const RunOptions& run) const override {
+    return SequenceReplay::bytes(env, agent.spec().state, run.envs, sequences(run, 1, 0));
+  }
+
+  std::unique_ptr<Replay> make_replay(const EnvSpec& env, const Agent& agent, const RunOptions& run,
+                                      Ranks& ranks, const ReplayMemory* memory) const override {
+    if (memory == nullptr)
+      return std::make_unique<SequenceReplay>(env, agent.spec().state, run.envs / ranks.count(),
+                                              sequences(run, ranks.count(), ranks.rank()));
+    return std::make_unique<SequenceReplay>(env, agent.spec().state, run.envs, sequences(run, 1, 0),
+                                            ranks, *memory);
+  }
+
+  std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions&,
+                                      Ranks& ranks) const override {
+    return make_r2d1(dynamic_cast<RecurrentQAgent&>(agent), dynamic_cast<SequenceReplay&>(replay),
+                     own_, ranks);
+  }
+
+ private:
+  // Every rollout begins a sequence.
+  SequenceReplayOptions sequences(const RunOptions& run, int ranks, int rank) const {
+    const auto& r = run.replay;
+    return {.size = r.size / ranks,
+            .burn_in = burn_in_,
+            .length = length_,
+            .interval = run.horizon,
+            .n_step = r.n_step,
+            .discount = r.discount,
+            .prioritized = r.prioritized,
+            .alpha = r.alpha,
+            .seed = slice_seed(run.seed, rank),
+            .largest_batch = own_.batch / ranks};
+  }
+
+  RecurrentQAgentOptions agent_;
+  std::int64_t burn_in_ = 40, length_ = 80;
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> r2d1_spec() { return std::make_unique<R2d1Spec>(); }
 
 }  // namespace shoal

@@ -1,14 +1,14 @@
 #include "shoal/algos/sac.h"
 
+#include "algos/builtin_algos.h"
 #include "algos/control_algo.h"
-#include "shoal/core/error.h"
 
 namespace shoal {
 
 std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
                                         const SacOptions& o, Ranks& ranks) {
+  check_options(o);
   require_policy("sac", agent, /*stochastic=*/true);
-  require(o.alpha > 0, "sac.alpha is {}; it must be positive", o.alpha);
   return make_control_algo("sac", agent, replay,
                            {.update = {.critic_rate = o.learning_rate,
                                        .policy_rate = o.learning_rate,
@@ -25,5 +25,50 @@ std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
                             .alpha_rate = o.learning_rate},
                            ranks);
 }
+
+OptionList describe(SacOptions& o) {
+  OptionList list("sac");
+  list.add("learning_rate", o.learning_rate, "learning rate of critics, policy and temperature",
+           kRate);
+  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
+  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
+  list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
+  list.add("alpha", o.alpha, "temperature, initially if it is learned", above_0());
+  list.add("learn_alpha", o.learn_alpha, "the temperature is learned");
+  list.add("target_entropy", o.target_entropy, "of each number of the action", kAnySign);
+  list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
+  list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
+  return list;
+}
+
+namespace {
+
+class SacSpec : public SpecOf<SacSpec, OffPolicySpec, SacOptions> {
+ public:
+  std::string name() const override { return "sac"; }
+  std::string description() const override {
+    return "Soft actor-critic with a learned temperature (Haarnoja et al., arXiv 1812.05905)";
+  }
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  std::int64_t batch() const override { return own_.batch; }
+
+  std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
+    return make_control_agent(*this, env, run, {.stochastic = true, .critics = 2});
+  }
+
+  std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions& run,
+                                      Ranks& ranks) const override {
+    auto options = own_;
+    options.seed = run.seed;
+    return make_sac(dynamic_cast<ControlAgent&>(agent), dynamic_cast<StepReplay&>(replay), options,
+                    ranks);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AlgoSpec> sac_spec() { return std::make_unique<SacSpec>(); }
 
 }  // namespace shoal

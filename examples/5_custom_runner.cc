@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
 
   // [parts]
   at::set_num_threads(1);
-  const auto agent = shoal::make_actor_critic(config);
+  const auto agent = shoal::make_agent(config);
   const auto make_env = shoal::make_env_factory(config.env_id, config.env);
   const auto sampler = shoal::make_sampler(make_env, *agent, shoal::training_sampler(config),
                                            session.sampler_state());

@@ -5,12 +5,12 @@
 //       --set model.name=linear --set algo=reinforce
 #include <torch/torch.h>
 
+#include "shoal/algos/algo_spec.h"
 #include "shoal/algos/returns.h"
 #include "shoal/app/command_line.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/envs/registry.h"
 #include "shoal/envs/wrappers.h"
-#include "shoal/runners/config.h"
 
 // [model]
 // Policy and value are linear in the observation. Layers register themselves under a name, as
@@ -32,16 +32,32 @@ class LinearModel : public shoal::ActorCriticModel {
 // [model]
 
 // [algo]
+struct ReinforceOptions {
+  double learning_rate = 3e-3;
+  double discount = 0.99;
+};
+
+// The table [reinforce] of files, and what --set and --help know of it.
+shoal::OptionList describe(ReinforceOptions& o) {
+  shoal::OptionList list("reinforce");
+  list.add("learning_rate", o.learning_rate, "learning rate", shoal::kRate);
+  list.add("discount", o.discount, "gamma", shoal::kShare);
+  return list;
+}
+
 // REINFORCE with a baseline (Williams, 1992): one step on each window, against the policy gradient.
 class Reinforce : public shoal::OnPolicyAlgo {
  public:
-  Reinforce(shoal::ActorCritic& agent, double rate)
-      : agent_(agent), optimizer_(agent.learnable(), torch::optim::SGDOptions(rate)) {}
+  Reinforce(shoal::ActorCritic& agent, const ReinforceOptions& options)
+      : agent_(agent),
+        options_(options),
+        optimizer_(agent.learnable(), torch::optim::SGDOptions(options.learning_rate)) {}
 
   shoal::Metrics update(const shoal::Samples& s, const shoal::Progress&) override {
     const auto n = s.T * s.B;  // all steps of the window, time-major
     const auto [advantage, target] =
-        shoal::generalized_advantages(s, s.agent_info.at("value"), kDiscount, /*lambda=*/1);
+        shoal::generalized_advantages(s, s.agent_info.at("value"), options_.discount,
+                                      /*lambda=*/1);
     const auto now = agent_.evaluate(
         {.observation = s.observed[0].narrow(0, n), .action = s.action[0].flatten(0, 1)});
     const auto policy_loss = -(now.log_prob * advantage.flatten()).mean();
@@ -56,9 +72,20 @@ class Reinforce : public shoal::OnPolicyAlgo {
   shoal::NamedTensors state() override { return {}; }  // plain SGD remembers nothing
 
  private:
-  static constexpr double kDiscount = 0.99;
   shoal::ActorCritic& agent_;
+  ReinforceOptions options_;
   torch::optim::SGD optimizer_;
+};
+
+class ReinforceSpec : public shoal::SpecOf<ReinforceSpec, shoal::OnPolicySpec, ReinforceOptions> {
+ public:
+  std::string name() const override { return "reinforce"; }
+  std::string description() const override { return "REINFORCE (Williams, 1992)"; }
+  double discount(const shoal::RunOptions&) const override { return own_.discount; }
+  std::unique_ptr<shoal::OnPolicyAlgo> make(shoal::Agent& agent, const shoal::RunOptions&,
+                                            shoal::Ranks&) const override {
+    return std::make_unique<Reinforce>(dynamic_cast<shoal::ActorCritic&>(agent), own_);
+  }
 };
 // [algo]
 
@@ -68,9 +95,7 @@ int main(int argc, char** argv) {
   shoal::register_model("linear", [](const auto& observation, auto policy_size, const auto&) {
     return std::make_shared<LinearModel>(observation, policy_size);
   });
-  shoal::register_algo("reinforce", [](shoal::ActorCritic& agent, const shoal::Config& config) {
-    return std::make_unique<Reinforce>(agent, config.ppo.learning_rate);
-  });
+  shoal::register_algo(std::make_unique<ReinforceSpec>());
   return shoal::run_command_line(argc, argv);
   // [register]
 }

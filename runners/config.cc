@@ -1,44 +1,16 @@
 #include "shoal/runners/config.h"
 
 #include <algorithm>
-#include <sstream>
 #include <system_error>
 
-#include "runners/setting_values.h"
 #include "runners/settings.h"
 #include "runners/toml_limits.h"
+#include "runners/toml_values.h"
+#include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/checkpoint.h"
 
 namespace shoal {
-
-std::string describe(const toml::node& node) {
-  if (node.is_table()) return "a table";
-  std::ostringstream text;
-  if (const auto* word = node.as_string())
-    text << '\'' << word->get() << '\'';
-  else
-    text << toml::node_view<const toml::node>(node);
-  return one_line(text.str());
-}
-
-void refuse(const std::string& key, const toml::node& node, const std::string& expected) {
-  throw Error("{}: found {}, expected {}", key, describe(node), expected);
-}
-
-std::string toml_text(double value) {
-  std::string text = fmt::format("{}", value);  // the shortest text that reads back the same
-  // TOML has floats with a point or an exponent only.
-  if (text.find_first_of(".einf") == std::string::npos) text += ".0";
-  return text;
-}
-
-std::string toml_text(const std::string& value) {
-  std::ostringstream text;
-  const toml::value<std::string> node(value);
-  text << toml::toml_formatter(node, toml::format_flags::none);
-  return text.str();
-}
 
 namespace {
 
@@ -52,40 +24,22 @@ constexpr std::pair<const char*, const char*> kRenamed[] = {{"preset", "base"}};
   throw Error("there is no setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
 }
 
-void set_node(Config& config, const std::string& key, const toml::node& node) {
-  bool found = false;
-  visit_settings(config, [&](const char* known, auto& field, const char*, auto...) {
-    if (key != known) return;
-    found = true;
-    read_value(key, node, field);
-  });
-  if (!found) refuse_unknown(key);
+Option option_of(const OptionList& options, const std::string& key) {
+  for (const auto& option : options)
+    if (option.key == key) return option;
+  refuse_unknown(key);
 }
 
 // Settings of a table and of the tables in it, with dotted keys. `base` was dealt with before.
-void set_table(Config& config, const std::string& prefix, const toml::table& table) {
+void set_table(const OptionList& options, const std::string& prefix, const toml::table& table) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
     if (const auto* inner = node.as_table())
-      set_table(config, key + ".", *inner);
+      set_table(options, key + ".", *inner);
     else
-      set_node(config, key, node);
+      read_value(node, option_of(options, key));
   }
 }
-
-}  // namespace
-
-toml::table parse_toml(const std::string& text, const std::string& file) {
-  require_flat(text, file);
-  try {
-    return toml::parse(text, file);
-  } catch (const toml::parse_error& e) {
-    throw Error("{} is not valid TOML, line {}: {}", file, e.source().begin.line,
-                one_line(e.description(), 300));
-  }
-}
-
-namespace {
 
 // A table whose "value" is `text` as a word.
 toml::table parse_word(const std::string& key, const std::string& text) {
@@ -111,25 +65,20 @@ toml::table parse_value(const std::string& key, const std::string& text) {
 }  // namespace
 
 std::vector<SettingDoc> setting_docs(const Config& config) {
+  auto copy = config;
   std::vector<SettingDoc> docs;
-  visit_settings(config, [&](const char* key, const auto& field, const char* doc, auto...) {
-    docs.push_back({key, toml_text(field), doc});
-  });
+  for (const auto& option : options_of(copy))
+    docs.push_back({option.key, toml_text(option), option.doc});
   return docs;
 }
 
 void set(Config& config, const std::string& key, const std::string& value) {
-  bool found = false;
-  visit_settings(config, [&](const char* known, auto& field, const char*, auto...) {
-    if (key != known) return;
-    found = true;
-    using Field = std::remove_cvref_t<decltype(field)>;
-    constexpr bool kWord = std::is_same_v<Field, std::string> || NamedEnum<Field>;
-    const bool word = kWord && !value.starts_with('"');
-    const auto table = word ? parse_word(key, value) : parse_value(key, value);
-    read_value(key, *table.get("value"), field);
-  });
-  if (!found) refuse_unknown(key);
+  const auto option = option_of(options_of(config), key);
+  const bool word = (std::holds_alternative<std::string*>(option.field) ||
+                     std::holds_alternative<Choice>(option.field)) &&
+                    !value.starts_with('"');
+  const auto table = word ? parse_word(key, value) : parse_value(key, value);
+  read_value(*table.get("value"), option);
 }
 
 Config read_config(const std::filesystem::path& file) {
@@ -145,7 +94,7 @@ Config parse_config(const std::string& text, const std::string& file) {
       read_value("base", *base, name);
       if (!name.empty()) config = preset(name);
     }
-    set_table(config, "", table);
+    set_table(options_of(config), "", table);
   } catch (const Error& e) {
     throw Error("{}: {}", file, e.what());
   }

@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "runners/off_policy_parts.h"
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -85,21 +84,12 @@ void require_weights_fit(const Config& config, const EnvSpec& env) {
                "the network (model.hidden, model.memory_size)");
 }
 
+// Outputs of all layers and their gradients; off-policy also those of the next observations.
 void require_minibatch_fits(const Config& config, const EnvSpec& env) {
-  if (is_off_policy(config)) {
-    const auto batch = off_policy_batch(config);
-    require_fits(3 * network_size(config, env).outputs * static_cast<double>(batch),
-                 fmt::format("learning from batches of {} steps", batch));
-    return;
-  }
-  const int minibatches = config.algo == "ppo" ? config.ppo.minibatches : 1;
-  const double samples = static_cast<double>(config.sampler.horizon) *
-                         static_cast<double>(config.sampler.envs) / minibatches;
-  // Outputs of all layers and their gradients.
-  require_fits(2 * network_size(config, env).outputs * samples,
-               fmt::format("learning from minibatches of {:.0f} samples (sampler.horizon x "
-                           "sampler.envs{})",
-                           samples, minibatches > 1 ? " / ppo.minibatches" : ""));
+  const auto steps = algo_of(config).steps_at_once(run_options(config));
+  const double copies = is_off_policy(config) ? 3 : 2;
+  require_fits(copies * network_size(config, env).outputs * static_cast<double>(steps),
+               fmt::format("learning from {} steps at once (a minibatch)", steps));
 }
 
 }  // namespace shoal

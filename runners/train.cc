@@ -128,7 +128,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
     run_off_policy(session, *sampler, learner, config.off_policy, evaluate);
     while_training([&] { session.finish(); });
   } else {
-    const auto algo = make_algo(config, dynamic_cast<ActorCritic&>(*agent), ranks);
+    const auto algo = make_algo(config, *agent, ranks);
     session.begin(*agent, *algo, sampler.get());
     run_on_policy(session, *sampler, *algo, evaluate);
     while_training([&] { session.finish(); });
@@ -252,7 +252,7 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
             "ranks: found {}, which the {} processes of {} cannot share evenly; give a multiple "
             "with --ranks",
             config.ranks, job.count, job.launcher);
-    const bool shares_replay = config.replay_shared && is_off_policy(config);
+    const bool shares_replay = config.replay.shared && is_off_policy(config);
     require(!shares_replay || job.count == 1,
             "replay.shared: ranks share a replay in the memory of one machine, which those that {} "
             "has started do not; start them with --ranks, or set it to false",

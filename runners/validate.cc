@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "runners/known.h"
-#include "runners/off_policy_parts.h"
-#include "runners/setting_range.h"
+#include "runners/settings.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
-#include "src/core/option_checks.h"
 
 namespace shoal {
 namespace {
@@ -26,7 +23,8 @@ void validate_sampler(const SamplerOptions& s, int workers) {
       s.kind == SamplerKind::kSerial || workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
       workers, s.envs);
-  require_within("sampler.batch", static_cast<double>(s.batch), 0, static_cast<double>(s.envs));
+  require(s.batch <= s.envs, "sampler.batch: found {}, expected at most sampler.envs, {}", s.batch,
+          s.envs);
   require(
       s.batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
       "sampler.batch: found {}; only sampler.kind = parallel-gpu acts for whoever is there, and "
@@ -74,33 +72,6 @@ void validate_async(const Config& config) {
           workers);
 }
 
-void validate_ppo(const Config& config) {
-  const auto& p = config.ppo;
-  if (config.algo == "ppo") {
-    const int slices = p.slices > 0 ? p.slices : std::max(1, config.ranks);
-    require(slices % std::max(1, config.ranks) == 0 && config.sampler.envs % slices == 0,
-            "ppo.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",
-            slices, config.ranks, config.sampler.envs);
-    const auto envs = config.sampler.envs / slices;
-    const auto of_a_slice = slices > 1 ? fmt::format(" of each of {} slices", slices) : "";
-    require(p.minibatches <= config.sampler.horizon * envs,
-            "ppo.minibatches: {} minibatches cannot share {} samples{} "
-            "(sampler.horizon x sampler.envs)",
-            p.minibatches, config.sampler.horizon * envs, of_a_slice);
-    require((config.model.memory == MemoryKind::kNone && !p.vtrace) || p.minibatches <= envs,
-            "ppo.minibatches: {} minibatches cannot share {} environments{} (sampler.envs): with a "
-            "memory, or ppo.vtrace, each learns from whole sequences",
-            p.minibatches, envs, of_a_slice);
-  }
-  require(!p.vtrace || p.normalize_advantage != NormalizeAdvantage::kWindow,
-          "ppo.normalize_advantage: found window, and ppo.vtrace finds advantages minibatch by "
-          "minibatch; choose minibatch or none");
-  require(p.accumulate == 1 || !p.vtrace || p.normalize_advantage == NormalizeAdvantage::kNone,
-          "ppo.accumulate: found {}, but ppo.vtrace finds advantages piece by piece, and "
-          "ppo.normalize_advantage wants all of a minibatch; choose none, or 1 piece",
-          p.accumulate);
-}
-
 // The number of updates is counted in 64 bits, those of one window in 32.
 void validate_replay_ratio(const Config& config) {
   const double ratio = config.off_policy.replay_ratio;
@@ -113,51 +84,11 @@ void validate_replay_ratio(const Config& config) {
           ratio, config.sampler.envs, config.sampler.horizon, config.steps);
 }
 
-void validate_replay(const Config& config) {
-  validate_replay_ratio(config);
-  const auto& r = config.replay;
-  const auto window = config.sampler.envs * config.sampler.horizon;
-  require(r.size >= window,
-          "replay.size: found {}, expected at least the {} steps of a window (sampler.horizon x "
-          "sampler.envs)",
-          r.size, window);
-  const bool sequences = config.algo == "r2d1";
-  require(config.replay_slices == 0 || !sequences,
-          "replay.slices: found {}; algo 'r2d1' has one for each rank: expected 0",
-          config.replay_slices);
-  require(config.replay_slices <= 1 || !config.replay_shared,
-          "replay.slices: found {}; ranks that share a replay (replay.shared) draw from all "
-          "environments alike: expected 0",
-          config.replay_slices);
-  const int slices =
-      config.replay_slices > 0 && !config.replay_shared ? config.replay_slices : config.ranks;
-  require(
-      slices % config.ranks == 0 && config.sampler.envs % slices == 0,
-      "replay.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",
-      slices, config.ranks, config.sampler.envs);
-  require(r.size % config.ranks == 0,
-          "replay.size: found {}, which {} ranks cannot share evenly; choose a multiple", r.size,
-          config.ranks);
-  const auto batch = sequences ? config.r2d1.batch : off_policy_batch(config);
-  require(batch % slices == 0,
-          "{}.batch: found {}, which {} slices (replay.slices, or ranks) cannot share evenly; "
-          "choose a multiple",
-          config.algo, batch, slices);
-}
-
-bool anneals(const Config& config) {
-  return (config.algo == "ppo" && config.ppo.anneal_learning_rate) ||
-         (config.algo == "a2c" && config.a2c.anneal_learning_rate) ||
-         (config.algo == "impala" && config.impala.anneal_learning_rate) ||
-         (config.algo == "dqn" && config.dqn.anneal_learning_rate) ||
-         (config.algo == "r2d1" && config.r2d1.anneal_learning_rate) ||
-         (config.algo == "ddpg" && config.ddpg.anneal_learning_rate) ||
-         (config.algo == "td3" && config.td3.anneal_learning_rate) ||
-         (config.algo == "sac" && config.sac.anneal_learning_rate);
-}
-
 void validate_model(const ModelOptions& model) {
-  require_known("model (model.name)", model.name, model_names());
+  const auto names = model_names();
+  require(std::ranges::find(names, model.name) != names.end(),
+          "there is no model (model.name) '{}'; the nearest is '{}'", one_line(model.name),
+          nearest(model.name, names));
   require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
           "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
           model.name);
@@ -173,6 +104,8 @@ bool is_json_object(const std::string& text) {
 // What several ranks must share evenly.
 void validate_ranks(const Config& config) {
   if (config.ranks == 1) return;
+  require(algo_of(config).uses_ranks(),
+          "ranks: found {}, but '{}' learns in one process: expected 1", config.ranks, config.algo);
   require(config.sampler.envs % config.ranks == 0,
           "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
           config.sampler.envs, config.ranks);
@@ -181,12 +114,13 @@ void validate_ranks(const Config& config) {
 }  // namespace
 
 void validate(const Config& config) {
-  const bool r2d1 = config.algo == "r2d1";
-  check_ranges(config);
-  require_known("algo", config.algo, algo_names());
+  auto copy = config;
+  check_ranges(options_of(copy));
+  const auto& algo = algo_of(config);
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
   require(
-      config.schedule_steps == 0 || config.steps <= config.schedule_steps || !anneals(config),
+      config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
+          !algo.anneals_learning_rate(),
       "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
       "rate of 0; give schedule_steps = {} too",
       config.steps, config.schedule_steps, config.steps);
@@ -196,12 +130,6 @@ void validate(const Config& config) {
       "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
       "and without a memory",
       config.model.name);
-  require(config.model.memory == MemoryKind::kNone || !is_off_policy(config) || r2d1,
-          "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo, "
-          "a2c or impala",
-          config.algo);
-  require(config.model.memory != MemoryKind::kNone || !r2d1,
-          "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
   require(config.env.gymnasium.kwargs.empty() || is_json_object(config.env.gymnasium.kwargs),
           "gymnasium.kwargs: found '{}', expected a JSON object such as {{\"gravity\": 5.0}}",
           one_line(config.env.gymnasium.kwargs));
@@ -211,13 +139,11 @@ void validate(const Config& config) {
   validate_async(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),
           "sampler.preempt_share: found {}, and algo '{}' learns from a replay, which takes whole "
-          "windows only; choose ppo, a2c or impala",
+          "windows only; choose an on-policy algorithm",
           config.sampler.preempt_share, config.algo);
   validate_model(config.model);
-  validate_ppo(config);
-  require(config.q.v_min < config.q.v_max, "dqn.v_min: found {}, expected less than dqn.v_max, {}",
-          config.q.v_min, config.q.v_max);
-  if (is_off_policy(config)) validate_replay(config);
+  if (is_off_policy(config)) validate_replay_ratio(config);
+  algo.check(run_options(config));
 }
 
 }  // namespace shoal

@@ -266,4 +266,18 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& mo
   return make_q_agent(spec, make(), make(), options, seed);
 }
 
+OptionList describe(QAgentOptions& o) {
+  OptionList list("dqn");
+  list.add("dueling", o.dueling, "dueling network: the observation's value plus advantages");
+  list.add("returns", o.returns,
+           "what the network learns of returns: mean | categorical | quantile");
+  list.add("atoms", o.atoms, "categories or quantiles", within(2, 10'000));
+  list.add("v_min", o.v_min, "lowest return of the categories", kAnySign);
+  list.add("v_max", o.v_max, "highest return of the categories", kAnySign);
+  list.add("noisy", o.noisy, "noisy networks: exploration without epsilon");
+  list.add("noise", o.noise, "initial deviation of the weights, times the root of a layer's inputs",
+           above_0());
+  return list;
+}
+
 }  // namespace shoal

@@ -23,7 +23,8 @@ int list_command(const std::string& what) {
     print_lines(env_ids());
     fmt::print("gymnasium:ID\n");
   } else if (what == "algos") {
-    print_lines(algo_names());
+    for (const auto& algo : AlgoSpecs())
+      fmt::print("{:<12} {}\n", algo->name(), algo->description());
   } else if (what == "models") {
     print_lines(model_names());
   } else if (what == "samplers") {

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "runners/setting_values.h"
+#include "runners/toml_values.h"
 #include "runners/toml_limits.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"

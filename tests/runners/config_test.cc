@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint.h"
@@ -92,11 +93,12 @@ TEST(Config, PresetsAreValidAndReadBack) {
 TEST(Config, AFileOverridesThePresetItNames) {
   const TemporaryFolder folder;
   write_file(folder / "mine.toml", "seed = 5\nbase = \"cartpole-ppo\"\n[ppo]\ndiscount = 1\n");
-  const Config config = preset_or_file((folder / "mine.toml").string());
+  Config config = preset_or_file((folder / "mine.toml").string());
   EXPECT_EQ(config.env_id, "CartPole-v1");
   EXPECT_EQ(config.seed, 5U);
-  EXPECT_EQ(config.ppo.discount, 1.0);
-  EXPECT_EQ(config.ppo.gae_lambda, preset("cartpole-ppo").ppo.gae_lambda);
+  EXPECT_EQ(config.options<PpoOptions>().discount, 1.0);
+  EXPECT_EQ(config.options<PpoOptions>().gae_lambda,
+            preset("cartpole-ppo").options<PpoOptions>().gae_lambda);
 }
 
 TEST(Config, SetReadsEveryKindOfValue) {
@@ -114,7 +116,7 @@ TEST(Config, SetReadsEveryKindOfValue) {
   EXPECT_EQ(config.agent.act_precision, Precision::kBf16);
   EXPECT_EQ(config.env_id, "ALE/Pong-v5");
   EXPECT_EQ(config.model.hidden, (std::vector<std::int64_t>{8, 9}));
-  EXPECT_EQ(config.ppo.learning_rate, 1.0);
+  EXPECT_EQ(config.options<PpoOptions>().learning_rate, 1.0);
   EXPECT_EQ(config.sampler.step_limit, milliseconds(250));
   EXPECT_TRUE(config.env.atari.clip_reward);
   EXPECT_EQ(config.stop_return, -20.5);
@@ -149,11 +151,11 @@ TEST(Config, RenamedSettingsAreRefusedWithTheNewName) {
 }
 
 TEST(Config, PresetsMayStartFromOthers) {
-  const Config config = preset("cartpole-impala");
+  Config config = preset("cartpole-impala");
   EXPECT_EQ(config.base, "cartpole-impala");
-  EXPECT_EQ(config.sampler.horizon, 16);     // its own
-  EXPECT_TRUE(config.asynchronous);          // of cartpole-appo
-  EXPECT_EQ(config.ppo.max_grad_norm, 1.0);  // of cartpole-ppo
+  EXPECT_EQ(config.sampler.horizon, 16);                       // its own
+  EXPECT_TRUE(config.asynchronous);                            // of cartpole-appo
+  EXPECT_EQ(config.options<PpoOptions>().max_grad_norm, 1.0);  // of cartpole-ppo
   EXPECT_EQ(presets().front().doc.find_first_of("#\n"), std::string::npos);
 }
 

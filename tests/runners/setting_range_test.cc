@@ -1,5 +1,4 @@
-#include "runners/setting_range.h"
-
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,12 +54,13 @@ Config reader_of(const std::string& key) {
   config.sampler.envs = 8;
   config.asynchronous = false;
   config.model.hidden = {8};
-  config.ppo.minibatches = 1;
   config.off_policy.learning_starts = 32;
   config.replay.size = 1024;
-  config.dqn.batch = config.r2d1.batch = config.ddpg.batch = config.td3.batch = config.sac.batch =
-      8;
-  config.r2d1_burn_in = 1, config.r2d1_length = 4;
+  for (const auto* algo : {"dqn", "r2d1", "ddpg", "td3", "sac"})
+    set(config, fmt::format("{}.batch", algo), "8");
+  set(config, "ppo.minibatches", "1");
+  set(config, "r2d1.burn_in", "1");
+  set(config, "r2d1.length", "4");
   config.steps = 64, config.schedule_steps = 0;
   config.threads = 1;
   return config;

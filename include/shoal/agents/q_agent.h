@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "shoal/agents/agent.h"
+#include "shoal/core/option.h"
 #include "shoal/models/actor_critic.h"
 
 namespace shoal {
@@ -15,6 +17,12 @@ enum class ReturnKind : std::uint8_t {
   kCategorical,  // probabilities of fixed returns (Bellemare et al., arXiv 1707.06887)
   kQuantile,     // returns of fixed probabilities (Dabney et al., arXiv 1710.10044)
 };
+
+inline constexpr std::pair<const char*, ReturnKind> kReturnKindNames[] = {
+    {"mean", ReturnKind::kMean},
+    {"categorical", ReturnKind::kCategorical},
+    {"quantile", ReturnKind::kQuantile}};
+inline const auto& names_of(ReturnKind) { return kReturnKindNames; }
 
 struct QAgentOptions {
   // The value of an action is that of the observation, plus the action's advantage over the mean of
@@ -32,6 +40,7 @@ struct QAgentOptions {
   // act, acting throws Error.
   std::int64_t epsilons = 1;
 };
+OptionList describe(QAgentOptions& options);  // table [dqn]
 
 // Takes the action of the highest value, but with probability epsilon any of those that are legal;
 // greedily always the first. Holds the target network, too, which is a copy of the other one as it

@@ -5,6 +5,7 @@
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/core/option.h"
 #include "shoal/sync/ranks.h"
 
 namespace shoal {
@@ -24,6 +25,7 @@ struct A2cOptions {
   bool normalize_advantage = false;  // of a window, to mean 0 and deviation 1
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
 };
+OptionList describe(A2cOptions& options);  // table [a2c]
 
 // The agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& options,

@@ -5,6 +5,7 @@
 
 #include "shoal/agents/control_agent.h"
 #include "shoal/algos/off_policy.h"
+#include "shoal/core/option.h"
 #include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/sync/ranks.h"
@@ -33,6 +34,7 @@ struct DdpgOptions {
   // schedule.
   double beta_start = 0.4, beta_end = 1;
 };
+OptionList describe(DdpgOptions& options);  // table [ddpg]
 
 // agent, of a deterministic policy, which must be on its device already, and replay must outlive
 // the algo. On the CPU the results do not depend on the number of threads. Throws Error for options

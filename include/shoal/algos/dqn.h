@@ -6,6 +6,7 @@
 #include "shoal/agents/q_agent.h"
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/core/option.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/sync/ranks.h"
 
@@ -37,6 +38,7 @@ struct DqnOptions {
   double epsilon_share = 0.1;
   double epsilon_last = 0.01;
 };
+OptionList describe(DqnOptions& options);  // table [dqn]
 
 // agent, which must be on its device already, and replay must outlive the algo. Throws Error for
 // options that make no sense.

@@ -5,6 +5,7 @@
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/core/option.h"
 #include "shoal/sync/ranks.h"
 
 namespace shoal {
@@ -24,6 +25,7 @@ struct ImpalaOptions {
   double max_grad_norm = 40;         // global norm; 0: not clipped
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
 };
+OptionList describe(ImpalaOptions& options);  // table [impala]
 
 // Where the policies are the same, and lambda is 1, the step is that of A2C with gae_lambda 1. The
 // agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().

@@ -2,16 +2,23 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "shoal/agents/agent.h"
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/core/option.h"
 #include "shoal/sync/ranks.h"
 
 namespace shoal {
 
 // What advantages are brought to mean 0 and deviation 1 over.
 enum class NormalizeAdvantage : std::uint8_t { kNone, kWindow, kMinibatch };
+inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizeAdvantageNames[] = {
+    {"none", NormalizeAdvantage::kNone},
+    {"window", NormalizeAdvantage::kWindow},
+    {"minibatch", NormalizeAdvantage::kMinibatch}};
+inline const auto& names_of(NormalizeAdvantage) { return kNormalizeAdvantageNames; }
 
 // Proximal policy optimization with a clipped surrogate (Schulman et al., arXiv 1707.06347) and
 // generalized advantage estimation (Schulman et al., arXiv 1506.02438).
@@ -46,6 +53,7 @@ struct PpoOptions {
   // share the slices. 0: one for each rank. A multiple of the number of ranks.
   int slices = 0;
 };
+OptionList describe(PpoOptions& options);  // table [ppo]
 
 // An agent with state learns from whole sequences, each from the state it had at the beginning of
 // the window: a minibatch is all steps of some environments. update() throws Error if there are

@@ -6,6 +6,7 @@
 #include "shoal/agents/recurrent_q_agent.h"
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/core/option.h"
 #include "shoal/replays/sequence_replay.h"
 #include "shoal/sync/ranks.h"
 
@@ -33,6 +34,7 @@ struct R2d1Options {
   double epsilon_share = 0.1;
   double epsilon_last = 0.0005;
 };
+OptionList describe(R2d1Options& options);  // table [r2d1]
 
 // The network learns h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x instead of returns x, so that
 // large ones need no clipping (Pohlen et al., arXiv 1805.11593, proposition A.2); and its inverse.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "shoal/data/samples.h"
 
@@ -12,6 +13,9 @@ namespace shoal {
 // kBf16: bfloat16. Acting on a CPU with AVX2 rounds weights to bfloat16 and computes with them in
 // float32: what a picture has not changed is not computed again, which gains more.
 enum class Precision : std::uint8_t { kFloat32, kBf16 };
+inline constexpr std::pair<const char*, Precision> kPrecisionNames[] = {
+    {"float32", Precision::kFloat32}, {"bf16", Precision::kBf16}};
+inline const auto& names_of(Precision) { return kPrecisionNames; }
 
 // A network prepared for acting on the CPU. Called by one thread, without gradients.
 class ActingNetwork {

@@ -2,24 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "shoal/agents/actor_critic.h"
-#include "shoal/agents/q_agent.h"
-#include "shoal/algos/a2c.h"
-#include "shoal/algos/ddpg.h"
-#include "shoal/algos/dqn.h"
-#include "shoal/algos/impala.h"
-#include "shoal/algos/ppo.h"
-#include "shoal/algos/r2d1.h"
-#include "shoal/algos/sac.h"
-#include "shoal/algos/td3.h"
+#include "shoal/algos/algo_spec.h"
 #include "shoal/envs/registry.h"
 #include "shoal/models/actor_critic.h"
-#include "shoal/replays/step_replay.h"
 #include "shoal/runners/learner.h"
 #include "shoal/samplers/async_sampler.h"
 #include "shoal/samplers/sampler.h"
@@ -59,23 +49,17 @@ struct Config {
   AsyncOptions async;
   ModelOptions model;
   ActorCriticOptions agent;
-  PpoOptions ppo;  // its seed is not used: see make_algo()
-  A2cOptions a2c;
-  ImpalaOptions impala;
-
   OffPolicyOptions off_policy;
-  bool epsilon_each = false;   // every environment has an epsilon of its own (dqn, r2d1)
-  StepReplayOptions replay;    // of all ranks; its seed, largest_batch and slices are not used
-  int replay_slices = 0;       // of all ranks; 0: one for each
-  bool replay_shared = false;  // all ranks draw from one, on one machine; else each from its own
-  QAgentOptions q;             // its epsilons is not used: see epsilon_each
-  DqnOptions dqn;
-  RecurrentQAgentOptions recurrent_q;  // likewise
-  R2d1Options r2d1;
-  std::int64_t r2d1_burn_in = 40, r2d1_length = 80;  // of SequenceReplayOptions
-  DdpgOptions ddpg;
-  Td3Options td3;  // its seed is not used, nor that of sac
-  SacOptions sac;
+  ReplayOptions replay;
+  AlgoSpecs algos;  // the options of every algorithm; `algo` names the one that learns
+
+  // Of the algorithm with options of this type: config.options<PpoOptions>().clip = 0.1.
+  template <class Options>
+  Options& options() {
+    for (const auto& spec : algos)
+      if (void* own = spec->find_options(typeid(Options))) return *static_cast<Options*>(own);
+    throw std::logic_error("no algorithm is registered that has these options");
+  }
 };
 
 // A setting as people see it: its dotted key, its value as TOML, and what it means.
@@ -111,11 +95,6 @@ std::vector<Preset> presets();
 Config preset(const std::string& name);          // throws Error with the nearest known name
 Config preset_or_file(const std::string& name);  // a preset's name, or the path of a TOML file
 
-// Makes an algorithm of your own known by name. Throws Error if the name is taken.
-// It learns in one process: `ranks` must be 1.
-using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&, const Config&)>;
-void register_algo(const std::string& name, AlgoFactory make);
-
 // The parts a Config describes.
 std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
@@ -126,21 +105,22 @@ SamplerOptions training_sampler(const Config& config);
 int worker_count(const Config& config);
 int tensor_threads(const Config& config);  // `threads`, or one for each allowed core
 Config whole_games(Config config);         // the same, but a lost life ends no episode
+// The spec of the algorithm that learns. Throws Error, naming the nearest one, if there is none.
+const AlgoSpec& algo_of(const Config& config);
+RunOptions run_options(const Config& config);
 bool is_off_policy(const Config& config);
-// Of any algorithm, on the CPU.
+// On the CPU.
 std::unique_ptr<Agent> make_agent(const Config& config);
 std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env);
 // Throws Error if learning from one minibatch takes more memory than there is.
 void require_minibatch_fits(const Config& config, const EnvSpec& env);
 
-// Of an on-policy algorithm.
-std::unique_ptr<ActorCritic> make_actor_critic(const Config& config);
-std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSpec& env);
-std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, ActorCritic& agent,
-                                        Ranks& ranks = alone());
+// The agent is that of make_agent(), on its device. Throws Error if the algorithm of `config` is
+// off-policy.
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent, Ranks& ranks = alone());
 
-// Of an off-policy algorithm, for this rank; the agent is that of make_agent(), on its device.
-// memory: of the ranks, where config.replay_shared; else null.
+// Of an off-policy algorithm, for this rank.
+// memory: of the ranks, where config.replay.shared; else null.
 Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks = alone(),
                      const ReplayMemory* memory = nullptr);
 // "1000000 steps, 7.1 GB": what its replay, of all ranks together, will take.

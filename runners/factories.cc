@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runners/memory_needs.h"
+#include "shoal/core/error.h"
+#include "shoal/core/worker_group.h"
+#include "shoal/runners/config.h"
+#include "src/envs/construction.h"
+
+namespace shoal {
+std::vector<std::string> algo_names() { return AlgoSpecs().names(); }
+
+const AlgoSpec& algo_of(const Config& config) { return config.algos.at(config.algo); }
+
+bool is_off_policy(const Config& config) {
+  return dynamic_cast<const OffPolicySpec*>(&algo_of(config)) != nullptr;
+}
+
+RunOptions run_options(const Config& config) {
+  return {.model = config.model,
+          .agent = config.agent,
+          .off_policy = config.off_policy,
+          .replay = config.replay,
+          .horizon = config.sampler.horizon,
+          .envs = config.sampler.envs,
+          .ranks = config.ranks,
+          .seed = config.seed};
+}
+
+int tensor_threads(const Config& config) {
+  return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
+}
+
+Config whole_games(Config config) {
+  config.env.atari.episodic_life = false;
+  return config;
+}
+
+int worker_count(const Config& config) {
+  const auto& s = config.sampler;
+  if (s.workers > 0) return s.workers;
+  const auto cores = std::min<std::int64_t>(std::ssize(allowed_cores()), s.envs);
+  const auto share = (s.envs + cores - 1) / cores;
+  auto count = (s.envs + share - 1) / share;
+  if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
+    while (s.envs % count != 0) --count;
+  return static_cast<int>(count);
+}
+
+SamplerOptions training_sampler(const Config& config) {
+  SamplerOptions options = config.sampler;
+  options.workers = worker_count(config);
+  options.seed = config.seed;
+  options.stream = Stream::kTrain;
+  options.greedy = false;
+  options.host_windows = is_off_policy(config);
+  options.discount = algo_of(config).discount(run_options(config));
+  return options;
+}
+
+std::unique_ptr<Agent> make_agent(const Config& config) {
+  return make_agent(
+      config, spec_of(make_env_factory(config.env_id, config.env), {}, config.sampler.reset_limit));
+}
+
+std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
+  require_weights_fit(config, env);
+  return algo_of(config).make_agent(env, run_options(config));
+}
+
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent, Ranks& ranks) {
+  const auto* spec = dynamic_cast<const OnPolicySpec*>(&algo_of(config));
+  require(spec != nullptr, "algo: '{}' learns from a replay; use make_learner()", config.algo);
+  return spec->make(agent, run_options(config), ranks);
+}
+
+namespace {
+
+const OffPolicySpec& off_policy_spec(const Config& config) {
+  const auto* spec = dynamic_cast<const OffPolicySpec*>(&algo_of(config));
+  require(spec != nullptr, "algo: '{}' learns from no replay; use make_algo()", config.algo);
+  return *spec;
+}
+
+}  // namespace
+
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks,
+                     const ReplayMemory* memory) {
+  const auto& spec = off_policy_spec(config);
+  const auto run = run_options(config);
+  auto replay = spec.make_replay(env, agent, run, ranks, memory);
+  auto algo = spec.make(agent, *replay, run, ranks);
+  return {.replay = std::move(replay), .algo = std::move(algo), .batch = spec.batch_steps()};
+}
+
+std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent) {
+  const auto bytes = off_policy_spec(config).replay_bytes(env, agent, run_options(config));
+  const bool large = bytes >= 1'000'000'000;
+  return fmt::format("{} steps, {:.1f} {}", config.replay.size,
+                     static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
+}
+
+}  // namespace shoal

@@ -1,0 +1,125 @@
+#include "runners/toml_values.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <sstream>
+#include <utility>
+
+#include "runners/toml_limits.h"
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+
+namespace shoal {
+namespace {
+
+std::string node_text(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  std::ostringstream text;
+  if (const auto* word = node.as_string())
+    text << '\'' << word->get() << '\'';
+  else
+    text << toml::node_view<const toml::node>(node);
+  return one_line(text.str());
+}
+
+void read_value(const std::string& key, const toml::node& node, bool& to) {
+  if (!node.is_boolean()) refuse(key, node, "true or false");
+  to = **node.as_boolean();
+}
+
+void read_value(const std::string& key, const toml::node& node, double& to) {
+  if (!node.is_number()) refuse(key, node, "a number");
+  // A whole number that no double is equal to is rounded, which value<double>() refuses to do.
+  to = node.is_integer() ? static_cast<double>(**node.as_integer()) : **node.as_floating_point();
+  if (std::isnan(to)) refuse(key, node, "a number");
+}
+
+// Numbers above 2^63 - 1 do not exist in TOML.
+template <std::integral T>
+void read_value(const std::string& key, const toml::node& node, T& to) {
+  if (!node.is_integer()) refuse(key, node, "a whole number");
+  const std::int64_t value = **node.as_integer();
+  if (!std::in_range<T>(value))
+    refuse(key, node, std::is_unsigned_v<T> ? "a whole number, 0 or more" : "a smaller number");
+  to = static_cast<T>(value);
+}
+
+void read_value(const std::string& key, const toml::node& node, std::vector<std::int64_t>& to) {
+  if (!node.is_array()) refuse(key, node, "a list of whole numbers, e.g. [64, 64]");
+  std::vector<std::int64_t> read;
+  for (const auto& element : *node.as_array()) {
+    if (!element.is_integer()) refuse(key, node, "a list of whole numbers, e.g. [64, 64]");
+    read.push_back(**element.as_integer());
+  }
+  to = std::move(read);
+}
+
+void read_value(const std::string& key, const toml::node& node, std::chrono::milliseconds& to) {
+  double seconds = 0;
+  read_value(key, node, seconds);
+  if (seconds <= 0 || seconds > 1e9) refuse(key, node, "seconds above 0");
+  to = std::chrono::milliseconds(std::max(1LL, std::llround(seconds * 1000)));
+}
+
+void read_value(const std::string& key, const toml::node& node, const Choice& to) {
+  std::string expected;
+  for (const auto& [name, value] : to.names) {
+    if (node.is_string() && **node.as_string() == name) {
+      *to.value = value;
+      return;
+    }
+    expected += (expected.empty() ? "" : " or ") + name;
+  }
+  refuse(key, node, expected);
+}
+
+}  // namespace
+
+toml::table parse_toml(const std::string& text, const std::string& file) {
+  require_flat(text, file);
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& e) {
+    throw Error("{} is not valid TOML, line {}: {}", file, e.source().begin.line,
+                one_line(e.description(), 300));
+  }
+}
+
+void refuse(const std::string& key, const toml::node& node, const std::string& expected) {
+  throw Error("{}: found {}, expected {}", key, node_text(node), expected);
+}
+
+void read_value(const std::string& key, const toml::node& node, std::string& to) {
+  if (!node.is_string()) refuse(key, node, "a word in quotes");
+  const std::string& word = **node.as_string();
+  if (word.find('\0') != std::string::npos) refuse(key, node, "a word without a zero byte");
+  to = word;
+}
+
+void read_value(const toml::node& node, const Option& to) {
+  std::visit(
+      [&]<class Field>(const Field& field) {
+        if constexpr (std::is_pointer_v<Field>)
+          read_value(to.key, node, *field);
+        else
+          read_value(to.key, node, field);
+      },
+      to.field);
+}
+
+std::string toml_text(const std::string& value) {
+  std::ostringstream text;
+  const toml::value<std::string> node(value);
+  text << toml::toml_formatter(node, toml::format_flags::none);
+  return text.str();
+}
+
+std::string toml_text(const Option& option) {
+  const bool word = std::holds_alternative<std::string*>(option.field) ||
+                    std::holds_alternative<Choice>(option.field);
+  return word ? toml_text(value_text(option)) : value_text(option);
+}
+
+}  // namespace shoal

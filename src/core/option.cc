@@ -1,0 +1,98 @@
+#include "shoal/core/option.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::size_t kLongestList = 1000;
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+double seconds_of(std::chrono::milliseconds value) {
+  return static_cast<double>(value.count()) / 1000;
+}
+
+// Integers above 2^53 are rounded to a double, but no range ends between those.
+bool is_in_range(const Option& option) {
+  const auto& range = option.range;
+  return std::visit(
+      Overloaded{[](const Choice&) { return true; }, [](const bool*) { return true; },
+                 [&](const std::string* word) {
+                   return range.includes(static_cast<double>(word->size()));
+                 },
+                 [&](const std::vector<std::int64_t>* list) {
+                   return list->size() <= kLongestList &&
+                          std::ranges::all_of(*list, [&](auto element) {
+                            return range.includes(static_cast<double>(element));
+                          });
+                 },
+                 [&](const std::chrono::milliseconds* value) {
+                   return range.includes(seconds_of(*value));
+                 },
+                 [&](const auto* number) { return range.includes(static_cast<double>(*number)); }},
+      option.field);
+}
+
+std::string expected_text(const Option& option) {
+  const auto& range = option.range;
+  if (std::holds_alternative<std::string*>(option.field))
+    return fmt::format("at most {:.0f} bytes", range.high);
+  const auto high = number_text(range.high);
+  const auto bounds = range.above ? fmt::format("above 0 and at most {}", high)
+                                  : fmt::format("{} to {}", number_text(range.low), high);
+  if (std::holds_alternative<std::vector<std::int64_t>*>(option.field))
+    return fmt::format("at most {} numbers, each of them {}", kLongestList, bounds);
+  return bounds;
+}
+
+std::string found_text(const Option& option) {
+  const auto text = one_line(value_text(option));
+  return std::holds_alternative<std::string*>(option.field) ? fmt::format("'{}'", text) : text;
+}
+
+}  // namespace
+
+void check_ranges(const OptionList& options) {
+  for (const auto& option : options)
+    require(is_in_range(option), "{}: found {}, expected {}", option.key, found_text(option),
+            expected_text(option));
+}
+
+std::string number_as_toml(double value) {
+  std::string text = fmt::format("{}", value);  // the shortest text that reads back the same
+  // TOML has floats with a point or an exponent only.
+  if (text.find_first_of(".einf") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string value_text(const Option& option) {
+  return std::visit(
+      Overloaded{
+          [](const Choice& choice) {
+            const auto name = std::ranges::find(choice.names, *choice.value,
+                                                &std::pair<std::string, std::uint8_t>::second);
+            return name->first;
+          },
+          [](const std::string* word) { return *word; },
+          [](const double* number) { return number_as_toml(*number); },
+          [](const std::chrono::milliseconds* value) { return number_as_toml(seconds_of(*value)); },
+          [](const std::vector<std::int64_t>* list) {
+            return fmt::format("[{}]", fmt::join(*list, ", "));
+          },
+          [](const auto* value) { return fmt::format("{}", *value); }},
+      option.field);
+}
+
+}  // namespace shoal
