@@ -44,6 +44,12 @@ Config whole_games(Config config) {
   return config;
 }
 
+EnvFactory make_env_factory(const Config& config) {
+  auto env = config.env;
+  env.gymnasium.reset_limit = config.sampler.reset_limit;
+  return make_env_factory(config.env_id, env);
+}
+
 SamplerOptions training_sampler(const Config& config) {
   SamplerOptions options = config.sampler;
   options.seed = config.seed;
@@ -58,8 +64,7 @@ SamplerOptions training_sampler(const Config& config) {
 }
 
 std::unique_ptr<Agent> make_agent(const Config& config) {
-  return make_agent(
-      config, spec_of(make_env_factory(config.env_id, config.env), {}, config.sampler.reset_limit));
+  return make_agent(config, spec_of(make_env_factory(config), {}, config.sampler.reset_limit));
 }
 
 std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
@@ -69,8 +74,8 @@ std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
 }
 
 std::unique_ptr<ActorCritic> make_actor_critic(const Config& config) {
-  return make_actor_critic(
-      config, spec_of(make_env_factory(config.env_id, config.env), {}, config.sampler.reset_limit));
+  return make_actor_critic(config,
+                           spec_of(make_env_factory(config), {}, config.sampler.reset_limit));
 }
 
 std::unique_ptr<ActorCritic> make_actor_critic(const Config& config, const EnvSpec& env) {

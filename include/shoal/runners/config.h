@@ -119,6 +119,8 @@ void register_algo(const std::string& name, AlgoFactory make);
 // The parts a Config describes.
 std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
+// Environments of env_id, with the time limits of the sampler.
+EnvFactory make_env_factory(const Config& config);
 SamplerOptions training_sampler(const Config& config);
 int tensor_threads(const Config& config);  // `threads`, or one for each allowed core
 Config whole_games(Config config);         // the same, but a lost life ends no episode
