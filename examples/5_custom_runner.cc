@@ -23,9 +23,10 @@ int main(int argc, char** argv) {
   // [parts]
   at::set_num_threads(1);
   const auto agent = shoal::make_agent(config);
-  const auto make_env = shoal::make_env_factory(config.env_id, config.env);
-  const auto sampler = shoal::make_sampler(make_env, *agent, shoal::training_sampler(config),
-                                           session.sampler_state());
+  const auto make_env = shoal::make_env_factory(config);
+  auto sampling = shoal::training_sampler(config);
+  sampling.on_failure = session.failure_handler();  // for `shoal rewind`
+  const auto sampler = shoal::make_sampler(make_env, *agent, sampling, session.sampler_state());
   const auto algo = shoal::make_algo(config, *agent);
   // [parts]
 

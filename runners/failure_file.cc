@@ -13,6 +13,8 @@
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/console.h"
+#include "shoal/runners/files.h"
 
 namespace fs = std::filesystem;
 
@@ -55,6 +57,7 @@ Checkpoint to_checkpoint(const EnvFailure& f) {
                                      {"stream", static_cast<std::int64_t>(f.stream)},
                                      {"env_seed", bits(f.env_seed)},
                                      {"step", f.step},
+                                     {"phase", static_cast<std::int64_t>(f.phase)},
                                      {"begin", f.begin},
                                      {"has_seed", f.seed.has_value()},
                                      {"seed", bits(f.seed.value_or(0))},
@@ -81,6 +84,7 @@ EnvFailure from_checkpoint(const Checkpoint& checkpoint) {
                .stream = static_cast<Stream>(counter("stream")),
                .env_seed = static_cast<std::uint64_t>(counter("env_seed")),
                .step = counter("step"),
+               .phase = static_cast<WorkerStatus::Phase>(counter("phase")),
                .begin = counter("begin"),
                .state = bytes("state"),
                .random_steps = counter("random_steps"),
@@ -88,6 +92,9 @@ EnvFailure from_checkpoint(const Checkpoint& checkpoint) {
                .actions = with_prefix("action/", checkpoint.tensors),
                .in_step = counter("in_step") != 0,
                .observation = with_prefix("observation/", checkpoint.tensors)};
+  require(f.phase >= WorkerStatus::kConstructing && f.phase <= WorkerStatus::kSaving,
+          "its counter 'phase' is {}, expected {} to {}", counter("phase"),
+          std::int64_t{WorkerStatus::kConstructing}, std::int64_t{WorkerStatus::kSaving});
   if (counter("has_seed") != 0) f.seed = static_cast<std::uint64_t>(counter("seed"));
   for (const auto& [name, action] : f.actions)
     require(action.dim() > 0 && action.size(0) == f.steps(),
@@ -96,6 +103,16 @@ EnvFailure from_checkpoint(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+FailureHandler keep_failures(const fs::path& run, const Config& config) {
+  return [run, config](const EnvFailure& failure) {
+    const auto file = write_failure(run, failure);
+    if (!fs::exists(run / kConfigFile)) write_file(run / kConfigFile, write_config(config));
+    print_to_stderr(
+        fmt::format("{} is kept: `shoal rewind {}` repeats the failure of environment {}\n",
+                    file.string(), run.string(), failure.env));
+  };
+}
 
 fs::path write_failure(const fs::path& folder, const EnvFailure& failure) {
   auto file = folder / fmt::format("failure-{:012}-{}.rewind", failure.step, failure.env);
@@ -118,7 +135,8 @@ EnvFailure read_failure(const fs::path& file) {
 fs::path latest_failure(const fs::path& run) {
   const auto files = failures_in(run);
   require(!files.empty(),
-          "there is no failure-*.rewind in {}: no environment of this run has failed",
+          "there is no failure-*.rewind in {}: no environment of this run has failed; actions that "
+          "are not finite are a failure of the agent",
           run.string());
   return files.back();
 }

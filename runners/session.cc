@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runners/limits.h"
+#include "shoal/core/option.h"
 #include "runners/metric_means.h"
 #include "runners/rank_news.h"
 #include "shoal/core/error.h"
@@ -41,17 +42,6 @@ void forget_attempt(const fs::path& folder) {
     if (name == kBestFile || name.starts_with("events.out.tfevents")) fs::remove(entry);
   }
   forget_failures(folder);
-}
-
-// The error that ends the run is reported even if this file cannot be written.
-void keep_failure(const fs::path& folder, const EnvFailure& failure) {
-  try {
-    const auto file = write_failure(folder, failure);
-    fmt::print(stderr, "{} is kept: `shoal rewind {}` repeats the failure of environment {}\n",
-               file.string(), folder.string(), failure.env);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "the failure of environment {} cannot be kept: {}\n", failure.env, e.what());
-  }
 }
 
 // Before any worker is forked; the weights are read when there is an agent.
@@ -126,6 +116,8 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
 
 Session::~Session() = default;
 
+FailureHandler Session::failure_handler() const { return keep_failures(path_, config_); }
+
 // However many ranks the run has had.
 NamedTensors Session::sampler_state() const {
   auto all = with_prefix("sampler/", resumed_.tensors);
@@ -150,9 +142,6 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   require_equal(ranks_, "the parameters", agent.parameters());
   signals_.remember();
   if (leads()) open_files(settings);
-  if (sampler_ != nullptr)
-    sampler_->report_failures(
-        [run = path_](const EnvFailure& failure) { keep_failure(run, failure); });
   start_ = learning_since_ = Clock::now();
 }
 
@@ -231,11 +220,10 @@ bool Session::running() const { return steps_ < config_.steps && !solved() && st
 Batch Session::collect(Sampler& sampler) {
   try {
     return sampler.collect();
-  } catch (const WorkerDataError& e) {
-    tell_ranks(e.what());
-    throw;
-  } catch (const DataError& e) {
-    tell_ranks(e.what());
+  } catch (const std::exception& e) {
+    if (dynamic_cast<const DataError*>(&e) != nullptr ||
+        dynamic_cast<const WorkerDataError*>(&e) != nullptr)
+      tell_ranks(e.what());
     throw;
   }
 }
@@ -393,7 +381,8 @@ NamedTensors Session::own_sampler_state(bool reset_others) {
   renew_stop_grace();
   try {
     return sampler_->save(reset_others);
-  } catch (const Interrupted&) {
+  } catch (const Interrupted& e) {
+    say_given_up(e, "environments are not saved, and will begin new episodes");
     return sampler_->save(reset_others);
   }
 }
@@ -498,11 +487,14 @@ void Session::save_summary() const {
 
 void Session::give_up_window(const Interrupted& why) {
   if (ranks_.count() > 1) throw why;
+  say_given_up(why, "the steps of this rollout are lost, and environments will begin new episodes");
+}
+
+// Their states are missing in the checkpoint for this reason.
+void Session::say_given_up(const Interrupted& why, const char* lost) {
+  said_ = true;
   console_.finish_line();
-  print_to_stderr(
-      fmt::format("{} (stop_grace): the steps of this window are lost, and environments will begin "
-                  "new episodes\n",
-                  why.what()));
+  print_to_stderr(fmt::format("{} (stop_grace): {}\n", why.what(), lost));
 }
 
 void Session::finish() {

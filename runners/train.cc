@@ -30,13 +30,7 @@
 namespace shoal {
 namespace {
 
-EnvFactory env_factory_of(const Config& config) {
-  auto env = config.env;
-  env.gymnasium.reset_limit = config.sampler.reset_limit;
-  return make_env_factory(config.env_id, env);
-}
-
-EnvFactory make_evaluated(const Config& config) { return env_factory_of(whole_games(config)); }
+EnvFactory make_evaluated(const Config& config) { return make_env_factory(whole_games(config)); }
 
 // Each rank plays its share, in this process, on seeds of this moment: the same ones in a run that
 // was resumed.
@@ -93,19 +87,21 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   auto& ranks = *options.ranks;
   Session session(whole, folder, options);
   const auto config = share_of(whole, ranks, local);
-  const auto make_env = env_factory_of(config);
+  const auto make_env = make_env_factory(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
   std::unique_ptr<Agent> actor;  // of an asynchronous sampler
   std::unique_ptr<Sampler> sampler;
+  auto sampling = training_sampler(config);
+  sampling.on_failure = session.failure_handler();
   if (config.asynchronous) {
     actor = make_agent(whole, spec);
-    sampler = make_async_sampler(make_env, *agent, *actor, training_sampler(config), config.async,
+    sampler = make_async_sampler(make_env, *agent, *actor, sampling, config.async,
                                  session.sampler_state());
   } else {
-    sampler = make_sampler(make_env, *agent, training_sampler(config), session.sampler_state());
+    sampler = make_sampler(make_env, *agent, sampling, session.sampler_state());
   }
 
   if (config.live_eval_seconds > 0 && ranks.rank() == 0)

@@ -27,6 +27,7 @@ ActionLog::ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions
     : horizon_(o.horizon),
       envs_(o.envs),
       first_env_(o.first_env),
+      most_state_bytes_(o.state_log_bytes),
       period_(o.save_period),
       state_(plan.add_bytes(sizeof(State))),
       offered_(bytes > 0) {
@@ -48,13 +49,13 @@ void ActionLog::start(std::int64_t tick) { state() = {.begun = tick, .next = tic
 bool ActionLog::keep_states(const NamedTensors& saved) {
   if (!offered_) return false;
   NamedTensors states;
-  bool any = false;
+  std::size_t bytes = 0;
   for (std::int64_t b = 0; b < envs_; ++b) {
     const auto name = "env/" + std::to_string(first_env_ + b);
     states.add(name, shoal::saved(saved, name));
-    any = any || states.at(name).numel() > 0;
+    bytes += states.at(name).nbytes();
   }
-  if (!any) return false;
+  if (bytes == 0 || bytes > most_state_bytes_) return false;
   auto& s = state();
   const auto slot = static_cast<int>(s.saves++ % 2);
   auto& at = s.saved_at[static_cast<std::size_t>(slot)];
@@ -136,14 +137,15 @@ void ActionLog::find_beginning(std::int64_t b, const SharedRows& home, EnvFailur
 EnvFailure ActionLog::failure(std::int64_t b, std::int64_t tick, const SharedRows& home,
                               const std::vector<const SharedRows*>& windows) const {
   const auto& s = state();
-  EnvFailure failure{.step = tick, .begin = tick};
+  EnvFailure failure{.step = tick, .phase = home.phase(b), .begin = tick};
   failure.statistics.resize(home.statistics_bytes);
   find_beginning(b, home, failure);
   const auto* window = s.rows < 0 ? nullptr : windows[static_cast<std::size_t>(s.rows)];
   const auto row = [&](std::int64_t t) { return window->history + t - s.next; };
   const auto end = window == nullptr ? s.next : std::min(tick + 1, s.next + horizon_);
   std::vector<std::int64_t> taken;
-  for (auto t = failure.begin; t < end; ++t)
+  const bool made = failure.phase != WorkerStatus::kConstructing;
+  for (auto t = failure.begin; made && t < end; ++t)
     if (t < s.next ? *arena_->element(valid_, t % count_ * envs_ + b).data() != std::byte{0}
                    : window->rows.scalar<bool>(window->rows.valid, row(t), b))
       taken.push_back(t);

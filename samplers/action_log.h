@@ -29,7 +29,7 @@ class ActionLog {
   void start(std::int64_t tick);
 
   // saved: the states of the environments that Sampler::save() gave, before the next rollout. False
-  // if there are none.
+  // if there are none, or if they are too large.
   bool keep_states(const NamedTensors& saved);
   // save(states) asks the environments for their states, as Stepper::save() does. Saving them
   // takes a 200th of the time at most.
@@ -59,6 +59,7 @@ class ActionLog {
   std::vector<std::byte> saved_state(int slot, std::int64_t b, std::size_t infos) const;
 
   std::int64_t horizon_, envs_, first_env_, count_;  // count_: rows of the ring
+  std::size_t most_state_bytes_;
   std::chrono::milliseconds period_;
   Named<Arena::Field> action_;  // [count, envs, ...], tick t in row t % count
   Arena::Field valid_, state_;

@@ -94,16 +94,16 @@ class RingSampler : public AsyncSampler {
       logged.push_back(
           {&log, &rows_.next[static_cast<std::size_t>(w)], Producer::windows(rows_, w)});
     }
-    const bool serial = options_.kind == SamplerKind::kSerial;
-    reporter_.prepare(options_, std::move(logged),
-                      serial ? [this] { return stepper_->place(); } : FailureReporter::Place());
+    reporter_.prepare(options_, std::move(logged), options_.kind == SamplerKind::kSerial);
     auto own = making;
     own.reporter = &reporter_;
     if (!making.saved.empty()) restore(making.saved);
-    if (options_.kind == SamplerKind::kParallelCpu)
-      fork_actors(own);
-    else
-      make_stepper(own);
+    reporter_.watch([&] {
+      if (options_.kind == SamplerKind::kParallelCpu)
+        fork_actors(own);
+      else
+        make_stepper(own);
+    });
     make_windows();
   }
 
@@ -116,11 +116,20 @@ class RingSampler : public AsyncSampler {
   }
 
   Batch collect() override {
-    return reporter_.watch([this] { return collect_next(); });
-  }
-
-  void report_failures(FailureHandler handler) override {
-    reporter_.set_handler(std::move(handler));
+    const at::NoGradGuard no_grad;
+    if (collected_ % async_.publish_interval == 0)
+      parameters_.publish(board_, version_ + collected_);
+    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
+    if (collected_ == 0) start();
+    const auto before = steady_clock::now();
+    const auto taken = take();
+    const auto arrived = count_time(times_.waiting, before);
+    taken_ = taken.slot;
+    const auto batch = read(taken);
+    versions_behind_ = version_ + collected_ - taken.tag.policy_version;
+    ++collected_;
+    count_time(times_.acting, arrived);
+    return batch;
   }
 
   const SamplerTimes& times() const override { return times_; }
@@ -144,23 +153,6 @@ class RingSampler : public AsyncSampler {
   }
 
  private:
-  Batch collect_next() {
-    const at::NoGradGuard no_grad;
-    if (collected_ % async_.publish_interval == 0)
-      parameters_.publish(board_, version_ + collected_);
-    if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
-    if (collected_ == 0) start();
-    const auto before = steady_clock::now();
-    const auto taken = take();
-    const auto arrived = count_time(times_.waiting, before);
-    taken_ = taken.slot;
-    const auto batch = read(taken);
-    versions_behind_ = version_ + collected_ - taken.tag.policy_version;
-    ++collected_;
-    count_time(times_.acting, arrived);
-    return batch;
-  }
-
   Producer::Parts parts(int writer, Stepper* stepper, GatedWorkers* gated = nullptr,
                         WorkerStatus* status = nullptr) const {
     auto& log = *logs_[static_cast<std::size_t>(writer)];
@@ -263,7 +255,9 @@ class RingSampler : public AsyncSampler {
     thread_ = std::thread([this] {
       try {
         at::set_num_threads(1);
-        Producer(parts(0, stepper_.get(), gated_.get()), options_, tick_).run();
+        reporter_.step_in_this_thread();
+        reporter_.watch(
+            [this] { Producer(parts(0, stepper_.get(), gated_.get()), options_, tick_).run(); });
       } catch (...) {
         failure_ = std::current_exception();
       }
@@ -276,7 +270,7 @@ class RingSampler : public AsyncSampler {
     for (;;) {
       if (const auto window = ring_.take(version_ + collected_, kPatience)) return *window;
       throw_if_interrupted();
-      if (group_) group_->check(WorkerGroup::kEverybody);
+      if (group_) check_group();
       if (!ring_.stopped()) continue;
       if (thread_.joinable()) thread_.join();
       std::rethrow_exception(failure_);
@@ -289,7 +283,10 @@ class RingSampler : public AsyncSampler {
     const auto now = steady_clock::now();
     if (!group_ || now - looked_ < kPatience) return;
     looked_ = now;
-    group_->check(WorkerGroup::kEverybody);
+    check_group();
+  }
+  void check_group() {
+    reporter_.watch([this] { group_->check(WorkerGroup::kEverybody); });
   }
 
   // Episodes are those of the window's environments: of all, they have other numbers.

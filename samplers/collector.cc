@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "samplers/print_error.h"
 #include "samplers/random_start.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
@@ -48,11 +49,11 @@ std::unique_ptr<Env> Collector::construct(const EnvFactory& make_env, std::int64
   const EnvContext context{.seed = env_seed(options_.seed, options_.stream, index(b)),
                            .index = index(b),
                            .stream = options_.stream};
+  enter(WorkerStatus::kConstructing, b);
   if (!status_) {
     const Construction in_time(index(b), options_.construction_limit);
     return make_env(context);
   }
-  enter(WorkerStatus::kConstructing, b);
   auto env = make_env(context);
   end_if_forked_by_worker();
   return env;
@@ -98,7 +99,7 @@ std::uint64_t Collector::seed_of_now(std::int64_t b) const {
              static_cast<std::uint64_t>(tick_))();
 }
 
-std::vector<std::byte> Collector::save(bool reset_others) {
+std::vector<std::byte> Collector::save(SharedRows::Saving how) {
   std::vector<std::byte> all, state;
   auto append = [&all](const void* from, std::size_t bytes) {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -106,10 +107,11 @@ std::vector<std::byte> Collector::save(bool reset_others) {
   };
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
-    enter(WorkerStatus::kSaving, b);
     state.clear();
     if (slot.seed) begin_again(slot, b);
-    const bool offered = slot.env->save(state);
+    enter(WorkerStatus::kSaving, b);
+    const bool offered =
+        how == SharedRows::kSaveForLog ? save_for_log(*slot.env, b, state) : slot.env->save(state);
     const auto infos = slot.infos.size() * sizeof(double);
     const std::size_t bytes = offered ? sizeof slot.so_far + infos + state.size() : 0;
     append(&bytes, sizeof bytes);
@@ -117,12 +119,27 @@ std::vector<std::byte> Collector::save(bool reset_others) {
       append(&slot.so_far, sizeof slot.so_far);
       append(slot.infos.data(), infos);
       append(state.data(), state.size());
-    } else if (reset_others) {
+    } else if (how == SharedRows::kSaveAndReset) {
       begin(slot, b, seed_of_now(b));
     }
   }
   leave();
   return all;
+}
+
+// Of a run that works otherwise: a checkpoint ends with the same exception.
+bool Collector::save_for_log(const Env& env, std::int64_t b, std::vector<std::byte>& state) {
+  if (!saves_for_log_) return false;
+  try {
+    return env.save(state);
+  } catch (const std::exception& e) {
+    saves_for_log_ = false;
+    print_error(
+        "environment {} threw while it was saved: {}; no more states are kept to repeat a "
+        "failure from",
+        index(b), e.what());
+    return false;
+  }
 }
 
 // Where a worker died between two windows.

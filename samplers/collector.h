@@ -14,6 +14,11 @@
 
 namespace shoal {
 
+// The environment that a process is in, among all of the run, and its step; -1: in none.
+struct EnvPlace {
+  std::int64_t env = -1, step = -1;
+};
+
 // The environments [first, last) of a sampler, stepped one after the other by one process. Uses no
 // torch, so it is safe in a forked child, and allocates nothing in step().
 //
@@ -40,6 +45,7 @@ class Collector {
     // What save() gave there, of every environment of the sampler; empty: a new run. Read by the
     // constructor only.
     std::span<const std::span<const std::byte>> saved = {};
+    EnvPlace* place = nullptr;  // where it says where it is; must outlive it
   };
 
   // Makes the environments, takes their first, random steps, and writes the observations that
@@ -59,13 +65,10 @@ class Collector {
 
   // Everything its environments need to go on elsewhere, and the episodes under way: for each of
   // them the number of bytes (size_t), then these. An environment that offers no save() has 0
-  // bytes: it is reset with a seed of this tick, there and, if reset_others, here, and writes to
-  // the first row of the window, where the last observations of the others must be already.
-  std::vector<std::byte> save(bool reset_others);
-
-  // The environment that it is in, among all of the run, and the step; -1: in none.
-  std::int64_t env() const { return env_; }
-  std::int64_t tick() const { return tick_; }
+  // bytes: it is reset with a seed of this tick, there and, with kSaveAndReset, here, and writes to
+  // the first row of the window, where the last observations of the others must be already. With
+  // kSaveForLog an exception of a save() is printed, and all have 0 bytes from then on.
+  std::vector<std::byte> save(SharedRows::Saving how);
 
  private:
   struct Slot {
@@ -86,6 +89,7 @@ class Collector {
   void step(Slot& slot, std::int64_t t, std::int64_t b);
   void reset_waiting();
   void begin_again(Slot& slot, std::int64_t b);
+  bool save_for_log(const Env& env, std::int64_t b, std::vector<std::byte>& state);
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
   void begin_episode(Slot& slot) const;
   void count(Slot& slot, const StepResult& result, const ArraysOut& infos) const;
@@ -100,11 +104,12 @@ class Collector {
                           bool acted_on = true);
   std::int64_t index(std::int64_t b) const { return options_.rows_begin + b; }
   void enter(WorkerStatus::Phase phase, std::int64_t b) {
-    env_ = index(b);
-    if (status_) status_->enter(phase, env_, tick_);
+    if (auto& newest = home_->phase(b); newest != phase) newest = phase;
+    if (options_.place) *options_.place = {index(b), tick_};
+    if (status_) status_->enter(phase, index(b), tick_);
   }
   void leave() {
-    env_ = -1;
+    if (options_.place) *options_.place = {};
     if (status_) status_->leave();
   }
 
@@ -114,7 +119,8 @@ class Collector {
   WorkerStatus* status_;
   RowChecks checks_;
   std::vector<Slot> slots_;
-  std::int64_t tick_ = 0, env_ = -1;
+  std::int64_t tick_ = 0;
+  bool saves_for_log_ = true;
   std::optional<std::size_t> score_;  // which info is the raw reward
   std::vector<std::byte*> observation_, info_, discarded_info_;
   std::vector<const std::byte*> action_;

@@ -35,7 +35,9 @@ class DynamicSampler : public Sampler {
       restore_rows(shared_, making.saved);
       log_.keep_states(making.saved);
     }
-    workers_ = std::make_unique<GatedWorkers>(Windows{&shared_}, own, arena_.data(gate_));
+    reporter_.watch([&] {
+      workers_ = std::make_unique<GatedWorkers>(Windows{&shared_}, own, arena_.data(gate_));
+    });
     fill_ = std::make_unique<DynamicFill>(*workers_, options_);
     window_ = std::make_unique<Window>(shared_, agent, options_, workers_->envs());
     if (!making.saved.empty()) window_->restore(making.saved);
@@ -58,15 +60,11 @@ class DynamicSampler : public Sampler {
       }
       fill_->finish();
       window_->advance();
-      workers_->save(reset_others, saved);
+      workers_->save(saving(reset_others), saved);
       window_->save(saved);
       waits_ = false;
       return saved;
     });
-  }
-
-  void report_failures(FailureHandler handler) override {
-    reporter_.set_handler(std::move(handler));
   }
 
  private:
@@ -78,7 +76,7 @@ class DynamicSampler : public Sampler {
     fill_->finish();  // resets
     log_.save_if_due([this](NamedTensors& states) {
       window_->advance();
-      workers_->save(/*reset_others=*/false, states);
+      workers_->save(SharedRows::kSaveForLog, states);
     });
     window_->begin();
     log_.begin(0);

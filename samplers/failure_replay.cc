@@ -70,16 +70,26 @@ void FailureReplay::begin() {
     return;
   }
   reset(failure_.seed);
+  check_observations(/*acted_on=*/true);
   std::ranges::copy(failure_.statistics, env_->statistics().begin());
   if (failure_.random_steps == 0) return;
   take_random_steps(env_->spec(), *failure_.seed, failure_.random_steps, place_->mask(),
                     [&](ArraysIn action) {
-                      if (env_->step(action, out()).episode_over()) reset(std::nullopt);
+                      take(action);
+                      check_rewards();
+                      check_observations(!over_);
+                      if (over_) reset_and_check();
                     });
 }
 
 std::int64_t FailureReplay::steps_before() const {
   return failure_.steps() - (failure_.in_step ? 1 : 0);
+}
+
+void FailureReplay::take(ArraysIn action) {
+  const auto result = env_->step(action, out());
+  over_ = result.episode_over();
+  place_->rows.scalar<float>(place_->rows.reward, 0, 0) = result.reward;
 }
 
 void FailureReplay::take_next() {
@@ -91,9 +101,7 @@ void FailureReplay::take_next() {
     std::memcpy(to.data(), from + static_cast<std::size_t>(taken_) * to.size(), to.size());
   }
   ++taken_;
-  const auto result = env_->step(ArraysIn(place_->action), out());
-  over_ = result.episode_over();
-  rows.scalar<float>(rows.reward, 0, 0) = result.reward;
+  take(ArraysIn(place_->action));
 }
 
 // Where a reset has failed, it is the one after the last step.
@@ -116,28 +124,40 @@ std::optional<bool> FailureReplay::same_observation() const {
   return true;
 }
 
-// Applies the checks of Collector.
-void FailureReplay::check(bool acted_on) const {
+// Of Collector.
+void FailureReplay::check_observations(bool acted_on) const {
   const auto& rows = place_->rows;
-  const RowChecks checks(rows.spec());
-  auto found = checks.rewards(rows, 0, {0, 1});
-  if (!found) found = checks.observations(rows, 0, {0, 1});
+  auto found = RowChecks(rows.spec()).observations(rows, 0, {0, 1});
   if (!found && acted_on) found = RowChecks::masks(rows, 0, {0, 1});
   if (found) throw DataError(found->text);
 }
 
-void FailureReplay::fail() {
-  if (over_) {
-    reset(std::nullopt);
-    check(/*acted_on=*/true);
-  }
+void FailureReplay::check_rewards() const {
+  const auto found = RowChecks(place_->rows.spec()).rewards(place_->rows, 0, {0, 1});
+  if (found) throw DataError(found->text);
+}
+
+void FailureReplay::reset_and_check() {
+  reset(std::nullopt);
+  check_observations(/*acted_on=*/true);
+}
+
+void FailureReplay::fail(const std::function<void()>& about_to_fail) {
+  if (failure_.at_beginning()) return;
+  const bool in_reset = failure_.phase == WorkerStatus::kResetting;
   if (failure_.in_step) {
+    if (!in_reset) about_to_fail();
     take_next();
-    check(!over_);
-    if (!over_) return;
-    reset(std::nullopt);
-    check(/*acted_on=*/true);
+    check_rewards();
+    check_observations(!over_);
+    if (in_reset) about_to_fail();
+    if (over_) reset_and_check();
+  } else if (in_reset) {
+    about_to_fail();
+    if (over_) reset_and_check();
   } else {
+    if (over_) reset_and_check();
+    about_to_fail();
     std::vector<std::byte> state;
     env_->save(state);
   }

@@ -1,37 +1,63 @@
 #include "samplers/failure_reporter.h"
 
+#include <ATen/ATen.h>
+
+#include "samplers/print_error.h"
+
 namespace shoal {
 
-void FailureReporter::prepare(const SamplerOptions& options, std::vector<Logged> all, Place place) {
+namespace {
+
+// Otherwise it was refused before the environment was stepped, and the agent is at fault.
+bool last_action_is_finite(const EnvFailure& failure) {
+  for (const auto& [name, all] : failure.actions)
+    if (all.is_floating_point() && !all[failure.steps() - 1].isfinite().all().item<bool>())
+      return false;
+  return true;
+}
+
+}  // namespace
+
+void FailureReporter::prepare(const SamplerOptions& options, std::vector<Logged> all,
+                              bool steps_here) {
+  handler_ = options.on_failure;
   first_env_ = options.first_env;
   envs_each_ = options.envs / std::ssize(all);
   seed_ = options.seed;
   stream_ = options.stream;
   all_ = std::move(all);
-  place_ = std::move(place);
+  steps_here_ = steps_here;
+  step_in_this_thread();
+  if (steps_here && handler_)
+    signals_.emplace([this](const std::string& how) { report_here(how); });
 }
 
-void FailureReporter::set_handler(FailureHandler handler) {
-  handler_ = std::move(handler);
-  if (place_ && !signals_) signals_.emplace([this](const std::string& how) { report_here(how); });
-}
-
+// Also in the copy of the process that FatalSignals makes: its thread has the same id.
 void FailureReporter::report_here(const std::string& error) const {
-  if (!place_) return;
-  const auto [env, step] = place_();
-  report(error, env, step);
+  if (steps_here_ && stepping_thread_ == std::this_thread::get_id())
+    report(error, place_.env, place_.step);
+}
+
+EnvFailure FailureReporter::find(std::int64_t env, std::int64_t step) const {
+  const auto& [log, home, windows] =
+      all_[static_cast<std::size_t>((env - first_env_) / envs_each_)];
+  auto failure = log->failure((env - first_env_) % envs_each_, step, *home, windows);
+  failure.env = env;
+  failure.stream = stream_;
+  failure.env_seed = env_seed(seed_, stream_, env);
+  return failure;
 }
 
 void FailureReporter::report(const std::string& error, std::int64_t env, std::int64_t step) const {
   if (env < 0 || !handler_) return;
-  const auto& [log, home, windows] =
-      all_[static_cast<std::size_t>((env - first_env_) / envs_each_)];
-  auto failure = log->failure((env - first_env_) % envs_each_, step, *home, windows);
-  failure.error = error;
-  failure.env = env;
-  failure.stream = stream_;
-  failure.env_seed = env_seed(seed_, stream_, env);
-  handler_(failure);
+  try {
+    auto failure = find(env, step);
+    if (failure.in_step && !last_action_is_finite(failure)) return;
+    failure.error = error;
+    handler_(failure);
+  } catch (const std::exception& e) {
+    print_error("the failure of environment {} cannot be kept: {}", env, e.what());
+  }
 }
 
 }  // namespace shoal

@@ -70,9 +70,8 @@ void GatedWorkers::look_for_deaths() {
   group_->check([this](int worker) { return order(worker).due; });
 }
 
-void GatedWorkers::save(bool reset_others, NamedTensors& to) {
-  for (int w = 0; w < options_.workers; ++w)
-    start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, w, 0);
+void GatedWorkers::save(SharedRows::Saving how, NamedTensors& to) {
+  for (int w = 0; w < options_.workers; ++w) start(how, w, 0);
   go();
   while (under_way_ > 0) gather(under_way_, BatchGate::kNoLimit);
   take_env_states(mailbox_, options_, to);
@@ -95,7 +94,7 @@ void GatedWorkers::work(int worker, WorkerStatus status, const Making& making) {
     collector->go_to(*windows_[static_cast<std::size_t>(rows)]);
     collector->count_from(tick);
     if (step < 0)
-      mailbox_.put(worker, collector->save(step == SharedRows::kSaveAndReset));
+      mailbox_.put(worker, collector->save(SharedRows::Saving{step}));
     else
       collector->step(step);
     ticket = gate_.submit(worker);

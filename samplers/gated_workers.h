@@ -40,7 +40,7 @@ class GatedWorkers {
   void give_up() { given_up_ = true; }
 
   // All of them must rest.
-  void save(bool reset_others, NamedTensors& to);
+  void save(SharedRows::Saving how, NamedTensors& to);
   std::int64_t restarts() const { return group_->restarts(); }  // anybody may ask
 
   // The environments of each worker.

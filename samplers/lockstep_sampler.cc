@@ -39,21 +39,22 @@ class LockstepSampler : public Sampler {
     shared_.attach(arena_);
     log_.attach(arena_, making.first_tick);
     const bool serial = options_.kind == SamplerKind::kSerial;
-    reporter_.prepare(options_, {{&log_, &shared_, {&shared_}}},
-                      serial ? [this] { return stepper_->place(); } : FailureReporter::Place());
+    reporter_.prepare(options_, {{&log_, &shared_, {&shared_}}}, serial);
     auto own = making;
     own.reporter = &reporter_;
     if (!making.saved.empty()) {
       restore_rows(shared_, making.saved);
       log_.keep_states(making.saved);
     }
-    if (serial) {
-      stepper_ = make_serial_stepper({&shared_}, own);
-    } else {
+    reporter_.watch([&] {
+      if (serial) {
+        stepper_ = make_serial_stepper({&shared_}, own);
+        return;
+      }
       std::vector<std::byte*> barriers;
       for (int g = 0; g < groups_; ++g) barriers.push_back(arena_.element(barriers_, g).data());
       stepper_ = make_parallel_stepper({&shared_}, own, barriers);
-    }
+    });
     std::vector<Range> parts;
     for (int g = 0; g < groups_; ++g) parts.push_back(group_range(options_.envs, groups_, g));
     window_ = std::make_unique<Window>(shared_, agent, options_, std::move(parts));
@@ -75,15 +76,11 @@ class LockstepSampler : public Sampler {
       }
       finish_resets();
       window_->advance();
-      stepper_->save(reset_others, saved);
+      stepper_->save(saving(reset_others), saved);
       window_->save(saved);
       waits_ = false;
       return saved;
     });
-  }
-
-  void report_failures(FailureHandler handler) override {
-    reporter_.set_handler(std::move(handler));
   }
 
  private:
@@ -94,7 +91,7 @@ class LockstepSampler : public Sampler {
     finish_resets();
     log_.save_if_due([this](NamedTensors& states) {
       window_->advance();
-      stepper_->save(/*reset_others=*/false, states);
+      stepper_->save(SharedRows::kSaveForLog, states);
     });
     before = count_time(times_.*while_stepping_, before);
     window_->begin();

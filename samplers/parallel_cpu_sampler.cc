@@ -51,8 +51,10 @@ class ParallelCpuSampler : public Sampler {
       log_.keep_states(making.saved);
     }
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    group_ = std::make_unique<WorkerGroup>(options_.workers, body, worker_options(own));
-    await();
+    reporter_.watch([&] {
+      group_ = std::make_unique<WorkerGroup>(options_.workers, body, worker_options(own));
+      await();
+    });
     group_->allow_restarts();
     window_ =
         std::make_unique<Window>(shared_, agent, options_, std::vector<Range>{{0, options_.envs}});
@@ -75,15 +77,11 @@ class ParallelCpuSampler : public Sampler {
         return saved;
       }
       await();
-      save_environments(reset_others, saved);
+      save_environments(saving(reset_others), saved);
       window_->save(saved);
       waits_ = false;
       return saved;
     });
-  }
-
-  void report_failures(FailureHandler handler) override {
-    reporter_.set_handler(std::move(handler));
   }
 
  private:
@@ -93,7 +91,7 @@ class ParallelCpuSampler : public Sampler {
     waits_ = true;
     await();  // the environments are there, and what waited is reset
     log_.save_if_due(
-        [this](NamedTensors& states) { save_environments(/*reset_others=*/false, states); });
+        [this](NamedTensors& states) { save_environments(SharedRows::kSaveForLog, states); });
     before = count_time(times_.waiting, before);
     window_->begin();
     log_.begin(0);
@@ -111,9 +109,9 @@ class ParallelCpuSampler : public Sampler {
     return window_->batch();
   }
 
-  void save_environments(bool reset_others, NamedTensors& to) {
+  void save_environments(SharedRows::Saving how, NamedTensors& to) {
     window_->advance();
-    release(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave);
+    release(how);
     await();
     take_env_states(mailbox_, options_, to);
   }
@@ -151,7 +149,7 @@ class ParallelCpuSampler : public Sampler {
       const auto order = shared_.order(0).step;
       if (order < 0) {
         for (std::size_t part = 0; part < parts.size(); ++part)
-          mailbox_.put(slots[part], collectors[part]->save(order == SharedRows::kSaveAndReset));
+          mailbox_.put(slots[part], collectors[part]->save(SharedRows::Saving{order}));
         continue;
       }
       if (order == o.horizon) {

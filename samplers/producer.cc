@@ -86,9 +86,9 @@ void Producer::fill(int slot) {
   const auto rows = static_cast<std::size_t>(slot) + 1;  // as in windows()
   parts_.log.save_if_due([this](NamedTensors& states) {
     if (parts_.stepper != nullptr)
-      parts_.stepper->save(/*reset_others=*/false, states);
+      parts_.stepper->save(SharedRows::kSaveForLog, states);
     else
-      parts_.workers->save(/*reset_others=*/false, states);
+      parts_.workers->save(SharedRows::kSaveForLog, states);
   });
   parts_.rows.begin(slot, parts_.writer);
   parts_.log.begin(rows);

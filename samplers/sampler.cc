@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "samplers/partition.h"
+#include "samplers/print_error.h"
 #include "samplers/samplers.h"
 #include "samplers/saved_state.h"
 #include "shoal/core/error.h"
@@ -13,7 +14,7 @@ namespace shoal {
 WorkerGroupOptions worker_options(const Making& making) {
   const auto& o = making.options;
   const auto tell = [reporter = making.reporter](int, const WorkerError& death) {
-    fmt::print(stderr, "{}; it is started anew\n", death.what());
+    print_error("{}; it is started anew", death.what());
     if (reporter != nullptr) reporter->report(death);
   };
   WorkerGroupOptions options{.step_limit = o.step_limit,
@@ -37,6 +38,7 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
   const auto& o = making.options;
   const auto envs = worker_range(o.envs, o.groups, group, workers, worker);
   if (envs.empty()) return nullptr;
+  auto* const place = making.reporter == nullptr ? nullptr : making.reporter->place();
   return std::make_unique<Collector>(shared, making.make_env,
                                      Collector::Options{.first = envs.first,
                                                         .last = envs.last,
@@ -50,7 +52,8 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
                                                         .tick = making.first_tick,
                                                         .resets_wait = o.reset == ResetMode::kWait,
                                                         .lost = making.lost,
-                                                        .saved = making.env_states},
+                                                        .saved = making.env_states,
+                                                        .place = place},
                                      status);
 }
 

@@ -23,8 +23,9 @@ struct Making {
   std::int64_t first_tick = 0;
   bool lost = false;            // whether another process has had these environments before
   std::int64_t rows_begin = 0;  // what the first of these environments is among all of the run
-  // Told of workers that die and are started anew. Must outlive them.
-  const FailureReporter* reporter = nullptr;
+  // Told of workers that die and are started anew, and where this process steps environments. Must
+  // outlive them.
+  FailureReporter* reporter = nullptr;
 };
 
 // Throws Error for impossible options.
@@ -47,6 +48,10 @@ bool may_wait(const SamplerOptions& options);
 // The collector of a worker for a group; null if it has no environment there.
 std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making& making, int group,
                                           int workers, int worker, WorkerStatus* status);
+
+inline SharedRows::Saving saving(bool reset_others) {
+  return reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave;
+}
 
 // Adds the time since `since` to `seconds`; now.
 inline std::chrono::steady_clock::time_point count_time(

@@ -39,6 +39,7 @@ SharedRows::SharedRows(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& a
       reset_statistics(plan.add(
           {n.envs},
           {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(env.statistics_bytes)}})),
+      phases(plan.add_bytes(static_cast<std::size_t>(n.envs) * sizeof(WorkerStatus::Phase))),
       ended(plan.add_bytes(static_cast<std::size_t>(n.collectors) * 64)) {
   for (const auto& [name, array] : agent.state) {
     for (auto& fields : state) fields.add(name, plan.add({n.envs}, array));
@@ -59,6 +60,7 @@ void SharedRows::attach(const Arena& a) {
   for (std::int64_t b = 0; b < rows.envs(); ++b) {
     taken_by(b) = horizon;
     seeded_reset(b) = {.seed = 0, .tick = -1, .random_steps = 0};
+    phase(b) = WorkerStatus::kWaiting;
   }
   for (const auto* fields : {&state[0], &state[1], &final_state})
     for (const auto& [name, field] : *fields) zero_all(field);

@@ -9,6 +9,7 @@
 #include "shoal/agents/agent.h"
 #include "shoal/core/arena.h"
 #include "shoal/core/rows.h"
+#include "shoal/core/worker_group.h"
 
 namespace shoal {
 
@@ -56,6 +57,7 @@ struct SharedRows {
   Arena::Field taken;                            // [B] int64, see taken_by()
   Arena::Field statistics;                       // [B], each a counter and two copies, by turns
   Arena::Field seeded_resets, reset_statistics;  // [B], see seeded_reset()
+  Arena::Field phases;                           // [B] WorkerStatus::Phase
   Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
   std::array<Named<Arena::Field>, 2>
       state;                        // [B, ...], the agent's before and after a step, by turns
@@ -100,6 +102,10 @@ struct SharedRows {
   std::span<std::byte> statistics_after_reset(std::int64_t b) const {
     return arena->element(reset_statistics, b);
   }
+  // The newest call of b. Written by the process that steps b.
+  WorkerStatus::Phase& phase(std::int64_t b) const {
+    return reinterpret_cast<WorkerStatus::Phase*>(arena->data(phases))[b];
+  }
   // With b's observation of row 0 of the next window, if it waits.
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.
@@ -107,8 +113,7 @@ struct SharedRows {
     return may_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
   // What the next release asks of a group's workers: the step to take. If environments may wait,
-  // step T resets what does. kSave, kSaveAndReset: to save the environments, and to reset those
-  // that cannot be saved.
+  // step T resets what does; or a Saving.
   struct Order {
     std::int64_t step;
     std::int64_t rows;  // in which of the SharedRows that the workers know
@@ -118,7 +123,9 @@ struct SharedRows {
   Order& order(int group) const {
     return *reinterpret_cast<Order*>(arena->data(orders) + group * 64);
   }
-  static constexpr std::int64_t kSave = -1, kSaveAndReset = -2;
+  // To save the environments; kSaveAndReset: and to reset those that cannot be saved; kSaveForLog:
+  // those that can be, without an exception.
+  enum Saving : std::int64_t { kSave = -1, kSaveAndReset = -2, kSaveForLog = -3 };
   std::int64_t end_row(std::int64_t t) const { return t % last.count(); }
   std::int64_t& ended_in(int collector) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(ended) + collector * 64);

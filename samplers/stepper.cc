@@ -31,16 +31,11 @@ class SerialStepper : public Stepper {
     const BlockingCall call(BlockingCall::kEnvironment);
     collectors_[g]->step(due_[g]);
   }
-  void save(bool reset_others, NamedTensors& to) override {
+  void save(SharedRows::Saving how, NamedTensors& to) override {
     const BlockingCall call(BlockingCall::kEnvironment);
     for (int g = 0; g < options_.groups; ++g)
-      add_env_states(collectors_[static_cast<std::size_t>(g)]->save(reset_others),
+      add_env_states(collectors_[static_cast<std::size_t>(g)]->save(how),
                      group_range(options_.envs, options_.groups, g), options_.first_env, to);
-  }
-  std::pair<std::int64_t, std::int64_t> place() const override {
-    for (const auto& collector : collectors_)
-      if (collector->env() >= 0) return {collector->env(), collector->tick()};
-    return {-1, -1};
   }
 
  private:
@@ -86,9 +81,8 @@ class ParallelStepper : public Stepper {
     }
   }
   void give_up() override { given_up_ = true; }
-  void save(bool reset_others, NamedTensors& to) override {
-    for (int g = 0; g < options_.groups; ++g)
-      start(reset_others ? SharedRows::kSaveAndReset : SharedRows::kSave, g, 0);
+  void save(SharedRows::Saving how, NamedTensors& to) override {
+    for (int g = 0; g < options_.groups; ++g) start(how, g, 0);
     for (int g = 0; g < options_.groups; ++g) finish(g);
     take_env_states(mailbox_, options_, to);
   }
@@ -124,7 +118,7 @@ class ParallelStepper : public Stepper {
       collectors[g]->count_from(order.tick);
       if (order.step < 0)
         mailbox_.put(group * options_.workers + worker,
-                     collectors[g]->save(order.step == SharedRows::kSaveAndReset));
+                     collectors[g]->save(SharedRows::Saving{order.step}));
       else
         collectors[g]->step(order.step);
       groups_[g].barrier.arrive(worker);

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "samplers/samplers.h"
@@ -21,10 +20,8 @@ class Stepper {
   virtual void finish(int group) = 0;
   // From another thread: a finish() that waits for workers ends soon, with Interrupted.
   virtual void give_up() {}
-  virtual void save(bool reset_others, NamedTensors& to) = 0;
+  virtual void save(SharedRows::Saving how, NamedTensors& to) = 0;
   virtual std::int64_t restarts() const { return 0; }  // of workers so far; anybody may ask
-  // The environment that this process is in, among all of the run, and its step; -1: in none.
-  virtual std::pair<std::int64_t, std::int64_t> place() const { return {-1, -1}; }
 };
 
 // Where environments may be stepped. They write their first observations to the first row of the

@@ -92,7 +92,7 @@ BenchResult bench_sample(const BenchOptions& options) {
   const Config& config = options.config;
   validate(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
-  const auto make_env = make_env_factory(config.env_id, config.env);
+  const auto make_env = make_env_factory(config);
   const auto spec = make_env({})->spec();
   const auto agent = make_agent(config, spec), actor = make_agent(config, spec);
   TableAgent table(spec, config.sampler.envs), table_actor(spec, config.sampler.envs);
@@ -136,7 +136,7 @@ BenchResult bench_sample(const BenchOptions& options) {
 
 std::string arithmetic(const Config& config) {
   if (config.device != "cpu") return "float32 on " + config.device;
-  const auto spec = make_env_factory(config.env_id, config.env)({})->spec();
+  const auto spec = make_env_factory(config)({})->spec();
   const auto model =
       make_model(spec.observation, policy_size(spec, config.agent), config.model, config.seed);
   const auto network = model->make_acting_network(config.agent.act_precision);

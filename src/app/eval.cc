@@ -48,7 +48,7 @@ int eval_command(EvalFlags flags, char** argv) {
   const SignalGuard signals;
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
-  Evaluator evaluator(make_env_factory(config.env_id, config.env), *agent, flags.options);
+  Evaluator evaluator(make_env_factory(config), *agent, flags.options);
   move_to_device(*agent, config.device);
   at::set_num_threads(tensor_threads(config));
 

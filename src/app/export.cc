@@ -29,7 +29,7 @@ int export_command(const ExportFlags& flags) {
   const Config config = trained_config(flags.run, "cpu");
   at::set_num_threads(1);
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
-  const auto spec = make_env_factory(config.env_id, config.env)({})->spec();
+  const auto spec = make_env_factory(config)({})->spec();
   export_policy(*agent, spec, flags.out);
   auto description = flags.out;
   description.replace_extension(".json");

@@ -101,7 +101,7 @@ int play_command(const PlayFlags& flags, char** argv) {
   at::set_num_threads(1);         // one environment is no work for more
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
 
-  const auto make_env = make_env_factory(config.env_id, config.env);
+  const auto make_env = make_env_factory(config);
   auto stage = make_stage(flags, flags.fps > 0 ? flags.fps : make_env({})->spec().fps);
   const auto make_shown = [&](const EnvContext& context) {
     return std::make_unique<Shown>(make_env(context), stage);

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,7 +20,6 @@
 #include "shoal/core/error.h"
 #include "shoal/core/step_barrier.h"
 #include "shoal/core/worker_group.h"
-#include "shoal/envs/registry.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/failure_file.h"
 #include "shoal/samplers/env_failure.h"
@@ -83,37 +84,49 @@ class Rewinding {
   Rewinding(const RewindFlags& flags, const EnvFactory& make_env, const EnvFailure& failure)
       : flags_(flags), make_env_(make_env), failure_(failure) {}
 
-  // status: of this process, if it is a worker.
-  void run(WorkerStatus* status) {
-    const auto enter = [&](WorkerStatus::Phase phase, std::int64_t step) {
-      if (status != nullptr) status->enter(phase, failure_.env, step);
+  // status: of this process, if it is a worker. arrived: becomes true before the call that failed.
+  void run(WorkerStatus* status, std::atomic<bool>& arrived) {
+    status_ = status;
+    const auto arrive = [&](const std::string& taken) {
+      enter(WorkerStatus::kWaiting, -1);
+      announce(taken);
+      arrived = true;
+      if (flags_.breaks) wait_for_debugger();
+      std::fflush(stdout);
+      enter(failure_.phase, failure_.step);
     };
+    const bool at_once = failure_.phase == WorkerStatus::kConstructing;
     enter(WorkerStatus::kConstructing, failure_.begin);
+    if (at_once) arrive("");
     FailureReplay replay(make_env_, failure_);
     const auto video =
         flags_.video.empty() ? nullptr : make_video(flags_.video, replay.env().spec().fps);
     enter(WorkerStatus::kResetting, failure_.begin);
+    if (failure_.at_beginning() && !at_once) arrive("");
     replay.begin();
-    show(replay, video.get());
+    take_steps(replay, video.get());
+    if (video) video->finish();
+    const auto taken = steps_text(replay);
+    replay.fail([&] { arrive(taken); });
+    enter(WorkerStatus::kWaiting, -1);
+  }
+
+ private:
+  void enter(WorkerStatus::Phase phase, std::int64_t step) const {
+    if (status_ != nullptr) status_->enter(phase, step < 0 ? -1 : failure_.env, step);
+  }
+
+  void take_steps(FailureReplay& replay, FrameSink* video) const {
+    show(replay, video);
     const auto steps = replay.steps_before();
     for (std::int64_t i = 0; i < steps; ++i) {
       enter(WorkerStatus::kStepping, failure_.step - steps + i);
       replay.step();
-      show(replay, video.get());
+      show(replay, video);
     }
-    if (status != nullptr) status->leave();
-    if (video) video->finish();
-    print_arrival(replay);
-    arrived_ = true;
-    if (flags_.breaks) wait_for_debugger();
-    std::fflush(stdout);
-    enter(failure_.in_step ? WorkerStatus::kStepping : WorkerStatus::kResetting, failure_.step);
-    replay.fail();
-    if (status != nullptr) status->leave();
+    enter(WorkerStatus::kStepping, failure_.step);
   }
-  bool arrived() const { return arrived_; }  // at the step that failed
 
- private:
   static void show(FailureReplay& replay, FrameSink* video) {
     if (video == nullptr) return;
     Image image;
@@ -122,23 +135,34 @@ class Rewinding {
     video->show(image);
   }
 
-  void print_arrival(const FailureReplay& replay) const {
-    fmt::print("{} steps are taken", replay.steps_before());
+  static std::string steps_text(const FailureReplay& replay) {
+    auto text = fmt::format("{} steps are taken", replay.steps_before());
     if (const auto same = replay.same_observation())
-      fmt::print("; the observation is {}", *same
-                                                ? "the one that the run had, to the last bit"
-                                                : "NOT the one that the run had: the environment "
-                                                  "depends on more than its seed and its actions");
-    if (failure_.in_step)
-      fmt::print("\nabout to take the step that failed, with action {}\n", action_text(failure_));
+      text += *same
+                  ? "; the observation is the one that the run had, to the last bit"
+                  : "; the observation is NOT the one that the run had: the environment depends on "
+                    "more than its seed and its actions";
+    return text + "\n";
+  }
+
+  void announce(const std::string& taken) const {
+    if (failure_.phase == WorkerStatus::kConstructing)
+      fmt::print("about to make the environment, which failed\n");
+    else if (failure_.at_beginning())
+      fmt::print("about to call the first reset, in which or soon after which it failed\n");
+    else if (failure_.phase == WorkerStatus::kResetting)
+      fmt::print("{}about to call the reset that failed\n", taken);
+    else if (failure_.in_step)
+      fmt::print("{}about to take the step that failed, with action {}\n", taken,
+                 action_text(failure_));
     else
-      fmt::print("\nabout to call the reset or save that failed\n");
+      fmt::print("{}about to call the save that failed\n", taken);
   }
 
   const RewindFlags& flags_;
   const EnvFactory& make_env_;
   const EnvFailure& failure_;
-  bool arrived_ = false;
+  WorkerStatus* status_ = nullptr;
 };
 
 int not_again() {
@@ -146,27 +170,34 @@ int not_again() {
   return kFailure;
 }
 
+// arrived: at the call that failed.
+int failed(bool arrived, const std::exception& e) {
+  fmt::print("{}: {}\n", arrived ? "it failed again" : "another failure came before it", e.what());
+  return arrived ? kSuccess : kFailure;
+}
+
 // A debugger wants the process that it sees: nothing is forked.
 int run_here(Rewinding& rewinding) {
+  std::atomic<bool> arrived{false};
   try {
-    rewinding.run(nullptr);
+    rewinding.run(nullptr, arrived);
   } catch (const std::exception& e) {
-    if (!rewinding.arrived()) throw;
-    fmt::print("it failed again: {}\n", e.what());
-    return kSuccess;
+    return failed(arrived, e);
   }
   return not_again();
 }
 
 // In a process of its own, whose death is told as that of a worker is.
-int run_apart(Rewinding& rewinding, const EnvFailure& failure, const Config& config) {
+int run_apart(Rewinding& rewinding, const Config& config) {
   Arena::Plan plan;
   const auto memory = plan.add_bytes(StepBarrier::bytes(1));
+  const auto flag = plan.add_bytes(sizeof(std::atomic<bool>));
   const Arena arena(plan);
   StepBarrier done(arena.data(memory), 1, /*spin=*/0);
+  auto& arrived = *new (arena.data(flag)) std::atomic<bool>(false);
   constexpr std::chrono::milliseconds kPause{100};
   const auto body = [&](int worker, WorkerStatus status) {
-    rewinding.run(&status);
+    rewinding.run(&status, arrived);
     std::fflush(stdout);
     done.arrive(worker);
     while (!done.wait_release(worker, kPause)) {
@@ -178,12 +209,7 @@ int run_apart(Rewinding& rewinding, const EnvFailure& failure, const Config& con
   try {
     while (!done.wait(0, kPause)) group.check(0);
   } catch (const WorkerError& e) {
-    if (e.step != failure.step) {
-      fmt::print("another failure came, at step {}: {}\n", e.step, e.what());
-      return kFailure;
-    }
-    fmt::print("it failed again: {}\n", e.what());
-    return kSuccess;
+    return failed(arrived, e);
   }
   return not_again();
 }
@@ -194,7 +220,7 @@ int rewind_command(const RewindFlags& flags) {
   const Config config = read_run_config(run);
   const auto file = is_file ? flags.run : latest_failure(run);
   const auto failure = read_failure(file);
-  const auto make_env = make_env_factory(config.env_id, config.env);
+  const auto make_env = make_env_factory(config);
   print_kept(file, failure, config.env_id);
   require(
       failure.repeatable(),
@@ -204,7 +230,7 @@ int rewind_command(const RewindFlags& flags) {
   std::signal(SIGPIPE, SIG_IGN);  // of an ffmpeg that has given up
   at::set_num_threads(1);         // one environment is no work for more
   Rewinding rewinding(flags, make_env, failure);
-  return flags.breaks ? run_here(rewinding) : run_apart(rewinding, failure, config);
+  return flags.breaks ? run_here(rewinding) : run_apart(rewinding, config);
 }
 
 }  // namespace
@@ -219,7 +245,7 @@ void add_rewind(CLI::App& app, Command& chosen) {
       ->type_name("")
       ->required();
   command->add_flag("--break", flags->breaks,
-                    "Wait for a debugger before the step that failed; in this process");
+                    "Wait for a debugger before the call that failed; in this process");
   command
       ->add_option("--video", flags->video,
                    "Film what came before it: .mp4 or .gif by ffmpeg; without ffmpeg, PNG pictures")

@@ -26,16 +26,21 @@ namespace fs = std::filesystem;
 namespace shoal::app {
 namespace {
 
+// The exit status of runs that are the same as far as both have come.
+constexpr int kSameSoFar = 3;
+
 struct Runs {
   fs::path a, b;
   Config config_a, config_b;
 };
 
 struct Verdict {
-  bool compared = false, same = true;
+  bool same = true;
+  bool whole = true;  // both runs have come as far as the other
+  std::vector<std::string> compared = {};
 
-  void add(bool is_same) {
-    compared = true;
+  void add(bool is_same, std::string what) {
+    compared.push_back(std::move(what));
     same = same && is_same;
   }
 };
@@ -102,6 +107,7 @@ std::vector<std::string> differing_columns(const Table& a, const Table& b, std::
 void compare_progress(const Runs& runs, Verdict& verdict) {
   const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
   const auto rows = common_rows(a, b);
+  verdict.whole = verdict.whole && rows_of(a) == rows_of(b);
   if (rows_of(a) != rows_of(b))
     fmt::print("{}: {} rows in A and {} in B; the first {} are compared\n", kProgressFile,
                rows_of(a), rows_of(b), rows);
@@ -109,7 +115,8 @@ void compare_progress(const Runs& runs, Verdict& verdict) {
   std::vector<std::string> columns;
   std::size_t row = 0;
   while (row < rows && (columns = differing_columns(a, b, row)).empty()) ++row;
-  verdict.add(row == rows);
+  verdict.add(row == rows, fmt::format("{} rows of {}, to step {:.0f}", rows, kProgressFile,
+                                       cell(a, "steps", rows - 1)));
   if (row == rows) {
     fmt::print("{}: {} rows are the same, except for the columns of time\n", kProgressFile, rows);
     return;
@@ -204,18 +211,21 @@ NamedTensors without_pickled(const Runs& runs, const NamedTensors& all) {
   return rest;
 }
 
+std::int64_t steps_of(const Checkpoint& checkpoint) {
+  return checkpoint.counters.contains("steps") ? checkpoint.counters.at("steps") : -1;
+}
+
 void compare_checkpoint(const Runs& runs, const std::string& name, Verdict& verdict) {
   const auto file_a = runs.a / name, file_b = runs.b / name;
   if (same_bytes(file_a, file_b)) {
     fmt::print("{}: the same\n", name);
-    return verdict.add(true);
+    return verdict.add(true, name);
   }
   auto a = read_checkpoint(file_a), b = read_checkpoint(file_b);
-  const auto steps = [](const Checkpoint& checkpoint) {
-    return checkpoint.counters.contains("steps") ? checkpoint.counters.at("steps") : -1;
-  };
-  if (steps(a) != steps(b)) {
-    fmt::print("{}: of {} steps in A and of {} in B, not compared\n", name, steps(a), steps(b));
+  if (steps_of(a) != steps_of(b)) {
+    fmt::print("{}: of {} steps in A and of {} in B, not compared\n", name, steps_of(a),
+               steps_of(b));
+    verdict.whole = false;
     return;
   }
   const auto all = a.tensors.size();
@@ -234,7 +244,7 @@ void compare_checkpoint(const Runs& runs, const std::string& name, Verdict& verd
         "{}: {} states of environments in Python were not compared: equal ones may have "
         "different bytes\n",
         name, all - a.tensors.size());
-  verdict.add(same);
+  verdict.add(same, fmt::format("{} of {} steps", name, steps_of(a)));
 }
 
 // The newest checkpoints; then those of as many steps as others of the other run.
@@ -250,11 +260,25 @@ void compare_checkpoints(const Runs& runs, Verdict& verdict) {
     else
       names.insert(name);
   }
+  verdict.whole = verdict.whole && newest;
   if (newest)
     compare_checkpoint(runs, kCheckpointFile, verdict);
   else
     fmt::print("{}: not in both, not compared\n", kCheckpointFile);
   for (const auto& name : names) compare_checkpoint(runs, name, verdict);
+}
+
+int print_verdict(const Verdict& verdict) {
+  if (!verdict.same) {
+    fmt::print("different\n");
+    return kFailure;
+  }
+  if (verdict.whole) {
+    fmt::print("the same\n");
+    return kSuccess;
+  }
+  fmt::print("the same so far: {}\n", fmt::join(verdict.compared, "; "));
+  return kSameSoFar;
 }
 
 int verify_command(const fs::path& a, const fs::path& b) {
@@ -264,14 +288,13 @@ int verify_command(const fs::path& a, const fs::path& b) {
   compare_progress(runs, verdict);
   compare_checkpoints(runs, verdict);
   require(
-      verdict.compared,
+      !verdict.compared.empty(),
       "{} and {} have nothing that can be compared: no rows of {}, and no checkpoint of as many "
       "steps",
       a.string(), b.string(), kProgressFile);
   if (!verdict.same && (runs.config_a.asynchronous || runs.config_b.asynchronous))
     fmt::print("asynchronous runs depend on timing: they are not expected to be the same\n");
-  fmt::print("{}\n", verdict.same ? "the same" : "different");
-  return verdict.same ? kSuccess : kFailure;
+  return print_verdict(verdict);
 }
 
 }  // namespace
@@ -279,7 +302,9 @@ int verify_command(const fs::path& a, const fs::path& b) {
 void add_verify(CLI::App& app, Command& chosen) {
   auto runs = std::make_shared<std::pair<fs::path, fs::path>>();
   auto* command = app.add_subcommand(
-      "verify", "Tell whether two runs are the same to the last bit, or where they part");
+      "verify",
+      "Tell whether two runs are the same to the last bit, or where they part; status 0: the same, "
+      "1: different, 3: the same as far as both have come");
   command->add_option("A", runs->first, "A run folder")->type_name("")->required();
   command->add_option("B", runs->second, "Another one")->type_name("")->required();
   command->callback([runs, &chosen] {

@@ -143,7 +143,9 @@ class BadNumbersTest(unittest.TestCase):
     def test_rewards_that_overflow_in_every_algorithm(self):
         for name, arguments in ALGORITHMS.items():
             with self.subTest(name):
-                self.assert_failure(bad("train", *arguments, "--out", self.dir / name), DIVERGED)
+                done = bad("train", *arguments, "--out", self.dir / name)
+                self.assert_failure(done, DIVERGED)
+                self.assertEqual(list((self.dir / name).glob("*.rewind")), [], "no environment has failed")
 
     def test_a_run_that_diverges_keeps_its_last_checkpoint(self):
         run = self.dir / "run"

@@ -231,7 +231,7 @@ TEST(Config, NetworksAndMinibatchesThatDoNotFitAreRefused) {
     EXPECT_THROW(make_agent(config), Error) << key << " = " << value;
   }
   Config config = preset("cartpole-ppo");
-  const auto spec = make_env_factory(config.env_id, config.env)({})->spec();
+  const auto spec = make_env_factory(config)({})->spec();
   EXPECT_NO_THROW(require_minibatch_fits(config, spec));
   set(config, "sampler.envs", "10000000000");
   EXPECT_THROW(require_minibatch_fits(config, spec), Error);

@@ -10,7 +10,10 @@ int main(int argc, char** argv) {
                                   {"segfault", Breakage::kSegfault},
                                   {"exit", Breakage::kExit},
                                   {"hang", Breakage::kHang},
-                                  {"reset", Breakage::kThrowInReset}}) {
+                                  {"reset", Breakage::kThrowInReset},
+                                  {"constructor", Breakage::kThrowInConstructor},
+                                  {"first-reset", Breakage::kThrowInFirstReset},
+                                  {"save", Breakage::kThrowInSave}}) {
     for (const bool saves : {true, false})
       shoal::register_env(std::string("Fragile-") + name + (saves ? "" : "-unsaved"),
                           shoal::testing::make_fragile({.how = how, .at = 500, .saves = saves}));

@@ -86,6 +86,23 @@ class RewindTest(unittest.TestCase):
         run = self.fails("reset", *environment("reset"))
         self.assertRegex(self.rewind(run), "it failed again: .*: the wheel came off while it was put on")
 
+    def test_failures_before_the_first_rollout_are_repeated(self):
+        asynchronous = ["--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true", "--set", "ppo.minibatches=4"]
+        for how, about, text in (("constructor", "make the environment", "there is no wheel"),
+                                 ("first-reset", "call the first reset", "the wheel does not fit")):
+            for kind in ["--sampler", "serial"], ["--sampler", "parallel-gpu"], ["--sampler", "serial", *asynchronous]:
+                with self.subTest(how, kind=kind):
+                    run = self.fails(f"{how}-{len(kind)}-{kind[1]}", *environment(how), *kind)
+                    said = command("rewind", run).stdout
+                    self.assertRegex(said, f"about to {about}.*\nit failed again: .*{text}")
+        settings = run / "config.toml"
+        settings.write_text(settings.read_text().replace("Fragile-first-reset", "Fragile-constructor"))
+        self.assertIn("another failure came before it: worker 0", command("rewind", run, status=1).stdout)
+
+    def test_a_save_that_fails_is_repeated(self):
+        run = self.fails("save", *environment("save"), "--set", "checkpoint_steps=256")
+        self.assertRegex(command("rewind", run).stdout, "about to call the save that failed\nit failed again: .* the wheel cannot be described")
+
     def test_a_resumed_run_is_repeated_from_its_checkpoint(self):
         run = self.dir / "resumed"
         command(*TRAIN, "--out", run, *environment("throw"), "--steps", 3000)
@@ -128,6 +145,17 @@ class RewindTest(unittest.TestCase):
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGCONT)
         self.assertEqual(process.wait(20), -signal.SIGSEGV)
+
+    def test_a_debugger_comes_before_a_reset(self):
+        run = self.fails("reset", *environment("reset"))
+        process = subprocess.Popen([COMMAND, "rewind", str(run), "--break"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        said = [process.stdout.readline() for _ in range(6)]
+        self.assertEqual(said[-2], "about to call the reset that failed\n")
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.stdout.read(), "it failed again: the wheel came off while it was put on\n")
+        self.assertEqual(process.wait(20), 0)
 
     def test_what_came_before_is_filmed(self):
         run = self.fails("filmed", *environment("throw"))

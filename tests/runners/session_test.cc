@@ -11,9 +11,11 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
+#include "shoal/core/stop.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
 #include "shoal/runners/on_policy.h"
@@ -248,6 +250,41 @@ TEST(Session, WeightsToBeginWithAreLookedForBeforeAnythingStarts) {
     const auto said = message_of([&] { Parts(folder / "run", {.quiet = true}, config); });
     EXPECT_TRUE(said.starts_with("init_from: ")) << said;
     EXPECT_FALSE(fs::exists(folder / "run"));
+  }
+}
+
+// Its environments are not saved in time.
+class HungSampler : public Sampler {
+ public:
+  explicit HungSampler(bool saves_late) : saves_late_(saves_late) {}
+  Batch collect() override { throw Interrupted(SIGTERM); }
+  const SamplerTimes& times() const override { return times_; }
+  NamedTensors save(bool) override {
+    if (std::exchange(saves_late_, false)) throw Interrupted(SIGTERM);
+    return {{"env/0", at::empty({0}, at::kByte)}};
+  }
+
+ private:
+  bool saves_late_;
+  SamplerTimes times_;
+};
+
+TEST(Session, EnvironmentsThatWereGivenUpAreNotSaidToBeUnsavable) {
+  for (const bool at_the_end : {false, true}) {
+    const TemporaryFolder folder;
+    HungSampler sampler(at_the_end);
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    {
+      Parts p(folder / "run", {});
+      p.session.begin(p.agent, p.algo, &sampler);
+      if (!at_the_end) p.session.give_up_window(Interrupted(SIGTERM));
+      p.session.finish();
+    }
+    EXPECT_EQ(::testing::internal::GetCapturedStdout().find("cannot be saved"), std::string::npos);
+    const auto errors = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(errors.find("environments"), std::string::npos) << errors;
+    EXPECT_NE(errors.find("will begin new episodes"), std::string::npos) << errors;
   }
 }
 

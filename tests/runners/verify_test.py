@@ -117,8 +117,9 @@ class VerifyTest(unittest.TestCase):
 
     def test_of_a_shorter_run_the_common_part_is_compared(self):
         shorter = self.run_of("shorter", steps=1024)
-        text = self.verify(shorter, 0)
+        text = self.verify(shorter, 3)
         self.assertIn("progress.csv: 4 rows in A and 2 in B; the first 2 are compared\n", text)
+        self.assertTrue(text.endswith("\nthe same so far: 2 rows of progress.csv, to step 1024\n"), text)
         self.assertIn("model.ckpt: of 2048 steps in A and of 1024 in B, not compared\n", text)
         shoal("train", "--resume", shorter, "--steps", 2048, "--quiet")
         self.assertIn("model.ckpt: the same\n", self.verify(shorter, 0))
@@ -126,9 +127,15 @@ class VerifyTest(unittest.TestCase):
     def test_older_checkpoints_of_as_many_steps_are_compared(self):
         keep = ["--set", "keep_checkpoints=9", "--set", "checkpoint_steps=512"]
         long, short = self.run_of("long", *keep), self.run_of("short", *keep, steps=1024)
-        text = shoal("verify", long, short).stdout
+        text = shoal("verify", long, short, status=3).stdout
         self.assertIn("checkpoint-000000001024.ckpt: the same\n", text)
         self.assertNotIn("checkpoint-000000002048.ckpt", text)
+        self.assertRegex(text, r"the same so far: 2 rows of progress.csv, to step 1024; .*checkpoint-000000001024.ckpt\n$")
+
+    def test_a_run_without_its_last_checkpoint_has_not_come_as_far(self):
+        run = self.copy_of_a("unfinished")
+        (run / "model.ckpt").unlink()
+        self.assertTrue(self.verify(run, 3).endswith("the same so far: 4 rows of progress.csv, to step 2048\n"))
 
     def test_what_is_no_run_is_a_mistake(self):
         self.assertIn("expected a run folder", shoal("verify", self.dir / "a", self.dir, status=2).stderr)

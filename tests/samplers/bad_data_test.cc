@@ -118,7 +118,11 @@ TEST_P(BadDataTest, AMaskWithoutALegalActionIsNamedUnlessTheEpisodeIsOver) {
 TEST_P(BadDataTest, AnActionIsNamed) {
   testing::BadAgent agent, actor;
   const auto make_lever = [](const EnvContext&) { return std::make_unique<testing::Lever>(); };
-  const auto text = collect_until_error(make_lever, agent, actor, GetParam().options);
+  int failures = 0;  // of environments
+  auto options = GetParam().options;
+  options.on_failure = [&](const EnvFailure&) { ++failures; };
+  const auto text = collect_until_error(make_lever, agent, actor, options);
+  EXPECT_EQ(failures, 0);
   EXPECT_NE(text.find("environment 5 at step 8: element 1 of the action is -inf"),
             std::string::npos)
       << text;

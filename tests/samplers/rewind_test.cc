@@ -1,9 +1,18 @@
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "shoal/core/error.h"
@@ -77,9 +86,12 @@ void note(const SamplerOptions& options, const Samples& s, Outcome& out) {
 }
 
 std::unique_ptr<Sampler> make(const Way& way, const EnvFactory& make_env, Agent& agent,
-                              Agent& actor, const NamedTensors& saved = {}) {
-  if (way.asynchronous) return make_async_sampler(make_env, agent, actor, way.options, {}, saved);
-  return make_sampler(make_env, agent, way.options, saved);
+                              Agent& actor, const NamedTensors& saved = {},
+                              const FailureHandler& on_failure = {}) {
+  auto options = way.options;
+  options.on_failure = on_failure;
+  if (way.asynchronous) return make_async_sampler(make_env, agent, actor, options, {}, saved);
+  return make_sampler(make_env, agent, options, saved);
 }
 
 // Collects until a failure, which has to come.
@@ -87,8 +99,8 @@ Outcome run(const Way& way, const EnvFactory& make_env, const NamedTensors& save
   testing::ToyAgent agent(2), actor(2);
   Outcome out;
   try {
-    const auto sampler = make(way, make_env, agent, actor, saved);
-    sampler->report_failures([&](const EnvFailure& failure) { out.failures.push_back(failure); });
+    const auto sampler = make(way, make_env, agent, actor, saved,
+                              [&](const EnvFailure& failure) { out.failures.push_back(failure); });
     const auto begin = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - begin < 20s)
       note(way.options, sampler->collect().samples, out);
@@ -210,10 +222,10 @@ TEST(RewindTest, AResetAtACheckpointIsANewBeginning) {
     if (way.asynchronous || way.options.decorrelation > 0) continue;
     SCOPED_TRACE(way.name);
     const auto make_env = make_fragile({.how = Breakage::kThrow, .at = kAt, .saves = false});
-    testing::ToyAgent agent(2);
-    const auto sampler = make_sampler(make_env, agent, way.options);
+    testing::ToyAgent agent(2), actor(2);
     Outcome out;
-    sampler->report_failures([&](const EnvFailure& failure) { out.failures.push_back(failure); });
+    const auto sampler = make(way, make_env, agent, actor, {},
+                              [&](const EnvFailure& failure) { out.failures.push_back(failure); });
     sampler->collect();
     sampler->save(/*reset_others=*/true);
     EXPECT_THROW(
@@ -305,9 +317,9 @@ TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
     constexpr std::int64_t kLife = 5;
     const auto make_env = make_fragile({.how = Breakage::kSegfault, .at = kLife});
     testing::ToyAgent agent(2), actor(2);
-    const auto sampler = make(way, make_env, agent, actor);
     std::vector<EnvFailure> failures;
-    sampler->report_failures([&](const EnvFailure& failure) { failures.push_back(failure); });
+    const auto sampler = make(way, make_env, agent, actor, {},
+                              [&](const EnvFailure& failure) { failures.push_back(failure); });
     const auto begin = std::chrono::steady_clock::now();
     while (failures.size() < 3 && std::chrono::steady_clock::now() - begin < 30s)
       sampler->collect();
@@ -320,6 +332,140 @@ TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
       EXPECT_THROW(replay.fail(), std::runtime_error);
     }
   }
+}
+
+TEST(RewindTest, FailuresBeforeTheFirstRolloutAreKept) {
+  for (const auto& way : ways()) {
+    for (const auto how :
+         {Breakage::kThrowInConstructor, Breakage::kThrowInFirstReset, Breakage::kThrow}) {
+      const bool random_steps = how == Breakage::kThrow;
+      if (random_steps && way.options.decorrelation == 0) continue;
+      SCOPED_TRACE(fmt::format("{}, {}", way.name, static_cast<int>(how)));
+      const auto make_env = make_fragile({.how = how, .at = 7});
+      const auto out = run(way, make_env);
+      ASSERT_EQ(out.failures.size(), 1U);
+      const auto& failure = out.failures[0];
+      EXPECT_EQ(failure.env, kBroken);
+      EXPECT_TRUE(failure.at_beginning());
+      EXPECT_EQ(failure.steps(), 0);
+      EXPECT_TRUE(failure.repeatable());
+      EXPECT_EQ(failure.phase, random_steps                          ? WorkerStatus::kStepping
+                               : how == Breakage::kThrowInFirstReset ? WorkerStatus::kResetting
+                                                                     : WorkerStatus::kConstructing);
+      EXPECT_THROW(FailureReplay(make_env, failure).begin(), std::runtime_error);
+    }
+  }
+}
+
+TEST(RewindTest, AHandlerThatThrowsChangesNothing) {
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    testing::ToyAgent agent(2), actor(2);
+    try {
+      const auto sampler =
+          make(way, make_fragile({.how = Breakage::kThrow, .at = kAt}), agent, actor, {},
+               [](const EnvFailure&) { throw std::runtime_error("the disk is full"); });
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - begin < 20s) sampler->collect();
+      ADD_FAILURE() << "nothing failed";
+    } catch (const std::exception& e) {
+      EXPECT_NE(std::string(e.what()).find("the wheel came off"), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(RewindTest, AnExceptionOfSaveEndsTheKeepingOfStatesOnly) {
+  for (const auto& way : ways()) {
+    SCOPED_TRACE(way.name);
+    testing::ToyAgent agent(2), actor(2);
+    std::vector<EnvFailure> failures;
+    const auto sampler = make(way, make_fragile({.how = Breakage::kThrowInSave}), agent, actor, {},
+                              [&](const EnvFailure& failure) { failures.push_back(failure); });
+    for (int i = 0; i < 4; ++i) sampler->collect();
+    EXPECT_TRUE(failures.empty());
+    if (way.asynchronous) continue;  // its environments are not saved
+    EXPECT_ANY_THROW(sampler->save(/*reset_others=*/false));
+    ASSERT_EQ(failures.size(), 1U);
+    EXPECT_EQ(failures[0].phase, WorkerStatus::kSaving);
+    EXPECT_FALSE(failures[0].at_beginning());
+  }
+}
+
+TEST(RewindTest, StatesThatAreTooLargeAreNotKept) {
+  for (auto way : ways()) {
+    SCOPED_TRACE(way.name);
+    way.options.state_log_bytes = 100;
+    const auto out = run(way, make_fragile({.how = Breakage::kThrow, .at = kAt}));
+    ASSERT_EQ(out.failures.size(), 1U);
+    EXPECT_TRUE(out.failures[0].state.empty());
+    EXPECT_TRUE(out.failures[0].seed.has_value());
+  }
+}
+
+// Environment 5 stays in its 25th step until it is released.
+class Held : public Wrapper {
+ public:
+  using Wrapper::Wrapper;
+  StepResult step(ArraysIn action, StepOut out) override {
+    if (++steps_ == 25) {
+      entered = true;
+      while (!released) std::this_thread::sleep_for(1ms);
+    }
+    return Wrapper::step(action, out);
+  }
+  inline static std::atomic<bool> entered{false}, released{false};
+
+ private:
+  std::int64_t steps_ = 0;
+};
+
+std::unique_ptr<Env> make_held(const EnvContext& context) {
+  auto env = make_fragile({.how = Breakage::kNone})(context);
+  if (context.index != kBroken) return env;
+  return std::make_unique<Held>(std::move(env));
+}
+
+// Its learner breaks while the environment is held.
+class BrokenLearner : public testing::ToyAgent {
+ public:
+  explicit BrokenLearner(std::function<void()> breaks) : ToyAgent(2), breaks_(std::move(breaks)) {}
+  void value(const ActIn&, at::Tensor&) override {
+    while (!Held::entered) std::this_thread::sleep_for(1ms);
+    breaks_();
+  }
+
+ private:
+  std::function<void()> breaks_;
+};
+
+void collect_with(const std::function<void()>& breaks, const FailureHandler& on_failure) {
+  Held::entered = Held::released = false;
+  BrokenLearner agent(breaks);
+  testing::ToyAgent actor(2);
+  const Way way{"", {.kind = SamplerKind::kSerial, .horizon = 10, .envs = 8}, true};
+  const auto sampler = make(way, make_held, agent, actor, {}, on_failure);
+  try {
+    sampler->collect();
+  } catch (const std::exception&) {
+    Held::released = true;
+    throw;
+  }
+}
+
+TEST(RewindTest, AnErrorOfTheLearnerIsNoneOfTheEnvironmentBesideIt) {
+  int failures = 0;
+  EXPECT_THROW(collect_with([] { throw std::runtime_error("it does not converge"); },
+                            [&](const EnvFailure&) { ++failures; }),
+               std::runtime_error);
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(RewindTest, TheEndOfTheProcessByTheLearnerIsNoneOfTheEnvironmentBesideIt) {
+  const auto is_silent = ::testing::Not(::testing::HasSubstr("is kept"));
+  const auto say = [](const EnvFailure&) { std::fputs("it is kept\n", stderr); };
+  EXPECT_EXIT(collect_with([] { std::raise(SIGSEGV); }, say), ::testing::KilledBySignal(SIGSEGV),
+              is_silent);
+  EXPECT_EXIT(collect_with([] { std::exit(3); }, say), ::testing::ExitedWithCode(3), is_silent);
 }
 
 // Saved states must not change what a run does.

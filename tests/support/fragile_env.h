@@ -12,7 +12,17 @@
 
 namespace shoal::testing {
 
-enum class Breakage { kNone, kThrow, kSegfault, kExit, kHang, kThrowInReset };
+enum class Breakage {
+  kNone,
+  kThrow,
+  kSegfault,
+  kExit,
+  kHang,
+  kThrowInReset,
+  kThrowInConstructor,
+  kThrowInFirstReset,
+  kThrowInSave
+};
 
 struct FragileOptions {
   Breakage how = Breakage::kThrow;
@@ -26,12 +36,17 @@ struct FragileOptions {
 class Fragile : public Env {
  public:
   Fragile(const EnvContext& context, const FragileOptions& options)
-      : options_(options), breaks_(context.index == options.index) {}
+      : options_(options), breaks_(context.index == options.index) {
+    if (breaks_ && options.how == Breakage::kThrowInConstructor)
+      throw std::runtime_error("there is no wheel");
+  }
 
   const EnvSpec& spec() const override { return spec_; }
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     if (breaks_ && options_.how == Breakage::kThrowInReset && !seed && s_.steps >= options_.at)
       throw std::runtime_error("the wheel came off while it was put on");
+    if (breaks_ && options_.how == Breakage::kThrowInFirstReset)
+      throw std::runtime_error("the wheel does not fit");
     if (seed) s_ = {}, rng_ = Rng(*seed);
     s_.position = rng_.uniform();
     s_.left = 1 + rng_.integer(0, 9);
@@ -49,6 +64,8 @@ class Fragile : public Env {
   }
   bool save(std::vector<std::byte>& bytes) const override {
     if (!options_.saves) return false;
+    if (breaks_ && options_.how == Breakage::kThrowInSave)
+      throw std::runtime_error("the wheel cannot be described");
     const Saved all{s_, rng_.key(), rng_.counter()};
     const auto* first = reinterpret_cast<const std::byte*>(&all);
     bytes.assign(first, first + sizeof all);

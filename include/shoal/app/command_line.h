@@ -11,8 +11,8 @@ namespace shoal {
 //   }
 //
 // Parses, runs, and turns every exception into one line on stderr and an exit status: 0 success, 2
-// a user's mistake, 1 a failure while running, 128 + the number of a signal. Call it from the main
-// thread, before any other is started.
+// a user's mistake, 1 a failure while running, 128 + the number of a signal; `shoal verify` has 3,
+// too. Call it from the main thread, before any other is started.
 int run_command_line(int argc, char** argv);
 
 }  // namespace shoal

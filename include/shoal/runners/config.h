@@ -98,6 +98,8 @@ Config preset_or_file(const std::string& name);  // a preset's name, or the path
 // The parts a Config describes.
 std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
+// Environments of env_id, with the time limits of the sampler.
+EnvFactory make_env_factory(const Config& config);
 SamplerOptions training_sampler(const Config& config);
 // `sampler.workers`, or for 0 one for each core that this process may use, fewer if that leaves the
 // largest share of environments as small; all shares are equal where an asynchronous parallel-cpu

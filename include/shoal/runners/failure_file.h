@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "shoal/runners/config.h"
 #include "shoal/samplers/env_failure.h"
 
 namespace shoal {
@@ -9,6 +10,9 @@ namespace shoal {
 // The failures of environments that a run folder keeps: files failure-<step>-<env>.rewind, the
 // latest five, which `shoal rewind` repeats.
 
+// For SamplerOptions::on_failure: writes failures into the folder of a run, and its settings, which
+// `shoal rewind` needs, if they are not there yet. Throws as FileReplacement does.
+FailureHandler keep_failures(const std::filesystem::path& run, const Config& config);
 // Throws as FileReplacement does. Returns the file.
 std::filesystem::path write_failure(const std::filesystem::path& folder, const EnvFailure& failure);
 // Throws Error if it cannot be used.

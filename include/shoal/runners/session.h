@@ -55,7 +55,7 @@ inline constexpr const char* kEvalReturn = "eval_return";
 //   session.finish();
 //
 // Used by one thread, one at a time in a process. If begin() is never reached, no trace of the
-// folder is left.
+// folder is left, unless failure_handler() has been given a failure.
 //
 // A resumed run is the one that never stopped: on the CPU, with as many threads, progress.csv is
 // the same but for the columns that tell of time (seconds, sps, share_*), and with log_steps for
@@ -70,6 +70,8 @@ class Session {
           const SessionOptions& options = {});
   ~Session();
 
+  // For SamplerOptions::on_failure: see keep_failures().
+  FailureHandler failure_handler() const;
   // For make_sampler(): what the checkpoint says of a run to resume; of a new run, nothing.
   NamedTensors sampler_state() const;
 
@@ -135,6 +137,7 @@ class Session {
   bool checkpoint_is_due() const;
   bool checkpoint_steps_are_over() const;
   void say_what_cannot_be_saved(const NamedTensors& checkpoint);
+  void say_given_up(const Interrupted& why, const char* lost);
   void require_finite_parameters() const;
   void tell_ranks(const std::string& failure);
   void save_checkpoint();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shoal/core/rng.h"
+#include "shoal/core/worker_group.h"
 #include "shoal/data/samples.h"
 #include "shoal/envs/env.h"
 
@@ -22,7 +23,9 @@ struct EnvFailure {
   Stream stream = Stream::kTrain;
   std::uint64_t env_seed = 0;  // EnvContext::seed
   std::int64_t step = 0;       // that failed, counted as in WorkerError
-  std::int64_t begin = 0;      // the first kept step
+  // The call that failed; a reset in a step is one, too.
+  WorkerStatus::Phase phase = WorkerStatus::kStepping;
+  std::int64_t begin = 0;  // the first kept step
   // The steps begin after a reset with this seed, or else with a state of Env::save(). Neither: the
   // beginning is lost, and there is nothing to repeat.
   std::optional<std::uint64_t> seed = {};
@@ -31,12 +34,18 @@ struct EnvFailure {
   // Env::statistics().
   std::int64_t random_steps = 0;
   std::vector<std::byte> statistics = {};
-  // [N, ...]: of the steps since. in_step: the last one is the step that failed, and `observation`
-  // is what the run saw before it. Otherwise a reset or a save() after all of them failed.
+  // [N, ...]: of the steps since. in_step: the last one is the step that failed, or whose reset
+  // did, and `observation` is what the run saw before it. Otherwise a reset or a save() after all
+  // of them failed.
   NamedTensors actions = {};
   bool in_step = false;
   NamedTensors observation = {};
 
+  // The environment could not be made, or failed in that reset or the random steps after it.
+  bool at_beginning() const {
+    return phase == WorkerStatus::kConstructing ||
+           (seed && !in_step && steps() == 0 && phase != WorkerStatus::kSaving);
+  }
   bool repeatable() const { return seed.has_value() || !state.empty(); }
   std::int64_t steps() const { return actions.empty() ? 0 : actions[0].size(0); }
 };
@@ -62,8 +71,10 @@ class FailureReplay {
   // Before the step that failed: whether the environment has come to the observation that the run
   // had. Empty: the run's is not known.
   std::optional<bool> same_observation() const;
-  // The step that failed, or the reset or save(). Returns if it does not fail this time.
-  void fail();
+  // The step that failed, or the reset or save(), with what comes between the steps before and that
+  // call. about_to_fail(): right before the call. Returns if it does not fail this time; a failure
+  // at_beginning() has come before, in the constructor or in begin().
+  void fail(const std::function<void()>& about_to_fail = [] {});
 
   Env& env();
   NamedTensors observation() const;  // the newest, a copy; unspecified after a state was loaded
@@ -72,8 +83,11 @@ class FailureReplay {
   struct Place;
   StepOut out();
   void reset(std::optional<std::uint64_t> seed);
+  void reset_and_check();
+  void take(ArraysIn action);
   void take_next();
-  void check(bool acted_on) const;
+  void check_observations(bool acted_on) const;
+  void check_rewards() const;
 
   const EnvFailure& failure_;
   std::unique_ptr<Place> place_;

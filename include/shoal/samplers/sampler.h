@@ -74,12 +74,21 @@ struct SamplerOptions {
   // Samples are on the CPU, where the environments write, wherever the agent is: for what goes into
   // a replay.
   bool host_windows = false;
-  // For report_failures(): memory for the latest actions of all environments, at most 100,000 of
-  // each. 0: only those of a window are kept, and no states.
+  // Is given what repeats the failure whenever an environment throws or does not come back, also
+  // while environments are made: before make_sampler(), collect() or save() throws, or before its
+  // worker is started anew. An action that is NaN or infinite is no failure of an environment. May
+  // be called by another thread, one at a time. What it throws is printed, and changes nothing.
+  FailureHandler on_failure = {};
+  // For on_failure: memory for the latest actions of all environments, at most 100,000 of each. 0:
+  // only those of a rollout are kept, and no states.
   std::size_t action_log_bytes = std::size_t{16} << 20;
   // How often their states are kept, at most; that takes a 200th of the time at most. 0: before
-  // every window, whatever it takes.
+  // every rollout, whatever it takes. An environment whose save() throws ends the keeping of states
+  // in its process.
   std::chrono::milliseconds save_period{1'000};
+  // For the states of all environments at a time; two of those are kept. No more states are kept
+  // once they are larger.
+  std::size_t state_log_bytes = std::size_t{64} << 20;
   bool pin = false;                      // bind every worker to a core
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
 };
@@ -120,11 +129,6 @@ class Sampler {
   // sampler that goes on. reset_others: here, too, the same ones, and the episodes they were in are
   // given up.
   virtual NamedTensors save(bool reset_others) = 0;
-
-  // From now on the handler is given what repeats the failure, whenever an environment throws or
-  // does not come back: before collect() or save() throws, or before its worker is started anew.
-  // It may be called by another thread, one at a time.
-  virtual void report_failures(FailureHandler) {}
 };
 
 // What Sampler::save() of several samplers gave, each with the environments that follow on those of
