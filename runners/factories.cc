@@ -49,6 +49,12 @@ int worker_count(const Config& config) {
   return static_cast<int>(count);
 }
 
+EnvFactory make_env_factory(const Config& config) {
+  auto env = config.env;
+  env.gymnasium.reset_limit = config.sampler.reset_limit;
+  return make_env_factory(config.env_id, env);
+}
+
 SamplerOptions training_sampler(const Config& config) {
   SamplerOptions options = config.sampler;
   options.workers = worker_count(config);
@@ -61,8 +67,7 @@ SamplerOptions training_sampler(const Config& config) {
 }
 
 std::unique_ptr<Agent> make_agent(const Config& config) {
-  return make_agent(
-      config, spec_of(make_env_factory(config.env_id, config.env), {}, config.sampler.reset_limit));
+  return make_agent(config, spec_of(make_env_factory(config), {}, config.sampler.reset_limit));
 }
 
 std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "runners/limits.h"
-#include "shoal/core/option.h"
 #include "runners/metric_means.h"
 #include "runners/rank_news.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
+#include "shoal/core/option.h"
 #include "shoal/core/text.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"

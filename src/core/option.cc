@@ -26,35 +26,35 @@ double seconds_of(std::chrono::milliseconds value) {
 
 // Integers above 2^53 are rounded to a double, but no range ends between those.
 bool is_in_range(const Option& option) {
-  const auto& range = option.range;
+  const auto& bounds = option.bounds;
   return std::visit(
       Overloaded{[](const Choice&) { return true; }, [](const bool*) { return true; },
                  [&](const std::string* word) {
-                   return range.includes(static_cast<double>(word->size()));
+                   return bounds.includes(static_cast<double>(word->size()));
                  },
                  [&](const std::vector<std::int64_t>* list) {
                    return list->size() <= kLongestList &&
                           std::ranges::all_of(*list, [&](auto element) {
-                            return range.includes(static_cast<double>(element));
+                            return bounds.includes(static_cast<double>(element));
                           });
                  },
                  [&](const std::chrono::milliseconds* value) {
-                   return range.includes(seconds_of(*value));
+                   return bounds.includes(seconds_of(*value));
                  },
-                 [&](const auto* number) { return range.includes(static_cast<double>(*number)); }},
+                 [&](const auto* number) { return bounds.includes(static_cast<double>(*number)); }},
       option.field);
 }
 
 std::string expected_text(const Option& option) {
-  const auto& range = option.range;
+  const auto& bounds = option.bounds;
   if (std::holds_alternative<std::string*>(option.field))
-    return fmt::format("at most {:.0f} bytes", range.high);
-  const auto high = number_text(range.high);
-  const auto bounds = range.above ? fmt::format("above 0 and at most {}", high)
-                                  : fmt::format("{} to {}", number_text(range.low), high);
+    return fmt::format("at most {:.0f} bytes", bounds.high);
+  const auto high = number_text(bounds.high);
+  const auto text = bounds.above ? fmt::format("above 0 and at most {}", high)
+                                 : fmt::format("{} to {}", number_text(bounds.low), high);
   if (std::holds_alternative<std::vector<std::int64_t>*>(option.field))
-    return fmt::format("at most {} numbers, each of them {}", kLongestList, bounds);
-  return bounds;
+    return fmt::format("at most {} numbers, each of them {}", kLongestList, text);
+  return text;
 }
 
 std::string found_text(const Option& option) {

@@ -13,8 +13,8 @@
 namespace shoal {
 
 // Bounds of a number, both included, but the lower one is excluded where `above` is set. NaN is in
-// no range. Of a list they bound each element, of a duration its seconds, of a word its bytes.
-struct Range {
+// no bounds. Of a list they bound each element, of a duration its seconds, of a word its bytes.
+struct Bounds {
   double low, high;
   bool above = false;
 
@@ -27,14 +27,14 @@ struct Range {
 inline constexpr std::int64_t kMostSteps = 1'000'000'000'000'000;
 inline constexpr double kMostNumber = 1e9;  // where nothing suggests a smaller bound
 
-constexpr Range within(double low, double high) { return {low, high}; }
-constexpr Range above_0(double high = kMostNumber) { return {0, high, true}; }
-inline constexpr Range kShare{0, 1};       // a fraction or a probability
-inline constexpr Range kRate{0, 1, true};  // a learning rate
-inline constexpr Range kCount{1, kMostSteps};
-inline constexpr Range kAnySign{-kMostNumber, kMostNumber};
-inline constexpr Range kAnyNumber{-std::numeric_limits<double>::infinity(),
-                                  std::numeric_limits<double>::infinity()};
+constexpr Bounds within(double low, double high) { return {low, high}; }
+constexpr Bounds above_0(double high = kMostNumber) { return {0, high, true}; }
+inline constexpr Bounds kShare{0, 1};       // a fraction or a probability
+inline constexpr Bounds kRate{0, 1, true};  // a learning rate
+inline constexpr Bounds kCount{1, kMostSteps};
+inline constexpr Bounds kAnySign{-kMostNumber, kMostNumber};
+inline constexpr Bounds kAnyNumber{-std::numeric_limits<double>::infinity(),
+                                   std::numeric_limits<double>::infinity()};
 
 // An enumeration of one byte, and the names of its values. The enumeration says them itself:
 // `names_of(E)`, found beside it, gives pairs of a name and a value.
@@ -51,7 +51,7 @@ struct Option {
   std::string key;  // with its table: "ppo.clip"
   Field field;      // in the struct that was described
   std::string doc;  // one line: meaning and unit
-  Range range;      // not of bool and Choice
+  Bounds bounds;    // not of bool and Choice
 };
 
 // The options of a struct, bound to it, in the order in which they are shown. A struct `O` that is
@@ -62,11 +62,11 @@ class OptionList {
 
   template <class T>
   void add(const char* name, T& field, std::string doc) {
-    add(name, field, std::move(doc), default_range<T>());
+    add(name, field, std::move(doc), default_bounds<T>());
   }
   template <class T>
-  void add(const char* name, T& field, std::string doc, const Range& range) {
-    options_.push_back({prefix_ + name, bind(field), std::move(doc), range});
+  void add(const char* name, T& field, std::string doc, const Bounds& bounds) {
+    options_.push_back({prefix_ + name, bind(field), std::move(doc), bounds});
   }
   void append(OptionList other) {
     for (auto& option : other.options_) options_.push_back(std::move(option));
@@ -89,7 +89,7 @@ class OptionList {
     }
   }
   template <class T>
-  static Range default_range() {
+  static Bounds default_bounds() {
     if constexpr (std::same_as<T, double>) return {0, kMostNumber};
     if constexpr (std::same_as<T, std::chrono::milliseconds>) return above_0();
     if constexpr (std::same_as<T, std::string>) return {0, 4096};
