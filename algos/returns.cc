@@ -63,6 +63,7 @@ Advantages generalized_advantages(const Samples& s, const at::Tensor& value, dou
   auto advantage = at::empty_like(delta);
   auto running = at::zeros_like(s.bootstrap_value);
   for (auto t = s.T - 1; t >= 0; --t) {
+    running.masked_fill_(over[t], 0);  // times 0, a NaN of the next episode would stay one
     running = at::addcmul(delta[t], carry[t], running);
     advantage[t].copy_(running);
   }
