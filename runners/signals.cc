@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <ctime>
 
 namespace shoal {
 namespace {
@@ -19,9 +18,7 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 // Two may run at once, in two threads: whichever sets the time is the first.
 void on_signal(int number) {
   if (ends_at_once) exit_suddenly(128 + number);
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  const std::int64_t now = t.tv_sec * kSecond + t.tv_nsec;
+  const std::int64_t now = monotonic_nanoseconds();
   std::int64_t first = 0;
   if (caught_at.compare_exchange_strong(first, now)) {
     request_stop(number);

@@ -13,9 +13,9 @@
 
 namespace shoal {
 
-// The latest actions of environments that are stepped together, and now and then their states: what
-// EnvFailure is made from, with the resets that SharedRows knows. It is in shared memory, so it
-// survives the process that fills it.
+// Records the latest actions of environments that are stepped together, and their states at
+// intervals. An EnvFailure is made from it and from the resets in SharedRows. It is in shared
+// memory, so it survives the process that fills it.
 //
 // One process fills it: begin() and end() of each window, and save_if_due() between two.
 class ActionLog {
@@ -25,7 +25,7 @@ class ActionLog {
             std::size_t bytes);
   // tick: steps that the environments have taken before.
   void attach(const Arena& arena, std::int64_t tick);
-  // Likewise where another process goes on with new environments.
+  // Starts again at `tick`, where another process goes on with new environments.
   void start(std::int64_t tick);
 
   // saved: the states of the environments that Sampler::save() gave, before the next rollout. False
@@ -38,9 +38,9 @@ class ActionLog {
   void begin(std::size_t rows);  // a window, in these of the rows that failure() is given
   void end(const SharedRows& window);
 
-  // What repeats step `tick` of environment b of these, which has failed. home: where its resets
-  // are; windows: where it is stepped. `error` and all that says which environment it is are left
-  // to the caller.
+  // The actions, the state and the resets that repeat the failed step `tick` of environment b of
+  // these. home: the rows that hold its resets; windows: the rows it is stepped in. The caller
+  // fills in `error` and the fields that identify the environment.
   EnvFailure failure(std::int64_t b, std::int64_t tick, const SharedRows& home,
                      const std::vector<const SharedRows*>& windows) const;
 

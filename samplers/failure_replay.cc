@@ -33,10 +33,11 @@ struct FailureReplay::Place {
 
 FailureReplay::FailureReplay(const EnvFactory& make_env, const EnvFailure& failure)
     : failure_(failure) {
-  require(failure.repeatable(),
-          "environment {} failed at step {}, and the beginning is lost: its last reset with a seed "
-          "is too long ago, and it cannot be saved",
-          failure.env, failure.step);
+  require(
+      failure.repeatable(),
+      "environment {} failed at step {}, which cannot be repeated: it cannot save its state, and "
+      "its last reset with a seed is older than the kept actions",
+      failure.env, failure.step);
   env_ = make_env({.seed = failure.env_seed, .index = failure.env, .stream = failure.stream});
   const auto& spec = env_->spec();
   place_ = std::make_unique<Place>(spec);

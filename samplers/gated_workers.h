@@ -15,8 +15,8 @@
 
 namespace shoal {
 
-// Forked workers that step their environments each at its own pace: one that has taken its step
-// arrives, and waits for the next order, whatever the others do.
+// Forked workers that step their environments independently of each other: a worker that has taken
+// its step arrives, and waits for its next order.
 class GatedWorkers {
  public:
   static std::size_t bytes(int workers) { return BatchGate::bytes(workers); }
@@ -25,18 +25,18 @@ class GatedWorkers {
   // worker. gate: bytes(workers) of the arena.
   GatedWorkers(const Windows& windows, const Making& making, std::byte* gate);
 
-  // Has a worker that rests take step t, as Stepper::start() does: all that were told so begin with
-  // go().
+  // Orders a resting worker to take step t, as Stepper::start() does. All workers that have an
+  // order begin with go().
   void start(std::int64_t t, int worker, std::size_t rows);
   void go();
-  // Those whose window was cut short count the rest of its steps, too.
+  // A worker whose rollout was cut short counts the remaining steps, too.
   void end_window();
-  // Who has taken its step: `workers` of those that are under way, or whoever is there `patience`
-  // after the first; at least one. They rest now. Throws WorkerError if a worker fails, and
-  // Interrupted. Valid until the next call.
+  // The workers that have taken their step: returns once `workers` of those under way have, or
+  // `patience` after the first; at least one. They rest now. Throws WorkerError if a worker fails,
+  // and Interrupted. The result is valid until the next call.
   std::span<const int> gather(int workers, std::chrono::microseconds patience);
   int under_way() const { return under_way_; }
-  // From another thread: a gather() ends soon, with Interrupted.
+  // From another thread: gather() throws Interrupted soon.
   void give_up() { given_up_ = true; }
 
   // All of them must rest.

@@ -1,6 +1,7 @@
 #include "conversion.h"
 
 #include <fmt/format.h>
+#include <pybind11/gil_safe_call_once.h>
 
 #include <algorithm>
 #include <string_view>
@@ -71,7 +72,12 @@ py::array as_array(const py::object& value, const std::string& what) {
 
 }  // namespace
 
-py::object numpy(const char* name) { return py::module_::import("numpy").attr(name); }
+py::object numpy(const char* name) {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::module_> module;
+  return module.call_once_and_store_result([] { return py::module_::import("numpy"); })
+      .get_stored()
+      .attr(name);
+}
 
 std::string describe(const py::object& value) {
   if (value.is_none()) return "None";
@@ -127,7 +133,12 @@ bool to_bool(const py::object& value, const std::string& what) {
   if (py::hasattr(value, "dtype") && py::hasattr(value, "ndim") &&
       value.attr("ndim").cast<int>() == 0 && text_of(value.attr("dtype")) == "bool")
     return value.attr("item")().cast<bool>();
-  throw Error("{} is {}, expected True or False", what, describe(value));
+  // NumPy's comparisons and flags are often converted to whole numbers.
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  const auto number = index ? PyLong_AsLong(index.ptr()) : -1;
+  PyErr_Clear();
+  if (number == 0 || number == 1) return number == 1;
+  throw Error("{} is {}, expected True or False (or 1 or 0)", what, describe(value));
 }
 
 }  // namespace shoal::python

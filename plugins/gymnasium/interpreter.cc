@@ -47,7 +47,7 @@ void initialize(const std::string& python) {
   PyConfig_InitPythonConfig(&config);
   config.parse_argv = 0;
   config.install_signal_handlers = 0;  // Ctrl-C is the program's
-  config.buffered_stdio = 0;           // a worker ends without Python's farewell
+  config.buffered_stdio = 0;           // a worker ends without finalizing Python
   PyConfig_SetBytesString(&config, &config.program_name, python.c_str());
   try {
     pybind11::initialize_interpreter(&config, 0, nullptr, /*add_program_dir_to_path=*/false);

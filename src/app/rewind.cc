@@ -224,8 +224,8 @@ int rewind_command(const RewindFlags& flags) {
   print_kept(file, failure, config.env_id);
   require(
       failure.repeatable(),
-      "the beginning is lost, and there is nothing to rewind to: {} cannot be saved, and its last "
-      "reset with a seed is too many steps ago",
+      "the failure cannot be repeated: {} cannot save its state, and its last reset with a seed is "
+      "older than the kept actions",
       config.env_id);
   std::signal(SIGPIPE, SIG_IGN);  // of an ffmpeg that has given up
   at::set_num_threads(1);         // one environment is no work for more

@@ -34,7 +34,7 @@ struct Runs {
   Config config_a, config_b;
 };
 
-struct Verdict {
+struct Comparison {
   bool same = true;
   bool whole = true;  // both runs have come as far as the other
   std::vector<std::string> compared = {};
@@ -46,14 +46,14 @@ struct Verdict {
 };
 
 // Settings that say where and how long a run trains may differ.
-void compare_settings(const Runs& runs, Verdict& verdict) {
+void compare_settings(const Runs& runs, Comparison& result) {
   const auto a = setting_docs(runs.config_a), b = setting_docs(runs.config_b);
   std::size_t differ = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].value == b[i].value) continue;
     ++differ;
     const bool counts = !may_change(a[i].key) && a[i].key != "base";
-    if (counts) verdict.same = false;
+    if (counts) result.same = false;
     fmt::print("settings: {} is {} in A and {} in B{}\n", a[i].key, a[i].value, b[i].value,
                counts ? "" : " (not counted: the same run may have another value)");
   }
@@ -104,10 +104,10 @@ std::vector<std::string> differing_columns(const Table& a, const Table& b, std::
   return columns;
 }
 
-void compare_progress(const Runs& runs, Verdict& verdict) {
+void compare_progress(const Runs& runs, Comparison& result) {
   const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
   const auto rows = common_rows(a, b);
-  verdict.whole = verdict.whole && rows_of(a) == rows_of(b);
+  result.whole = result.whole && rows_of(a) == rows_of(b);
   if (rows_of(a) != rows_of(b))
     fmt::print("{}: {} rows in A and {} in B; the first {} are compared\n", kProgressFile,
                rows_of(a), rows_of(b), rows);
@@ -115,8 +115,8 @@ void compare_progress(const Runs& runs, Verdict& verdict) {
   std::vector<std::string> columns;
   std::size_t row = 0;
   while (row < rows && (columns = differing_columns(a, b, row)).empty()) ++row;
-  verdict.add(row == rows, fmt::format("{} rows of {}, to step {:.0f}", rows, kProgressFile,
-                                       cell(a, "steps", rows - 1)));
+  result.add(row == rows, fmt::format("{} rows of {}, to step {:.0f}", rows, kProgressFile,
+                                      cell(a, "steps", rows - 1)));
   if (row == rows) {
     fmt::print("{}: {} rows are the same, except for the columns of time\n", kProgressFile, rows);
     return;
@@ -215,17 +215,17 @@ std::int64_t steps_of(const Checkpoint& checkpoint) {
   return checkpoint.counters.contains("steps") ? checkpoint.counters.at("steps") : -1;
 }
 
-void compare_checkpoint(const Runs& runs, const std::string& name, Verdict& verdict) {
+void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& result) {
   const auto file_a = runs.a / name, file_b = runs.b / name;
   if (same_bytes(file_a, file_b)) {
     fmt::print("{}: the same\n", name);
-    return verdict.add(true, name);
+    return result.add(true, name);
   }
   auto a = read_checkpoint(file_a), b = read_checkpoint(file_b);
   if (steps_of(a) != steps_of(b)) {
     fmt::print("{}: of {} steps in A and of {} in B, not compared\n", name, steps_of(a),
                steps_of(b));
-    verdict.whole = false;
+    result.whole = false;
     return;
   }
   const auto all = a.tensors.size();
@@ -244,11 +244,11 @@ void compare_checkpoint(const Runs& runs, const std::string& name, Verdict& verd
         "{}: {} states of environments in Python were not compared: equal ones may have "
         "different bytes\n",
         name, all - a.tensors.size());
-  verdict.add(same, fmt::format("{} of {} steps", name, steps_of(a)));
+  result.add(same, fmt::format("{} of {} steps", name, steps_of(a)));
 }
 
 // The newest checkpoints; then those of as many steps as others of the other run.
-void compare_checkpoints(const Runs& runs, Verdict& verdict) {
+void compare_checkpoints(const Runs& runs, Comparison& result) {
   std::set<std::string> names;
   bool newest = false;
   for (const auto& entry : fs::directory_iterator(runs.a)) {
@@ -260,51 +260,51 @@ void compare_checkpoints(const Runs& runs, Verdict& verdict) {
     else
       names.insert(name);
   }
-  verdict.whole = verdict.whole && newest;
+  result.whole = result.whole && newest;
   if (newest)
-    compare_checkpoint(runs, kCheckpointFile, verdict);
+    compare_checkpoint(runs, kCheckpointFile, result);
   else
     fmt::print("{}: not in both, not compared\n", kCheckpointFile);
-  for (const auto& name : names) compare_checkpoint(runs, name, verdict);
+  for (const auto& name : names) compare_checkpoint(runs, name, result);
 }
 
-int print_verdict(const Verdict& verdict) {
-  if (!verdict.same) {
+int print_result(const Comparison& result) {
+  if (!result.same) {
     fmt::print("different\n");
     return kFailure;
   }
-  if (verdict.whole) {
+  if (result.whole) {
     fmt::print("the same\n");
     return kSuccess;
   }
-  fmt::print("the same so far: {}\n", fmt::join(verdict.compared, "; "));
+  fmt::print("the same so far: {}\n", fmt::join(result.compared, "; "));
   return kSameSoFar;
 }
 
 int verify_command(const fs::path& a, const fs::path& b) {
   const Runs runs{a, b, read_run_config(a), read_run_config(b)};
-  Verdict verdict;
-  compare_settings(runs, verdict);
-  compare_progress(runs, verdict);
-  compare_checkpoints(runs, verdict);
+  Comparison result;
+  compare_settings(runs, result);
+  compare_progress(runs, result);
+  compare_checkpoints(runs, result);
   require(
-      !verdict.compared.empty(),
+      !result.compared.empty(),
       "{} and {} have nothing that can be compared: no rows of {}, and no checkpoint of as many "
       "steps",
       a.string(), b.string(), kProgressFile);
-  if (!verdict.same && (runs.config_a.asynchronous || runs.config_b.asynchronous))
+  if (!result.same && (runs.config_a.asynchronous || runs.config_b.asynchronous))
     fmt::print("asynchronous runs depend on timing: they are not expected to be the same\n");
-  return print_verdict(verdict);
+  return print_result(result);
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, Command& chosen) {
   auto runs = std::make_shared<std::pair<fs::path, fs::path>>();
-  auto* command = app.add_subcommand(
-      "verify",
-      "Tell whether two runs are the same to the last bit, or where they part; status 0: the same, "
-      "1: different, 3: the same as far as both have come");
+  auto* command = app.add_subcommand("verify",
+                                     "Tell whether two runs are the same to the last bit, or where "
+                                     "they first differ; status 0: the same, "
+                                     "1: different, 3: the same as far as both have come");
   command->add_option("A", runs->first, "A run folder")->type_name("")->required();
   command->add_option("B", runs->second, "Another one")->type_name("")->required();
   command->callback([runs, &chosen] {

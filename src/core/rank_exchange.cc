@@ -60,6 +60,19 @@ std::size_t share_begin(std::size_t n, int ranks, int rank) {
   return std::min(n, share * static_cast<std::size_t>(rank));
 }
 
+class CountedWaiter {
+ public:
+  explicit CountedWaiter(Word& waiters) : waiters_(waiters) {
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~CountedWaiter() { waiters_.fetch_sub(1, std::memory_order_relaxed); }
+  CountedWaiter(const CountedWaiter&) = delete;
+  CountedWaiter& operator=(const CountedWaiter&) = delete;
+
+ private:
+  Word& waiters_;
+};
+
 }  // namespace
 
 struct RankExchange::Head {
@@ -132,11 +145,10 @@ void RankExchange::wait_for(int rank, std::uint32_t generation) {
     return come(value) || stopped.load(std::memory_order_seq_cst) != 0;
   };
   const auto deadline = deadline_of(options_.timeout);
-  of.waiters.fetch_add(1, std::memory_order_seq_cst);
+  const CountedWaiter counted(of.waiters);
   while (!park(of.generation, std::min(deadline, deadline_of(kLookAgain)), over) &&
          std::chrono::steady_clock::now() < deadline)
     throw_if_interrupted();
-  of.waiters.fetch_sub(1, std::memory_order_relaxed);
   if (!come(of.generation.load(std::memory_order_acquire))) give_up_on(rank);
 }
 

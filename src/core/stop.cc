@@ -18,20 +18,16 @@ std::atomic<int> requested{0};
 std::atomic<int> deferred{0};
 std::atomic<std::int64_t> grace_began{0};  // nanoseconds of the monotonic clock
 std::atomic<std::int64_t> grace{std::chrono::nanoseconds(kStopGrace).count()};
-std::atomic<void (*)()> last_act{nullptr};
+std::atomic<void (*)()> exit_hook{nullptr};
 std::atomic<CallTimeout*> innermost{nullptr};
 std::atomic<StopWatch*> stop_watch{nullptr};
 // Usable in a handler.
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<void (*)()>::is_always_lock_free);
 
-std::int64_t now() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * kSecond + t.tv_nsec;
+bool grace_is_over() noexcept {
+  return monotonic_nanoseconds() - grace_began.load() >= grace.load();
 }
-
-bool grace_is_over() noexcept { return now() - grace_began.load() >= grace.load(); }
 
 std::string name_of(int signal) {
   const char* name = sigabbrev_np(signal);
@@ -42,9 +38,11 @@ void write_to_stderr(const char* text) noexcept {
   (void)!::write(STDERR_FILENO, text, std::strlen(text));
 }
 
+// The handler reads objects of the thread that makes the timer, so it runs in that thread.
 bool make_timer(void* tag, timer_t* timer) {
   sigevent event{};
-  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event._sigev_un._tid = ::gettid();
   event.sigev_signo = kTimerSignal;
   event.sigev_value.sival_ptr = tag;
   return timer_create(CLOCK_MONOTONIC, &event, timer) == 0;
@@ -65,6 +63,12 @@ const bool hangup_ignored_at_start = [] {
 
 }  // namespace
 
+std::int64_t monotonic_nanoseconds() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * kSecond + t.tv_nsec;
+}
+
 Interrupted::Interrupted(int number)
     : std::runtime_error(fmt::format(
           "{} asked to stop, and a wait for other processes had not ended {:g} s later",
@@ -77,7 +81,7 @@ void request_stop(int signal) noexcept {
     return;
   }
   if (requested != 0) return;
-  grace_began = now();
+  grace_began = monotonic_nanoseconds();
   int none = 0;
   requested.compare_exchange_strong(none, signal);
   if (const auto* const watch = stop_watch.load(); watch != nullptr && watch->made_)
@@ -90,7 +94,7 @@ void set_stop_grace(std::chrono::milliseconds time) noexcept {
   grace = std::chrono::nanoseconds(time).count();
 }
 
-void renew_stop_grace() noexcept { grace_began = now(); }
+void renew_stop_grace() noexcept { grace_began = monotonic_nanoseconds(); }
 
 void throw_if_interrupted() {
   const int signal = stop_requested();
@@ -120,12 +124,16 @@ void StopWatch::look() noexcept {
   const int signal = stop_requested();
   for (int kind = 0; kind < BlockingCall::kKinds; ++kind) {
     const auto count = BlockingCall::counts[kind].load(std::memory_order_relaxed);
-    if (count != seen[kind] || deferred != 0 || since[kind] == 0) since[kind] = now();
+    if (count != seen[kind] || deferred != 0 || since[kind] == 0)
+      since[kind] = monotonic_nanoseconds();
     seen[kind] = count;
-    if (signal == 0 || count % 2 == 0 || now() - since[kind] < grace.load()) continue;
+    if (signal == 0 || count % BlockingCall::kBegun == 0 ||
+        monotonic_nanoseconds() - since[kind] < grace.load())
+      continue;
     write_to_stderr(
-        "shoal: it was asked to stop, and a call that cannot be given up does not come back; the "
-        "last checkpoint stays\n");
+        "shoal: a stop was requested, but a call into an environment or a library has not "
+        "returned; "
+        "ending without it, the last checkpoint is kept\n");
     exit_suddenly(128 + signal);
   }
 }
@@ -165,11 +173,11 @@ void CallTimeout::catch_timers() {
 }
 
 void exit_suddenly(int status) noexcept {
-  if (auto* const act = last_act.load()) act();
+  if (auto* const hook = exit_hook.load()) hook();
   ::_exit(status);
 }
 
-void before_sudden_exit(void (*act)()) noexcept { last_act = act; }
+void before_sudden_exit(void (*hook)()) noexcept { exit_hook = hook; }
 
 bool hangup_is_ignored() noexcept { return hangup_ignored_at_start; }
 

@@ -65,7 +65,7 @@ WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions
       nursery_(plan_nursery(plan_)),
       arena_(plan_) {
   for (int w = 0; w < workers; ++w) new (&slot(w)) Slot;
-  mark_descendants();
+  start_reaper();
   std::fflush(nullptr);  // what is buffered now would be printed by the children too
   watches_.resize(static_cast<std::size_t>(workers));
   if (options.on_death == OnDeath::kRestart) {
@@ -100,6 +100,7 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
     become_child_of(parent);
   }
   know_own_forks();
+  mark_worker();
   slot(worker).pid.store(getpid(), std::memory_order_relaxed);  // its body may tell that it lives
   // The handler registered last runs first, so none of the parent's runs here.
   on_exit(

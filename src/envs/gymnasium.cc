@@ -23,7 +23,7 @@ std::string find_python(const GymnasiumOptions& options) {
   return SHOAL_PYTHON_PATH;
 }
 
-// What a child that asks Python tells.
+// The result of a child process that queries Python.
 struct Report {
   char description[60'000];
   char failure[4096];  // a traceback, and what the caller says of it

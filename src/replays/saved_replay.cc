@@ -16,12 +16,12 @@ namespace {
 using Follows = StepStore::Follows;
 constexpr const char *kFollows = "follows", *kFree = "final_places";
 
-// What a place of a last observation holds.
+// The name of a tensor that has one row for each place of a last observation.
 bool is_of_places(const std::string& name) {
   return name.starts_with("final/") || name.starts_with("final_mask/");
 }
 
-// Where along a tensor the environments are.
+// The axis of a tensor that counts the environments.
 enum class Axis { kNone = -1, kFirst, kSecond, kSlices };
 
 Axis axis_of(const std::string& name) {
@@ -42,7 +42,7 @@ std::int64_t places_of(const NamedTensors& saved) {
   return 0;
 }
 
-// Keeps of the last observations those that these steps need.
+// Keeps only the last observations that these steps refer to.
 void drop_other_places(NamedTensors& part) {
   std::vector<std::int32_t> place(static_cast<std::size_t>(places_of(part)), -1);
   std::vector<std::int64_t> used;

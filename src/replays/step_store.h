@@ -77,12 +77,12 @@ class StepStore {
   bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
   const FinalFrames& finals() const { return finals_; }
-  // The last observation behind a cell whose episode was truncated, of a stack the newest frame.
+  // The last observation of the episode that was truncated at this cell; the newest frame of a
+  // stack.
   const std::byte* final_frame(std::size_t field, std::int64_t cell) const {
     return finals_.frame(field, follows_[cell].last, cell % envs_ / own_);
   }
-
-  // Likewise what was legal then.
+  // The action mask at that observation.
   const std::byte* final_mask(std::size_t field, std::int64_t cell) const {
     return finals_.mask(field, follows_[cell].last, cell % envs_ / own_);
   }

@@ -69,7 +69,7 @@ void Acceptor::accept_waiting() {
 
 bool Acceptor::close_oldest() {
   if (pending_.empty()) return false;
-  send_now(pending_.front().arrival.connection, options_.farewell);
+  send_now(pending_.front().arrival.connection, options_.rejection);
   pending_.erase(pending_.begin());
   return true;
 }

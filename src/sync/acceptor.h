@@ -17,7 +17,7 @@ struct AcceptorOptions {
   // Connections whose record has not arrived yet; when there are more, the oldest is closed.
   std::size_t most = 64;
   // Sent to a connection before it is closed for one of these two reasons.
-  std::vector<std::byte> farewell = {};
+  std::vector<std::byte> rejection = {};
 };
 
 // Accepts connections and reads the first bytes of each, of all of them at once: a connection that

@@ -35,7 +35,7 @@ enum class Answer : std::uint32_t {
   kBusy,         // ask again
 };
 
-// What process 0 answers.
+// Process 0's answer.
 struct Reply {
   Answer answer = Answer::kBusy;
   std::int32_t rank = 0;

@@ -9,11 +9,11 @@
 
 namespace shoal {
 
-// What a process knows once all have joined.
+// The result of a complete rendezvous, for one process.
 struct Joined {
   Endpoint next;            // where to find the next one of the ring
   std::uint64_t token = 0;  // of this ring
-  // Process 0's: tells processes that come too late so, as long as it lives.
+  // Of process 0: while it lives, it answers processes that come too late.
   std::unique_ptr<RendezvousServer> server = nullptr;
 };
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "src/core/child_process.h"
 
 namespace shoal {
@@ -48,7 +49,7 @@ RendezvousServer::RendezvousServer(const TcpRanksOptions& options, Socket listen
       listener_(std::move(listener)),
       ring_port_(std::move(ring_port)),
       acceptor_(listener_,
-                {.record = kHelloBytes, .farewell = bytes_of(Reply{.answer = Answer::kBusy})}),
+                {.record = kHelloBytes, .rejection = bytes_of(Reply{.answer = Answer::kBusy})}),
       peers_(static_cast<std::size_t>(options.count)),
       watched_(peers_.size(), pollfd{-1, POLLIN, 0}),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -152,6 +153,7 @@ RendezvousServer::Ring RendezvousServer::complete() {
   thread_ = std::thread([this] {
     try {
       answer_late_processes();
+    } catch (const Interrupted&) {       // the job ends
     } catch (const std::exception& e) {  // the job does not need it
       note(fmt::format("no more answers to processes that come too late: {}", e.what()));
     }

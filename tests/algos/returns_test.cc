@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <utility>
 
 #include "tests/algos/windows.h"
@@ -68,6 +69,23 @@ TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
         }
       }
     }
+  }
+}
+
+// A number that is not finite spoils the steps of its own episode, up to it, and no others.
+TEST(ReturnsTest, NumbersThatAreNotFiniteStayInTheirEpisode) {
+  torch::manual_seed(3);
+  for (const float bad : {NAN, INFINITY}) {
+    auto s = window_with(12, 3, {0, 0});
+    for (const auto t : {3, 7}) s.terminated[t][0] = s.truncated[t][1] = true;
+    auto value = at::randn({12, 3});
+    s.reward[5][0] = bad;
+    value[6][1] = bad;
+    const auto gae = generalized_advantages(s, value, 0.9, 0.95);
+    const auto expected = by_hand(s, value, 0.9, 0.95);
+    EXPECT_TRUE(at::allclose(gae.advantage, expected.advantage, 1e-5, 1e-5, /*equal_nan=*/true))
+        << gae.advantage << expected.advantage;
+    EXPECT_TRUE(gae.advantage.narrow(0, 0, 4).isfinite().all().item<bool>());
   }
 }
 

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <span>
 #include <thread>
 
 #include "shoal/core/arena.h"
@@ -70,6 +73,7 @@ TEST_F(StopTest, TheGraceBeginsAnewWithAnotherKindOfWait) {
 }
 
 TEST_F(StopTest, ARankThatWaitsForAnotherOneIsInterrupted) {
+  constexpr std::size_t kLine = 64;  // of the exchange's head, and of each rank
   const RankExchangeOptions options{.ranks = 2, .spin = 0, .timeout = 1h};
   Arena::Plan plan;
   const auto words = plan.add_bytes(RankExchange::bytes(options));
@@ -78,6 +82,9 @@ TEST_F(StopTest, ARankThatWaitsForAnotherOneIsInterrupted) {
   set_stop_grace(10ms);
   request_stop(SIGINT);
   EXPECT_THROW(exchange.of(0).barrier(), Interrupted);
+  // Nothing that rank 0 has written says that it still waits for rank 1.
+  const std::span slot_of_1(arena.data(words) + kLine * 2, kLine);
+  EXPECT_TRUE(std::ranges::all_of(slot_of_1, [](std::byte byte) { return byte == std::byte{}; }));
 }
 
 TEST_F(StopDeathTest, ACallThatDoesNotComeBackEndsTheProcess) {
@@ -89,7 +96,26 @@ TEST_F(StopDeathTest, ACallThatDoesNotComeBackEndsTheProcess) {
         request_stop(SIGTERM);
         hang();
       },
-      ::testing::ExitedWithCode(128 + SIGTERM), "does not come back; the last checkpoint stays");
+      ::testing::ExitedWithCode(128 + SIGTERM),
+      "has not returned; ending without it, the last checkpoint is kept");
+}
+
+TEST_F(StopDeathTest, CallsOfTwoThreadsDoToo) {
+  EXPECT_EXIT(
+      {
+        set_stop_grace(200ms);
+        const StopWatch watch;
+        const auto hang_in_call = [] {
+          const BlockingCall call(BlockingCall::kEnvironment);
+          hang();
+        };
+        std::thread(hang_in_call).detach();
+        std::thread(hang_in_call).detach();
+        request_stop(SIGTERM);
+        std::this_thread::sleep_for(20s);
+        _exit(9);
+      },
+      ::testing::ExitedWithCode(128 + SIGTERM), "has not returned");
 }
 
 TEST_F(StopDeathTest, CallsThatComeBackDoNot) {
@@ -115,6 +141,20 @@ TEST_F(StopDeathTest, ACallTimeoutEndsTheProcessWithItsSentence) {
         hang();
       },
       ::testing::ExitedWithCode(1), "shoal: the library does not start\n");
+}
+
+TEST_F(StopDeathTest, ACallTimeoutInterruptsItsOwnThread) {
+  EXPECT_EXIT(
+      {
+        std::thread([] {
+          static const pid_t own = gettid();
+          before_sudden_exit([] { _exit(gettid() == own ? 7 : 8); });
+          const CallTimeout limit(100ms, "the library does not start");
+          hang();
+        }).detach();
+        hang();
+      },
+      ::testing::ExitedWithCode(7), "");
 }
 
 TEST_F(StopDeathTest, ACallTimeoutThatIsKeptDoesNothing) {

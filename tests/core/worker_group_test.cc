@@ -342,7 +342,7 @@ TEST(WorkerGroupTest, WorkersDieWithTheirParent) {
     ASSERT_EQ(waitpid(worker, &status, 0), worker);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   }
-  while (waitpid(-1, nullptr, 0) > 0) {  // the guard of that parent
+  while (waitpid(-1, nullptr, 0) > 0) {  // the reaper of that parent
   }
   prctl(PR_SET_CHILD_SUBREAPER, 0);
   close(ready[0]);
@@ -365,6 +365,17 @@ struct Started {
     char* const argv[] = {name.data(), long_time.data(), nullptr};
     EXPECT_EQ(posix_spawnp(&pid, "sleep", nullptr, nullptr, argv, environ), 0);
     program = pid;
+  }
+  // A daemon: its parent is gone, and it has a session of its own. It is `child`.
+  void start_daemon() {
+    const pid_t between = fork();
+    if (between == 0) {
+      setsid();
+      if (fork() != 0) _exit(0);
+      child = getpid();
+      wait_forever();
+    }
+    waitpid(between, nullptr, 0);
   }
   bool all_there() const { return child != 0 && grandchild != 0 && program != 0; }
   bool all_gone() const { return !runs(child) && !runs(grandchild) && !runs(program); }
@@ -444,6 +455,79 @@ TEST_F(DescendantsTest, OfALivingWorkerAreLeftAlone) {
   EXPECT_TRUE(Started::runs(started_->child));
   EXPECT_TRUE(Started::runs(started_->grandchild));
   EXPECT_TRUE(Started::runs(started_->program));
+}
+
+// Two workers; worker 0 starts a daemon in its first life.
+class DaemonTest : public DescendantsTest {
+ protected:
+  WorkerGroup make_group() {
+    return WorkerGroup(2,
+                       [this](int worker, WorkerStatus status) {
+                         if (worker == 0 && status.past_lives() == 0) started_->start_daemon();
+                         wait_forever();
+                       },
+                       {.on_death = OnDeath::kRestart});
+  }
+  bool comes() const {
+    return comes_true([this] { return started_->child != 0; });
+  }
+  // Kills a worker, and waits for the next process in its place.
+  static void replace(int worker, WorkerGroup& group) {
+    const auto at = static_cast<std::size_t>(worker);
+    ASSERT_TRUE(comes_true([&] { return group.pids()[at] != 0; }));
+    const auto before = group.pids()[at];
+    kill(before, SIGKILL);
+    EXPECT_TRUE(comes_true([&] {
+      group.check();
+      return group.pids()[at] != before && group.pids()[at] != 0;
+    }));
+  }
+};
+
+TEST_F(DaemonTest, LivesAsLongAsItsOwnWorker) {
+  auto group = make_group();
+  ASSERT_TRUE(comes());
+  group.allow_restarts();
+  replace(1, group);
+  EXPECT_TRUE(Started::runs(started_->child));
+  {
+    const WorkerGroup other(1, [](int, WorkerStatus) { wait_forever(); });
+  }
+  EXPECT_TRUE(Started::runs(started_->child));
+  replace(0, group);
+  EXPECT_FALSE(Started::runs(started_->child));
+}
+
+TEST_F(DaemonTest, IsGoneWithTheGroup) {
+  {
+    const auto group = make_group();
+    ASSERT_TRUE(comes());
+  }
+  EXPECT_FALSE(Started::runs(started_->child));
+}
+
+TEST_F(DaemonTest, IsGoneWithTheMainProcessWhenThatIsKilled) {
+  const pid_t parent = fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    const auto group = make_group();
+    wait_forever();
+  }
+  ASSERT_TRUE(comes());
+  kill(parent, SIGKILL);
+  ASSERT_EQ(waitpid(parent, nullptr, 0), parent);
+  EXPECT_TRUE(comes_true([this] { return !Started::runs(started_->child); }));
+}
+
+// Orphans come to a main process that is the first of a container.
+TEST_F(DaemonTest, MayBeAChildOfTheMainProcess) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  {
+    const auto group = make_group();
+    ASSERT_TRUE(comes());
+  }
+  EXPECT_FALSE(Started::runs(started_->child));
+  EXPECT_EQ(waitpid(started_->child, nullptr, WNOHANG), started_->child);
 }
 
 // A forked child that comes back from an environment, throws or calls exit() is no second worker,

@@ -443,14 +443,35 @@ TEST_F(GymnasiumTest, WhatConvertsWithoutLossIsAccepted) {
   EXPECT_EQ(step_of("Choice", R"({"value": 4})"), "4 ");
 }
 
+TEST_F(GymnasiumTest, FlagsMayBeTheNumbers0And1) {
+  const auto env = toy("Flags")({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  for (const bool terminated : {false, true, false, true, false, true})
+    EXPECT_EQ(env->step(row.action(), row.out()).terminated, terminated);
+}
+
+TEST_F(GymnasiumTest, NumPyIsImportedOnce) {
+  const auto env = toy("CountsImports")({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  for (int t = 0; t < 3; ++t) env->step(row.action(), row.out());
+  EXPECT_EQ(number_at(row.observations[0].data(), DType::kFloat32), 0);
+}
+
 TEST_F(GymnasiumTest, WhatStepReturnsIsOfItsType) {
   for (const auto& [name, kwargs, message] : std::vector<std::array<std::string, 3>>{
            {"Returns", R"({"reward": [1.5]})",
             "the reward is an array of float64 with the shape (1,), [1.5], expected a number"},
            {"Returns", R"({"reward": "1"})", "the reward is of type str, 1, expected a number"},
            {"Returns", R"({"reward": null})", "the reward is None, expected a number"},
-           {"Returns", R"({"terminated": 1})",
-            "terminated is of type int, 1, expected True or False"},
+           {"Returns", R"({"terminated": 2})",
+            "terminated is of type int, 2, expected True or False (or 1 or 0)"},
+           {"Returns", R"({"terminated": 1.0})",
+            "terminated is of type float, 1.0, expected True or False"},
+           {"Returns", R"({"terminated": [1]})",
+            "terminated is of type list, [1], expected True or False"},
+           {"Returns", R"({"terminated": 1000000000000000000000})", "expected True or False"},
            {"Returns", R"({"terminated": null})", "terminated is None, expected True or False"},
            {"Choice", R"({"value": 1.5})",
             "the observation is of type float, 1.5, expected a whole number"},

@@ -174,7 +174,7 @@ class StubbornTest(StopCase):
         for arguments in (["--sampler", "serial"], ["--sampler", "serial", *ASYNCHRONOUS]):
             with self.subTest(arguments):
                 training = self.asked_while("step", *arguments)
-                self.assertIn("does not come back", self.assert_ends(training, 128 + signal.SIGTERM))
+                self.assertIn("has not returned", self.assert_ends(training, 128 + signal.SIGTERM))
                 self.run_folder = self.folder / "another"
 
     def test_slow_steps_are_given_up_with_a_checkpoint(self):

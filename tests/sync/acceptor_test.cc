@@ -60,7 +60,8 @@ TEST_F(AcceptorTest, SilentConnectionsDelayNoOther) {
 }
 
 TEST_F(AcceptorTest, OfTooManyConnectionsTheOldestAreClosed) {
-  Acceptor acceptor(listener_, {.record = 4, .patience = 60s, .most = 4, .farewell = bytes("bye")});
+  Acceptor acceptor(listener_,
+                    {.record = 4, .patience = 60s, .most = 4, .rejection = bytes("bye")});
   std::vector<Socket> silent;
   for (int i = 0; i < 10; ++i) silent.push_back(connected());
   const auto peer = connected();
@@ -72,7 +73,7 @@ TEST_F(AcceptorTest, OfTooManyConnectionsTheOldestAreClosed) {
 }
 
 TEST_F(AcceptorTest, ConnectionsThatTakeTooLongAreClosed) {
-  Acceptor acceptor(listener_, {.record = 4, .patience = 50ms, .farewell = bytes("bye")});
+  Acceptor acceptor(listener_, {.record = 4, .patience = 50ms, .rejection = bytes("bye")});
   const auto silent = connected();
   say(silent, "hel");
   EXPECT_EQ(next_of(acceptor, 300ms), "");

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "shoal/core/rank_exchange.h"
+#include "shoal/core/stop.h"
 #include "shoal/sync/ranks.h"
 #include "src/sync/handshake.h"
 #include "tests/sync/meeting_place.h"
@@ -262,6 +265,30 @@ TEST_F(RendezvousTest, AProcessThatComesTooLateIsToldSoAndTheJobGoesOn) {
   EXPECT_THAT(said[3], HasSubstr("runs already: all its 2 processes had come before this one"));
   EXPECT_THAT(said[4], HasSubstr("there is another job"));
   EXPECT_THAT(notes, HasSubstr("a second process 1 has come from 127.0.0.1, and was rejected"));
+}
+
+TEST_F(RendezvousTest, ARequestToStopEndsTheAnswersQuietly) {
+  std::vector<std::unique_ptr<Ranks>> ranks(2);
+  const auto said = testing::in_threads(2, [&](int r) {
+    auto& own = ranks[static_cast<std::size_t>(r)];
+    own = make_tcp_ranks(of(r, 2));
+    auto x = at::ones({1});
+    own->sum(x);
+  });
+  ASSERT_THAT(said, Each(IsEmpty()));
+  ::testing::internal::CaptureStderr();
+  set_stop_grace(0ms);
+  request_stop(SIGTERM);
+  for (bool answered = true; answered;) {
+    const auto late = joined(1, 2);
+    pollfd answer{late.fd(), POLLIN, 0};
+    answered = poll(&answer, 1, 500) > 0;
+  }
+  ranks.clear();
+  request_stop(0);
+  set_stop_grace(kStopGrace);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::Not(HasSubstr("no more answers")));
 }
 
 TEST_F(RendezvousTest, AllAreToldWhoIsMissingAndBeforehandThatSomebodyIs) {

@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// The request to stop this process, usually by a signal. Whatever works in steps looks at
+// The request to stop this process, usually by a signal. Code that works in steps calls
 // stop_requested() between them. Waits for other processes go on for a time of grace, so that the
 // step under way can be completed, and are given up after it: they throw Interrupted.
 
@@ -46,23 +46,26 @@ class StopDeferred {
 
 // Marks a call that cannot look at the request, because it runs an environment in this process or
 // another library's code. A StopWatch ends the process if such a call is under way when the grace
-// is over, and has been for as long as that. Costs two atomic additions.
+// is over, and has been for as long as that. Threads may be in calls of one kind at the same time.
+// Costs two atomic additions.
 class BlockingCall {
  public:
   enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
   explicit BlockingCall(Kind kind) noexcept : kind_(kind) {
-    if (depth[kind_]++ == 0) counts[kind_].fetch_add(1, std::memory_order_relaxed);
+    if (depth[kind_]++ == 0) counts[kind_].fetch_add(kBegun + 1, std::memory_order_relaxed);
   }
   ~BlockingCall() {
-    if (--depth[kind_] == 0) counts[kind_].fetch_add(1, std::memory_order_relaxed);
+    if (--depth[kind_] == 0) counts[kind_].fetch_sub(1, std::memory_order_relaxed);
   }
   BlockingCall(const BlockingCall&) = delete;
   BlockingCall& operator=(const BlockingCall&) = delete;
 
  private:
   friend class StopWatch;
-  inline static std::atomic<std::uint64_t> counts[kKinds]{};  // odd: such a call is under way
-  inline static thread_local int depth[kKinds]{};             // calls may contain others
+  // Calls that have begun, times kBegun, plus the threads that are in such a call now.
+  inline static std::atomic<std::uint64_t> counts[kKinds]{};
+  static constexpr std::uint64_t kBegun = 1 << 16;
+  inline static thread_local int depth[kKinds]{};  // calls may contain others
   Kind kind_;
 };
 
@@ -85,7 +88,7 @@ class StopWatch {
 
 // Unless it is destroyed within the limit, the process ends with this sentence on standard error
 // and status 1. For calls that nobody else can end: an environment's constructor in this process,
-// the start of another library. Used by the main thread.
+// the start of another library. The signal of its timer goes to the thread that made it.
 class CallTimeout {
  public:
   CallTimeout(std::chrono::milliseconds limit, const std::string& sentence);
@@ -105,7 +108,10 @@ class CallTimeout {
 
 // _exit(), after what before_sudden_exit() was given last. Async-signal-safe, if that is.
 [[noreturn]] void exit_suddenly(int status) noexcept;
-void before_sudden_exit(void (*act)()) noexcept;  // null: nothing
+void before_sudden_exit(void (*hook)()) noexcept;  // null: nothing
+
+// The monotonic clock. Async-signal-safe.
+std::int64_t monotonic_nanoseconds() noexcept;
 
 // Whether SIGHUP was ignored when the program began, as nohup(1) does.
 bool hangup_is_ignored() noexcept;

@@ -26,8 +26,8 @@ struct EnvFailure {
   // The call that failed; a reset in a step is one, too.
   WorkerStatus::Phase phase = WorkerStatus::kStepping;
   std::int64_t begin = 0;  // the first kept step
-  // The steps begin after a reset with this seed, or else with a state of Env::save(). Neither: the
-  // beginning is lost, and there is nothing to repeat.
+  // The steps begin after a reset with this seed, or else with a state of Env::save(). Without
+  // either, the failure cannot be repeated.
   std::optional<std::uint64_t> seed = {};
   std::vector<std::byte> state = {};
   // After that reset: SamplerOptions::decorrelation, if its steps were taken, and
@@ -56,8 +56,8 @@ using FailureHandler = std::function<void(const EnvFailure&)>;
 // throws is passed on, and its numbers that are not finite are a DataError.
 class FailureReplay {
  public:
-  // Makes the environment. Throws Error if the beginning is lost, or if the environment takes other
-  // actions than the one that failed. The failure must outlive the replay.
+  // Makes the environment. Throws Error if the failure is not repeatable(), or if the environment
+  // takes other actions than the one that failed. The failure must outlive the replay.
   FailureReplay(const EnvFactory& make_env, const EnvFailure& failure);
   ~FailureReplay();
   FailureReplay(const FailureReplay&) = delete;

@@ -1,5 +1,6 @@
 """Environments for gymnasium_test.cc, as `gymnasium:toy_gymnasium:Echo-v0`."""
 
+import builtins
 import os
 
 import gymnasium
@@ -206,6 +207,32 @@ class Masked(Numbers):
         return (*super().step(action)[:4], self.info())
 
 
+class Flags(Numbers):
+    """Its episodes end, or not, by numbers in place of bools."""
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(action)
+        flags = (0, 1, np.int64(0), np.int64(1), np.array(0), np.uint8(1))
+        return observation, reward, flags[self.steps - 1], truncated, info
+
+
+class CountsImports(Numbers):
+    """Its third step observes how often NumPy was imported since its first one."""
+
+    def step(self, action):
+        if self.steps == 0:
+            self.imports, self.real = 0, builtins.__import__
+            builtins.__import__ = self.counting
+        elif self.steps == 2:
+            builtins.__import__ = self.real
+        self.steps += 1
+        return [float(self.imports)], 1.0, False, False, {}
+
+    def counting(self, name, *rest):
+        self.imports += name == "numpy"
+        return self.real(name, *rest)
+
+
 for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked, Returns, Choice,
-             Missing, ResetAlone, Fixed):
+             Missing, ResetAlone, Fixed, Flags, CountsImports):
     gymnasium.register(f"{made.__name__}-v0", made)
