@@ -1,5 +1,7 @@
 #include "runners/toml_values.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,16 +15,6 @@
 
 namespace shoal {
 namespace {
-
-std::string node_text(const toml::node& node) {
-  if (node.is_table()) return "a table";
-  std::ostringstream text;
-  if (const auto* word = node.as_string())
-    text << '\'' << word->get() << '\'';
-  else
-    text << toml::node_view<const toml::node>(node);
-  return one_line(text.str());
-}
 
 void read_value(const std::string& key, const toml::node& node, bool& to) {
   if (!node.is_boolean()) refuse(key, node, "true or false");
@@ -87,8 +79,25 @@ toml::table parse_toml(const std::string& text, const std::string& file) {
   }
 }
 
+// toml++ 3.3 cannot print an array that holds inf or nan.
+std::string node_text(const toml::node& node) {
+  if (const auto* word = node.as_string()) return word->get();
+  if (const auto* number = node.as_floating_point()) return number_as_toml(number->get());
+  if (const auto* list = node.as_array()) {
+    std::vector<std::string> texts;
+    for (const auto& element : *list) texts.push_back(node_text(element));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
+  if (node.is_table()) return "a table";
+  std::ostringstream text;
+  text << toml::node_view<const toml::node>(node);
+  return text.str();
+}
+
 void refuse(const std::string& key, const toml::node& node, const std::string& expected) {
-  throw Error("{}: found {}, expected {}", key, node_text(node), expected);
+  const auto found = one_line(node_text(node));
+  throw Error("{}: found {}, expected {}", key, node.is_string() ? "'" + found + "'" : found,
+              expected);
 }
 
 void read_value(const std::string& key, const toml::node& node, std::string& to) {

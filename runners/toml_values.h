@@ -24,6 +24,9 @@ toml::table parse_toml(const std::string& text, const std::string& file);
 [[noreturn]] void refuse(const std::string& key, const toml::node& node,
                          const std::string& expected);
 
+// The value as people write it, words without quotes.
+std::string node_text(const toml::node& node);
+
 // Each writes a value to a field, or throws Error if it is of another type than the field.
 void read_value(const std::string& key, const toml::node& node, std::string& to);
 void read_value(const toml::node& node, const Option& to);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <sstream>
 
 #include "runners/toml_values.h"
 #include "runners/toml_limits.h"
@@ -27,14 +26,8 @@ void flatten(const std::string& prefix, const toml::table& table, SweepSettings&
     const auto key = prefix + std::string(name.str());
     if (const auto* inner = node.as_table()) {
       flatten(key + ".", *inner, settings);
-    } else if (const auto* word = node.as_string()) {
-      settings.emplace_back(key, **word);
-    } else if (const auto* number = node.as_floating_point()) {
-      settings.emplace_back(key, fmt::format("{}", **number));
     } else {
-      std::ostringstream text;
-      node.visit([&](const auto& value) { text << value; });
-      settings.emplace_back(key, text.str());
+      settings.emplace_back(key, node_text(node));
     }
   }
 }
