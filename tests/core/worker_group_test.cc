@@ -528,6 +528,7 @@ TEST_F(DaemonTest, MayBeAChildOfTheMainProcess) {
   }
   EXPECT_FALSE(Started::runs(started_->child));
   EXPECT_EQ(waitpid(started_->child, nullptr, WNOHANG), started_->child);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // A forked child that comes back from an environment, throws or calls exit() is no second worker,
