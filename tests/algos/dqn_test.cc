@@ -191,8 +191,8 @@ TEST(DqnTest, ALossThatIsNotFiniteIsAnError) {
   window.reward.fill_(1e30);
   window.first_tick = window.T;
   learner.replay.append(window);
-  const auto text = message_of<DataError>(
-      [&] { learner.dqn->update({.steps = 40, .schedule_steps = 100}, 1); });
+  const auto text =
+      message_of<DataError>([&] { learner.dqn->update({.steps = 40, .schedule_steps = 100}, 1); });
   EXPECT_TRUE(text.starts_with("loss of the update after 40 steps is inf")) << text;
 }
 

@@ -69,8 +69,10 @@ auto q_agent() {
 }
 auto recurrent_agent() {
   const auto value = rescale_value(at::tensor(kFirstReward), R2d1Options().value_scale);
-  return estimating(value.item<float>(), make_recurrent_q_agent(
-      kSpec, {.hidden = {4}, .memory = MemoryKind::kGru, .memory_size = 4}, {.dueling = false}, 1));
+  return estimating(
+      value.item<float>(),
+      make_recurrent_q_agent(kSpec, {.hidden = {4}, .memory = MemoryKind::kGru, .memory_size = 4},
+                             {.dueling = false}, 1));
 }
 
 double td_error(const Metrics& metrics) {

@@ -27,9 +27,8 @@ TEST(TotalsTest, EveryNumberIsLookedAtWhenItIsAdded) {
 TEST(TotalsTest, ASumThatOverflowsIsAnError) {
   auto totals = two();
   for (int i = 0; i < 2; ++i) totals.add(at::tensor({3e38F, 1.0F}));
-  for (const auto& words :
-       {message_of<DataError>([&] { totals.check(); }),
-        message_of<DataError>([&] { totals.means(); })})
+  for (const auto& words : {message_of<DataError>([&] { totals.check(); }),
+                            message_of<DataError>([&] { totals.means(); })})
     EXPECT_TRUE(words.starts_with("loss of the update after 40 steps is inf")) << words;
 }
 
