@@ -7,8 +7,6 @@
 
 #include "algos/dqn_loss.h"
 #include "shoal/core/error.h"
-#include "shoal/core/finite.h"
-#include "tests/support/message_of.h"
 
 namespace shoal::dqn_test {
 namespace {
@@ -183,17 +181,6 @@ TEST(DqnTest, OneUpdateOfReturnsIsAdamsStep) {
         EXPECT_LT((got[i] - learnable[i]).abs().max().item<double>(), 1e-5) << i;
     }
   }
-}
-
-TEST(DqnTest, ALossThatIsNotFiniteIsAnError) {
-  Learner learner(false, false, {.batch = kBatch});
-  auto window = make_window(false);
-  window.reward.fill_(1e30);
-  window.first_tick = window.T;
-  learner.replay.append(window);
-  const auto text =
-      message_of<DataError>([&] { learner.dqn->update({.steps = 40, .schedule_steps = 100}, 1); });
-  EXPECT_TRUE(text.starts_with("loss of the update after 40 steps is inf")) << text;
 }
 
 TEST(DqnTest, ErrorsBecomePriorities) {
