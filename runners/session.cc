@@ -14,7 +14,6 @@
 #include "shoal/core/finite.h"
 #include "shoal/core/option.h"
 #include "shoal/core/text.h"
-#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
 #include "shoal/runners/failure_file.h"
@@ -118,14 +117,6 @@ Session::~Session() = default;
 
 FailureHandler Session::failure_handler() const { return keep_failures(path_, config_); }
 
-// However many ranks the run has had.
-NamedTensors Session::sampler_state() const {
-  auto all = with_prefix("sampler/", resumed_.tensors);
-  if (all.empty() || ranks_.count() == 1) return all;
-  const auto envs = config_.sampler.envs / ranks_.count();
-  return part_of_saved(all, envs * ranks_.rank(), envs);
-}
-
 void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) {
   agent_ = &agent;
   algo_ = &algo;
@@ -158,43 +149,6 @@ void Session::open_files(const std::string& settings) {
   if (!quiet_ && !heading_.empty()) print_to_console(heading_ + "\n");
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
   if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_));
-}
-
-void Session::restore() {
-  const auto& tensors = resumed_.tensors;
-  restore_agent(resumed_, folder() / kCheckpointFile, *agent_);
-  restore_all(tensors, "algo/", algo_->state());
-  if (replay_ != nullptr) replay_->restore(saved_replay());
-  episodes_.restore(with_prefix("episodes/", tensors));
-  means_->restore(with_prefix("metrics/", tensors));
-  if (fs::exists(folder() / kBestFile))
-    best_return_ = saved(read_checkpoint(folder() / kBestFile).tensors, "return").item<double>();
-  steps_ = saved_steps_ = resumed_.counters.at("steps");
-  row_steps_ = resumed_.counters.at("row_steps");
-  updates_ = resumed_.counters.at("updates");
-  resumed_ = {};
-}
-
-// Of this rank's environments, however many ranks the run has had.
-NamedTensors Session::saved_replay() const {
-  const auto parts = resumed_.counters.at("replay_parts");
-  const auto read = [&](std::int64_t part) {
-    return parts == 1
-               ? with_prefix("replay/", resumed_.tensors)
-               : checkpoints_.read_replay(resumed_.counters.at("steps"), static_cast<int>(part));
-  };
-  if (parts == ranks_.count()) return read(ranks_.rank());
-  const auto envs = config_.sampler.envs / ranks_.count(), first = envs * ranks_.rank();
-  std::vector<NamedTensors> own;
-  std::int64_t before = 0;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const auto saved = read(part);
-    const auto end = before + envs_of_saved_replay(saved);
-    const auto from = std::max(first, before), to = std::min(first + envs, end);
-    if (from < to) own.push_back(part_of_saved_replay(saved, from - before, to - from));
-    before = end;
-  }
-  return join_saved_replays(own);
 }
 
 double Session::seconds() const {
@@ -285,18 +239,6 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int
     require_equal(ranks_, "the parameters", agent_->parameters());
 }
 
-// Before anything is written of them: the last checkpoint stays a good one.
-void Session::require_finite_parameters() const {
-  try {
-    require_finite(agent_->parameters());
-  } catch (const Error& e) {
-    throw DataError(fmt::format(
-        "after {} steps and {} updates the agent's {}: it has diverged; lower the learning rate. "
-        "No checkpoint is written; those of before stay",
-        steps_, updates_, e.what()));
-  }
-}
-
 void Session::write_row(const SamplerTimes& times) {
   require_finite_parameters();
   const double now = seconds(), elapsed = std::max(now - row_seconds_, 1e-9);
@@ -327,22 +269,6 @@ void Session::write_row(const SamplerTimes& times) {
 bool Session::evaluation_is_due() const {
   const auto every = config_.eval_steps;
   return every > 0 && steps_ / every > window_steps_ / every;
-}
-
-// A checkpoint with a large replay takes seconds: all of them together take a twentieth of the time
-// at most.
-bool Session::pause_is_over() const {
-  return seconds() - saved_seconds_ >= std::max(config_.checkpoint_seconds, 20 * saving_);
-}
-
-bool Session::checkpoint_is_due() const {
-  const bool by_time = ranks_.count() == 1 ? pause_is_over() : agreed_checkpoint_;
-  return by_time || checkpoint_steps_are_over();
-}
-
-bool Session::checkpoint_steps_are_over() const {
-  const auto every = config_.checkpoint_steps;
-  return every > 0 && steps_ / every > saved_steps_ / every;
 }
 
 LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps) const {
@@ -376,100 +302,6 @@ LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps)
   return row;
 }
 
-// If environments do not save themselves in time, all that can be had without them.
-NamedTensors Session::own_sampler_state(bool reset_others) {
-  renew_stop_grace();
-  try {
-    return sampler_->save(reset_others);
-  } catch (const Interrupted& e) {
-    say_given_up(e, "environments are not saved, and will begin new episodes");
-    return sampler_->save(reset_others);
-  }
-}
-
-NamedTensors Session::of_all_ranks(const NamedTensors& own) {
-  if (ranks_.count() == 1) return own;
-  std::vector<NamedTensors> all;
-  for (const auto& bytes : ranks_.gather(to_bytes(own))) all.push_back(from_bytes(bytes));
-  return join_saved(all);
-}
-
-// They are large, so each rank writes its own. All are there before a checkpoint says so.
-void Session::save_replay(Checkpoint& checkpoint) {
-  checkpoint.counters.add("replay_parts", ranks_.count());
-  if (ranks_.count() == 1) {
-    add_with_prefix("replay/", replay_->save(), checkpoint.tensors);
-  } else {
-    checkpoints_.write_replay(replay_->save(), steps_, ranks_.rank());
-    ranks_.gather({});
-  }
-}
-
-void Session::save_checkpoint() {
-  require_finite_parameters();
-  const double start = seconds();
-  // Only these come at the same steps in every run, so that all of them may reset environments.
-  const bool by_steps = checkpoint_steps_are_over();
-  const auto own = sampler_ == nullptr ? NamedTensors() : own_sampler_state(by_steps);
-  const StopDeferred all_ranks_write;
-  Checkpoint checkpoint;
-  checkpoint.counters = counters();
-  checkpoint.algo = config_.algo;
-  auto& all = checkpoint.tensors;
-  add_with_prefix("agent/", agent_->parameters(), all);
-  add_with_prefix("algo/", algo_->state(), all);
-  add_with_prefix("episodes/", episodes_.save(), all);
-  add_with_prefix("metrics/", means_->save(), all);
-  all.add("return", at::full({}, episodes_.mean_score(), at::kDouble));
-  if (sampler_ != nullptr) add_with_prefix("sampler/", of_all_ranks(own), all);
-  if (replay_ != nullptr) save_replay(checkpoint);
-  if (leads()) {
-    progress_.sync();
-    for (const auto& sink : sinks_) sink->sync();
-    checkpoints_.write(checkpoint, steps_);
-  }
-  if (config_.eval_steps == 0 && episodes_.full()) save_if_best(episodes_.mean_score());
-  say_what_cannot_be_saved(all);
-  saved_seconds_ = seconds();
-  saving_ = saved_seconds_ - start;
-  logging_ += saving_;
-  saved_steps_ = steps_;
-}
-
-// The agent alone: of the best one, nobody wants to go on with the training.
-void Session::save_if_best(double score) {
-  if (!leads() || !(score > best_return_)) return;
-  require_finite_parameters();
-  best_return_ = score;
-  Checkpoint best;
-  best.counters = counters();
-  best.algo = config_.algo;
-  add_with_prefix("agent/", agent_->parameters(), best.tensors);
-  best.tensors.add("return", at::full({}, score, at::kDouble));
-  checkpoints_.write_best(best);
-}
-
-Named<std::int64_t> Session::counters() const {
-  return {{"steps", steps_},
-          {"row_steps", row_steps_},
-          {"updates", updates_},
-          {"episodes", episodes_.total()}};
-}
-
-void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
-  if (quiet_ || said_) return;
-  said_ = true;
-  std::int64_t lost = 0;
-  for (const auto& [name, tensor] : checkpoint)
-    lost += name.starts_with("sampler/env/") && tensor.numel() == 0;
-  if (lost == 0) return;
-  console_.finish_line();
-  print_to_console(
-      fmt::format("{} cannot be saved: {} environments will begin new episodes if this run is "
-                  "resumed\n",
-                  config_.env_id, lost));
-}
-
 void Session::save_summary() const {
   const double end = seconds();
   nlohmann::ordered_json summary = {{"final_return", nullptr},
@@ -488,13 +320,6 @@ void Session::save_summary() const {
 void Session::give_up_window(const Interrupted& why) {
   if (ranks_.count() > 1) throw why;
   say_given_up(why, "the steps of this rollout are lost, and environments will begin new episodes");
-}
-
-// Their states are missing in the checkpoint for this reason.
-void Session::say_given_up(const Interrupted& why, const char* lost) {
-  said_ = true;
-  console_.finish_line();
-  print_to_stderr(fmt::format("{} (stop_grace): {}\n", why.what(), lost));
 }
 
 void Session::finish() {

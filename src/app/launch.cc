@@ -13,7 +13,6 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
@@ -27,6 +26,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/session.h"
+#include "shoal/runners/summary_file.h"
 #include "src/app/commands.h"
 #include "src/app/cores.h"
 #include "src/app/sweep.h"
@@ -40,31 +40,9 @@ struct LaunchFlags {
   fs::path file, out;
 };
 
-// How a run ended; nothing if it has not begun.
-struct Outcome {
-  double final_return = std::nan("");
-  std::int64_t steps = 0;
-  double sps = 0;
-  bool solved = false;
-};
-
-Outcome read_summary(const fs::path& file) {
-  try {
-    const auto summary = nlohmann::json::parse(read_file(file));
-    const auto& mean = summary.at("final_return");
-    return {.final_return = mean.is_number() ? mean.get<double>() : std::nan(""),
-            .steps = summary.at("steps"),
-            .sps = summary.at("sps"),
-            .solved = summary.at("solved")};
-  } catch (const nlohmann::json::exception&) {
-    throw Error("{} is damaged; remove it, and what it says is taken from the run's checkpoint",
-                file.string());
-  }
-}
-
 // Killed after its last checkpoint, a run has no summary.
-std::optional<Outcome> outcome_of(const SweepRun& run) {
-  Outcome outcome;
+std::optional<RunSummary> outcome_of(const SweepRun& run) {
+  RunSummary outcome;
   if (fs::exists(run.folder / kSummaryFile)) {
     outcome = read_summary(run.folder / kSummaryFile);
   } else if (fs::exists(run.folder / kCheckpointFile)) {
@@ -78,7 +56,7 @@ std::optional<Outcome> outcome_of(const SweepRun& run) {
 }
 
 // One that was stopped has a summary, too.
-bool is_end(const Outcome& outcome, const SweepRun& run) {
+bool is_end(const RunSummary& outcome, const SweepRun& run) {
   return outcome.solved || outcome.steps >= run.config.steps;
 }
 
@@ -177,7 +155,7 @@ pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::p
   return pid;
 }
 
-std::string text_of(const Outcome& outcome) {
+std::string text_of(const RunSummary& outcome) {
   return fmt::format("return {:.2f} after {} steps, {:.0f} a second", outcome.final_return,
                      outcome.steps, outcome.sps);
 }

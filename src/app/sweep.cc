@@ -6,8 +6,8 @@
 #include <cctype>
 #include <set>
 
-#include "runners/toml_values.h"
 #include "runners/toml_limits.h"
+#include "runners/toml_values.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/core/worker_group.h"

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,9 +19,9 @@
 #include "shoal/core/worker_group.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/console.h"
-#include "shoal/runners/files.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/run_folder.h"
+#include "shoal/runners/summary_file.h"
 #include "shoal/sync/job_place.h"
 #include "src/app/commands.h"
 #include "src/app/cores.h"
@@ -109,10 +108,8 @@ Config configure(const TrainFlags& flags, const JobPlace& job) {
 // Its summary says that it reached its stop_return.
 bool is_solved(const std::filesystem::path& folder) {
   std::error_code error;
-  if (!std::filesystem::exists(folder / kSummaryFile, error)) return false;
-  const auto summary =
-      nlohmann::json::parse(read_file(folder / kSummaryFile), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.value("solved", nlohmann::json()) == true;
+  return std::filesystem::exists(folder / kSummaryFile, error) &&
+         read_summary(folder / kSummaryFile).solved;
 }
 
 // Launchers and queues start a job again, and not all of them say so: it goes on with the run that

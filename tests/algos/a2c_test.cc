@@ -81,6 +81,15 @@ TEST(A2cTest, ALossThatIsNotFiniteIsAnError) {
   EXPECT_TRUE(text.starts_with("policy_loss of the update after 40 steps is ")) << text;
 }
 
+TEST(A2cTest, AGradientThatIsNotFiniteIsAnError) {
+  auto agent = make_spy(kWidth, kChoices);
+  const auto s = window_of(agent);
+  const auto text = message_of<DataError>([&] {
+    make_a2c(agent, {.value_coef = 1e30})->update(s, {.steps = 40, .schedule_steps = 100});
+  });
+  EXPECT_TRUE(text.starts_with("grad_norm of the update after 40 steps is inf")) << text;
+}
+
 TEST(A2cTest, RefusesWhatMakesNoSense) {
   auto agent = make_spy(kWidth, kChoices);
   EXPECT_THROW(make_a2c(agent, {.learning_rate = 0}), Error);

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "tests/algos/control_oracle.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::ddpg_test {
 namespace {
@@ -31,6 +35,19 @@ TEST(DdpgTest, UpdatesAreThoseOfThePlainReference) {
       ASSERT_LT(control_oracle::furthest(*agent, oracle), 2e-5) << "update " << i;
     }
   }
+}
+
+// The critic learns from the target policy, which is a good one still.
+TEST(DdpgTest, APolicyLossThatIsNotFiniteIsAnError) {
+  const auto agent =
+      make_control_agent(control_oracle::toy_env(), {.stochastic = false, .critics = 1}, 3);
+  auto replay = control_oracle::make_replay(false);
+  replay.append(control_oracle::make_window());
+  const auto ddpg = make_ddpg(*agent, replay, {.batch = kBatch});
+  agent->networks().policy.fill_(std::numeric_limits<double>::quiet_NaN());
+  const auto text =
+      message_of<DataError>([&] { ddpg->update({.steps = 40, .schedule_steps = 100}, 1); });
+  EXPECT_TRUE(text.starts_with("policy_loss of the update after 40 steps is NaN")) << text;
 }
 
 TEST(DdpgTest, NeedsADeterministicPolicy) {

@@ -8,8 +8,10 @@
 #include <numeric>
 
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "tests/algos/spy_agent.h"
 #include "tests/algos/windows.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::ppo_test {
 namespace {
@@ -74,6 +76,16 @@ TEST(PpoTest, EveryPassVisitsEverySampleOnceInAnotherOrder) {
     std::sort(pass.begin(), pass.end());
     EXPECT_EQ(pass, all);
   }
+}
+
+TEST(PpoTest, ALossThatIsNotFiniteEndsTheUpdateAtOnce) {
+  auto spy = make_spy(kWidth, kChoices);
+  auto s = numbered_window();
+  s.reward.fill_(1e30);
+  const auto ppo = make_ppo(spy, {.epochs = 3, .minibatches = 4});
+  const auto text = message_of<DataError>([&] { ppo->update(s, kStart); });
+  EXPECT_TRUE(text.starts_with("value_loss of the update after 0 steps is inf")) << text;
+  EXPECT_EQ(spy.asked.size(), 1u);
 }
 
 TEST(PpoTest, MinibatchesThatDoNotDivideTheSamplesDifferByOne) {

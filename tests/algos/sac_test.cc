@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "shoal/core/error.h"
+#include "shoal/core/finite.h"
 #include "src/models/panel_bf16.h"
 #include "tests/algos/control_oracle.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::sac_test {
 namespace {
@@ -193,6 +195,18 @@ TEST(SacTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(make_sac(*agent, replay, {.alpha = 0}), Error);
   EXPECT_THROW(make_sac(*agent, replay, {.beta_end = 2}), Error);
   EXPECT_THROW(make_sac(*agent, replay, {})->update({}, 0), Error);
+}
+
+TEST(SacTest, ALossThatIsNotFiniteIsAnError) {
+  const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+  auto replay = control_oracle::make_replay(false);
+  auto window = control_oracle::make_window();
+  window.reward.fill_(std::numeric_limits<double>::infinity());
+  replay.append(window);
+  const auto sac = make_sac(*agent, replay, {.batch = kBatch});
+  const auto text =
+      message_of<DataError>([&] { sac->update({.steps = 40, .schedule_steps = 100}, 1); });
+  EXPECT_TRUE(text.starts_with("critic_loss of the update after 40 steps is ")) << text;
 }
 
 // What the two learners make of a number that is none.

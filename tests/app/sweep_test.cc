@@ -81,6 +81,7 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: the name is"},
            {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "expected 1 to 200 bytes"},
            {base + seeds + "[variant.\"\"]\n", "variant.: the name is"},
+           {"base = \"" + std::string(201, 'b') + ".toml\"\n" + seeds, "expected 1 to 200 bytes"},
            {"base =\n", "line 1"}}) {
     const auto what = message_of([&, text = text] { read(text); });
     EXPECT_NE(what.find(word), std::string::npos) << text.substr(0, 500) << what;

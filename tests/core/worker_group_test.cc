@@ -25,6 +25,30 @@
 namespace shoal {
 namespace {
 
+// In shared memory, so that a test decides whether forks of other processes fail.
+struct ForkLimit {
+  std::atomic<bool> reached{false};
+  std::atomic<int> refusals{0};
+};
+ForkLimit* fork_limit = nullptr;
+
+}  // namespace
+}  // namespace shoal
+
+// Replaces the one of libc in this program: no limit of the system holds for root.
+extern "C" pid_t fork() noexcept {
+  if (shoal::fork_limit != nullptr && shoal::fork_limit->reached) {
+    ++shoal::fork_limit->refusals;
+    errno = EAGAIN;
+    return -1;
+  }
+  static const auto of_libc = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "fork"));
+  return of_libc();
+}
+
+namespace shoal {
+namespace {
+
 using std::chrono::milliseconds;
 
 // What a group of two says once a worker has failed; fails the test if it says nothing for 20 s.
@@ -178,13 +202,16 @@ TEST(WorkerGroupTest, AWorkerThatDoesNotBeginTheStepWaitedForIsFrozen) {
 struct Lives {
   std::atomic<int> begun[2]{}, died[2]{};
   std::atomic<bool> die[2]{};
+  ForkLimit fork_limit;
 };
 
 class RestartTest : public ::testing::Test {
  protected:
   RestartTest() : field_(plan_.add_bytes(sizeof(Lives))), arena_(plan_) {
     lives_ = new (arena_.data(field_)) Lives;
+    fork_limit = &lives_->fork_limit;
   }
+  ~RestartTest() override { fork_limit = nullptr; }
   WorkerGroupOptions options() {
     return {.step_limit = milliseconds(300),
             .on_death = OnDeath::kRestart,
@@ -267,6 +294,26 @@ TEST_F(RestartTest, TheFifthDeathWithinAMinuteIsOneTooMany) {
   lives_->die[1] = true;
   EXPECT_THROW(await(lives_->begun[1], 6, group), WorkerError);
   EXPECT_EQ(deaths_.size(), 4u);
+}
+
+// The pid of a process that was reaped may belong to another one, which must not be killed.
+TEST_F(RestartTest, AfterAFailedForkTheOldPidIsForgotten) {
+  auto patient = options();
+  patient.step_limit = std::chrono::seconds(20);
+  WorkerGroup group(2, body([] { raise(SIGKILL); }), patient);
+  await(lives_->begun[0], 1, group);
+  await(lives_->begun[1], 1, group);
+  group.allow_restarts();
+  lives_->fork_limit.reached = true;
+  lives_->die[1] = true;
+  await(lives_->died[1], 1, group);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (lives_->fork_limit.refusals < 2) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  EXPECT_EQ(group.pids()[1], 0);
+  lives_->fork_limit.reached = false;
+  await(lives_->begun[1], 2, group);
+  EXPECT_GT(group.pids()[1], 0);
+  EXPECT_EQ(group.restarts(), 1) << "the fork was tried again";
 }
 
 TEST_F(RestartTest, WithoutTheProcessThatForksThemItFails) {
@@ -528,6 +575,7 @@ TEST_F(DaemonTest, MayBeAChildOfTheMainProcess) {
   }
   EXPECT_FALSE(Started::runs(started_->child));
   EXPECT_EQ(waitpid(started_->child, nullptr, WNOHANG), started_->child);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // A forked child that comes back from an environment, throws or calls exit() is no second worker,

@@ -54,6 +54,11 @@ TEST(Saved, NumbersThatAreNotFiniteAreFoundInEveryKindOfTensor) {
                 require_finite({{"turned", x.t()}});
               }),
               "'turned' holds -inf, expected finite numbers");
+    EXPECT_EQ(message_of([&] {
+                require_finite({{"column", x.select(1, 2)}});
+              }),
+              "'column' holds -inf, expected finite numbers");
+    require_finite({{"other column", x.select(1, 1)}});
   }
 }
 

@@ -170,6 +170,23 @@ TEST_F(GymnasiumTest, AMaskIsReadFromTheInfo) {
   EXPECT_EQ(row.mask, (std::vector<std::uint8_t>{0, 1}));
 }
 
+TEST_F(GymnasiumTest, AMaskComesWithEveryStep) {
+  for (const auto& [kwargs, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"later": {}})", "info has no \"action_mask\", which the first reset() gave"},
+           {R"({"later": {"action_mask": [1, 1, 1]}})",
+            "info[\"action_mask\"] has 3 elements, the action space has 2 actions"}}) {
+    const auto env = toy("Masked", kwargs)({});
+    Row row(env->spec());
+    env->reset(1, row.out());
+    row.act<std::int64_t>(0, {0});
+    env->step(row.action(), row.out());
+    row.act<std::int64_t>(0, {1});
+    const auto text = message_of<std::exception>([&] { env->step(row.action(), row.out()); });
+    EXPECT_THAT(text, HasSubstr(message));
+    EXPECT_THAT(text, testing::Not(HasSubstr("Traceback")));
+  }
+}
+
 TEST_F(GymnasiumTest, KeywordArgumentsAreGivenOn) {
   const auto env = toy("Echo", R"({"length": 1})")({});
   Row row(env->spec());
@@ -414,6 +431,8 @@ TEST_F(GymnasiumTest, WhatIsNotOfTheSpacesTypeIsRefused) {
             "the observation has the number -1, expected uint8, from 0 to 255"},
            {R"({"dtype": "int64", "values": [256, 1]})", "the number 256, expected uint8"},
            {R"({"values": ["a", "b"]})", "expected numbers of uint8"},
+           {R"({"space": "bits", "dtype": "int8", "values": [1, 2]})",
+            "the observation has the number 2, expected bool, from 0 to 1"},
            {R"({"values": [[1], [1, 2]]})", "of type list, [[1], [1, 2]], expected an array"},
            {R"({"space": "int8", "dtype": "int32", "values": [1, 128]})",
             "the number 128, expected int8, from -128 to 127"},
@@ -487,6 +506,8 @@ TEST_F(GymnasiumTest, WhatStepReturnsIsOfItsType) {
   EXPECT_THAT(message_of<std::exception>([] { toy("ResetAlone"); }),
               HasSubstr("reset() returned an array of float32 with the shape (1,), [0.], expected "
                         "observation and info"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("ResetWithoutInfo"); }),
+              HasSubstr("reset() returned an info None, expected a dict behind the observation"));
 }
 
 // The rows were laid out for what was read first.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -22,6 +23,7 @@ struct BadStep {
   shoal::Stream stream;
   std::int64_t step;
   bool lasts = false;
+  std::optional<std::int64_t> index = {};  // of the only environment; none: of all
 };
 
 class Bad : public shoal::Wrapper {
@@ -51,7 +53,8 @@ void add(const char* name, const BadStep& bad,
   const auto make_env = shoal::with_time_limit(whole, 10);
   shoal::register_env(
       name, [make_env, bad](const shoal::EnvContext& context) -> std::unique_ptr<shoal::Env> {
-        if (context.stream != bad.stream) return make_env(context);
+        if (context.stream != bad.stream || bad.index.value_or(context.index) != context.index)
+          return make_env(context);
         return std::make_unique<Bad>(make_env(context), bad);
       });
 }
@@ -60,6 +63,7 @@ void add(const char* name, const BadStep& bad,
 
 int main(int argc, char** argv) {
   add("BadObservation-v0", {0, shoal::Stream::kTrain, 100});
+  add("BadOfOneRank-v0", {.reward = 0, .stream = shoal::Stream::kTrain, .step = 100, .index = 0});
   add("BadReward-v0", {HUGE_VALF, shoal::Stream::kTrain, 100});
   add("BadEvaluation-v0", {HUGE_VALF, shoal::Stream::kEval, 20});
   add("HugeReward-v0", {1e36F, shoal::Stream::kTrain, 100, /*lasts=*/true});

@@ -17,6 +17,7 @@
 #include "shoal/core/finite.h"
 #include "shoal/core/stop.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/console_table.h"
 #include "shoal/runners/on_policy.h"
 #include "shoal/runners/train.h"
@@ -437,6 +438,24 @@ TEST(Session, ParametersThatAreNotFiniteAreNotSaved) {
   EXPECT_EQ(read_file(folder / "run/model.ckpt"), good);
   EXPECT_EQ(read_file(folder / "run/progress.csv"), rows);
   EXPECT_FALSE(fs::exists(folder / "run/summary.json"));
+}
+
+TEST(Session, ParametersThatAreNotFiniteAreFoundInEveryRowAndInTheBestAgent) {
+  const TemporaryFolder folder;
+  const auto message = [&](const char* name, std::int64_t log_steps, const Metrics& metrics) {
+    auto config = Parts::config();
+    config.checkpoint_steps = 0;
+    config.log_steps = log_steps;
+    Parts p(folder / name, {.quiet = true}, config);
+    p.session.begin(p.agent, p.algo);
+    p.agent.weight[1][1] = std::numeric_limits<double>::quiet_NaN();
+    p.session.advance(Window().batch());
+    return message_of<DataError>([&] { p.session.report(metrics, {}); });
+  };
+  EXPECT_NE(message("row", 0, {}).find("'weight' holds NaN"), std::string::npos);
+  EXPECT_NE(message("best", 1000, {{kEvalReturn, 3.0}}).find("'weight' holds NaN"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder / "best" / kBestFile));
 }
 
 TEST(Session, AnAgentWhoseNumbersAreNotFiniteIsNotLoaded) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "shoal/core/finite.h"
@@ -99,6 +100,11 @@ TEST_P(BadDataTest, TheObservationsAroundTheEndOfAnEpisodeAreLookedAt) {
   expect_error({.where = BadData::kFirstObservation, .step = 12}, words);
 }
 
+TEST_P(BadDataTest, TheVeryFirstObservationIsLookedAt) {
+  expect_error({.where = BadData::kFirstObservation, .step = 0},
+               "element 1 of observation 'joints' is NaN");
+}
+
 TEST_P(BadDataTest, ARewardOrAScoreIsNamed) {
   expect_error({.where = BadData::kReward, .number = -HUGE_VALF},
                at_step(9) + "the reward is -inf, expected a finite number");
@@ -109,10 +115,14 @@ TEST_P(BadDataTest, ARewardOrAScoreIsNamed) {
 TEST_P(BadDataTest, AMaskWithoutALegalActionIsNamedUnlessTheEpisodeIsOver) {
   const std::string words = "the action mask allows no action, expected at least one";
   expect_error({.where = BadData::kMask}, at_step(9) + words);
-  testing::ToyAgent agent(2);
-  const BadData at_the_end{.where = BadData::kMask, .step = 12};
-  const auto sampler = make_sampler(testing::make_bad(at_the_end), agent, options_of(kSerial));
-  for (int i = 0; i < 3; ++i) sampler->collect();
+  for (const std::int64_t decorrelation : {0, 100}) {
+    testing::ToyAgent agent(2);
+    auto options = options_of(kSerial);
+    options.decorrelation = decorrelation;
+    const BadData at_the_end{.where = BadData::kMask, .step = decorrelation == 0 ? 12 : 6};
+    const auto sampler = make_sampler(testing::make_bad(at_the_end), agent, options);
+    for (int i = 0; i < 3; ++i) sampler->collect();
+  }
 }
 
 TEST_P(BadDataTest, AnActionIsNamed) {
@@ -137,9 +147,16 @@ TEST_P(BadDataTest, AWorkerIsNotStartedAnewForIt) {
 
 TEST_P(BadDataTest, StepsBeforeTheFirstWindowAreLookedAt) {
   auto options = GetParam().options;
-  options.decorrelation = 100;
-  expect_error({.where = BadData::kObservation, .step = 1}, "element 1 of observation 'joints' is",
-               options);
+  options.decorrelation = 100;  // environment 5 takes more than 6
+  const std::string observation = "element 1 of observation 'joints' is NaN";
+  for (const auto& [where, step, words] :
+       {std::tuple{BadData::kObservation, 1, observation},
+        std::tuple{BadData::kObservation, 6, observation},
+        std::tuple{BadData::kFirstObservation, 6, observation},
+        std::tuple{BadData::kReward, 1, std::string("the reward is NaN")},
+        std::tuple{BadData::kScore, 1, std::string("the info 'score' is NaN")},
+        std::tuple{BadData::kMask, 1, std::string("the action mask allows no action")}})
+    expect_error({.where = where, .step = step}, words, options);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -689,19 +689,37 @@ TEST_F(DeathTest, AHangInSaveIsGivenUpAfterARequestToStop) {
   set_stop_grace(kStopGrace);
 }
 
-// An environment whose steps fork: the child comes back from the step.
+// An environment whose steps fork. The child returns from its step while the worker takes the next
+// one, so that nothing covers what it writes.
 class Forking : public testing::Counter {
  public:
   explicit Forking(const EnvContext& c) : Counter(c, {.length = 7}) {}
   StepResult step(ArraysIn action, StepOut out) override {
-    if (fork() == 0) {
-      for (auto& x : std::span(out.observation.as<float>(), 2)) x = -1;
-      return {.reward = -1, .terminated = true};
+    let_child_return();
+    int ends[2];
+    require(pipe(ends) == 0, "no pipe");
+    child_ = fork();
+    if (child_ == 0) {
+      close(ends[1]);
+      char nothing = 0;
+      while (read(ends[0], &nothing, 1) < 0) {
+      }
+      return {.reward = -1};
     }
-    while (waitpid(-1, nullptr, 0) < 0) {
-    }
+    close(ends[0]);
+    held_by_ = ends[1];
     return Counter::step(action, out);
   }
+
+ private:
+  void let_child_return() {
+    if (child_ <= 0) return;
+    close(held_by_);
+    while (waitpid(child_, nullptr, 0) < 0) {
+    }
+  }
+  pid_t child_ = 0;
+  int held_by_ = -1;  // a pipe, from which the child reads until it is closed
 };
 
 TEST_F(DeathTest, AForkThatComesBackFromAStepIsNoSecondWorker) {

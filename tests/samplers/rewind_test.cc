@@ -461,11 +461,21 @@ TEST(RewindTest, AnErrorOfTheLearnerIsNoneOfTheEnvironmentBesideIt) {
 }
 
 TEST(RewindTest, TheEndOfTheProcessByTheLearnerIsNoneOfTheEnvironmentBesideIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // hooks are those of one process
   const auto is_silent = ::testing::Not(::testing::HasSubstr("is kept"));
   const auto say = [](const EnvFailure&) { std::fputs("it is kept\n", stderr); };
   EXPECT_EXIT(collect_with([] { std::raise(SIGSEGV); }, say), ::testing::KilledBySignal(SIGSEGV),
               is_silent);
   EXPECT_EXIT(collect_with([] { std::exit(3); }, say), ::testing::ExitedWithCode(3), is_silent);
+  const auto collect_broken = [&] {
+    testing::ToyAgent agent(2), actor(2);
+    const Way way{"", {.kind = SamplerKind::kSerial, .horizon = 10, .envs = 8}, true};
+    const auto sampler =
+        make(way, make_fragile({.how = Breakage::kSegfault, .at = kAt}), agent, actor, {}, say);
+    for (;;) sampler->collect();
+  };
+  EXPECT_EXIT(collect_broken(), ::testing::KilledBySignal(SIGSEGV),
+              ::testing::HasSubstr("is kept"));
 }
 
 // Saved states must not change what a run does.

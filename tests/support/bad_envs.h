@@ -38,7 +38,7 @@ class BadEnv : public Env {
   const EnvSpec& spec() const override { return spec_; }
   void reset(std::optional<std::uint64_t>, StepOut out) override {
     write(out);
-    if (bad_.where == BadData::kFirstObservation && steps_ >= bad_.step) spoil<float>(out, 0, 1);
+    if (bad_.where == BadData::kFirstObservation && steps_ == bad_.step) spoil<float>(out, 0, 1);
   }
   StepResult step(ArraysIn, StepOut out) override {
     ++steps_;

@@ -123,7 +123,7 @@ class Returns(Numbers):
     """Returns from step() what it is told to, in place of what is right; `values` as an array of `dtype`."""
 
     def __init__(self, space="uint8", dtype=None, values=(1, 2), **instead):
-        self.observation_space = spaces.Box(0, 100, (2,), space)
+        self.observation_space = spaces.MultiBinary(2) if space == "bits" else spaces.Box(0, 100, (2,), space)
         self.observation = list(values) if dtype is None else np.array(values, dtype)
         self.instead = instead
 
@@ -166,6 +166,11 @@ class ResetAlone(Numbers):
         return np.zeros(1, np.float32)
 
 
+class ResetWithoutInfo(Numbers):
+    def reset(self, **_):
+        return np.zeros(1, np.float32), None
+
+
 class Fixed(Numbers):
     """Without any randomness, in little steps, so that something is allocated in each."""
 
@@ -194,9 +199,14 @@ class MadeAnew(Numbers, gymnasium.utils.EzPickle):
 
 
 class Masked(Numbers):
-    """Allows the action that is the parity of the number of steps."""
+    """Allows the action that is the parity of the number of steps. From the second step on its info is another one, if it is told."""
+
+    def __init__(self, later=None):
+        self.later = later
 
     def info(self):
+        if self.later is not None and self.steps > 1:
+            return self.later
         return {"action_mask": np.int8([self.steps % 2 == 0, self.steps % 2 == 1])}
 
     def reset(self, *, seed=None, options=None):
@@ -234,5 +244,5 @@ class CountsImports(Numbers):
 
 
 for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked, Returns, Choice,
-             Missing, ResetAlone, Fixed, Flags, CountsImports):
+             Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports):
     gymnasium.register(f"{made.__name__}-v0", made)

@@ -1,0 +1,24 @@
+#include "shoal/runners/summary_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "shoal/core/error.h"
+#include "shoal/runners/files.h"
+
+namespace shoal {
+
+RunSummary read_summary(const std::filesystem::path& file) {
+  try {
+    const auto summary = nlohmann::json::parse(read_file(file));
+    const auto& mean = summary.at("final_return");
+    return {.final_return = mean.is_number() ? mean.get<double>() : std::nan(""),
+            .steps = summary.at("steps"),
+            .sps = summary.at("sps"),
+            .solved = summary.at("solved")};
+  } catch (const nlohmann::json::exception&) {
+    throw Error("{} is damaged; remove it, and what it says is taken from the run's checkpoint",
+                file.string());
+  }
+}
+
+}  // namespace shoal
