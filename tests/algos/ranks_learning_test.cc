@@ -445,7 +445,7 @@ TEST(RanksLearningTest, SlicesHaveNoiseOfTheirOwn) {
 
 TEST(RanksLearningTest, SlicesThatCannotBeSharedAreRefused) {
   const auto agent = make_actor_critic(make_cart_pole()({})->spec(), {.hidden = {16}}, {}, 1);
-  EXPECT_NE(message_of([&] { make_ppo(*agent, {.slices = -1}); }).find("ppo.slices is -1"),
+  EXPECT_NE(message_of([&] { make_ppo(*agent, {.slices = -1}); }).find("ppo.slices: found -1"),
             std::string::npos);
   const auto make_env = make_cart_pole();
   const auto q = make_q_agent(make_env({})->spec(), {.hidden = {16}}, {}, 1);

@@ -44,7 +44,7 @@ TEST_F(SweepTest, EveryVariantHasEverySeed) {
   EXPECT_EQ(sweep.runs[0].settings,
             (SweepSettings{{"ppo.clip", "0.1"}, {"ppo.epochs", "2"}, {"sampler.kind", "serial"}}));
   EXPECT_EQ(sweep.runs[1].settings,
-            (SweepSettings{{"ppo.clip", "0.1"}, {"model.hidden", "[ 128, 128 ]"}}));
+            (SweepSettings{{"ppo.clip", "0.1"}, {"model.hidden", "[128, 128]"}}));
 }
 
 TEST_F(SweepTest, WithoutVariantsThereIsOne) {

@@ -197,7 +197,7 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
                                                        {"sampler.envs", "0"},
                                                        {"sampler.envs", "-3"},
                                                        {"sampler.horizon", "0"},
-                                                       {"sampler.workers", "0"},
+                                                       {"sampler.workers", "-1"},
                                                        {"sampler.workers", "33"},
                                                        {"ppo.minibatches", "0"},
                                                        {"ppo.minibatches", "100000"},

@@ -130,7 +130,7 @@ TEST(SettingRange, SaysWhatWasFoundAndWhatIsExpected) {
            {"ppo.value_coef", "inf", "inf, expected 0 to 1000000000"},
            {"sampler.decorrelation", "9223372036854775807",
             "9223372036854775807, expected 0 to 1000000"},
-           {"ppo.learning_rate", "1e30", "1e+30, expected above 0 and at most 1"},
+           {"ppo.learning_rate", "1e30", "1e+30, expected above 0 and at most 1000000"},
            {"model.hidden", "[8, 0]",
             "[8, 0], expected at most 1000 numbers, each of them 1 to 4294967296"},
            {"device", "x\n\xff", "'x\n\xff', expected text in UTF-8"}}) {
