@@ -29,7 +29,7 @@ inline constexpr double kMostNumber = 1e9;  // where nothing suggests a smaller 
 
 constexpr Bounds within(double low, double high) { return {low, high}; }
 constexpr Bounds above_0(double high = kMostNumber) { return {0, high, true}; }
-inline constexpr Bounds kShare{0, 1};       // a fraction or a probability
+inline constexpr Bounds kShare{0, 1};         // a fraction or a probability
 inline constexpr Bounds kRate{0, 1e6, true};  // a learning rate
 inline constexpr Bounds kCount{1, kMostSteps};
 inline constexpr Bounds kAnySign{-kMostNumber, kMostNumber};
