@@ -19,7 +19,7 @@ std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o, 
                    .gae_lambda = o.gae_lambda,
                    .epochs = 1,
                    .minibatches = 1,
-                   .accumulate = o.accumulate,
+                   .gradient_accumulation = o.gradient_accumulation,
                    .clip = kNeverClipped,
                    .value_coef = o.value_coef,
                    .entropy_coef = o.entropy_coef,
@@ -38,7 +38,7 @@ OptionList describe(A2cOptions& o) {
   list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
   list.add("discount", o.discount, "gamma", kShare);
   list.add("gae_lambda", o.gae_lambda, "lambda of generalized advantage estimation", kShare);
-  list.add("accumulate", o.accumulate,
+  list.add("gradient_accumulation", o.gradient_accumulation,
            "pieces in which the gradient of a rollout is computed, to save memory", within(1, 1e6));
   list.add("value_coef", o.value_coef, "weight of the value loss");
   list.add("entropy_coef", o.entropy_coef, "weight of the entropy bonus", kAnySign);

@@ -48,7 +48,7 @@ class Dqn : public OffPolicyAlgo {
         replay_.update_priorities(batch.index, learned.errors + kLeastPriority);
       }
       auto& count = *updates_.data_ptr<std::int64_t>();
-      if (++count % options_.target_interval == 0) agent_.update_target(options_.target_share);
+      if (++count % options_.target_interval == 0) agent_.update_target(options_.tau);
     }
     agent_.parameters_changed();
     return totals.means();
@@ -106,11 +106,11 @@ class Dqn : public OffPolicyAlgo {
   StepLosses losses(const at::Tensor& wanted, const at::Tensor& returns) const {
     switch (agent_.options().returns) {
       case ReturnKind::kMean:
-        return value_losses(wanted, returns.squeeze(1), options_.huber);
+        return value_losses(wanted, returns.squeeze(1), options_.huber_delta);
       case ReturnKind::kCategorical:
         return categorical_losses(wanted, returns);
       case ReturnKind::kQuantile:
-        return quantile_losses(wanted, returns, options_.huber);
+        return quantile_losses(wanted, returns, options_.huber_delta);
     }
     return {};
   }
@@ -171,15 +171,14 @@ OptionList describe(DqnOptions& o) {
   list.add("double_q", o.double_q, "double Q-learning: the online network chooses the action");
   list.add("target_interval", o.target_interval, "updates between two of the target network",
            kCount);
-  list.add("target_share", o.target_share, "fraction by which it moves then; 1: it becomes a copy",
-           within(1e-9, 1));
-  list.add("huber", o.huber, "errors beyond this count linearly; 0: the square of all");
+  list.add("tau", o.tau, "fraction by which it moves then; 1: it becomes a copy", within(1e-9, 1));
+  list.add("huber_delta", o.huber_delta, "errors beyond this count linearly; 0: the square of all");
   list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
   list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
   list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
   list.add("epsilon_start", o.epsilon_start, "initial probability of a random action", kShare);
   list.add("epsilon_end", o.epsilon_end, "final probability of a random action", kShare);
-  list.add("epsilon_share", o.epsilon_share, "fraction of the schedule until then",
+  list.add("exploration_fraction", o.exploration_fraction, "fraction of the schedule until then",
            within(1e-9, 1));
   list.add("epsilon_last", o.epsilon_last,
            "final probability of the last environment (off_policy.epsilon_each)", kShare);

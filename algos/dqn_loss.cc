@@ -8,16 +8,16 @@ namespace shoal {
 namespace {
 
 // 0.5 e^2, and h (e - h / 2) where e is larger than h, of e >= 0.
-at::Tensor smoothed(const at::Tensor& size, double huber) {
-  const auto cut = huber > 0 ? size.clamp_max(huber) : size;
+at::Tensor smoothed(const at::Tensor& size, double huber_delta) {
+  const auto cut = huber_delta > 0 ? size.clamp_max(huber_delta) : size;
   return cut * (size - 0.5 * cut);
 }
 
 }  // namespace
 
-StepLosses value_losses(const at::Tensor& wanted, const at::Tensor& value, double huber) {
+StepLosses value_losses(const at::Tensor& wanted, const at::Tensor& value, double huber_delta) {
   const auto error = (wanted - value).abs();
-  return {.loss = smoothed(error, huber), .error = error.detach()};
+  return {.loss = smoothed(error, huber_delta), .error = error.detach()};
 }
 
 StepLosses categorical_losses(const at::Tensor& wanted, const at::Tensor& logits) {
@@ -60,13 +60,14 @@ at::Tensor project(const at::Tensor& probability, const at::Tensor& reward,
   return out.to(probability.scalar_type());
 }
 
-StepLosses quantile_losses(const at::Tensor& wanted, const at::Tensor& quantiles, double huber) {
+StepLosses quantile_losses(const at::Tensor& wanted, const at::Tensor& quantiles,
+                           double huber_delta) {
   const auto atoms = quantiles.size(1);
   const auto share =
       ((at::arange(atoms, quantiles.options()) + 0.5) / static_cast<double>(atoms)).unsqueeze(1);
   const auto difference = wanted.unsqueeze(1) - quantiles.unsqueeze(2);  // [N, atoms, M]
   const auto size = difference.abs();
-  const auto smooth = huber > 0 ? smoothed(size, huber) / huber : size;
+  const auto smooth = huber_delta > 0 ? smoothed(size, huber_delta) / huber_delta : size;
   const auto weight = (share - difference.detach().lt(0).to(share.scalar_type())).abs();
   const auto loss = (weight * smooth).mean(2).sum(1);
   return {.loss = loss, .error = loss.detach()};

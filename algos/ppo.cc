@@ -23,10 +23,12 @@ void check(const PpoOptions& o) {
   require(!o.vtrace || o.normalize_advantage != NormalizeAdvantage::kWindow,
           "ppo.normalize_advantage: found window, but ppo.vtrace computes the advantages of each "
           "minibatch anew; choose minibatch or none");
-  require(o.accumulate == 1 || !o.vtrace || o.normalize_advantage == NormalizeAdvantage::kNone,
-          "ppo.accumulate: found {}, but ppo.vtrace computes advantages piece by piece, and "
-          "ppo.normalize_advantage needs all of a minibatch; choose none, or 1 piece",
-          o.accumulate);
+  require(
+      o.gradient_accumulation == 1 || !o.vtrace ||
+          o.normalize_advantage == NormalizeAdvantage::kNone,
+      "ppo.gradient_accumulation: found {}, but ppo.vtrace computes advantages piece by piece, and "
+      "ppo.normalize_advantage needs all of a minibatch; choose none, or 1 piece",
+      o.gradient_accumulation);
 }
 
 // One window in the form the losses read it: everything flattened to N = T * B.
@@ -214,7 +216,7 @@ class Ppo : public OnPolicyAlgo {
   // Whether a step on the device is the same operations each time.
   bool records(const Samples& s) const {
     return accelerator(s.reward.device()) != nullptr && ranks_.count() == 1 &&
-           options_.accumulate == 1 && !options_.vtrace && !options_.anneal_clip &&
+           options_.gradient_accumulation == 1 && !options_.vtrace && !options_.anneal_clip &&
            s.steps == s.T * s.B;
   }
 
@@ -260,7 +262,7 @@ class Ppo : public OnPolicyAlgo {
       normalization = {ranks_, flat.advantage.index_select(0, rows)};
     }
     corrected_.clear();
-    const auto pieces = minibatch.pieces(samples, options_.accumulate);
+    const auto pieces = minibatch.pieces(samples, options_.gradient_accumulation);
     return optimizer_.step(
         pieces.size(),
         [&](std::size_t i) { return loss_of(samples, flat, pieces[i], normalization, options); },
@@ -338,7 +340,7 @@ class Ppo : public OnPolicyAlgo {
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
                                        Ranks& ranks) {
   check(options);
-  require_no_batch_norm(ranks, options.accumulate, agent.parameters());
+  require_no_batch_norm(ranks, options.gradient_accumulation, agent.parameters());
   return std::make_unique<Ppo>(agent, options, ranks);
 }
 
@@ -352,7 +354,7 @@ OptionList describe(PpoOptions& p) {
   list.add("gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation", kShare);
   list.add("epochs", p.epochs, "passes over a rollout", within(1, 1e6));
   list.add("minibatches", p.minibatches, "updates in each pass", within(1, kMostNumber));
-  list.add("accumulate", p.accumulate,
+  list.add("gradient_accumulation", p.gradient_accumulation,
            "pieces in which the gradient of a minibatch is computed, to save memory",
            within(1, 1e6));
   list.add("clip", p.clip, "the probability ratio is clipped to [1 - clip, 1 + clip]", above_0());

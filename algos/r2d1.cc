@@ -125,7 +125,7 @@ class R2d1 : public OffPolicyAlgo {
     in.state = std::move(target_state);
     const auto target = agent_.target_values(in).values;
     const auto value = online.narrow(0, 0, learned).gather(1, s.action[0].unsqueeze(1)).squeeze(1);
-    const auto [each, error] = value_losses(wanted(s, online, target), value, options_.huber);
+    const auto [each, error] = value_losses(wanted(s, online, target), value, options_.huber_delta);
 
     // Each sequence counts alike, but for its weight; each of its valid steps likewise.
     const auto valid = s.valid.to(at::kFloat).view({s.length, n});
@@ -188,7 +188,7 @@ OptionList describe(R2d1Options& o) {
   list.add("batch", o.batch, "sequences of one update", within(1, 1e6));
   list.add("target_interval", o.target_interval, "updates between two of the target network",
            kCount);
-  list.add("huber", o.huber, "errors beyond this count linearly; 0: the square of all");
+  list.add("huber_delta", o.huber_delta, "errors beyond this count linearly; 0: the square of all");
   list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
   list.add("value_scale", o.value_scale, "epsilon of the rescaling of values", above_0(1));
   list.add("priority_eta", o.priority_eta,
@@ -197,7 +197,7 @@ OptionList describe(R2d1Options& o) {
   list.add("beta", o.beta, "exponent (beta) of the importance weights", kShare);
   list.add("epsilon_start", o.epsilon_start, "initial probability of a random action", kShare);
   list.add("epsilon_end", o.epsilon_end, "final probability of a random action", kShare);
-  list.add("epsilon_share", o.epsilon_share, "fraction of the schedule until then",
+  list.add("exploration_fraction", o.exploration_fraction, "fraction of the schedule until then",
            within(1e-9, 1));
   list.add("epsilon_last", o.epsilon_last,
            "final probability of the last environment (off_policy.epsilon_each)", kShare);

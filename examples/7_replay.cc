@@ -17,7 +17,7 @@ const shoal::DqnOptions kDqn{.learning_rate = 2e-3,
                              .batch = 128,
                              .target_interval = 50,
                              .huber = 0,
-                             .epsilon_share = 0.3};
+                             .exploration_fraction = 0.3};
 
 int main(int argc, char** argv) {
   at::set_num_threads(1);

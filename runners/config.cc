@@ -14,7 +14,20 @@ namespace shoal {
 
 namespace {
 
-constexpr std::pair<const char*, const char*> kRenamed[] = {{"preset", "base"}};
+constexpr std::pair<const char*, const char*> kRenamed[] = {
+    {"preset", "base"},
+    {"async.too_old", "async.stale"},
+    {"dqn.epsilon_share", "dqn.exploration_fraction"},
+    {"dqn.huber", "dqn.huber_delta"},
+    {"dqn.target_share", "dqn.tau"},
+    {"env.keep_observation", "env.observation_indices"},
+    {"a2c.accumulate", "a2c.gradient_accumulation"},
+    {"ppo.accumulate", "ppo.gradient_accumulation"},
+    {"r2d1.epsilon_share", "r2d1.exploration_fraction"},
+    {"r2d1.huber", "r2d1.huber_delta"},
+    {"sampler.batch", "sampler.dynamic_batch"},
+    {"sampler.batch_wait_us", "sampler.dynamic_batch_timeout_us"},
+    {"sampler.reset", "sampler.mid_batch_reset"}};
 
 [[noreturn]] void refuse_unknown(const std::string& key) {
   for (const auto& [before, now] : kRenamed)

@@ -13,12 +13,10 @@ constexpr std::pair<const char*, SamplerKind> kSamplerKinds[] = {
     {"serial", SamplerKind::kSerial},
     {"parallel-cpu", SamplerKind::kParallelCpu},
     {"parallel-gpu", SamplerKind::kParallelGpu}};
-constexpr std::pair<const char*, ResetMode> kResetModes[] = {{"at-once", ResetMode::kAtOnce},
-                                                             {"wait", ResetMode::kWait}};
 constexpr std::pair<const char*, OnDeath> kOnDeaths[] = {{"fail", OnDeath::kFail},
                                                          {"restart", OnDeath::kRestart}};
-constexpr std::pair<const char*, TooOld> kTooOlds[] = {{"use", TooOld::kUse},
-                                                       {"drop", TooOld::kDrop}};
+constexpr std::pair<const char*, StaleRollouts> kStaleRollouts[] = {{"use", StaleRollouts::kUse},
+                                                                    {"drop", StaleRollouts::kDrop}};
 constexpr std::pair<const char*, MemoryKind> kMemories[] = {
     {"none", MemoryKind::kNone}, {"lstm", MemoryKind::kLstm}, {"gru", MemoryKind::kGru}};
 constexpr std::pair<const char*, RankBackend> kRankBackends[] = {{"auto", RankBackend::kAuto},
@@ -27,9 +25,8 @@ constexpr std::pair<const char*, RankBackend> kRankBackends[] = {{"auto", RankBa
                                                                  {"nccl", RankBackend::kNccl}};
 
 static const auto& names_of(SamplerKind) { return kSamplerKinds; }
-static const auto& names_of(ResetMode) { return kResetModes; }
 static const auto& names_of(OnDeath) { return kOnDeaths; }
-static const auto& names_of(TooOld) { return kTooOlds; }
+static const auto& names_of(StaleRollouts) { return kStaleRollouts; }
 static const auto& names_of(MemoryKind) { return kMemories; }
 static const auto& names_of(RankBackend) { return kRankBackends; }
 
@@ -37,71 +34,67 @@ namespace {
 
 OptionList run_options(Config& c) {
   OptionList list;
-  list.add("base", c.base, "the preset this started from");
+  list.add("base", c.base, "the preset that this started from");
   list.add("algo", c.algo, "learning algorithm (`shoal list algos`)");
-  list.add("steps", c.steps, "agent steps to take, all environments together", kCount);
-  list.add("schedule_steps", c.schedule_steps,
-           "steps over which schedules run; 0: as many as `steps`");
+  list.add("steps", c.steps, "agent steps to take, of all environments together", kCount);
+  list.add("schedule_steps", c.schedule_steps, "steps over which schedules run; 0: `steps`");
   list.add("stop_return", c.stop_return,
            "stop once the mean score of the last 100 episodes reaches this; inf: never",
            kAnyNumber);
-  list.add("init_from", c.init_from, "a run folder whose weights this one begins with");
+  list.add("init_from", c.init_from, "run folder whose weights this run begins with");
   list.add("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints", above_0());
-  list.add("checkpoint_steps", c.checkpoint_steps, "also steps between checkpoints; 0: time only");
-  list.add("keep_checkpoints", c.keep_checkpoints, "how many of the last checkpoints stay", kCount);
-  list.add("log_steps", c.log_steps, "steps between rows of progress.csv; 0: one for every window");
+  list.add("checkpoint_steps", c.checkpoint_steps, "steps between checkpoints; 0: time only");
+  list.add("keep_checkpoints", c.keep_checkpoints, "number of checkpoints to keep", kCount);
+  list.add("log_steps", c.log_steps, "steps between rows of progress.csv; 0: one for each rollout");
   list.add("table_seconds", c.table_seconds,
-           "seconds between tables of all numbers on the console; 0: none");
+           "seconds between tables of all metrics on the console; 0: none");
   list.add("tensorboard", c.tensorboard, "also write the rows of progress.csv for TensorBoard");
   list.add("eval_steps", c.eval_steps,
-           "steps between evaluations, which the training waits for; 0: none");
-  list.add("eval_episodes", c.eval_episodes, "complete episodes in each of them, greedy",
+           "steps between evaluations, during which training pauses; 0: none");
+  list.add("eval_episodes", c.eval_episodes, "complete, greedy episodes in each evaluation",
            within(1, kMostNumber));
   list.add("live_eval_seconds", c.live_eval_seconds,
-           "seconds between evaluations by a process beside the training, which waits for none; 0: "
-           "none");
-  list.add("seed", c.seed, "of environments, actions, initial weights and minibatches",
+           "seconds between evaluations in a process beside the training; 0: none");
+  list.add("seed", c.seed, "seed of environments, actions, initial weights and minibatches",
            within(0, 0x1p63));
-  list.add("device", c.device, "where the agent acts and learns: cpu, cuda or cuda:N");
-  list.add("threads", c.threads,
-           "threads of tensor arithmetic, in each rank; 0: one per core it may use",
+  list.add("device", c.device, "device that acts and learns: cpu, cuda or cuda:N");
+  list.add("threads", c.threads, "threads of tensor arithmetic in each rank; 0: one for each core",
            within(0, 4096));
   list.add("stop_grace", c.stop_grace,
-           "seconds in which the window under way may be completed after SIGINT, SIGTERM or SIGHUP",
-           within(0, 1e6));
+           "seconds to complete a rollout in after SIGINT, SIGTERM or SIGHUP", within(0, 1e6));
   list.add("ranks", c.ranks,
            "processes that learn together, each with its share of environments, workers and cores",
            within(1, kMostRanks));
-  list.add("rank_timeout", c.rank_timeout, "seconds that one of them waits for another",
-           above_0(1e6));
-  list.add(
-      "rank_backend", c.rank_backend,
-      "how processes of a launcher speak to one another: auto, tcp or mpi; nccl: with tcp or mpi, "
-      "gradients on GPUs by NCCL, which auto does, too, where each rank has a GPU");
+  list.add("rank_timeout", c.rank_timeout, "seconds that a rank waits for another", above_0(1e6));
+  list.add("rank_backend", c.rank_backend,
+           "communication between a launcher's processes: auto | tcp | mpi | nccl (gradients by "
+           "NCCL; auto uses it where each rank has a GPU)");
   return list;
 }
 
 OptionList env_options(Config& c) {
   OptionList env("env"), atari("atari"), gymnasium("gymnasium");
   env.add("id", c.env_id, "environment, by its Gymnasium name");
-  env.add("keep_observation", c.env.keep_observation,
-          "places of the observed numbers that the agent sees, e.g. [0, 2]; empty: all",
+  env.add("observation_indices", c.env.observation_indices,
+          "indices of the observed numbers that the agent sees, e.g. [0, 2]; empty: all",
           within(0, kMostNumber));
-  env.add("action_repeat", c.env.action_repeat, "times that each action is taken", within(1, 1e6));
+  env.add("action_repeat", c.env.action_repeat, "number of times that each action is repeated",
+          within(1, 1e6));
   env.add("time_limit", c.env.time_limit,
           "agent steps after which an episode is truncated; 0: the environment's own limit");
-  env.add("reward_scale", c.env.reward_scale, "rewards are multiplied by this", kAnySign);
+  env.add("reward_scale", c.env.reward_scale, "factor of the rewards", kAnySign);
   env.add("normalize_reward", c.env.normalize_reward,
-          "divide rewards by the running deviation of their sum, discounted by 0.99");
-  env.add("reward_clip", c.env.reward_clip, "then cut them to this size; 0: not");
+          "divide rewards by the running deviation of the return, discounted by 0.99");
+  env.add("reward_clip", c.env.reward_clip,
+          "clip rewards to this size, last of all; 0: not clipped");
   auto& a = c.env.atari;
   atari.add("frame_skip", a.frame_skip, "frames of one agent step", within(1, 1000));
-  atari.add("noop_max", a.noop_max, "at most this many no-ops start an episode; 0: none",
+  atari.add("noop_max", a.noop_max, "largest number of no-ops at the start of an episode",
             within(0, 1e6));
   atari.add("fire_on_reset", a.fire_on_reset, "press FIRE at the start, in games that wait for it");
   atari.add("episodic_life", a.episodic_life, "a lost life ends the episode for the agent");
   atari.add("sticky", a.sticky, "probability that the last action is repeated", kShare);
-  atari.add("clip_reward", a.clip_reward, "the agent sees the sign of the reward only");
+  atari.add("clip_reward", a.clip_reward, "the reward is its sign");
   atari.add("full_action_set", a.full_action_set, "all 18 actions instead of those of the game");
   atari.add("max_frames", a.max_frames, "frames after which an episode is truncated", kCount);
   atari.add("stack", a.stack, "frames in one observation", within(1, 256));
@@ -119,50 +112,47 @@ OptionList env_options(Config& c) {
 OptionList sampler_options(Config& c) {
   OptionList sampler("sampler"), async("async");
   auto& s = c.sampler;
-  sampler.add("kind", s.kind, "serial | parallel-cpu | parallel-gpu");
-  sampler.add("horizon", s.horizon, "steps of each environment in one window", within(1, 0x1p40));
+  sampler.add("kind", s.kind,
+              "serial | parallel-cpu: workers step and act | parallel-gpu: workers step, the agent "
+              "process acts in batches, on a GPU or the CPU");
+  sampler.add("horizon", s.horizon, "steps of each environment in one rollout", within(1, 0x1p40));
   sampler.add("envs", s.envs, "environments", within(1, 0x1p40));
-  sampler.add("workers", s.workers,
-              "processes that step them; 0: one for each core, as far as they can share",
-              within(0, 4096));
-  sampler.add("groups", s.groups, "2: one half is stepped while actions are chosen for the other",
+  sampler.add(
+      "workers", s.workers,
+      "processes that step the environments; 0: one for each core, as far as they can share",
+      within(0, 4096));
+  sampler.add("groups", s.groups,
+              "2: one half of the environments steps while actions are chosen for the other",
               within(1, 2));
-  sampler.add(
-      "batch", s.batch,
-      "0: act for all environments in lock-step; else for whoever is there, once so many are "
-      "(parallel-gpu)");
-  sampler.add("batch_wait_us", s.batch_wait_us, "or so many microseconds after the first of them",
-              within(0, kMostNumber));
-  sampler.add(
-      "preempt_share", s.preempt_share,
-      "with sampler.batch: when this share of the environments has filled its window, the others "
-      "stop early; 1: never",
-      above_0(1));
-  sampler.add("reset", s.reset,
-              "an episode that is over: at-once | wait (for the end of the window)");
+  sampler.add("dynamic_batch", s.dynamic_batch,
+              "act as soon as so many environments are ready, without waiting for the others "
+              "(parallel-gpu); 0: act for all of them in lock-step");
+  sampler.add("dynamic_batch_timeout_us", s.dynamic_batch_timeout_us,
+              "or so many microseconds after the first of them is ready", within(0, kMostNumber));
+  sampler.add("preempt_share", s.preempt_share,
+              "with sampler.dynamic_batch: once this fraction of the environments has filled its "
+              "rollout, the others stop early; 1: never",
+              above_0(1));
+  sampler.add("mid_batch_reset", s.mid_batch_reset,
+              "reset an environment as soon as its episode is over; false: when the rollout ends");
   sampler.add("decorrelation", s.decorrelation,
-              "at most this many random steps of each environment come first", within(0, 1e6));
+              "largest number of random steps that each environment takes first", within(0, 1e6));
   sampler.add("step_limit", s.step_limit, "seconds after which a step counts as a death");
   sampler.add("reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
-  sampler.add("on_death", s.on_death,
-              "a worker that dies ends the run, or is started anew: fail | restart");
+  sampler.add("on_death", s.on_death, "a worker that dies: fail (end the run) | restart");
   sampler.add("pin", s.pin, "bind each worker to a core");
-  sampler.add("cores", s.cores, "cores for that, by turns; empty: those this process may use",
+  sampler.add("cores", s.cores, "cores to bind workers to, by turns; empty: all allowed ones",
               within(0, 1e6));
   sampler.add("asynchronous", c.asynchronous, "sampling goes on while the agent learns");
   auto& a = c.async;
-  async.add(
-      "slots", a.slots,
-      "windows that are written, wait or are learned from; 0: one for each that writes, and two",
-      within(0, 10'000));
-  async.add("max_lag", a.max_lag,
-            "batches by which the policy of a window may lie behind the one that learns from it",
-            within(0, 0x1p63));
-  async.add("too_old", a.too_old, "what becomes of older windows: use | drop");
+  async.add("slots", a.slots, "rollouts in memory; 0: one for each writer, and two more",
+            within(0, 10'000));
+  async.add("max_lag", a.max_lag, "largest policy lag of a rollout, in updates", within(0, 0x1p63));
+  async.add("stale", a.stale, "rollouts with a larger lag: use | drop");
   async.add("drain", a.drain,
-            "once no slot is free, sampling rests until all that waits has been learned from");
+            "once no slot is free, sampling rests until every waiting rollout is learned from");
   async.add("publish_interval", a.publish_interval,
-            "batches learned from between two policies for the sampler", kCount);
+            "updates between two publications of the policy to the sampler", kCount);
   sampler.append(std::move(async));
   return sampler;
 }
@@ -175,20 +165,20 @@ OptionList agent_options(Config& c) {
             "deviation of real-valued actions before learning, in half-widths of their bounds",
             above_0());
   agent.add("network_std", c.agent.network_std,
-            "the network puts out deviations; else they are parameters");
+            "the network outputs the deviations; else they are parameters");
   agent.add("squash", c.agent.squash,
-            "keep real-valued actions within their bounds by tanh, not by cutting them");
+            "keep real-valued actions within their bounds by tanh, not by clipping");
   agent.add("normalize_observation", c.agent.normalize_observation,
-            "bring observed numbers to mean 0 and deviation 1, as seen so far");
+            "normalize observed numbers to mean 0 and deviation 1");
   model.add("name", c.model.name, "mlp | nature-cnn");
   model.add("hidden", c.model.hidden, "units of each hidden layer (mlp)", within(1, 0x1p32));
   model.add("shared_trunk", c.model.shared_trunk, "policy and value share the hidden layers (mlp)");
   model.add("precision", c.model.precision, "arithmetic of learning: float32 | bf16 (nature-cnn)");
   model.add("memory", c.model.memory,
-            "behind the layers, which are shared then: none | lstm | gru");
-  model.add("memory_size", c.model.memory_size, "its units", within(1, 1e6));
+            "recurrent layer behind the others, which are shared then: none | lstm | gru");
+  model.add("memory_size", c.model.memory_size, "units of the recurrent layer", within(1, 1e6));
   model.add("memory_sees_previous", c.model.memory_sees_previous,
-            "it also reads the previous action and reward");
+            "the recurrent layer also reads the previous action and reward");
   agent.append(std::move(model));
   return agent;
 }

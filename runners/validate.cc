@@ -23,15 +23,17 @@ void validate_sampler(const SamplerOptions& s, int workers) {
       s.kind == SamplerKind::kSerial || workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
       workers, s.envs);
-  require(s.batch <= s.envs, "sampler.batch: found {}, expected at most sampler.envs, {}", s.batch,
+  require(s.dynamic_batch <= s.envs,
+          "sampler.dynamic_batch: found {}, expected at most sampler.envs, {}", s.dynamic_batch,
           s.envs);
-  require(
-      s.batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
-      "sampler.batch: found {}; only sampler.kind = parallel-gpu acts for whoever is there, and "
-      "with sampler.groups = 1",
-      s.batch);
-  require(s.preempt_share == 1 || s.batch > 0,
-          "sampler.preempt_share: found {}; it needs sampler.batch, so that workers need not wait "
+  require(s.dynamic_batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
+          "sampler.dynamic_batch: found {}; only sampler.kind = parallel-gpu acts for whoever is "
+          "there, and "
+          "with sampler.groups = 1",
+          s.dynamic_batch);
+  require(s.preempt_share == 1 || s.dynamic_batch > 0,
+          "sampler.preempt_share: found {}; it needs sampler.dynamic_batch, so that workers need "
+          "not wait "
           "for each other",
           s.preempt_share);
   require(s.envs <= kMostCells / s.horizon,
@@ -44,14 +46,13 @@ void validate_async(const Config& config) {
   const auto& a = config.async;
   const auto& s = config.sampler;
   require(a.slots != 1, "async.slots: found 1, expected 0, or at least 2");
-  require(
-      !config.asynchronous || a.too_old != TooOld::kDrop || !is_off_policy(config),
-      "async.too_old: found drop, and algo '{}' learns from a replay, which takes every window; "
-      "choose use",
-      config.algo);
-  require(a.too_old != TooOld::kDrop || a.max_lag >= a.publish_interval - 1,
+  require(!config.asynchronous || a.stale != StaleRollouts::kDrop || !is_off_policy(config),
+          "async.stale: found drop, and algo '{}' learns from a replay, which takes every window; "
+          "choose use",
+          config.algo);
+  require(a.stale != StaleRollouts::kDrop || a.max_lag >= a.publish_interval - 1,
           "async.max_lag: found {}, expected at least async.publish_interval - 1 = {}: with "
-          "async.too_old = drop every rollout between two publications would be dropped",
+          "async.stale = drop every rollout between two publications would be dropped",
           a.max_lag, a.publish_interval - 1);
   require(s.on_death == OnDeath::kFail || !config.asynchronous || s.kind != SamplerKind::kSerial,
           "sampler.on_death: found restart; with sampler.asynchronous, serial does not offer it");

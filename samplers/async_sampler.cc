@@ -42,10 +42,10 @@ struct Shape {
   }
   // Processes that step the environments of a writer.
   int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
-  int orders() const { return options.batch > 0 ? options.workers : options.groups; }
+  int orders() const { return options.dynamic_batch > 0 ? options.workers : options.groups; }
   // A window whose writer has died is lost as a whole.
   bool may_wait() const {
-    return options.kind == SamplerKind::kParallelCpu ? options.reset == ResetMode::kWait
+    return options.kind == SamplerKind::kParallelCpu ? !options.mid_batch_reset
                                                      : shoal::may_wait(options);
   }
 };
@@ -80,7 +80,7 @@ class RingSampler : public AsyncSampler {
         arena_(plan_),
         ring_(arena_.data(ring_memory_), {.slots = shape_.slots,
                                           .max_lag = async.max_lag,
-                                          .too_old = async.too_old,
+                                          .stale = async.stale,
                                           .drain = async.drain}),
         board_(arena_.data(board_memory_), parameters_.bytes()),
         start_(arena_.data(start_memory_), shape_.writers, /*spin=*/0),
@@ -165,7 +165,7 @@ class RingSampler : public AsyncSampler {
       stepper_ = make_serial_stepper(windows, making);
       return;
     }
-    if (options_.batch > 0) {
+    if (options_.dynamic_batch > 0) {
       gated_ = std::make_unique<GatedWorkers>(windows, making, arena_.data(gate_memory_));
       return;
     }
@@ -364,9 +364,9 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
   require(
-      async.too_old != TooOld::kDrop || async.max_lag >= async.publish_interval - 1,
+      async.stale != StaleRollouts::kDrop || async.max_lag >= async.publish_interval - 1,
       "async.max_lag is {} and async.publish_interval {}: every window between two publications "
-      "would be dropped (async.too_old = drop), and the next would never come; set max_lag to "
+      "would be dropped (async.stale = drop), and the next would never come; set max_lag to "
       "at least {}",
       async.max_lag, async.publish_interval, async.publish_interval - 1);
   require(

@@ -10,8 +10,8 @@ DynamicFill::DynamicFill(GatedWorkers& workers, const SamplerOptions& o)
       horizon_(o.horizon),
       enough_(static_cast<std::int64_t>(std::ceil(o.preempt_share * static_cast<double>(o.envs)))),
       batch_(static_cast<int>(
-          std::min<std::int64_t>((o.batch * o.workers + o.envs - 1) / o.envs, o.workers))),
-      patience_(o.batch_wait_us) {}
+          std::min<std::int64_t>((o.dynamic_batch * o.workers + o.envs - 1) / o.envs, o.workers))),
+      patience_(o.dynamic_batch_timeout_us) {}
 
 bool DynamicFill::fill(const SharedRows& window, std::size_t rows, RowActor& actor,
                        const std::function<bool()>& stopped) {

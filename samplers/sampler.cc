@@ -29,7 +29,7 @@ WorkerGroupOptions worker_options(const Making& making) {
 }
 
 bool may_wait(const SamplerOptions& o) {
-  return o.reset == ResetMode::kWait || o.preempt_share < 1 ||
+  return !o.mid_batch_reset || o.preempt_share < 1 ||
          (o.on_death == OnDeath::kRestart && o.kind != SamplerKind::kSerial);
 }
 
@@ -50,7 +50,7 @@ std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making
                                                         .discount = o.discount,
                                                         .construction_limit = o.reset_limit,
                                                         .tick = making.first_tick,
-                                                        .resets_wait = o.reset == ResetMode::kWait,
+                                                        .resets_wait = !o.mid_batch_reset,
                                                         .lost = making.lost,
                                                         .saved = making.env_states,
                                                         .place = place},
@@ -80,16 +80,19 @@ void check(const SamplerOptions& o) {
           o.reset_limit.count());
   require(o.decorrelation >= 0, "sampler.decorrelation is {}; it must not be negative",
           o.decorrelation);
-  require(o.batch >= 0 && o.batch <= o.envs && o.batch_wait_us >= 0,
-          "sampler.batch is {}, and sampler.batch_wait_us {}; 0 to {} environments and at least 0 "
+  require(o.dynamic_batch >= 0 && o.dynamic_batch <= o.envs && o.dynamic_batch_timeout_us >= 0,
+          "sampler.dynamic_batch is {}, and sampler.dynamic_batch_timeout_us {}; 0 to {} "
+          "environments and at least 0 "
           "microseconds are possible",
-          o.batch, o.batch_wait_us, o.envs);
-  require(o.batch == 0 || (o.kind == SamplerKind::kParallelGpu && o.groups == 1),
-          "sampler.batch is {}; only parallel-gpu acts for whoever is there, and with groups = 1",
-          o.batch);
+          o.dynamic_batch, o.dynamic_batch_timeout_us, o.envs);
+  require(o.dynamic_batch == 0 || (o.kind == SamplerKind::kParallelGpu && o.groups == 1),
+          "sampler.dynamic_batch is {}; only parallel-gpu acts for whoever is there, and with "
+          "groups = 1",
+          o.dynamic_batch);
   require(
-      o.preempt_share > 0 && o.preempt_share <= 1 && (o.preempt_share == 1 || o.batch > 0),
-      "sampler.preempt_share is {}; it must be above 0 and at most 1, and 1 unless sampler.batch "
+      o.preempt_share > 0 && o.preempt_share <= 1 && (o.preempt_share == 1 || o.dynamic_batch > 0),
+      "sampler.preempt_share is {}; it must be above 0 and at most 1, and 1 unless "
+      "sampler.dynamic_batch "
       "is set",
       o.preempt_share);
   if (o.kind == SamplerKind::kSerial) return;
@@ -126,8 +129,8 @@ std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
   const auto making = checked_making(make_env, options, saved);
   if (options.kind == SamplerKind::kParallelCpu) return make_parallel_cpu_sampler(making, agent);
-  return options.batch > 0 ? make_dynamic_sampler(making, agent)
-                           : make_lockstep_sampler(making, agent);
+  return options.dynamic_batch > 0 ? make_dynamic_sampler(making, agent)
+                                   : make_lockstep_sampler(making, agent);
 }
 
 }  // namespace shoal

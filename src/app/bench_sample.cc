@@ -81,7 +81,8 @@ double BenchResult::share() const {
 }
 
 bool acting_overlaps_stepping(const SamplerOptions& sampler) {
-  return sampler.kind == SamplerKind::kParallelGpu && (sampler.groups > 1 || sampler.batch > 0);
+  return sampler.kind == SamplerKind::kParallelGpu &&
+         (sampler.groups > 1 || sampler.dynamic_batch > 0);
 }
 
 double sampling_bound(double environments, double acting, bool overlap) {

@@ -168,8 +168,8 @@ bool TrajectoryRing::begin_reading(int index, std::int64_t version) {
   auto& of = slot(index);
   of.state.store(state_of(kReading, 0), std::memory_order_seq_cst);
   const bool old = version - of.tag.policy_version > options_.max_lag;
-  const bool dropped = old && options_.too_old == TooOld::kDrop;
-  counts_.too_old += old;
+  const bool dropped = old && options_.stale == StaleRollouts::kDrop;
+  counts_.stale += old;
   ++(dropped ? counts_.dropped : counts_.taken);
   return !dropped;
 }

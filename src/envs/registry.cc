@@ -67,8 +67,8 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
 
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
   auto make_env = make_plain(id, options);
-  if (!options.keep_observation.empty())
-    make_env = with_observation_elements(std::move(make_env), options.keep_observation);
+  if (!options.observation_indices.empty())
+    make_env = with_observation_elements(std::move(make_env), options.observation_indices);
   if (options.action_repeat != 1)
     make_env = with_action_repeat(std::move(make_env), options.action_repeat);
   if (options.time_limit != 0) make_env = with_time_limit(std::move(make_env), options.time_limit);

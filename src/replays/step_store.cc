@@ -132,7 +132,7 @@ void StepStore::check(const Samples& s) const {
   for (std::int64_t b = 0; next_tick_ && s.first_tick != *next_tick_ && b < s.B; ++b)
     require(first[b],
             "the window begins at tick {} and environment {} is in the middle of an episode; the "
-            "replay has seen it up to tick {}. A replay takes every window (async.too_old = use)",
+            "replay has seen it up to tick {}. A replay takes every window (async.stale = use)",
             s.first_tick, b, *next_tick_);
 }
 

@@ -48,15 +48,18 @@ class DeviceLearningTest : public ::testing::Test {
 
   static constexpr int kWindows = 6;
 
-  Run run(const ModelOptions& model, const AlgoFactory& make_algo, ResetMode reset) const {
+  Run run(const ModelOptions& model, const AlgoFactory& make_algo, bool mid_batch_reset) const {
     const auto make_env = make_cart_pole();
     const auto spec = make_env({})->spec();
     const auto agent = make_actor_critic(
         spec, std::make_shared<testing::PlainModel>(
                   make_model(spec.observation, policy_size(spec, {}), model, 3, spec.action)));
-    const auto sampler = make_sampler(
-        make_env, *agent,
-        {.kind = SamplerKind::kSerial, .horizon = 16, .envs = 6, .reset = reset, .seed = 1});
+    const auto sampler = make_sampler(make_env, *agent,
+                                      {.kind = SamplerKind::kSerial,
+                                       .horizon = 16,
+                                       .envs = 6,
+                                       .mid_batch_reset = mid_batch_reset,
+                                       .seed = 1});
     const auto algo = make_algo(*agent);
     Run out;
     for (int i = 0; i < kWindows; ++i)
@@ -66,10 +69,10 @@ class DeviceLearningTest : public ::testing::Test {
   }
 
   void expect_same(const ModelOptions& model, const AlgoFactory& make_algo,
-                   ResetMode reset = ResetMode::kAtOnce) {
-    const auto here = run(model, make_algo, reset);
+                   bool mid_batch_reset = true) {
+    const auto here = run(model, make_algo, mid_batch_reset);
     const FakeAccelerator::On on(fake_);
-    const auto there = run(model, make_algo, reset);
+    const auto there = run(model, make_algo, mid_batch_reset);
     for (const auto& [name, p] : here.parameters)
       EXPECT_TRUE(at::allclose(p, there.parameters.at(name), 1e-4, 1e-5)) << name;
     for (std::size_t i = 0; i < here.metrics.size(); ++i)
@@ -137,19 +140,19 @@ TEST_F(DeviceLearningTest, Impala) {
   EXPECT_EQ(fake_.replays, (kActs + 1) * (kWindows - 2));
   expect_same({.memory = MemoryKind::kLstm, .memory_size = 16}, impala);
   EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
-  expect_same({}, impala, ResetMode::kWait);
+  expect_same({}, impala, false);
   EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
 }
 
 // What depends on more than the sizes of tensors is no recording, and still learned.
 TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
   expect_same({}, ppo({.learning_rate = 3e-3, .anneal_clip = true}));
-  expect_same({}, ppo({.learning_rate = 3e-3, .accumulate = 2}));
+  expect_same({}, ppo({.learning_rate = 3e-3, .gradient_accumulation = 2}));
   expect_same({}, ppo({.learning_rate = 3e-3,
                        .normalize_advantage = NormalizeAdvantage::kNone,
                        .vtrace = true}));
   EXPECT_EQ(fake_.recordings, 3 * kActs);
-  expect_same({}, ppo({.learning_rate = 3e-3}), ResetMode::kWait);
+  expect_same({}, ppo({.learning_rate = 3e-3}), false);
 }
 
 // Another way of learning than on the host: by tensor operations.

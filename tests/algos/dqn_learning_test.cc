@@ -26,7 +26,7 @@ double train_on_cart_pole(SamplerKind kind, bool prioritized, std::int64_t steps
                              .batch = 64,
                              .target_interval = 100,
                              .epsilon_end = 0.02,
-                             .epsilon_share = 0.3});
+                             .exploration_fraction = 0.3});
   std::vector<double> scores;
   for (std::int64_t done = 0; done < steps; done += kEnvs * kHorizon) {
     const Progress progress{.steps = done, .schedule_steps = steps};

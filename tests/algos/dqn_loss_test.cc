@@ -72,9 +72,9 @@ TEST(DqnLossTest, CategoricalLossIsCrossEntropyAndItsErrorTheDivergence) {
 
 TEST(DqnLossTest, QuantileLossByHand) {
   torch::manual_seed(3);
-  for (const double huber : {0.0, 1.0, 0.5}) {
+  for (const double huber_delta : {0.0, 1.0, 0.5}) {
     const auto wanted = 2 * at::randn({kSteps, 5}), quantiles = 2 * at::randn({kSteps, kAtoms});
-    const auto loss = quantile_losses(wanted, quantiles, huber).loss;
+    const auto loss = quantile_losses(wanted, quantiles, huber_delta).loss;
     for (std::int64_t i = 0; i < kSteps; ++i) {
       double sum = 0;
       for (std::int64_t k = 0; k < kAtoms; ++k) {
@@ -82,11 +82,13 @@ TEST(DqnLossTest, QuantileLossByHand) {
           const double u = wanted[i][j].item<double>() - quantiles[i][k].item<double>();
           const double share = (static_cast<double>(k) + 0.5) / kAtoms;
           double size = std::abs(u);
-          if (huber > 0) size = size <= huber ? 0.5 * u * u / huber : std::abs(u) - 0.5 * huber;
+          if (huber_delta > 0)
+            size =
+                size <= huber_delta ? 0.5 * u * u / huber_delta : std::abs(u) - 0.5 * huber_delta;
           sum += std::abs(share - (u < 0 ? 1 : 0)) * size / 5;
         }
       }
-      EXPECT_NEAR(loss[i].item<double>(), sum, 1e-4) << huber;
+      EXPECT_NEAR(loss[i].item<double>(), sum, 1e-4) << huber_delta;
     }
   }
 }

@@ -89,8 +89,9 @@ at::Tensor loss_by_hand(QAgent& agent, const Transitions& batch, const DqnOption
         agent.values(select(batch.observation, row))[0][batch.action[0][i].item<std::int64_t>()];
     const auto error = value - wanted;
     const double size = std::abs(error.item<double>());
-    const auto loss =
-        o.huber > 0 && size > o.huber ? o.huber * (error.abs() - o.huber / 2) : 0.5 * error * error;
+    const auto loss = o.huber_delta > 0 && size > o.huber_delta
+                          ? o.huber_delta * (error.abs() - o.huber_delta / 2)
+                          : 0.5 * error * error;
     sum = sum + batch.weight[i].item<float>() * loss;
   }
   return sum / kBatch;
@@ -100,14 +101,14 @@ TEST(DqnTest, OneUpdateIsAdamsStepOnTheLossByHand) {
   for (const bool masked : {false, true}) {
     for (const bool prioritized : {false, true}) {
       for (const bool double_q : {false, true}) {
-        for (const double huber : {0.0, 1.0}) {
-          SCOPED_TRACE(fmt::format("masked {}, prioritized {}, double {}, huber {}", masked,
-                                   prioritized, double_q, huber));
+        for (const double huber_delta : {0.0, 1.0}) {
+          SCOPED_TRACE(fmt::format("masked {}, prioritized {}, double {}, huber_delta {}", masked,
+                                   prioritized, double_q, huber_delta));
           const DqnOptions options{.learning_rate = 0.01,
                                    .optimizer_epsilon = 1e-5,
                                    .batch = kBatch,
                                    .double_q = double_q,
-                                   .huber = huber,
+                                   .huber_delta = huber_delta,
                                    .max_grad_norm = 0.5,
                                    .beta_start = 0.3};
           Learner ours(masked, prioritized, options), theirs(masked, prioritized, options);
@@ -217,7 +218,7 @@ TEST(DqnTest, TheTargetNetworkMovesEverySoManyUpdates) {
 }
 
 TEST(DqnTest, EpsilonFallsOverItsShareOfTheSchedule) {
-  const DqnOptions options{.epsilon_start = 0.9, .epsilon_end = 0.1, .epsilon_share = 0.5};
+  const DqnOptions options{.epsilon_start = 0.9, .epsilon_end = 0.1, .exploration_fraction = 0.5};
   Learner learner(false, false, options);
   const auto epsilon_at = [&](std::int64_t steps, bool learning) {
     learner.dqn->explore({.steps = steps, .schedule_steps = 100}, learning);
@@ -246,11 +247,11 @@ TEST(DqnTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(make_dqn(*agent, replay, {.learning_rate = 0}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.batch = 0}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.target_interval = 0}), Error);
-  EXPECT_THROW(make_dqn(*agent, replay, {.target_share = 2}), Error);
-  EXPECT_THROW(make_dqn(*agent, replay, {.huber = -1}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.tau = 2}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.huber_delta = -1}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.beta_end = 1.1}), Error);
   EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_end = -1}), Error);
-  EXPECT_THROW(make_dqn(*agent, replay, {.epsilon_share = 0}), Error);
+  EXPECT_THROW(make_dqn(*agent, replay, {.exploration_fraction = 0}), Error);
   Learner learner(false, false, {});
   EXPECT_THROW(learner.dqn->update({}, 0), Error);
 }

@@ -96,7 +96,7 @@ std::vector<Way> ways() {
   using enum SamplerKind;
   std::vector<Way> all = {
       {"serial", {.kind = kSerial}},
-      {"resets wait", {.kind = kSerial, .reset = ResetMode::kWait}},
+      {"resets wait", {.kind = kSerial, .mid_batch_reset = false}},
       {"workers act", {.kind = kParallelCpu}},
       {"workers step", {.kind = kParallelGpu, .groups = 2}},
       {"own pace", {.kind = kParallelGpu, .batch = 1}},

@@ -296,8 +296,8 @@ TEST(PpoTest, ImpossibleOptionsAreErrors) {
                                                  {.epochs = 0},
                                                  {.epochs = -1},
                                                  {.minibatches = 0},
-                                                 {.accumulate = 0},
-                                                 {.accumulate = 2, .vtrace = true},
+                                                 {.gradient_accumulation = 0},
+                                                 {.gradient_accumulation = 2, .vtrace = true},
                                                  {.clip = 0},
                                                  {.clip = -0.1},
                                                  {.optimizer_epsilon = 0},
@@ -308,7 +308,7 @@ TEST(PpoTest, ImpossibleOptionsAreErrors) {
 
 TEST(PpoTest, OnlyAPieceOfAMinibatchIsEvaluatedAtATime) {
   auto spy = make_spy(kWidth, kChoices);
-  make_ppo(spy, {.epochs = 1, .minibatches = 2, .accumulate = 3})
+  make_ppo(spy, {.epochs = 1, .minibatches = 2, .gradient_accumulation = 3})
       ->update(numbered_window(), kStart);
   ASSERT_EQ(spy.asked.size(), 6U);  // of 24 steps
   for (const auto& in : spy.asked) EXPECT_EQ(in.action[0].size(0), 4);

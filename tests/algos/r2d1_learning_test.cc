@@ -36,7 +36,7 @@ double train_without_velocities(std::int64_t steps) {
                                .batch = 32,
                                .target_interval = 100,
                                .epsilon_end = 0.1,
-                               .epsilon_share = 0.3,
+                               .exploration_fraction = 0.3,
                                .epsilon_last = 0.005});
   std::vector<double> scores;
   for (std::int64_t done = 0; done < steps; done += kEnvs * kHorizon) {

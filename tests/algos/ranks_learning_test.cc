@@ -147,13 +147,13 @@ TEST(RanksLearningTest, PpoThatNormalizesObservations) {
 // Pieces of other sizes: seven of 32 steps, three of 4 environments.
 TEST(RanksLearningTest, GradientsFoundInPiecesAreThoseOfTheWhole) {
   const auto pieces = [](PpoOptions options, int count) {
-    options.accumulate = count;
+    options.gradient_accumulation = count;
     return ppo(options);
   };
   const ModelOptions memory = {.hidden = {16}, .memory = MemoryKind::kLstm, .memory_size = 8};
   const auto a2c = [](int count) -> MakeAlgo {
     return [count](ActorCritic& agent, Ranks& ranks) {
-      return make_a2c(agent, {.accumulate = count}, ranks);
+      return make_a2c(agent, {.gradient_accumulation = count}, ranks);
     };
   };
   const auto close = [](const Setting& whole, const Setting& in_pieces) {

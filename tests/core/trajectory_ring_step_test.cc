@@ -105,7 +105,8 @@ TEST(RingStepTest, WritersWaitForASlot) {
 }
 
 TEST(RingStepTest, DroppedWindowsMakeRoom) {
-  Meeting meeting({.slots = 2, .max_lag = 0, .too_old = TooOld::kDrop}, {writes(1, 1), reads(1)});
+  Meeting meeting({.slots = 2, .max_lag = 0, .stale = StaleRollouts::kDrop},
+                  {writes(1, 1), reads(1)});
   fill(meeting.ring(), 2);
   meeting.explore(1);
 }

@@ -180,7 +180,7 @@ TEST(TrajectoryRingTest, WhoHoldsWindowsAndWantsMoreEndsTheDraining) {
 }
 
 TEST(TrajectoryRingTest, DroppedWindowsAreDrained) {
-  Memory memory({.slots = 2, .max_lag = 1, .too_old = TooOld::kDrop, .drain = true});
+  Memory memory({.slots = 2, .max_lag = 1, .stale = StaleRollouts::kDrop, .drain = true});
   auto& ring = memory.ring;
   fill(ring, 2, /*version=*/1);
   EXPECT_FALSE(ring.acquire(0, kNow));
@@ -231,8 +231,8 @@ TEST(TrajectoryRingTest, NothingNewBeginsOnceItIsStopped) {
 }
 
 TEST(TrajectoryRingTest, OldWindowsAreCountedAndDropped) {
-  for (const auto too_old : {TooOld::kUse, TooOld::kDrop}) {
-    Memory memory({.slots = 4, .max_lag = 2, .too_old = too_old});
+  for (const auto stale : {StaleRollouts::kUse, StaleRollouts::kDrop}) {
+    Memory memory({.slots = 4, .max_lag = 2, .stale = stale});
     auto& ring = memory.ring;
     for (const std::int64_t version : {4, 5, 4, 7}) fill(ring, 1, version);
     std::vector<std::int64_t> versions;
@@ -240,10 +240,10 @@ TEST(TrajectoryRingTest, OldWindowsAreCountedAndDropped) {
       versions.push_back(window->tag.policy_version);
       ring.release(window->slot);
     }
-    const bool drops = too_old == TooOld::kDrop;
+    const bool drops = stale == StaleRollouts::kDrop;
     EXPECT_EQ(versions,
               drops ? std::vector<std::int64_t>({5, 7}) : std::vector<std::int64_t>({4, 5, 4, 7}));
-    EXPECT_EQ(ring.counts().too_old, 2);
+    EXPECT_EQ(ring.counts().stale, 2);
     EXPECT_EQ(ring.counts().dropped, drops ? 2 : 0);
     EXPECT_EQ(ring.counts().taken, drops ? 2 : 4);
     fill(ring, 4, 7);  // all slots are free again

@@ -263,7 +263,7 @@ TEST_P(CapturedLearningTest, Dqn) {
                                        .batch = 16,
                                        .double_q = rainbow,
                                        .target_interval = 3,
-                                       .epsilon_share = 1});
+                                       .exploration_fraction = 1});
             return learn_from_replay(*agent, replay, *dqn, make_env, 10);
           },
           kUpdates - 2);
@@ -306,7 +306,7 @@ TEST_P(CapturedLearningTest, R2d1) {
                                        .anneal_learning_rate = true,
                                        .batch = 5,
                                        .target_interval = 3,
-                                       .epsilon_share = 1});
+                                       .exploration_fraction = 1});
           return learn_from_replay(*agent, replay, *r2d1, make_env, 10);
         },
         kUpdates - 2);

@@ -28,7 +28,7 @@ SAMPLERS = {
     "serial": (PPO, ["--sampler", "serial"]),
     "parallel-cpu": (PPO, ["--sampler", "parallel-cpu"]),
     "parallel-gpu, two groups": (PPO, ["--sampler", "parallel-gpu", "--set", "sampler.groups=2"]),
-    "dynamic batches": (PPO, ["--sampler", "parallel-gpu", "--set", "sampler.batch=4"]),
+    "dynamic batches": (PPO, ["--sampler", "parallel-gpu", "--set", "sampler.dynamic_batch=4"]),
     "asynchronous": (PPO, ["--sampler", "parallel-cpu", *ASYNCHRONOUS]),
     "dqn": (DQN, ["--sampler", "parallel-gpu"]),
     "dqn, asynchronous": (DQN, ["--sampler", "serial", *ASYNCHRONOUS]),

@@ -32,8 +32,7 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.kind") return "serial";
   if (setting.key.ends_with("precision")) return "bf16";
   if (setting.key == "sampler.on_death") return "restart";
-  if (setting.key == "async.too_old") return "drop";
-  if (setting.key == "sampler.reset") return "wait";
+  if (setting.key == "async.stale") return "drop";
   if (setting.key == "rank_backend") return "tcp";
   if (setting.key.ends_with(".optimizer")) return "rmsprop";
   if (setting.key == "ppo.normalize_advantage") return "window";
@@ -148,6 +147,8 @@ TEST(Config, UnknownNamesAreRefusedWithTheNearest) {
 
 TEST(Config, RenamedSettingsAreRefusedWithTheNewName) {
   EXPECT_EQ(refusal("preset", "cartpole-ppo"), "the setting 'preset' is called 'base' now");
+  EXPECT_EQ(refusal("async.too_old", "drop"),
+            "the setting 'async.too_old' is called 'async.stale' now");
 }
 
 TEST(Config, PresetsMayStartFromOthers) {

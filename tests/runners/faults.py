@@ -49,7 +49,7 @@ SAMPLERS = {
     "parallel-cpu": ["--sampler", "parallel-cpu", "--workers", "2"],
     "parallel-gpu": ["--sampler", "parallel-gpu", "--workers", "2"],
     "two groups": ["--sampler", "parallel-gpu", "--workers", "2", "--set", "sampler.groups=2"],
-    "dynamic": ["--sampler", "parallel-gpu", "--workers", "2", "--set", "sampler.batch=2"],
+    "dynamic": ["--sampler", "parallel-gpu", "--workers", "2", "--set", "sampler.dynamic_batch=2"],
 }
 
 

@@ -34,11 +34,11 @@ RUNS = {
     "ppo, parallel-cpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-cpu"], 5555, 6000),
     "LSTM, serial": (["cartpole-memory-ppo", *MEMORY, "--sampler", "serial"], 1501, 3072),
     "LSTM, parallel-gpu": (["cartpole-memory-ppo", *MEMORY, "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 1501, 3072),
-    "LSTM, parallel-cpu": (["cartpole-memory-ppo", *MEMORY, "--sampler", "parallel-cpu", "--set", "sampler.reset=wait"], 1501, 3072),
+    "LSTM, parallel-cpu": (["cartpole-memory-ppo", *MEMORY, "--sampler", "parallel-cpu", "--set", "sampler.mid_batch_reset=false"], 1501, 3072),
     "a2c, serial": (["cartpole-a2c", *CARTPOLE, "--sampler", "serial"], 4567, 6000),
     "a2c, parallel-gpu": (["cartpole-a2c", *CARTPOLE, "--sampler", "parallel-gpu"], 4567, 6000),
     "resets wait, everything normalized, evaluations": (
-        ["pendulum-ppo", *CARTPOLE, "--set", "agent.normalize_observation=true", "--set", "sampler.reset=wait",
+        ["pendulum-ppo", *CARTPOLE, "--set", "agent.normalize_observation=true", "--set", "sampler.mid_batch_reset=false",
          "--set", "env.normalize_reward=true", "--set", "eval_steps=2500", "--set", "eval_episodes=2",
          "--set", "sampler.decorrelation=30"], 5001, 6000),
     "Pong, ppo, parallel-gpu": (["pong-ppo", *PONG, "--sampler", "parallel-gpu"], 700, 1536),

@@ -19,8 +19,8 @@ TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set"
 KINDS = {"serial": ["--sampler", "serial"],
          "parallel-cpu": ["--sampler", "parallel-cpu"],
          "parallel-gpu": ["--sampler", "parallel-gpu", "--set", "sampler.groups=2"],
-         "dynamic": ["--sampler", "parallel-gpu", "--set", "sampler.batch=4"],
-         "resets wait": ["--sampler", "parallel-gpu", "--set", "sampler.reset=wait"]}
+         "dynamic": ["--sampler", "parallel-gpu", "--set", "sampler.dynamic_batch=4"],
+         "resets wait": ["--sampler", "parallel-gpu", "--set", "sampler.mid_batch_reset=false"]}
 
 
 def command(*arguments, status=0, **options):

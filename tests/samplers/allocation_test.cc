@@ -39,11 +39,11 @@ EnvFactory metered(const EnvFactory& make_env) {
   return [make_env](const EnvContext& c) { return std::make_unique<Metered>(make_env(c)); };
 }
 
-void expect_none(const EnvFactory& make_env, std::int64_t actions,
-                 ResetMode reset = ResetMode::kAtOnce) {
+void expect_none(const EnvFactory& make_env, std::int64_t actions, bool mid_batch_reset = true) {
   testing::ToyAgent agent(actions);
-  auto sampler = make_sampler(metered(make_env), agent,
-                              {.horizon = 64, .envs = 4, .workers = 2, .reset = reset});
+  auto sampler =
+      make_sampler(metered(make_env), agent,
+                   {.horizon = 64, .envs = 4, .workers = 2, .mid_batch_reset = mid_batch_reset});
   sampler->collect();  // the first step pays for the making of the environments
   const auto batch = sampler->collect();
   EXPECT_FALSE(batch.episodes.empty()) << "no reset was metered";
@@ -56,9 +56,7 @@ TEST(AllocationTest, WorkersMakeNoneWithDictionariesMasksAndInfos) {
   expect_none(testing::make_zoo(), 3);
 }
 
-TEST(AllocationTest, WorkersMakeNoneWhereResetsWait) {
-  expect_none(testing::make_zoo(), 3, ResetMode::kWait);
-}
+TEST(AllocationTest, WorkersMakeNoneWhereResetsWait) { expect_none(testing::make_zoo(), 3, false); }
 
 class Wasteful : public testing::Counter {
  public:

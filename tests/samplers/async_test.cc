@@ -90,19 +90,20 @@ Part part_of(const Batch& batch, std::int64_t first, std::int64_t n) {
 
 class AsyncTest : public ::testing::TestWithParam<Workforce> {
  protected:
-  void expect_what_serial_collects(ResetMode reset, testing::FakeAccelerator* device);
+  void expect_what_serial_collects(bool mid_batch_reset, testing::FakeAccelerator* device);
 };
 
 // What a policy that never changes collects does not depend on who collects it, and when: window by
 // window, and worker by worker, it is what the serial sampler has of these environments.
-void AsyncTest::expect_what_serial_collects(ResetMode reset, testing::FakeAccelerator* device) {
+void AsyncTest::expect_what_serial_collects(bool mid_batch_reset,
+                                            testing::FakeAccelerator* device) {
   const int workers = std::get<1>(GetParam());
   const int writers = std::get<0>(GetParam()) == SamplerKind::kParallelCpu ? workers : 1;
   constexpr std::int64_t kT = 7, kB = 6;
   constexpr int kWindows = 12;  // several times as many as there are slots
-  SCOPED_TRACE(reset == ResetMode::kWait ? "resets wait" : "resets at once");
+  SCOPED_TRACE(!mid_batch_reset ? "resets wait" : "resets at once");
   auto o = serial(kT, kB);
-  o.reset = reset;
+  o.mid_batch_reset = mid_batch_reset;
   o.decorrelation = 5;
   ToyAgent agent(3), actor(3), other(3);
   const auto plain = make_sampler(make_zoo(), other, o);
@@ -133,16 +134,16 @@ void AsyncTest::expect_what_serial_collects(ResetMode reset, testing::FakeAccele
 }
 
 TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
-  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait})
-    expect_what_serial_collects(reset, nullptr);
+  for (const bool mid_batch_reset : {true, false})
+    expect_what_serial_collects(mid_batch_reset, nullptr);
 }
 
 // The thread acts on a device, as the caller may: of rows that both bring there.
 TEST_P(AsyncTest, ActsOnADevice) {
   if (std::get<0>(GetParam()) == SamplerKind::kParallelCpu) GTEST_SKIP() << "workers act";
   testing::FakeAccelerator device;
-  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait})
-    expect_what_serial_collects(reset, &device);
+  for (const bool mid_batch_reset : {true, false})
+    expect_what_serial_collects(mid_batch_reset, &device);
   EXPECT_GT(device.waits, 0);
   EXPECT_EQ(device.recordings, 0);
   EXPECT_EQ(device.pins, 0);
@@ -213,8 +214,9 @@ TEST_P(AsyncTest, PublishesAsOftenAsAsked) {
 // and what comes is young.
 TEST_P(AsyncTest, DropsWhatIsTooOld) {
   Numbered agent, actor;
-  const auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()),
-                                          {.slots = 6, .max_lag = 1, .too_old = TooOld::kDrop});
+  const auto sampler =
+      make_async_sampler(make_counter(), agent, actor, options_of(GetParam()),
+                         {.slots = 6, .max_lag = 1, .stale = StaleRollouts::kDrop});
   for (int i = 0; i < 40; ++i) {
     const auto before = sampler->counts();
     sampler->collect();

@@ -27,14 +27,14 @@ struct Sampling {
 
 // 8 environments, of which the second of two workers has number 5.
 SamplerOptions options_of(SamplerKind kind, int groups = 1, std::int64_t batch = 0,
-                          ResetMode reset = ResetMode::kAtOnce) {
+                          bool mid_batch_reset = true) {
   return {.kind = kind,
           .horizon = 10,
           .envs = 8,
           .workers = 2,
           .groups = groups,
-          .batch = batch,
-          .reset = reset};
+          .dynamic_batch = batch,
+          .mid_batch_reset = mid_batch_reset};
 }
 
 constexpr auto kSerial = SamplerKind::kSerial;
@@ -81,7 +81,7 @@ class BadDataTest : public ::testing::TestWithParam<Sampling> {
     const auto& o = GetParam().options;
     const auto length = testing::BadEnv::kLength, before = (step - 1) / length * length;
     const auto tick =
-        o.reset == ResetMode::kAtOnce ? step - 1 : before / length * o.horizon + step - 1 - before;
+        o.mid_batch_reset ? step - 1 : before / length * o.horizon + step - 1 - before;
     return "environment 5 at step " + std::to_string(tick) + ": ";
   }
 };
@@ -163,13 +163,13 @@ INSTANTIATE_TEST_SUITE_P(
     Samplers, BadDataTest,
     ::testing::Values(Sampling{"Serial", options_of(kSerial)},
                       Sampling{"SerialGroups", options_of(kSerial, 2)},
-                      Sampling{"SerialWaits", options_of(kSerial, 1, 0, ResetMode::kWait)},
+                      Sampling{"SerialWaits", options_of(kSerial, 1, 0, false)},
                       Sampling{"ParallelGpu", options_of(kGpu)},
                       Sampling{"ParallelGpuGroups", options_of(kGpu, 2)},
-                      Sampling{"ParallelGpuWaits", options_of(kGpu, 1, 0, ResetMode::kWait)},
+                      Sampling{"ParallelGpuWaits", options_of(kGpu, 1, 0, false)},
                       Sampling{"Dynamic", options_of(kGpu, 1, 4)},
                       Sampling{"ParallelCpu", options_of(kCpu)},
-                      Sampling{"ParallelCpuWaits", options_of(kCpu, 2, 0, ResetMode::kWait)},
+                      Sampling{"ParallelCpuWaits", options_of(kCpu, 2, 0, false)},
                       Sampling{"AsyncSerial", options_of(kSerial), true},
                       Sampling{"AsyncGpu", options_of(kGpu, 2), true},
                       Sampling{"AsyncDynamic", options_of(kGpu, 1, 4), true},

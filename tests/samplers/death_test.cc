@@ -64,7 +64,7 @@ Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s,
                                  .horizon = 10,
                                  .envs = 8,
                                  .workers = 2,
-                                 .batch = batch,
+                                 .dynamic_batch = batch,
                                  .step_limit = limit,
                                  .reset_limit = limit};
     std::unique_ptr<Sampler> sampler;
@@ -291,7 +291,7 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
     testing::ToyAgent agent(2), actor(2), other(2);
     SamplerOptions o{.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8};
     const auto plain = make_sampler(testing::make_counter({.length = 7}), other, o);
-    o.kind = kind, o.groups = groups, o.batch = batch, o.workers = 2;
+    o.kind = kind, o.groups = groups, o.dynamic_batch = batch, o.workers = 2;
     o.step_limit = 300ms;
     o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
@@ -369,7 +369,7 @@ TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
     const SamplerOptions o{.horizon = kT,
                            .envs = 6,
                            .workers = 3,
-                           .batch = 1 + round % 3,
+                           .dynamic_batch = 1 + round % 3,
                            .preempt_share = round % 4 < 2 ? 1 : 0.5,
                            .on_death = OnDeath::kRestart};
     const auto make_env = testing::make_counter({.length = 7});
@@ -448,8 +448,8 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
                                       {.horizon = 1000,
                                        .envs = 2,
                                        .workers = 2,
-                                       .batch = 2,
-                                       .batch_wait_us = 2'000'000,
+                                       .dynamic_batch = 2,
+                                       .dynamic_batch_timeout_us = 2'000'000,
                                        .step_limit = 3s,
                                        .on_death = OnDeath::kRestart});
     const auto& s = sampler->collect().samples;
@@ -464,9 +464,9 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
 
 TEST_F(DeathTest, WhoIsFrozenBeforeItsStepIsNoticed) {
   testing::ToyAgent agent(2);
-  const auto sampler =
-      make_sampler(testing::make_counter(), agent,
-                   {.horizon = 50'000, .envs = 3, .workers = 3, .batch = 1, .step_limit = 400ms});
+  const auto sampler = make_sampler(
+      testing::make_counter(), agent,
+      {.horizon = 50'000, .envs = 3, .workers = 3, .dynamic_batch = 1, .step_limit = 400ms});
   const auto victim = children(getpid()).at(1);
   std::thread freezer([&] { kill(victim, SIGSTOP); });
   const auto before = Clock::now();
@@ -514,9 +514,9 @@ TEST_F(DeathTest, WhoRestsWhileOthersStepIsNotFrozen) {
     bool tired_;
   };
   testing::ToyAgent agent(2);
-  const auto sampler =
-      make_sampler([](const EnvContext& c) { return std::make_unique<Tired>(c); }, agent,
-                   {.horizon = 10, .envs = 2, .workers = 2, .batch = 1, .step_limit = 300ms});
+  const auto sampler = make_sampler(
+      [](const EnvContext& c) { return std::make_unique<Tired>(c); }, agent,
+      {.horizon = 10, .envs = 2, .workers = 2, .dynamic_batch = 1, .step_limit = 300ms});
   EXPECT_EQ(sampler->collect().samples.steps, 20);
 }
 
@@ -632,8 +632,12 @@ TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
         Pace{"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
     SCOPED_TRACE(name);
     testing::ToyAgent agent(2), actor(2);
-    const SamplerOptions o{
-        .kind = kind, .horizon = kT, .envs = 8, .workers = 2, .groups = groups, .batch = batch};
+    const SamplerOptions o{.kind = kind,
+                           .horizon = kT,
+                           .envs = 8,
+                           .workers = 2,
+                           .groups = groups,
+                           .dynamic_batch = batch};
     const auto make = [&, asynchronous = asynchronous](const EnvFactory& make_env,
                                                        const NamedTensors& saved) {
       std::unique_ptr<Sampler> sampler;

@@ -41,7 +41,7 @@ AgentFactory plain(const EnvFactory& make_env, const ModelOptions& model = {},
 struct Collected {
   int windows = 6;
   std::int64_t horizon = 7, envs = 6;
-  ResetMode reset = ResetMode::kAtOnce;
+  bool mid_batch_reset = true;
   bool host_windows = false;
   std::int64_t batch = 0;  // of those that act for whoever is there
   double tolerance = 0;    // of what comes from exp and log
@@ -57,11 +57,11 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
   void expect_same(const EnvFactory& make_env, const AgentFactory& make_agent,
                    const Collected& c = {}) {
     auto o = serial(c.horizon, c.envs);
-    o.reset = c.reset;
+    o.mid_batch_reset = c.mid_batch_reset;
     auto there = o;
     employ(there, GetParam());
     there.host_windows = c.host_windows;
-    there.batch = c.batch;
+    there.dynamic_batch = c.batch;
     const auto agent = make_agent();
     const auto here = make_sampler(make_env, *agent, o);
     std::unique_ptr<Agent> other;
@@ -124,12 +124,12 @@ TEST_P(DeviceTest, DictionariesMasksStacksAndState) {
 TEST_P(DeviceTest, WindowsMayStayOnTheHost) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
   expect_same(make_zoo(), toy, {.host_windows = true});
-  expect_same(make_zoo(), toy, {.reset = ResetMode::kWait, .host_windows = true});
+  expect_same(make_zoo(), toy, {.mid_batch_reset = false, .host_windows = true});
 }
 
 TEST_P(DeviceTest, ResetsThatWaitAreNotRecorded) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
-  expect_same(make_zoo(), toy, {.reset = ResetMode::kWait});
+  expect_same(make_zoo(), toy, {.mid_batch_reset = false});
   EXPECT_EQ(fake_.recordings, 0);
 }
 
@@ -228,7 +228,7 @@ TEST_P(OwnPaceTest, DictionariesMasksStacksAndState) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
   expect_same_at_own_pace(make_zoo(), toy);
   expect_same_at_own_pace(make_zoo(), toy, {.horizon = 8, .host_windows = true});
-  expect_same_at_own_pace(make_zoo(), toy, {.reset = ResetMode::kWait});
+  expect_same_at_own_pace(make_zoo(), toy, {.mid_batch_reset = false});
 }
 
 TEST_P(OwnPaceTest, NoiseOfChoices) {

@@ -57,7 +57,7 @@ constexpr std::int64_t kStraggler = 1;
 // until all others have filled theirs of `horizon` steps, or it loses patience.
 struct Slowness {
   std::int64_t horizon, windows;
-  ResetMode reset = ResetMode::kAtOnce;
+  bool mid_batch_reset = true;
   std::chrono::milliseconds patience = 1s;
 };
 
@@ -72,7 +72,7 @@ class Straggling : public testing::Zoo {
     auto& clock = clocks_.of(env_);
     const auto horizon = slowness_.horizon;
     ++clock;
-    if (result.episode_over() && slowness_.reset == ResetMode::kWait)
+    if (result.episode_over() && !slowness_.mid_batch_reset)
       clock = (clock + horizon - 1) / horizon * horizon;
     return result;
   }
@@ -115,20 +115,20 @@ class Steady : public testing::ToyAgent {
   }
 };
 
-SamplerOptions own_pace(std::int64_t horizon, ResetMode reset) {
+SamplerOptions own_pace(std::int64_t horizon, bool mid_batch_reset) {
   return {.kind = SamplerKind::kParallelGpu,
           .horizon = horizon,
           .envs = kEnvs,
           .workers = kEnvs,
-          .batch = 1,
-          .reset = reset};
+          .dynamic_batch = 1,
+          .mid_batch_reset = mid_batch_reset};
 }
 
 TEST(DynamicTest, AFastWorkerNeedNotWaitForASlowOne) {
   for (const bool asynchronous : {false, true}) {
     const Clocks clocks;
     testing::ToyAgent agent(3), actor(3), other(3);
-    const auto o = own_pace(9, ResetMode::kAtOnce);
+    const auto o = own_pace(9, true);
     const auto plain = make_sampler(testing::make_zoo(), other, serial(9, kEnvs));
     std::unique_ptr<Sampler> sampler;
     const auto make_env = straggling(clocks, {.horizon = 9, .windows = 1});
@@ -196,16 +196,16 @@ enum class Actor { kHere, kOnADevice, kBesideTheCaller };
 // The window of a slow environment ends behind the step it was in, and the next one goes on where
 // this one has ended: with the same episode, stack and state, as if there were no windows. And so
 // it is if resets wait.
-void expect_cut_windows(std::int64_t horizon, ResetMode reset, Actor where) {
+void expect_cut_windows(std::int64_t horizon, bool mid_batch_reset, Actor where) {
   constexpr int kWindows = 20;
   testing::FakeAccelerator fake;  // switched off before the agents go
   std::optional<testing::FakeAccelerator::On> on;
   const Clocks clocks;
   Steady agent, actor, other;
-  auto o = own_pace(horizon, reset);
+  auto o = own_pace(horizon, mid_batch_reset);
   o.preempt_share = 0.75;
   std::unique_ptr<Sampler> sampler;
-  const auto make_env = straggling(clocks, {horizon, kWindows, reset, 100ms});
+  const auto make_env = straggling(clocks, {horizon, kWindows, mid_batch_reset, 100ms});
   const auto plain = make_sampler(testing::make_zoo(), other, serial(horizon, kEnvs));
   const auto device = [&](bool used) {
     on.reset();
@@ -255,7 +255,7 @@ void expect_cut_windows(std::int64_t horizon, ResetMode reset, Actor where) {
     }
   }
   // Where resets wait, those that are fast wait, too, and may be caught up with.
-  EXPECT_GT(cut, reset == ResetMode::kWait ? -1 : 1);
+  EXPECT_GT(cut, !mid_batch_reset ? -1 : 1);
   for (std::size_t env = 0; env < kEnvs; ++env) {
     SCOPED_TRACE(env);
     expect_same_story(expected[env], stories[env]);
@@ -264,14 +264,13 @@ void expect_cut_windows(std::int64_t horizon, ResetMode reset, Actor where) {
 
 TEST(DynamicTest, StragglersAreCutShortAndGoOn) {
   for (const std::int64_t horizon : {12, 13})
-    for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait})
+    for (const bool mid_batch_reset : {true, false})
       for (const auto where : {Actor::kHere, Actor::kOnADevice, Actor::kBesideTheCaller}) {
-        SCOPED_TRACE(fmt::format("{} steps{}{}", horizon,
-                                 reset == ResetMode::kWait ? ", resets wait" : "",
+        SCOPED_TRACE(fmt::format("{} steps{}{}", horizon, !mid_batch_reset ? ", resets wait" : "",
                                  where == Actor::kHere        ? ""
                                  : where == Actor::kOnADevice ? ", on a device"
                                                               : ", while the caller learns"));
-        expect_cut_windows(horizon, reset, where);
+        expect_cut_windows(horizon, mid_batch_reset, where);
         if (::testing::Test::HasFailure()) return;
       }
 }
@@ -281,7 +280,7 @@ TEST(DynamicTest, WhatWasCutShortIsSaved) {
   constexpr std::int64_t kT = 13;
   const Clocks clocks;
   Steady agent, other;
-  auto o = own_pace(kT, ResetMode::kAtOnce);
+  auto o = own_pace(kT, true);
   o.preempt_share = 0.75;
   const auto saving = make_sampler(straggling(clocks, {kT, 1}), agent, o);
   EXPECT_LT(saving->collect().samples.steps, kT * kEnvs);

@@ -27,10 +27,10 @@ class EqualityTest : public ::testing::TestWithParam<Workforce> {
   static void expect_same(
       const EnvFactory& make_env, const AgentFactory& make_agent, std::int64_t horizon,
       std::int64_t envs, int windows, const Learn& learn = [](Batch, Agent&) {}) {
-    for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
-      SCOPED_TRACE(reset == ResetMode::kWait ? "resets wait" : "resets at once");
+    for (const bool mid_batch_reset : {true, false}) {
+      SCOPED_TRACE(!mid_batch_reset ? "resets wait" : "resets at once");
       auto plain = serial(horizon, envs);
-      plain.reset = reset;
+      plain.mid_batch_reset = mid_batch_reset;
       plain.decorrelation = 7;
       auto o = plain;
       employ(o, GetParam());

@@ -77,7 +77,7 @@ inline void employ(SamplerOptions& o, const Workforce& force) {
   const auto [kind, workers, groups] = force;
   o.kind = kind, o.workers = workers;
   o.groups = groups == kOwnPace ? 1 : groups;
-  o.batch = groups == kOwnPace ? (o.envs + 1) / 2 : 0;
+  o.dynamic_batch = groups == kOwnPace ? (o.envs + 1) / 2 : 0;
 }
 
 inline std::string workforce_name(const ::testing::TestParamInfo<Workforce>& test) {

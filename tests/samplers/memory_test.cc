@@ -21,14 +21,14 @@ std::unique_ptr<ActorCritic> remembering(MemoryKind memory) {
 
 class MemoryTest : public ::testing::TestWithParam<Workforce> {
  protected:
-  static SamplerOptions options(ResetMode reset) {
+  static SamplerOptions options(bool mid_batch_reset) {
     const auto [kind, workers, groups] = GetParam();
     return {.kind = kind,
             .horizon = kHorizon,
             .envs = kEnvs,
             .workers = workers,
             .groups = groups,
-            .reset = reset};
+            .mid_batch_reset = mid_batch_reset};
   }
 };
 
@@ -80,9 +80,9 @@ void expect_consistent(const Samples& s, ActorCritic& agent) {
 
 TEST_P(MemoryTest, RecordsWhatTheSequencesSay) {
   for (const auto memory : {MemoryKind::kLstm, MemoryKind::kGru}) {
-    for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
+    for (const bool mid_batch_reset : {true, false}) {
       const auto agent = remembering(memory);
-      const auto sampler = make_sampler(make_cart_pole(17), *agent, options(reset));
+      const auto sampler = make_sampler(make_cart_pole(17), *agent, options(mid_batch_reset));
       for (int i = 0; i < 3; ++i) expect_consistent(sampler->collect().samples, *agent);
     }
   }
@@ -90,19 +90,19 @@ TEST_P(MemoryTest, RecordsWhatTheSequencesSay) {
 
 // The cells act row by row: no batch is like another, and all samplers agree bit for bit.
 TEST_P(MemoryTest, EqualsTheSerialSampler) {
-  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
+  for (const bool mid_batch_reset : {true, false}) {
     const auto one = remembering(MemoryKind::kLstm), other = remembering(MemoryKind::kLstm);
     auto plain = serial(kHorizon, kEnvs);
-    plain.reset = reset;
+    plain.mid_batch_reset = mid_batch_reset;
     const auto a = make_sampler(make_cart_pole(17), *one, plain);
-    const auto b = make_sampler(make_cart_pole(17), *other, options(reset));
+    const auto b = make_sampler(make_cart_pole(17), *other, options(mid_batch_reset));
     for (int i = 0; i < 3 && !HasFailure(); ++i) expect_same_batches(a->collect(), b->collect());
   }
 }
 
 TEST_P(MemoryTest, GoesOnFromWhatWasSaved) {
   const auto one = remembering(MemoryKind::kGru), other = remembering(MemoryKind::kGru);
-  const auto o = options(ResetMode::kAtOnce);
+  const auto o = options(true);
   const auto a = make_sampler(make_cart_pole(), *one, o);
   a->collect();
   const auto b = make_sampler(make_cart_pole(), *other, o, a->save(false));

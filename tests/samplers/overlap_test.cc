@@ -96,7 +96,7 @@ TEST(OverlapTest, WorkersAtTheirOwnPaceDoNotWaitForTheSlowestOfEachStep) {
   SamplerOptions o{.horizon = kHorizon, .envs = kEnvs, .workers = static_cast<int>(kEnvs)};
   const EnvFactory make_env = [](const EnvContext& c) { return std::make_unique<Slow>(c); };
   const auto lockstep = make_sampler(make_env, agent, o);
-  o.batch = 1;
+  o.dynamic_batch = 1;
   const auto own_pace = make_sampler(make_env, other, o);
   expect_gain(*lockstep, *own_pace, kWanted);
 }

@@ -24,7 +24,7 @@ using testing::ToyAgent;
 
 SamplerOptions waiting(std::int64_t horizon, std::int64_t envs) {
   auto o = serial(horizon, envs);
-  o.reset = ResetMode::kWait;
+  o.mid_batch_reset = false;
   return o;
 }
 

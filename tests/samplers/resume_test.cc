@@ -21,8 +21,9 @@ constexpr std::int64_t kEnvs = 5;
 
 class ResumeTest : public ::testing::TestWithParam<Workforce> {
  protected:
-  static SamplerOptions options(std::int64_t horizon, ResetMode reset) {
-    SamplerOptions o{.horizon = horizon, .envs = kEnvs, .reset = reset, .decorrelation = 7};
+  static SamplerOptions options(std::int64_t horizon, bool mid_batch_reset) {
+    SamplerOptions o{
+        .horizon = horizon, .envs = kEnvs, .mid_batch_reset = mid_batch_reset, .decorrelation = 7};
     employ(o, GetParam());
     return o;
   }
@@ -39,10 +40,10 @@ void expect_same_future(Sampler& one, Sampler& other) {
 
 // Odd and even windows: the agent's state lies in another place after an odd one.
 TEST_P(ResumeTest, TheFutureIsTheSame) {
-  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
+  for (const bool mid_batch_reset : {true, false}) {
     for (const std::int64_t horizon : {1, 6, 7}) {
-      SCOPED_TRACE(fmt::format("{} steps, reset mode {}", horizon, static_cast<int>(reset)));
-      const auto o = options(horizon, reset);
+      SCOPED_TRACE(fmt::format("{} steps, mid_batch_reset {}", horizon, mid_batch_reset));
+      const auto o = options(horizon, mid_batch_reset);
       ToyAgent a(3), b(3), c(3);
       const auto saving = make_sampler(make_zoo(), a, o), plain = make_sampler(make_zoo(), b, o);
       collect(*saving, 3);
@@ -58,7 +59,7 @@ TEST_P(ResumeTest, TheFutureIsTheSame) {
 }
 
 TEST_P(ResumeTest, BeforeTheFirstWindow) {
-  const auto o = options(6, ResetMode::kWait);
+  const auto o = options(6, false);
   ToyAgent a(3), b(3);
   const auto first = make_sampler(make_zoo(), a, o);
   const auto second = make_sampler(make_zoo(), b, o, first->save(true));
@@ -66,7 +67,7 @@ TEST_P(ResumeTest, BeforeTheFirstWindow) {
 }
 
 TEST_P(ResumeTest, TwiceWithoutAWindowBetween) {
-  const auto o = options(7, ResetMode::kWait);
+  const auto o = options(7, false);
   ToyAgent a(3), b(3), c(3);
   const auto first = make_sampler(make_zoo(), a, o);
   collect(*first, 2);
@@ -78,8 +79,8 @@ TEST_P(ResumeTest, TwiceWithoutAWindowBetween) {
 // Its environments begin new episodes, the same ones here and there, and other ones after each
 // save.
 TEST_P(ResumeTest, WhatCannotBeSavedIsReset) {
-  for (const auto reset : {ResetMode::kAtOnce, ResetMode::kWait}) {
-    const auto o = options(6, reset);
+  for (const bool mid_batch_reset : {true, false}) {
+    const auto o = options(6, mid_batch_reset);
     const auto make_agent = [&] {
       return make_actor_critic(make_gestures()({})->spec(), ModelOptions{}, {}, 3);
     };
@@ -100,7 +101,7 @@ TEST_P(ResumeTest, WhatCannotBeSavedIsReset) {
 }
 
 TEST_P(ResumeTest, WhatCannotBeSavedGoesOnUnlessAsked) {
-  const auto o = options(6, ResetMode::kWait);
+  const auto o = options(6, false);
   const auto make_agent = [] {
     return make_actor_critic(make_gestures()({})->spec(), ModelOptions{}, {}, 3);
   };

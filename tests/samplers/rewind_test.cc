@@ -43,11 +43,11 @@ std::vector<Way> ways() {
   const SamplerOptions base{.horizon = 10, .envs = 8, .workers = 2, .seed = 3, .save_period = 0ms};
   const auto with = [&](SamplerKind kind, int groups = 1, std::int64_t batch = 0) {
     auto options = base;
-    options.kind = kind, options.groups = groups, options.batch = batch;
+    options.kind = kind, options.groups = groups, options.dynamic_batch = batch;
     return options;
   };
   auto waits = with(SamplerKind::kParallelGpu);
-  waits.reset = ResetMode::kWait;
+  waits.mid_batch_reset = false;
   auto decorrelated = with(SamplerKind::kParallelCpu);
   decorrelated.decorrelation = 15;
   decorrelated.save_period = 1h;
@@ -153,7 +153,7 @@ TEST(RewindTest, AStepThatThrowsThrowsAgain) {
       EXPECT_EQ(failure.seed.has_value(), !saves || way.options.decorrelation > 0);
       FailureReplay replay(make_env, failure);
       expect_same_way(replay, failure, out, way);
-      const bool skips = way.options.reset == ResetMode::kWait || way.options.preempt_share < 1;
+      const bool skips = !way.options.mid_batch_reset || way.options.preempt_share < 1;
       EXPECT_TRUE(skips || replay.steps_before() == failure.step - failure.begin);
       try {
         replay.fail();
@@ -172,7 +172,7 @@ TEST(RewindTest, AResetThatThrowsThrowsAgain) {
     const auto make_env = make_fragile({.how = Breakage::kThrowInReset, .at = kAt});
     const auto out = run(way, make_env);
     ASSERT_EQ(out.failures.size(), 1U);
-    EXPECT_EQ(out.failures[0].in_step, way.options.reset == ResetMode::kAtOnce);
+    EXPECT_EQ(out.failures[0].in_step, way.options.mid_batch_reset);
     FailureReplay replay(make_env, out.failures[0]);
     expect_same_way(replay, out.failures[0], out, way);
     EXPECT_THROW(replay.fail(), std::runtime_error);

@@ -20,7 +20,7 @@ struct A2cOptions {
   double gae_lambda = 1;   // 1: n-step returns as in the paper
   double value_coef = 0.5;
   double entropy_coef = 0.01;
-  int accumulate = 1;                // PpoOptions::accumulate, of the window
+  int gradient_accumulation = 1;     // PpoOptions::gradient_accumulation, of the window
   double max_grad_norm = 0.5;        // global norm; 0: not clipped
   bool normalize_advantage = false;  // of a window, to mean 0 and deviation 1
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule

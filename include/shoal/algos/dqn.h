@@ -25,8 +25,9 @@ struct DqnOptions {
   // Hasselt et al., arXiv 1509.06461).
   bool double_q = true;
   std::int64_t target_interval = 312;  // updates between two of the target network
-  double target_share = 1;             // how far it moves then
-  double huber = 1;  // errors beyond this count linearly; 0: the square of all (quantiles: linear)
+  double tau = 1;                      // how far it moves then
+  double huber_delta =
+      1;  // errors beyond this count linearly; 0: the square of all (quantiles: linear)
   double max_grad_norm = 10;  // global norm; 0: not clipped
   // How far importance weights make up for priorities: from the first number to the second over the
   // schedule.
@@ -35,7 +36,7 @@ struct DqnOptions {
   // the schedule, then the second. With an epsilon for each environment, that is where the first of
   // them ends; the last ends at epsilon_last, the others between, evenly in their logarithms.
   double epsilon_start = 1, epsilon_end = 0.01;
-  double epsilon_share = 0.1;
+  double exploration_fraction = 0.1;
   double epsilon_last = 0.01;
 };
 OptionList describe(DqnOptions& options);  // table [dqn]

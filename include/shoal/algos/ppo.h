@@ -32,7 +32,7 @@ struct PpoOptions {
   int minibatches = 4;  // updates in each pass
   // The gradient of a minibatch is found in so many pieces, one after the other, of which only one
   // takes up memory. The result is the same, but for rounding.
-  int accumulate = 1;
+  int gradient_accumulation = 1;
   double clip = 0.1;      // the probability ratio stays in [1 - clip, 1 + clip]
   double value_clip = 0;  // the new value stays this close to the old one; 0: not clipped
   double value_coef = 0.5;

@@ -23,7 +23,7 @@ struct R2d1Options {
   double optimizer_epsilon = 1e-5;      // the paper: 1e-3, with which small tasks are not learned
   std::int64_t batch = 32;              // sequences of one update, of all ranks together
   std::int64_t target_interval = 2500;  // updates between two of the target network
-  double huber = 0;                     // errors beyond this count linearly; 0: the square of all
+  double huber_delta = 0;               // errors beyond this count linearly; 0: the square of all
   double max_grad_norm = 80;            // global norm; 0: not clipped
   double value_scale = 1e-3;            // epsilon of rescale_value()
   // The priority of a sequence: this much of the largest error of its steps, the rest of the mean.
@@ -31,7 +31,7 @@ struct R2d1Options {
   double beta = 0.6;  // how far importance weights make up for priorities
   // The probability of an action at random, as DqnOptions has it.
   double epsilon_start = 1, epsilon_end = 0.1;
-  double epsilon_share = 0.1;
+  double exploration_fraction = 0.1;
   double epsilon_last = 0.0005;
 };
 OptionList describe(R2d1Options& options);  // table [r2d1]

@@ -17,7 +17,7 @@ struct WindowTag {
 };
 
 // What becomes of a window whose policy is too old when its turn comes.
-enum class TooOld : std::uint8_t {
+enum class StaleRollouts : std::uint8_t {
   kUse,   // it is counted, and given to the reader
   kDrop,  // it is counted, and its slot is free again, unread
 };
@@ -26,7 +26,7 @@ struct TrajectoryRingOptions {
   int slots = 8;  // windows that are being written, wait, or are being read
   // Versions by which a window's policy may lie behind the reader's.
   std::int64_t max_lag = std::numeric_limits<std::int64_t>::max();
-  TooOld too_old = TooOld::kUse;
+  StaleRollouts stale = StaleRollouts::kUse;
   // A writer that finds no slot free, and windows among them that nobody reads yet, has all writers
   // wait until the reader has released them all, or asks for more than there are: sampling and
   // learning alternate once sampling runs ahead (the rule of DPPO's queue, Heess et al., arXiv
@@ -40,7 +40,7 @@ struct RingCounts {
   std::int64_t published = 0;  // numbers given out; one that a writer died with counts, too
   std::int64_t taken = 0;      // given to the reader
   std::int64_t dropped = 0;    // too old, and not given
-  std::int64_t too_old = 0;    // dropped or not
+  std::int64_t stale = 0;      // dropped or not
   std::int64_t reclaimed = 0;  // begun by writers that died before they published
 };
 

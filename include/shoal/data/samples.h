@@ -73,7 +73,8 @@ struct Samples {
   at::Tensor reward;      // [T, B] float32
   at::Tensor terminated;  // [T, B] bool
   at::Tensor truncated;   // [T, B] bool
-  // [T, B] bool: false where the environment waited for the end of the window (ResetMode::kWait).
+  // [T, B] bool: false where the environment waited for the end of the rollout, see
+  // SamplerOptions::mid_batch_reset.
   // Such steps hold zeros, all actions legal, and are nothing to learn from. True otherwise, but
   // where a worker was started anew (OnDeath::kRestart): of the step it died in, nothing but the
   // observation is known, which the episode is cut off with (`truncated`, and no final_value); from

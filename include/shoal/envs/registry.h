@@ -15,7 +15,7 @@ struct EnvOptions {
   AtariOptions atari;
   GymnasiumOptions gymnasium;
   // Wrappers (see wrappers.h), the first one innermost.
-  std::vector<std::int64_t> keep_observation = {};  // numbers of a vector to see; empty: all
+  std::vector<std::int64_t> observation_indices = {};  // numbers of a vector to see; empty: all
   int action_repeat = 1;
   std::int64_t time_limit = 0;  // agent steps; 0: the environment's own
   double reward_scale = 1;

@@ -15,7 +15,7 @@ struct AsyncOptions {
   // Batches by which the policy that made a window may lie behind the one that is to learn from it.
   std::int64_t max_lag = std::numeric_limits<std::int64_t>::max();
   // Older ones. kDrop leaves gaps, which replays refuse, and needs max_lag >= publish_interval - 1.
-  TooOld too_old = TooOld::kUse;
+  StaleRollouts stale = StaleRollouts::kUse;
   // Once sampling has run so far ahead that no slot is free, it rests until everything that waits
   // has been learned from (TrajectoryRingOptions::drain).
   bool drain = false;

@@ -22,15 +22,6 @@ enum class SamplerKind : std::uint8_t {
                  // the agent's device
 };
 
-// What happens to an environment whose episode is over.
-enum class ResetMode : std::uint8_t {
-  kAtOnce,  // it is reset in the same step: the next row is the first of its next episode
-  // It waits for the end of the window, so that no window holds two episodes of one environment,
-  // and is reset while the caller learns, out of its way (serial: when the next window begins). A
-  // lost life waits, too. Until then its steps are invalid: see Samples::valid.
-  kWait,
-};
-
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::kParallelGpu;
   std::int64_t horizon = 128;  // T: steps of one window
@@ -45,16 +36,20 @@ struct SamplerOptions {
   int groups = 1;
   // parallel-gpu. 0: actions are chosen for all environments at once, each time when all have taken
   // their step. Otherwise workers go at their own pace: actions are chosen for so many environments
-  // (in whole workers) as soon as they are there, or for those that are `batch_wait_us`
+  // (in whole workers) as soon as they are there, or for those that are `dynamic_batch_timeout_us`
   // microseconds after the first, as one batch whose rows may be of different steps. Worth it where
   // environments differ in speed, with more workers than are acted for at once. groups must be 1.
-  std::int64_t batch = 0;
-  std::int64_t batch_wait_us = 500;
-  // With `batch`. Once this share of the environments has filled its window, the others stop after
-  // the step they are at, so that no straggler holds up all (Wijmans et al., "DD-PPO", ICLR 2020):
-  // see Samples::valid. 1: never. For what learns from windows; replays refuse them.
+  std::int64_t dynamic_batch = 0;
+  std::int64_t dynamic_batch_timeout_us = 500;
+  // With `dynamic_batch`. Once this share of the environments has filled its window, the others
+  // stop after the step they are at, so that no straggler holds up all (Wijmans et al., "DD-PPO",
+  // ICLR 2020): see Samples::valid. 1: never. For what learns from windows; replays refuse them.
   double preempt_share = 1;
-  ResetMode reset = ResetMode::kAtOnce;
+  // An environment whose episode is over is reset in the same step: the next row is the first of
+  // its next episode. false: it waits for the end of the rollout, so that no rollout holds two
+  // episodes of one environment, and is reset while the caller learns (serial: when the next
+  // rollout begins). A lost life waits, too. Until then its steps are invalid: see Samples::valid.
+  bool mid_batch_reset = true;
   // Every environment takes 0 to this many random steps before the first window, so that episodes
   // do not end in step. For the agent an episode begins after them; Episode counts them.
   std::int64_t decorrelation = 0;
