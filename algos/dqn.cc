@@ -4,7 +4,6 @@
 
 #include "algos/builtin_algos.h"
 #include "algos/dqn_loss.h"
-#include "algos/optimizer.h"
 #include "algos/q_learning.h"
 #include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
@@ -21,7 +20,7 @@ class Dqn : public OffPolicyAlgo {
         ranks_(ranks),
         replay_(replay),
         options_(options),
-        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
+        optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon),
         updates_(at::zeros({}, at::kLong)),
         recorded_(agent, ranks) {
     check_shares("dqn", options.batch, ranks, replay);
@@ -130,22 +129,17 @@ class Dqn : public OffPolicyAlgo {
     const auto returns = of(agent_.returns(in.observation), in.action);
     const auto [each, error] = losses(wanted, returns);
     const auto loss = (in.weight * each).mean();
-    auto gradients = agent_.gradients(loss);
-    gradients.push_back(
-        at::stack({loss.detach(), error.mean(), agent_.means(returns.detach()).mean()}));
-    average(ranks_, gradients, 1);
-    const auto parts = gradients.back();
-    gradients.pop_back();
-    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients);
-    return {at::stack({parts[0], norm.squeeze(), parts[1], parts[2]}), error};
+    const auto metrics =
+        at::stack({loss.detach(), error.mean(), agent_.means(returns.detach()).mean()});
+    const auto all = optimizer_.step(agent_.gradients(loss), metrics, options_.max_grad_norm);
+    return {at::stack({all[0], all[3], all[1], all[2]}), error};
   }
 
   QAgent& agent_;
   Ranks& ranks_;
   StepReplay& replay_;
   DqnOptions options_;
-  Optimizer optimizer_;
+  DistributedOptimizer optimizer_;
   at::Tensor updates_;  // so far
   RecordedUpdate recorded_;
   In in_;

@@ -3,8 +3,7 @@
 #include <torch/torch.h>
 
 #include "algos/builtin_algos.h"
-#include "algos/learn_together.h"
-#include "algos/optimizer.h"
+#include "algos/observe_together.h"
 #include "algos/recorded_steps.h"
 #include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
@@ -83,7 +82,7 @@ class Impala : public OnPolicyAlgo {
 
   // Its parts are the first metrics.
   RankLoss loss_of(const Samples& s) {
-    if (s.steps == 0) return {.total = {}, .parts = at::zeros({kParts}, s.reward.options())};
+    if (s.steps == 0) return {.total = {}, .metrics = at::zeros({kParts}, s.reward.options())};
     const auto& o = options_;
     const auto now = evaluate(s);
     const auto log_ratio = now.log_prob.detach() - s.agent_info.at("log_prob").flatten();
@@ -105,7 +104,7 @@ class Impala : public OnPolicyAlgo {
   ActorCritic& agent_;
   Ranks& ranks_;
   ImpalaOptions options_;
-  SharedOptimizer optimizer_;
+  DistributedOptimizer optimizer_;
   RecordedSteps recordings_;
   Places parameters_;  // of the agent's, which they read
 

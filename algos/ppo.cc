@@ -3,9 +3,8 @@
 #include <torch/torch.h>
 
 #include "algos/builtin_algos.h"
-#include "algos/learn_together.h"
 #include "algos/minibatches.h"
-#include "algos/optimizer.h"
+#include "algos/observe_together.h"
 #include "algos/ppo_loss.h"
 #include "algos/recorded_steps.h"
 #include "algos/steps_in_a_row.h"
@@ -286,7 +285,7 @@ class Ppo : public OnPolicyAlgo {
       then.advantage = Normalization(ranks_, then.advantage)(then.advantage);
     else
       then.advantage = normalization(then.advantage);
-    if (!any) return {.total = {}, .parts = at::zeros({kParts}, samples.reward.options())};
+    if (!any) return {.total = {}, .metrics = at::zeros({kParts}, samples.reward.options())};
     const auto loss = ppo_loss(now, then, options);
     return {loss.total, loss.parts, then.advantage.numel()};
   }
@@ -324,7 +323,7 @@ class Ppo : public OnPolicyAlgo {
   ActorCritic& agent_;
   Ranks& ranks_;
   PpoOptions options_;
-  SharedOptimizer optimizer_;
+  DistributedOptimizer optimizer_;
   at::Tensor updates_;  // [] int64, on the CPU
   Minibatches minibatches_;
   std::vector<PpoTargets> corrected_;  // of the last minibatch's pieces, made by V-trace

@@ -4,7 +4,6 @@
 
 #include "algos/builtin_algos.h"
 #include "algos/dqn_loss.h"
-#include "algos/optimizer.h"
 #include "algos/q_learning.h"
 #include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
@@ -38,7 +37,7 @@ class R2d1 : public OffPolicyAlgo {
         ranks_(ranks),
         replay_(replay),
         options_(options),
-        optimizer_(options.optimizer, agent.learnable(), options.optimizer_epsilon),
+        optimizer_(ranks, options.optimizer, agent.learnable(), options.optimizer_epsilon),
         updates_(at::zeros({}, at::kLong)),
         recorded_(agent, ranks) {}
 
@@ -136,22 +135,17 @@ class R2d1 : public OffPolicyAlgo {
     const auto mean = errors.sum(0) / steps;
     const auto priority = options_.priority_eta * errors.amax(0) +
                           (1 - options_.priority_eta) * mean + kLeastPriority;
-    auto gradients = agent_.gradients(loss);
-    gradients.push_back(
-        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority.mean()}));
-    average(ranks_, gradients, 1);
-    const auto parts = gradients.back();
-    gradients.pop_back();
-    const auto norm = clip_gradients(gradients, options_.max_grad_norm);
-    optimizer_.step(gradients);
-    return {at::stack({parts[0], norm.squeeze(), parts[1], parts[2], parts[3]}), priority};
+    const auto metrics =
+        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority.mean()});
+    const auto all = optimizer_.step(agent_.gradients(loss), metrics, options_.max_grad_norm);
+    return {at::stack({all[0], all[4], all[1], all[2], all[3]}), priority};
   }
 
   RecurrentQAgent& agent_;
   Ranks& ranks_;
   SequenceReplay& replay_;
   R2d1Options options_;
-  Optimizer optimizer_;
+  DistributedOptimizer optimizer_;
   at::Tensor updates_;  // so far
   RecordedUpdate recorded_;
   Sequences in_;

@@ -16,7 +16,7 @@ const shoal::DqnOptions kDqn{.learning_rate = 2e-3,
                              .anneal_learning_rate = true,
                              .batch = 128,
                              .target_interval = 50,
-                             .huber = 0,
+                             .huber_delta = 0,
                              .exploration_fraction = 0.3};
 
 int main(int argc, char** argv) {

@@ -1,7 +1,16 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
+
+#include "shoal/data/samples.h"
+#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -13,5 +22,45 @@ enum class OptimizerKind : std::uint8_t {
 inline constexpr std::pair<const char*, OptimizerKind> kOptimizerNames[] = {
     {"adam", OptimizerKind::kAdam}, {"rmsprop", OptimizerKind::kRmsProp}};
 inline const auto& names_of(OptimizerKind) { return kOptimizerNames; }
+
+// What one rank computes of a step: means over `steps` of its own.
+struct RankLoss {
+  at::Tensor total;    // [], with gradients; undefined if there are no steps
+  at::Tensor metrics;  // [K] float32
+  std::int64_t steps = 0;
+};
+
+// Steps parameters that all ranks have alike: averages gradients over the ranks, clips their global
+// norm and steps. With one rank it is a plain optimizer. All ranks call it alike.
+class DistributedOptimizer {
+ public:
+  // parameters: on their device. epsilon: added to the root of the mean square. `ranks` must
+  // outlive this.
+  DistributedOptimizer(Ranks& ranks, OptimizerKind kind, std::vector<at::Tensor> parameters,
+                       double epsilon = 1e-5);
+  ~DistributedOptimizer();
+
+  // Of the steps from now on; 0 at first.
+  void set_learning_rate(double rate);
+
+  // gradients: one for each parameter, a mean over this rank's part of a batch, of which every rank
+  // has as much. metrics: [K] float32, averaged in the same exchange. max_grad_norm: 0: not
+  // clipped. Returns [K + 1]: the metrics of all ranks, and the norm of the gradient before it was
+  // clipped.
+  at::Tensor step(std::vector<at::Tensor> gradients, const at::Tensor& metrics,
+                  double max_grad_norm);
+  // The same where ranks may have unequal parts, or none, and the loss of this rank comes in so
+  // many pieces, at least one: the memory of one is freed before the next is asked for. Undefined
+  // if no rank has any steps. Parameters that the loss does not depend on have a gradient of 0.
+  at::Tensor step(std::size_t pieces, const std::function<RankLoss(std::size_t piece)>& loss_of,
+                  double max_grad_norm);
+
+  // For Algo::state(): moments and the number of steps, by name; the tensors themselves.
+  NamedTensors state() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace shoal

@@ -1,0 +1,105 @@
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "algos/optimizer.h"
+#include "algos/overlapped_average.h"
+#include "shoal/algos/optimizer.h"
+
+namespace shoal {
+
+namespace {
+
+std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
+                                     const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> all(parameters.size());
+  if (loss.defined())
+    all = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{},
+                                /*retain_graph=*/std::nullopt, /*create_graph=*/false,
+                                /*allow_unused=*/true);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!all[i].defined()) all[i] = at::zeros_like(parameters[i]);
+  return all;
+}
+
+}  // namespace
+
+struct DistributedOptimizer::Impl {
+  Ranks& ranks;
+  Optimizer optimizer;
+  std::unique_ptr<OverlappedAverage> overlapped;  // where sums take long
+
+  // Each fills `all` with gradients and, behind them, metrics: means over all ranks' steps, whose
+  // number is returned.
+  double average_one(const RankLoss& loss, std::vector<at::Tensor>& all) {
+    overlapped->begin(static_cast<double>(loss.steps));
+    all = gradients_of(loss.total, optimizer.parameters());
+    all.push_back(loss.metrics);
+    return overlapped->end(all);
+  }
+
+  double average_pieces(std::size_t pieces, const std::function<RankLoss(std::size_t)>& loss_of,
+                        std::vector<at::Tensor>& all) {
+    std::int64_t own = 0;
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      const auto loss = loss_of(piece);
+      auto means = gradients_of(loss.total, optimizer.parameters());
+      means.push_back(loss.metrics);
+      own += loss.steps;
+      if (piece == 0) {
+        all = std::move(means);  // over this rank's steps so far
+      } else if (loss.steps > 0) {
+        const torch::NoGradGuard no_grad;
+        const auto share = static_cast<double>(loss.steps) / static_cast<double>(own);
+        at::_foreach_lerp_(all, means, share);
+      }
+    }
+    return average(ranks, all, static_cast<double>(own));
+  }
+
+  at::Tensor clip_and_step(std::vector<at::Tensor> all, double max_grad_norm) {
+    const auto metrics = all.back();
+    all.pop_back();
+    const auto norm = clip_gradients(all, max_grad_norm);
+    optimizer.step(all);
+    return at::cat({metrics, norm.view(1)});
+  }
+};
+
+DistributedOptimizer::DistributedOptimizer(Ranks& ranks, OptimizerKind kind,
+                                           std::vector<at::Tensor> parameters, double epsilon)
+    : impl_(new Impl{ranks, Optimizer(kind, std::move(parameters), epsilon), nullptr}) {
+  constexpr std::int64_t kLarge = 1 << 16;  // numbers; fewer are summed too fast to overlap
+  const auto& all = impl_->optimizer.parameters();
+  std::int64_t size = 0;
+  for (const auto& p : all) size += p.numel();
+  if (ranks.is_remote() && all.front().is_cpu() && size >= kLarge)
+    impl_->overlapped = std::make_unique<OverlappedAverage>(ranks, all);
+}
+
+DistributedOptimizer::~DistributedOptimizer() = default;
+
+void DistributedOptimizer::set_learning_rate(double rate) {
+  impl_->optimizer.set_learning_rate(rate);
+}
+
+at::Tensor DistributedOptimizer::step(std::vector<at::Tensor> gradients, const at::Tensor& metrics,
+                                      double max_grad_norm) {
+  gradients.push_back(metrics);
+  average(impl_->ranks, gradients, 1);
+  return impl_->clip_and_step(std::move(gradients), max_grad_norm);
+}
+
+at::Tensor DistributedOptimizer::step(std::size_t pieces,
+                                      const std::function<RankLoss(std::size_t piece)>& loss_of,
+                                      double max_grad_norm) {
+  std::vector<at::Tensor> all;
+  const auto steps = impl_->overlapped && pieces == 1 ? impl_->average_one(loss_of(0), all)
+                                                      : impl_->average_pieces(pieces, loss_of, all);
+  if (steps == 0) return {};
+  return impl_->clip_and_step(std::move(all), max_grad_norm);
+}
+
+NamedTensors DistributedOptimizer::state() const { return impl_->optimizer.state(); }
+
+}  // namespace shoal
