@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "shoal/core/host_device.h"
@@ -28,7 +29,7 @@ SHOAL_HOST_DEVICE inline void gae_column(const Gae& in, std::int64_t b) {
     const float value = w.value[cell];
     // Where nothing was done: before it stands the value of its observation.
     const float delta = w.valid[cell] ? w.reward[cell] + discount * next_value - value : 0;
-    running = over ? delta : delta + decay * running;
+    running = over ? delta : std::fma(decay, running, delta);
     in.advantage[cell] = running;
     in.target[cell] = running + value;
     next_value = value;
