@@ -99,7 +99,7 @@ std::vector<Way> ways() {
       {"resets wait", {.kind = kSerial, .mid_batch_reset = false}},
       {"workers act", {.kind = kParallelCpu}},
       {"workers step", {.kind = kParallelGpu, .groups = 2}},
-      {"own pace", {.kind = kParallelGpu, .batch = 1}},
+      {"own pace", {.kind = kParallelGpu, .dynamic_batch = 1}},
       {"a thread", {.kind = kSerial}, true},
       {"a thread and workers", {.kind = kParallelGpu}, true},
       {"a worker", {.kind = kParallelCpu, .workers = 1}, true},

@@ -16,7 +16,7 @@ TEST(BenchSampleTest, TheBoundIsOfTurnsOrOfTheSlowerOne) {
   using enum SamplerKind;
   EXPECT_FALSE(acting_overlaps_stepping({.kind = kParallelGpu}));
   EXPECT_TRUE(acting_overlaps_stepping({.kind = kParallelGpu, .groups = 2}));
-  EXPECT_TRUE(acting_overlaps_stepping({.kind = kParallelGpu, .batch = 8}));
+  EXPECT_TRUE(acting_overlaps_stepping({.kind = kParallelGpu, .dynamic_batch = 8}));
   for (const auto kind : {kSerial, kParallelCpu})
     EXPECT_FALSE(acting_overlaps_stepping({.kind = kind, .groups = 2}));
 }
