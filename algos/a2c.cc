@@ -1,6 +1,7 @@
 #include "shoal/algos/a2c.h"
 
 #include "algos/builtin_algos.h"
+#include "algos/option_groups.h"
 #include "shoal/algos/ppo.h"
 
 namespace shoal {
@@ -32,20 +33,16 @@ std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o, 
 
 OptionList describe(A2cOptions& o) {
   OptionList list("a2c");
-  list.add("optimizer", o.optimizer, "adam | rmsprop");
-  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
-           above_0());
-  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  add_optimizer(list, o);
   list.add("discount", o.discount, "gamma", kShare);
   list.add("gae_lambda", o.gae_lambda, "lambda of generalized advantage estimation", kShare);
   list.add("gradient_accumulation", o.gradient_accumulation,
            "pieces in which the gradient of a rollout is computed, to save memory", within(1, 1e6));
-  list.add("value_coef", o.value_coef, "weight of the value loss");
-  list.add("entropy_coef", o.entropy_coef, "weight of the entropy bonus", kAnySign);
-  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  add_loss_weights(list, o);
+  add_max_grad_norm(list, o);
   list.add("normalize_advantage", o.normalize_advantage,
            "to mean 0 and deviation 1 over each rollout");
-  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  add_anneal_learning_rate(list, o);
   return list;
 }
 

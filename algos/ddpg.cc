@@ -2,6 +2,7 @@
 
 #include "algos/builtin_algos.h"
 #include "algos/control_algo.h"
+#include "algos/option_groups.h"
 
 namespace shoal {
 
@@ -27,14 +28,13 @@ OptionList describe(DdpgOptions& o) {
   OptionList list("ddpg");
   list.add("critic_rate", o.critic_rate, "learning rate of the critic", kRate);
   list.add("policy_rate", o.policy_rate, "learning rate of the policy", kRate);
-  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  add_anneal_learning_rate(list, o);
   list.add("batch", o.batch, "steps of one update", within(1, 1e6));
   list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
   list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
   list.add("exploration_noise", o.exploration_noise,
            "deviation of the noise on actions, in half-widths of their bounds");
-  list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
-  list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
+  add_importance_weights(list, o);
   return list;
 }
 

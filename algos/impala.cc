@@ -4,6 +4,7 @@
 
 #include "algos/builtin_algos.h"
 #include "algos/observe_together.h"
+#include "algos/option_groups.h"
 #include "algos/recorded_steps.h"
 #include "algos/steps_in_a_row.h"
 #include "algos/totals.h"
@@ -122,18 +123,13 @@ std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOption
 
 OptionList describe(ImpalaOptions& o) {
   OptionList list("impala");
-  list.add("optimizer", o.optimizer, "adam | rmsprop");
-  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
-           above_0());
-  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  add_optimizer(list, o);
   list.add("discount", o.discount, "gamma", kShare);
   list.add("lambda", o.lambda, "lambda of V-trace", kShare);
-  list.add("rho_bar", o.rho_bar, "V-trace clips importance ratios to this", above_0());
-  list.add("c_bar", o.c_bar, "V-trace clips the ratios of its traces to this", above_0());
-  list.add("value_coef", o.value_coef, "weight of the value loss");
-  list.add("entropy_coef", o.entropy_coef, "weight of the entropy bonus", kAnySign);
-  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
-  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  add_vtrace_clips(list, o);
+  add_loss_weights(list, o);
+  add_max_grad_norm(list, o);
+  add_anneal_learning_rate(list, o);
   return list;
 }
 

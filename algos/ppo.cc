@@ -5,6 +5,7 @@
 #include "algos/builtin_algos.h"
 #include "algos/minibatches.h"
 #include "algos/observe_together.h"
+#include "algos/option_groups.h"
 #include "algos/ppo_loss.h"
 #include "algos/recorded_steps.h"
 #include "algos/steps_in_a_row.h"
@@ -345,10 +346,7 @@ std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& opt
 
 OptionList describe(PpoOptions& p) {
   OptionList list("ppo");
-  list.add("optimizer", p.optimizer, "adam | rmsprop");
-  list.add("optimizer_epsilon", p.optimizer_epsilon, "added to the root of the mean square",
-           above_0());
-  list.add("learning_rate", p.learning_rate, "learning rate at the start", kRate);
+  add_optimizer(list, p);
   list.add("discount", p.discount, "gamma", kShare);
   list.add("gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation", kShare);
   list.add("epochs", p.epochs, "passes over a rollout", within(1, 1e6));
@@ -359,17 +357,15 @@ OptionList describe(PpoOptions& p) {
   list.add("clip", p.clip, "the probability ratio is clipped to [1 - clip, 1 + clip]", above_0());
   list.add("value_clip", p.value_clip,
            "the change of the value is clipped to this; 0: not clipped");
-  list.add("value_coef", p.value_coef, "weight of the value loss");
-  list.add("entropy_coef", p.entropy_coef, "weight of the entropy bonus", kAnySign);
-  list.add("max_grad_norm", p.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  add_loss_weights(list, p);
+  add_max_grad_norm(list, p);
   list.add("normalize_advantage", p.normalize_advantage,
            "to mean 0 and deviation 1 over: none | window | minibatch");
-  list.add("anneal_learning_rate", p.anneal_learning_rate, "linearly to 0 over the schedule");
+  add_anneal_learning_rate(list, p);
   list.add("anneal_clip", p.anneal_clip, "clip and value_clip linearly to 0 over the schedule");
   list.add("vtrace", p.vtrace,
            "V-trace, for rollouts of older policies (with sampler.asynchronous: APPO)");
-  list.add("rho_bar", p.rho_bar, "V-trace clips importance ratios to this", above_0());
-  list.add("c_bar", p.c_bar, "V-trace clips the ratios of its traces to this", above_0());
+  add_vtrace_clips(list, p);
   list.add("target_kl", p.target_kl, "stop the passes of a rollout beyond this KL; 0: never");
   list.add("slices", p.slices,
            "slices of environments that every minibatch is drawn from in equal parts; 0: one for "

@@ -4,6 +4,7 @@
 
 #include "algos/builtin_algos.h"
 #include "algos/dqn_loss.h"
+#include "algos/option_groups.h"
 #include "algos/q_learning.h"
 #include "algos/recorded_update.h"
 #include "algos/replay_learning.h"
@@ -174,27 +175,19 @@ std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay&
 
 OptionList describe(R2d1Options& o) {
   OptionList list("r2d1");
-  list.add("optimizer", o.optimizer, "adam | rmsprop");
-  list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
-           above_0());
-  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
-  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  add_optimizer(list, o);
+  add_anneal_learning_rate(list, o);
   list.add("batch", o.batch, "sequences of one update", within(1, 1e6));
   list.add("target_interval", o.target_interval, "updates between two of the target network",
            kCount);
   list.add("huber_delta", o.huber_delta, "errors beyond this count linearly; 0: the square of all");
-  list.add("max_grad_norm", o.max_grad_norm, "largest global norm of the gradient; 0: not clipped");
+  add_max_grad_norm(list, o);
   list.add("value_scale", o.value_scale, "epsilon of the rescaling of values", above_0(1));
   list.add("priority_eta", o.priority_eta,
            "weight of a sequence's largest error in its priority; the mean error has the rest",
            kShare);
   list.add("beta", o.beta, "exponent (beta) of the importance weights", kShare);
-  list.add("epsilon_start", o.epsilon_start, "initial probability of a random action", kShare);
-  list.add("epsilon_end", o.epsilon_end, "final probability of a random action", kShare);
-  list.add("exploration_fraction", o.exploration_fraction, "fraction of the schedule until then",
-           within(1e-9, 1));
-  list.add("epsilon_last", o.epsilon_last,
-           "final probability of the last environment (off_policy.epsilon_each)", kShare);
+  add_epsilons(list, o);
   return list;
 }
 

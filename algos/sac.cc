@@ -2,6 +2,7 @@
 
 #include "algos/builtin_algos.h"
 #include "algos/control_algo.h"
+#include "algos/option_groups.h"
 
 namespace shoal {
 
@@ -30,15 +31,14 @@ OptionList describe(SacOptions& o) {
   OptionList list("sac");
   list.add("learning_rate", o.learning_rate, "learning rate of critics, policy and temperature",
            kRate);
-  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  add_anneal_learning_rate(list, o);
   list.add("batch", o.batch, "steps of one update", within(1, 1e6));
   list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
   list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
   list.add("alpha", o.alpha, "temperature, initially if it is learned", above_0());
   list.add("learn_alpha", o.learn_alpha, "the temperature is learned");
   list.add("target_entropy", o.target_entropy, "of each number of the action", kAnySign);
-  list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
-  list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
+  add_importance_weights(list, o);
   return list;
 }
 

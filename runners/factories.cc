@@ -10,8 +10,6 @@
 #include "src/envs/construction.h"
 
 namespace shoal {
-std::vector<std::string> algo_names() { return AlgoSpecs().names(); }
-
 const AlgoSpec& algo_of(const Config& config) { return config.algos.at(config.algo); }
 
 bool is_off_policy(const Config& config) {

@@ -40,7 +40,7 @@ void Session::restore() {
   resumed_ = {};
 }
 
-// Of this rank's environments, however many ranks the run has had.
+// The saved replay of this rank's environments, however many ranks have saved it.
 NamedTensors Session::saved_replay() const {
   const auto parts = resumed_.counters.at("replay_parts");
   const auto read = [&](std::int64_t part) {

@@ -32,7 +32,7 @@ static const auto& names_of(RankBackend) { return kRankBackends; }
 
 namespace {
 
-OptionList run_options(Config& c) {
+OptionList general_options(Config& c) {
   OptionList list;
   list.add("base", c.base, "the preset that this started from");
   list.add("algo", c.algo, "learning algorithm (`shoal list algos`)");
@@ -186,7 +186,7 @@ OptionList agent_options(Config& c) {
 }  // namespace
 
 OptionList options_of(Config& config) {
-  auto list = run_options(config);
+  auto list = general_options(config);
   list.append(env_options(config));
   list.append(sampler_options(config));
   list.append(agent_options(config));

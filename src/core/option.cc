@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -83,6 +84,8 @@ std::string value_text(const Option& option) {
           [](const Choice& choice) {
             const auto name = std::ranges::find(choice.names, *choice.value,
                                                 &std::pair<std::string, std::uint8_t>::second);
+            if (name == choice.names.end())
+              throw std::logic_error("an enumeration value without a name");
             return name->first;
           },
           [](const std::string* word) { return *word; },

@@ -40,7 +40,7 @@ struct ReplayOptions {
 OptionList describe(OffPolicyOptions& options);
 OptionList describe(ReplayOptions& options);
 
-// What an algorithm has to know of the run beside its own options.
+// The options of a run that an algorithm reads beside its own.
 struct RunOptions {
   ModelOptions model;
   ActorCriticOptions agent;
@@ -101,7 +101,7 @@ class OffPolicySpec : public AlgoSpec {
   std::int64_t steps_at_once(const RunOptions&) const override { return batch_steps(); }
   void check(const RunOptions& run) const override;
 
-  // What the ranks draw for one update, all together: items, and the steps in them.
+  // Items that all ranks together draw for one update, and the steps in those items.
   virtual std::int64_t batch() const = 0;
   virtual std::int64_t batch_steps() const { return batch(); }
 

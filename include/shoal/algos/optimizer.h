@@ -23,7 +23,7 @@ inline constexpr std::pair<const char*, OptimizerKind> kOptimizerNames[] = {
     {"adam", OptimizerKind::kAdam}, {"rmsprop", OptimizerKind::kRmsProp}};
 inline const auto& names_of(OptimizerKind) { return kOptimizerNames; }
 
-// What one rank computes of a step: means over `steps` of its own.
+// One rank's part of a step: means over its own `steps`.
 struct RankLoss {
   at::Tensor total;    // [], with gradients; undefined if there are no steps
   at::Tensor metrics;  // [K] float32
@@ -40,7 +40,7 @@ class DistributedOptimizer {
                        double epsilon = 1e-5);
   ~DistributedOptimizer();
 
-  // Of the steps from now on; 0 at first.
+  // Applies from the next step on; the rate is 0 before the first call.
   void set_learning_rate(double rate);
 
   // gradients: one for each parameter, a mean over this rank's part of a batch, of which every rank

@@ -53,7 +53,8 @@ struct Config {
   ReplayOptions replay;
   AlgoSpecs algos;  // the options of every algorithm; `algo` names the one that learns
 
-  // Of the algorithm with options of this type: config.options<PpoOptions>().clip = 0.1.
+  // The options of this type, whichever algorithm has them:
+  // config.options<PpoOptions>().clip = 0.1.
   template <class Options>
   Options& options() {
     for (const auto& spec : algos)
@@ -96,7 +97,6 @@ Config preset(const std::string& name);          // throws Error with the neares
 Config preset_or_file(const std::string& name);  // a preset's name, or the path of a TOML file
 
 // The parts a Config describes.
-std::vector<std::string> algo_names();
 std::vector<std::string> sampler_names();
 // Environments of env_id, with the time limits of the sampler.
 EnvFactory make_env_factory(const Config& config);
@@ -121,8 +121,8 @@ void require_minibatch_fits(const Config& config, const EnvSpec& env);
 // off-policy.
 std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent, Ranks& ranks = alone());
 
-// Of an off-policy algorithm, for this rank.
-// memory: of the ranks, where config.replay.shared; else null.
+// Makes the off-policy algorithm of `config` and this rank's part of its replay. memory: the ranks'
+// shared memory if config.replay.shared, else null.
 Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks = alone(),
                      const ReplayMemory* memory = nullptr);
 // "1000000 steps, 7.1 GB": what its replay, of all ranks together, will take.
