@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "algos/optimizer.h"
-#include "algos/overlapped_average.h"
 #include "shoal/algos/optimizer.h"
+#include "src/distributed/gradient_reducer.h"
 
 namespace shoal {
 
@@ -25,9 +25,9 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
 }  // namespace
 
 struct DistributedOptimizer::Impl {
-  Ranks& ranks;
+  ProcessGroup& ranks;
   Optimizer optimizer;
-  std::unique_ptr<OverlappedAverage> overlapped;  // where sums take long
+  std::unique_ptr<GradientReducer> overlapped;  // where sums take long
 
   // Each fills `all` with gradients and, behind them, metrics: means over all ranks' steps, whose
   // number is returned.
@@ -66,7 +66,7 @@ struct DistributedOptimizer::Impl {
   }
 };
 
-DistributedOptimizer::DistributedOptimizer(Ranks& ranks, OptimizerKind kind,
+DistributedOptimizer::DistributedOptimizer(ProcessGroup& ranks, OptimizerKind kind,
                                            std::vector<at::Tensor> parameters, double epsilon)
     : impl_(new Impl{ranks, Optimizer(kind, std::move(parameters), epsilon), nullptr}) {
   constexpr std::int64_t kLarge = 1 << 16;  // numbers; fewer are summed too fast to overlap
@@ -74,7 +74,7 @@ DistributedOptimizer::DistributedOptimizer(Ranks& ranks, OptimizerKind kind,
   std::int64_t size = 0;
   for (const auto& p : all) size += p.numel();
   if (ranks.is_remote() && all.front().is_cpu() && size >= kLarge)
-    impl_->overlapped = std::make_unique<OverlappedAverage>(ranks, all);
+    impl_->overlapped = std::make_unique<GradientReducer>(ranks, all);
 }
 
 DistributedOptimizer::~DistributedOptimizer() = default;

@@ -7,7 +7,7 @@
 
 namespace shoal {
 
-void observe_together(Ranks& ranks, ActorCritic& agent, const Samples& samples) {
+void observe_together(ProcessGroup& ranks, ActorCritic& agent, const Samples& samples) {
   const auto own = agent.statistics(samples);
   if (own.empty() || ranks.count() == 1) return agent.add_statistics(own);
   std::vector<at::Tensor> flat;

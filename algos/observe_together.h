@@ -1,11 +1,11 @@
 #pragma once
 
 #include "shoal/agents/agent.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
 
 namespace shoal {
 
 // ActorCritic::observe() of all ranks' rollouts.
-void observe_together(Ranks& ranks, ActorCritic& agent, const Samples& samples);
+void observe_together(ProcessGroup& ranks, ActorCritic& agent, const Samples& samples);
 
 }  // namespace shoal

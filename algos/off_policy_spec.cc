@@ -91,7 +91,7 @@ std::size_t OffPolicySpec::replay_bytes(const EnvSpec& env, const Agent&,
 }
 
 std::unique_ptr<Replay> OffPolicySpec::make_replay(const EnvSpec& env, const Agent&,
-                                                   const RunOptions& run, Ranks& ranks,
+                                                   const RunOptions& run, ProcessGroup& ranks,
                                                    const ReplayMemory* memory) const {
   if (memory == nullptr)
     return std::make_unique<StepReplay>(env, run.envs / ranks.count(),

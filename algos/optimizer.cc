@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "src/device/accelerator.h"
+#include "src/compute/accelerator.h"
 
 namespace shoal {
 

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-void check_shares(const std::string& algo, std::int64_t batch, const Ranks& ranks,
+void check_shares(const std::string& algo, std::int64_t batch, const ProcessGroup& ranks,
                   const StepReplay& replay) {
   const auto slices = static_cast<std::int64_t>(ranks.count()) * replay.slices();
   require(batch % slices == 0,
@@ -24,7 +24,7 @@ namespace {
 
 // Weights that are divided by the largest one of all ranks, not of one.
 template <class Drawn>
-void weigh_together(Ranks& ranks, const Drawn& own, double beta) {
+void weigh_together(ProcessGroup& ranks, const Drawn& own, double beta) {
   double least = own.least_probability;
   for (const auto& bytes : ranks.gather(std::as_bytes(std::span(&own.least_probability, 1)))) {
     double other = 0;
@@ -35,7 +35,8 @@ void weigh_together(Ranks& ranks, const Drawn& own, double beta) {
 }
 
 template <class Drawn, class AnyReplay>
-const Drawn& draw_together(Ranks& ranks, AnyReplay& replay, std::int64_t batch, double beta) {
+const Drawn& draw_together(ProcessGroup& ranks, AnyReplay& replay, std::int64_t batch,
+                           double beta) {
   if (replay.is_shared()) return replay.sample(batch, beta);
   const auto& own = replay.sample(batch / ranks.count(), beta);
   if (ranks.count() > 1 && replay.prioritized()) weigh_together(ranks, own, beta);
@@ -44,12 +45,12 @@ const Drawn& draw_together(Ranks& ranks, AnyReplay& replay, std::int64_t batch, 
 
 }  // namespace
 
-const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
+const Transitions& sample_together(ProcessGroup& ranks, StepReplay& replay, std::int64_t batch,
                                    double beta) {
   return draw_together<Transitions>(ranks, replay, batch, beta);
 }
 
-const Sequences& sample_together(Ranks& ranks, SequenceReplay& replay, std::int64_t batch,
+const Sequences& sample_together(ProcessGroup& ranks, SequenceReplay& replay, std::int64_t batch,
                                  double beta) {
   return draw_together<Sequences>(ranks, replay, batch, beta);
 }

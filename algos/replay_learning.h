@@ -5,9 +5,9 @@
 
 #include "shoal/algos/algo.h"
 #include "shoal/core/error.h"
+#include "shoal/distributed/process_group.h"
 #include "shoal/replays/sequence_replay.h"
 #include "shoal/replays/step_replay.h"
-#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -20,7 +20,7 @@ inline void require_updates(int updates) {
 
 // What learning rates are multiplied by, as the option anneal_learning_rate of an algorithm says.
 template <class Options>
-double pace_at(const Options& o, const Progress& progress) {
+double learning_rate_factor(const Options& o, const Progress& progress) {
   return o.anneal_learning_rate ? progress.remaining() : 1;
 }
 
@@ -33,13 +33,13 @@ double beta_at(const Options& o, const Progress& progress) {
 
 // Throws Error unless the ranks, and the slices of their replays, can share a batch of so many
 // steps.
-void check_shares(const std::string& algo, std::int64_t batch, const Ranks& ranks,
+void check_shares(const std::string& algo, std::int64_t batch, const ProcessGroup& ranks,
                   const StepReplay& replay);
 
 // This rank's share of a batch, whose importance weights are as if one had drawn it.
-const Transitions& sample_together(Ranks& ranks, StepReplay& replay, std::int64_t batch,
+const Transitions& sample_together(ProcessGroup& ranks, StepReplay& replay, std::int64_t batch,
                                    double beta);
-const Sequences& sample_together(Ranks& ranks, SequenceReplay& replay, std::int64_t batch,
+const Sequences& sample_together(ProcessGroup& ranks, SequenceReplay& replay, std::int64_t batch,
                                  double beta);
 
 }  // namespace shoal

@@ -7,7 +7,7 @@
 #include "shoal/agents/q_agent.h"
 #include "shoal/algos/algo_spec.h"
 #include "shoal/algos/optimizer.h"
-#include "shoal/app/command_line.h"
+#include "shoal/cli/command_line.h"
 #include "shoal/replays/step_replay.h"
 
 // [algo]
@@ -34,7 +34,7 @@ shoal::OptionList describe(SoftQOptions& o) {
 class SoftQ : public shoal::OffPolicyAlgo {
  public:
   SoftQ(shoal::QAgent& agent, shoal::StepReplay& replay, const SoftQOptions& options,
-        shoal::Ranks& ranks)
+        shoal::ProcessGroup& ranks)
       : agent_(agent),
         replay_(replay),
         options_(options),
@@ -94,7 +94,7 @@ class SoftQSpec : public shoal::SpecOf<SoftQSpec, shoal::OffPolicySpec, SoftQOpt
   }
   std::unique_ptr<shoal::OffPolicyAlgo> make(shoal::Agent& agent, shoal::Replay& replay,
                                              const shoal::RunOptions&,
-                                             shoal::Ranks& ranks) const override {
+                                             shoal::ProcessGroup& ranks) const override {
     return std::make_unique<SoftQ>(dynamic_cast<shoal::QAgent&>(agent),
                                    dynamic_cast<shoal::StepReplay&>(replay), own_, ranks);
   }

@@ -40,11 +40,11 @@ int main(int argc, char** argv) {
 
   shoal::EpisodeWindow recent;  // the last 100 episodes
   shoal::Progress progress{.schedule_steps = steps};
-  for (int window = 0; progress.steps < steps; ++window) {
+  for (int rollout = 0; progress.steps < steps; ++rollout) {
     const shoal::Batch batch = sampler->collect();  // 32 steps of each of the 16 environments
     recent.add(batch.episodes);
     algo->update(batch.samples, progress);
     progress.steps += batch.samples.steps;
-    if (window % 10 == 0 && recent.total() > 0) draw(progress.steps, recent.mean_score());
+    if (rollout % 10 == 0 && recent.total() > 0) draw(progress.steps, recent.mean_score());
   }
 }

@@ -12,8 +12,8 @@
 
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/envs/atari.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/runners/launch.h"
 #include "shoal/samplers/sampler.h"
 

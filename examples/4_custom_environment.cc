@@ -48,7 +48,7 @@ class Catch : public shoal::Env {
 
 void show(const shoal::Samples& game) {
   const auto* seen = game.observation[0].const_data_ptr<float>();  // [T+1, 1, 4]
-  const auto last = game.finals.observation[0].dense();  // row T shows the next game already
+  const auto last = game.final_obs.observation[0].dense();  // row T shows the next game already
   for (int y = 0; y < kHeight; ++y, fmt::print("\n"))
     for (int t = 0; t < kHeight; ++t) {
       const float* o = t < game.T ? seen + 4 * t : last.const_data_ptr<float>();

@@ -7,7 +7,7 @@
 
 #include "shoal/algos/algo_spec.h"
 #include "shoal/algos/returns.h"
-#include "shoal/app/command_line.h"
+#include "shoal/cli/command_line.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/envs/registry.h"
 #include "shoal/envs/wrappers.h"
@@ -45,7 +45,8 @@ shoal::OptionList describe(ReinforceOptions& o) {
   return list;
 }
 
-// REINFORCE with a baseline (Williams, 1992): one step on each window, against the policy gradient.
+// REINFORCE with a baseline (Williams, 1992): one step on each rollout, against the policy
+// gradient.
 class Reinforce : public shoal::OnPolicyAlgo {
  public:
   Reinforce(shoal::ActorCritic& agent, const ReinforceOptions& options)
@@ -54,7 +55,7 @@ class Reinforce : public shoal::OnPolicyAlgo {
         optimizer_(agent.learnable(), torch::optim::SGDOptions(options.learning_rate)) {}
 
   shoal::Metrics update(const shoal::Samples& s, const shoal::Progress&) override {
-    const auto n = s.T * s.B;  // all steps of the window, time-major
+    const auto n = s.T * s.B;  // all steps of the rollout, time-major
     const auto [advantage, target] =
         shoal::generalized_advantages(s, s.agent_info.at("value"), options_.discount,
                                       /*lambda=*/1);
@@ -83,7 +84,7 @@ class ReinforceSpec : public shoal::SpecOf<ReinforceSpec, shoal::OnPolicySpec, R
   std::string description() const override { return "REINFORCE (Williams, 1992)"; }
   double discount(const shoal::RunOptions&) const override { return own_.discount; }
   std::unique_ptr<shoal::OnPolicyAlgo> make(shoal::Agent& agent, const shoal::RunOptions&,
-                                            shoal::Ranks&) const override {
+                                            shoal::ProcessGroup&) const override {
     return std::make_unique<Reinforce>(dynamic_cast<shoal::ActorCritic&>(agent), own_);
   }
 };

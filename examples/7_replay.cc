@@ -1,4 +1,4 @@
-// Learning from a replay: DQN on CartPole. The steps of many windows are kept, and drawn at random
+// Learning from a replay: DQN on CartPole. The steps of many rollouts are kept, and drawn at random
 // again and again; how often is up to the loop.
 //
 //   build/release/bin/examples/7_replay [steps]
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   shoal::Progress progress{.schedule_steps = argc > 1 ? std::atoll(argv[1]) : 100'000};
   while (progress.remaining() > 0) {
     const bool learning = progress.steps >= kRandomSteps;
-    algo->explore(progress, learning);  // epsilon of the next window
+    algo->explore(progress, learning);  // epsilon of the next rollout
     const shoal::Batch batch = sampler->collect();
     replay.append(batch.samples);
     // 32 steps were taken; 8 batches of 128 are 32 steps drawn for each of them.

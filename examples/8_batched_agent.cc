@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
-#include "shoal/core/batch_service.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/envs/classic_control.h"
+#include "shoal/ipc/batch_service.h"
+#include "shoal/ipc/worker_group.h"
 
 // An observation of four numbers, and whether it begins an episode; an action.
 using Service = shoal::BatchService<float, std::int64_t>;

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "shoal/core/parameter_server.h"
-#include "shoal/core/worker_group.h"
+#include "shoal/ipc/parameter_server.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/models/flat_mlp.h"
 
 constexpr int kTrainers = 4;

@@ -14,8 +14,8 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
-#include "src/device/accelerator.h"
-#include "src/kernels/cuda_library.h"
+#include "src/compute/accelerator.h"
+#include "src/compute/cuda_library.h"
 
 namespace shoal {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "runners/memory_needs.h"
 #include "shoal/core/error.h"
-#include "shoal/core/worker_group.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/runners/config.h"
 #include "src/envs/construction.h"
 
@@ -59,7 +59,7 @@ SamplerOptions training_sampler(const Config& config) {
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;
-  options.host_windows = is_off_policy(config);
+  options.host_rollouts = is_off_policy(config);
   options.discount = algo_of(config).discount(run_options(config));
   return options;
 }
@@ -73,7 +73,7 @@ std::unique_ptr<Agent> make_agent(const Config& config, const EnvSpec& env) {
   return algo_of(config).make_agent(env, run_options(config));
 }
 
-std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent, Ranks& ranks) {
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent, ProcessGroup& ranks) {
   const auto* spec = dynamic_cast<const OnPolicySpec*>(&algo_of(config));
   require(spec != nullptr, "algo: '{}' learns from a replay; use make_learner()", config.algo);
   return spec->make(agent, run_options(config), ranks);
@@ -89,7 +89,7 @@ const OffPolicySpec& off_policy_spec(const Config& config) {
 
 }  // namespace
 
-Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks,
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, ProcessGroup& ranks,
                      const ReplayMemory* memory) {
   const auto& spec = off_policy_spec(config);
   const auto run = run_options(config);

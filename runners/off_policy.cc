@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runners/run_training.h"
 #include "runners/sampler_numbers.h"
-#include "runners/while_training.h"
 
 namespace shoal {
 
@@ -17,7 +17,7 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                     const OffPolicyOptions& options, const Evaluate& evaluate) {
   auto& replay = *learner.replay;
   auto& algo = *learner.algo;
-  while_training(session, [&] {
+  run_training(session, [&] {
     while (session.running()) {
       algo.explore(session.progress(), session.steps() >= options.learning_starts);
       const Batch batch = session.collect(sampler);

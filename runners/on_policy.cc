@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runners/run_training.h"
 #include "runners/sampler_numbers.h"
-#include "runners/while_training.h"
 
 namespace shoal {
 
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate) {
-  while_training(session, [&] {
+  run_training(session, [&] {
     while (session.running()) {
       const Batch batch = session.collect(sampler);
       const Progress progress = session.advance(batch);
       // None are left where a worker was lost with all that it did.
-      const bool learns = session.window_steps() > 0;
+      const bool learns = session.rollout_steps() > 0;
       auto metrics = learns ? algo.update(batch.samples, progress) : Metrics{};
       add_numbers(sampler, metrics);
       if (evaluate && session.evaluation_is_due())

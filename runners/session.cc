@@ -9,7 +9,7 @@
 
 #include "runners/limits.h"
 #include "runners/metric_means.h"
-#include "runners/rank_news.h"
+#include "runners/rank_status.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "shoal/core/option.h"
@@ -182,11 +182,11 @@ Batch Session::collect(Sampler& sampler) {
   }
 }
 
-// They wait in advance() for this window.
+// They wait in advance() for this rollout.
 void Session::tell_ranks(const std::string& failure) {
   if (ranks_.count() == 1) return;
   try {
-    exchange_news(ranks_, {.failure = failure}, config_.sampler.envs / ranks_.count());
+    exchange_status(ranks_, {.failure = failure}, config_.sampler.envs / ranks_.count());
   } catch (const RankError&) {
     return;  // others have failed, too; this rank's own error is thrown
   }
@@ -194,17 +194,17 @@ void Session::tell_ranks(const std::string& failure) {
 
 Progress Session::advance(const Batch& batch) {
   const Progress before = progress();
-  window_steps_ = steps_;
+  rollout_steps_ = steps_;
   if (ranks_.count() == 1) {
     steps_ += batch.samples.steps;
     episodes_.add(batch.episodes);
   } else {
-    const auto news = exchange_news(ranks_,
-                                    {.steps = batch.samples.steps,
-                                     .signal = signals_.caught(),
-                                     .saves = pause_is_over(),
-                                     .episodes = batch.episodes},
-                                    config_.sampler.envs / ranks_.count());
+    const auto news = exchange_status(ranks_,
+                                      {.steps = batch.samples.steps,
+                                       .signal = signals_.caught(),
+                                       .saves = pause_is_over(),
+                                       .episodes = batch.episodes},
+                                      config_.sampler.envs / ranks_.count());
     if (!news.failure.empty()) throw DataError(news.failure);
     agreed_signal_ = news.signal;
     agreed_checkpoint_ = news.saves;
@@ -213,8 +213,8 @@ Progress Session::advance(const Batch& batch) {
   }
   if (!infos_) infos_ = batch.infos;
   require(*infos_ == batch.infos,
-          "this window has infos [{}], the first one had [{}]; the columns of {} are those of the "
-          "first; report windows of one kind",
+          "this rollout has infos [{}], the first one had [{}]; the columns of {} are those of the "
+          "first; report rollouts of one kind",
           fmt::join(batch.infos, ", "), fmt::join(*infos_, ", "), kProgressFile);
   learning_since_ = Clock::now();
   return before;
@@ -268,7 +268,7 @@ void Session::write_row(const SamplerTimes& times) {
 
 bool Session::evaluation_is_due() const {
   const auto every = config_.eval_steps;
-  return every > 0 && steps_ / every > window_steps_ / every;
+  return every > 0 && steps_ / every > rollout_steps_ / every;
 }
 
 LogRow Session::row_of(const Metrics& metrics, const Shares& shares, double sps) const {
@@ -317,7 +317,7 @@ void Session::save_summary() const {
   write_file(folder() / kSummaryFile, summary.dump(2) + "\n");
 }
 
-void Session::give_up_window(const Interrupted& why) {
+void Session::give_up_rollout(const Interrupted& why) {
   if (ranks_.count() > 1) throw why;
   say_given_up(why, "the steps of this rollout are lost, and environments will begin new episodes");
 }

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "runners/limits.h"
-#include "shoal/core/trajectory_ring.h"
-#include "shoal/core/worker_group.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
+#include "shoal/ipc/trajectory_ring.h"
+#include "shoal/ipc/worker_group.h"
 
 namespace shoal {
 

@@ -11,14 +11,14 @@
 #include <exception>
 #include <new>
 
-#include "runners/while_training.h"
+#include "runners/run_training.h"
 #include "shoal/core/arena.h"
-#include "shoal/core/rank_exchange.h"
-#include "shoal/core/rank_group.h"
 #include "shoal/core/rng.h"
-#include "shoal/core/step_barrier.h"
 #include "shoal/core/stop.h"
-#include "shoal/core/worker_group.h"
+#include "shoal/ipc/rank_exchange.h"
+#include "shoal/ipc/run_ranks.h"
+#include "shoal/ipc/step_barrier.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/runners/console.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
@@ -34,7 +34,8 @@ EnvFactory make_evaluated(const Config& config) { return make_env_factory(whole_
 
 // Each rank plays its share, in this process, on seeds of this moment: the same ones in a run that
 // was resumed.
-Metrics evaluate_now(const Config& config, Agent& agent, const Session& session, Ranks& ranks) {
+Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
+                     ProcessGroup& ranks) {
   const std::int64_t n = ranks.count(), r = ranks.rank();
   const auto share = config.eval_episodes * (r + 1) / n - config.eval_episodes * r / n;
   const auto now = env_seed(config.seed, Stream::kEval, session.steps());
@@ -62,7 +63,7 @@ struct LocalRank {
 // Beside its share of the environments and workers, a rank has its share of the cores, if there is
 // one for each and none are given: what it forks and the threads it starts stay there. And it has a
 // GPU of its own.
-Config share_of(const Config& config, const Ranks& ranks, const LocalRank& local) {
+Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank& local) {
   auto own = config;
   const int n = ranks.count(), r = ranks.rank();
   if (n == 1) return own;
@@ -122,12 +123,12 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
     auto learner = make_learner(whole, spec, *agent, ranks, local.replay);
     session.begin(*agent, *learner.algo, sampler.get(), learner.replay.get());
     run_off_policy(session, *sampler, learner, config.off_policy, evaluate);
-    while_training([&] { session.finish(); });
+    run_training([&] { session.finish(); });
   } else {
     const auto algo = make_algo(config, *agent, ranks);
     session.begin(*agent, *algo, sampler.get());
     run_on_policy(session, *sampler, *algo, evaluate);
-    while_training([&] { session.finish(); });
+    run_training([&] { session.finish(); });
   }
   return {.signal = session.stop_signal(),
           .solved = session.solved(),
@@ -203,10 +204,10 @@ TrainingEnd run_several(const Config& config, int here, int local, const JobPlac
   auto& result = *new (arena.data(end)) TrainingEnd;
   const int status = run_ranks(here, [&](int rank) {
     const auto own = exchange.of(rank);
-    const auto ranks =
-        job.count == 1 ? make_shared_ranks(own)
-                       : make_ranks_of_hosts(own, rank == 0 ? make_job_ranks(config, job) : nullptr,
-                                             job.place, job.count);
+    const auto ranks = job.count == 1 ? make_shared_group(own)
+                                      : make_multi_host_group(
+                                            own, rank == 0 ? make_job_group(config, job) : nullptr,
+                                            job.place, job.count);
     const auto of_rank = run(*ranks, rank);
     if (rank == 0) result = of_rank;
     return 0;
@@ -224,13 +225,13 @@ bool is_bound(const JobPlace& job) {
 
 }  // namespace
 
-std::unique_ptr<Ranks> make_job_ranks(const Config& config, const JobPlace& job) {
+std::unique_ptr<ProcessGroup> make_job_group(const Config& config, const JobPlace& job) {
   auto backend = config.rank_backend;
   if ((backend == RankBackend::kAuto || backend == RankBackend::kNccl) &&
       job.launcher == "mpirun" && has_mpi())
     backend = RankBackend::kMpi;  // what NCCL is not for goes this way, too
-  if (backend == RankBackend::kMpi) return make_mpi_ranks(job.place, job.count, timeout_of(config));
-  return make_tcp_ranks({.rank = job.place,
+  if (backend == RankBackend::kMpi) return make_mpi_group(job.place, job.count, timeout_of(config));
+  return make_tcp_group({.rank = job.place,
                          .count = job.count,
                          .address = job.address,
                          .port = job.port,
@@ -258,9 +259,9 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
     const bool bound = is_bound(job);
     const bool by_nccl = uses_nccl(config);
     const auto replay = shares_replay ? std::make_unique<ReplayMemory>() : nullptr;
-    const auto run = [&](Ranks& ranks, int rank) {
+    const auto run = [&](ProcessGroup& ranks, int rank) {
       auto own = options;
-      const auto nccl = by_nccl ? make_nccl_ranks(ranks, timeout_of(config),
+      const auto nccl = by_nccl ? make_nccl_group(ranks, timeout_of(config),
                                                   config.rank_backend == RankBackend::kNccl)
                                 : nullptr;
       own.ranks = nccl ? nccl.get() : &ranks;
@@ -271,7 +272,7 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
                             .replay = replay.get()};
       return train_rank(config, folder, own, place);
     };
-    return here == 1 ? run(*make_job_ranks(config, job), 0)
+    return here == 1 ? run(*make_job_group(config, job), 0)
                      : run_several(config, here, local, job, run);
   });
 }

@@ -47,7 +47,7 @@ void validate_async(const Config& config) {
   const auto& s = config.sampler;
   require(a.slots != 1, "async.slots: found 1, expected 0, or at least 2");
   require(!config.asynchronous || a.stale != StaleRollouts::kDrop || !is_off_policy(config),
-          "async.stale: found drop, and algo '{}' learns from a replay, which takes every window; "
+          "async.stale: found drop, and algo '{}' learns from a replay, which takes every rollout; "
           "choose use",
           config.algo);
   require(a.stale != StaleRollouts::kDrop || a.max_lag >= a.publish_interval - 1,
@@ -67,18 +67,18 @@ void validate_async(const Config& config) {
           "sampler.asynchronous demands of parallel-cpu",
           s.groups, s.envs / workers);
   require(!is_off_policy(config) || workers == 1,
-          "sampler.workers: found {}, expected 1: a replay takes windows of all environments, and "
+          "sampler.workers: found {}, expected 1: a replay takes rollouts of all environments, and "
           "those of parallel-cpu with sampler.asynchronous are of one worker's; or choose "
           "sampler.kind = parallel-gpu",
           workers);
 }
 
-// The number of updates is counted in 64 bits, those of one window in 32.
+// The number of updates is counted in 64 bits, those of one rollout in 32.
 void validate_replay_ratio(const Config& config) {
   const double ratio = config.off_policy.replay_ratio;
-  const double window = ratio * static_cast<double>(config.sampler.envs) *
-                        static_cast<double>(config.sampler.horizon);
-  require(window <= 1e9 && ratio * static_cast<double>(config.steps) <= 9e18,
+  const double rollout = ratio * static_cast<double>(config.sampler.envs) *
+                         static_cast<double>(config.sampler.horizon);
+  require(rollout <= 1e9 && ratio * static_cast<double>(config.steps) <= 9e18,
           "off_policy.replay_ratio: found {}, which is more updates than can be counted, of {} "
           "environments times {} steps (sampler.horizon), or of {} steps altogether; choose a "
           "smaller one",
@@ -140,7 +140,7 @@ void validate(const Config& config) {
   validate_async(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),
           "sampler.preempt_share: found {}, and algo '{}' learns from a replay, which takes whole "
-          "windows only; choose an on-policy algorithm",
+          "rollouts only; choose an on-policy algorithm",
           config.sampler.preempt_share, config.algo);
   validate_model(config.model);
   if (is_off_policy(config)) validate_replay_ratio(config);

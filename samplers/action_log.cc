@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 100'000;  // of one environment
 
-std::size_t row_bytes(const RowSpec& spec, std::int64_t envs) {
+std::size_t row_bytes(const RolloutSpec& spec, std::int64_t envs) {
   std::size_t bytes = 1;
   for (const auto& [name, array] : spec.action) bytes += array.bytes();
   return bytes * static_cast<std::size_t>(envs);
@@ -31,7 +31,7 @@ ActionLog::ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions
       period_(o.save_period),
       state_(plan.add_bytes(sizeof(State))),
       offered_(bytes > 0) {
-  const auto spec = row_spec(env);
+  const auto spec = rollout_spec(env);
   count_ = std::clamp(static_cast<std::int64_t>(bytes / row_bytes(spec, envs_)), horizon_,
                       std::max(horizon_, kMostSteps));
   for (const auto& [name, array] : spec.action) action_.add(name, plan.add({count_, envs_}, array));
@@ -79,7 +79,7 @@ void ActionLog::save_if_due(const std::function<void(NamedTensors&)>& save) {
 
 void ActionLog::begin(std::size_t rows) { state().rows = static_cast<std::int64_t>(rows); }
 
-// The rows of a window from `row` on; the ring may turn in the middle of them.
+// The rows of a rollout from `row` on; the ring may turn in the middle of them.
 void ActionLog::copy(const Arena::Field& from, const Rows& rows, std::int64_t row,
                      const Arena::Field& to) const {
   const auto bytes = static_cast<std::size_t>(envs_) * to.element_bytes;
@@ -94,11 +94,11 @@ void ActionLog::copy(const Arena::Field& from, const Rows& rows, std::int64_t ro
   put(0, row + first, horizon_ - first);
 }
 
-void ActionLog::end(const SharedRows& window) {
-  const auto& rows = window.rows;
+void ActionLog::end(const SharedRollout& rollout) {
+  const auto& rows = rollout.rows;
   for (std::size_t i = 0; i < action_.size(); ++i)
-    copy(rows.action[i], rows, window.history, action_[i]);
-  copy(rows.valid, rows, window.history, valid_);
+    copy(rows.action[i], rows, rollout.history, action_[i]);
+  copy(rows.valid, rows, rollout.history, valid_);
   auto& s = state();
   s.next += horizon_;
   s.rows = -1;
@@ -115,7 +115,8 @@ std::vector<std::byte> ActionLog::saved_state(int slot, std::int64_t b, std::siz
 }
 
 // The older states give the longer replay. A reset with a seed makes all before it irrelevant.
-void ActionLog::find_beginning(std::int64_t b, const SharedRows& home, EnvFailure& failure) const {
+void ActionLog::find_beginning(std::int64_t b, const SharedRollout& home,
+                               EnvFailure& failure) const {
   const auto& s = state();
   const auto oldest = std::max(s.begun, s.next - count_);
   const auto& reset = home.seeded_reset(b);
@@ -134,20 +135,20 @@ void ActionLog::find_beginning(std::int64_t b, const SharedRows& home, EnvFailur
   failure.statistics.assign(statistics.begin(), statistics.end());
 }
 
-EnvFailure ActionLog::failure(std::int64_t b, std::int64_t tick, const SharedRows& home,
-                              const std::vector<const SharedRows*>& windows) const {
+EnvFailure ActionLog::failure(std::int64_t b, std::int64_t tick, const SharedRollout& home,
+                              const std::vector<const SharedRollout*>& rollouts) const {
   const auto& s = state();
   EnvFailure failure{.step = tick, .phase = home.phase(b), .begin = tick};
   failure.statistics.resize(home.statistics_bytes);
   find_beginning(b, home, failure);
-  const auto* window = s.rows < 0 ? nullptr : windows[static_cast<std::size_t>(s.rows)];
-  const auto row = [&](std::int64_t t) { return window->history + t - s.next; };
-  const auto end = window == nullptr ? s.next : std::min(tick + 1, s.next + horizon_);
+  const auto* rollout = s.rows < 0 ? nullptr : rollouts[static_cast<std::size_t>(s.rows)];
+  const auto row = [&](std::int64_t t) { return rollout->history + t - s.next; };
+  const auto end = rollout == nullptr ? s.next : std::min(tick + 1, s.next + horizon_);
   std::vector<std::int64_t> taken;
   const bool made = failure.phase != WorkerStatus::kConstructing;
   for (auto t = failure.begin; made && t < end; ++t)
     if (t < s.next ? *arena_->element(valid_, t % count_ * envs_ + b).data() != std::byte{0}
-                   : window->rows.scalar<bool>(window->rows.valid, row(t), b))
+                   : rollout->rows.scalar<bool>(rollout->rows.valid, row(t), b))
       taken.push_back(t);
   failure.in_step = !taken.empty() && taken.back() == tick && tick >= s.next;
   for (std::size_t i = 0; i < action_.size(); ++i) {
@@ -158,14 +159,14 @@ EnvFailure ActionLog::failure(std::int64_t b, std::int64_t tick, const SharedRow
     auto* to = static_cast<std::byte*>(all.data_ptr());
     for (const auto t : taken) {
       const auto from = t < s.next ? arena_->element(action_[i], t % count_ * envs_ + b)
-                                   : window->rows.element(window->rows.action[i], row(t), b);
+                                   : rollout->rows.element(rollout->rows.action[i], row(t), b);
       to = std::ranges::copy(from, to).out;
     }
     failure.actions.add(action_.name(i), all);
   }
   if (!failure.in_step) return failure;
-  for (const auto& [name, field] : window->rows.observation)
-    failure.observation.add(name, view(*window->arena, field)[row(tick)][b].clone());
+  for (const auto& [name, field] : rollout->rows.observation)
+    failure.observation.add(name, view(*rollout->arena, field)[row(tick)][b].clone());
   return failure;
 }
 

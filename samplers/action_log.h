@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "samplers/mailbox.h"
-#include "samplers/shared_rows.h"
+#include "samplers/shared_rollout.h"
 #include "shoal/samplers/env_failure.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
 
 // Records the latest actions of environments that are stepped together, and their states at
-// intervals. An EnvFailure is made from it and from the resets in SharedRows. It is in shared
+// intervals. An EnvFailure is made from it and from the resets in SharedRollout. It is in shared
 // memory, so it survives the process that fills it.
 //
-// One process fills it: begin() and end() of each window, and save_if_due() between two.
+// One process fills it: begin() and end() of each rollout, and save_if_due() between two.
 class ActionLog {
  public:
-  // bytes: of actions, at most; but for one window there is always room.
+  // bytes: of actions, at most; but for one rollout there is always room.
   ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions& options,
             std::size_t bytes);
   // tick: steps that the environments have taken before.
@@ -35,27 +35,27 @@ class ActionLog {
   // takes a 200th of the time at most.
   void save_if_due(const std::function<void(NamedTensors&)>& save);
 
-  void begin(std::size_t rows);  // a window, in these of the rows that failure() is given
-  void end(const SharedRows& window);
+  void begin(std::size_t rows);  // a rollout, in these of the rows that failure() is given
+  void end(const SharedRollout& rollout);
 
   // The actions, the state and the resets that repeat the failed step `tick` of environment b of
-  // these. home: the rows that hold its resets; windows: the rows it is stepped in. The caller
+  // these. home: the rows that hold its resets; rollouts: the rows it is stepped in. The caller
   // fills in `error` and the fields that identify the environment.
-  EnvFailure failure(std::int64_t b, std::int64_t tick, const SharedRows& home,
-                     const std::vector<const SharedRows*>& windows) const;
+  EnvFailure failure(std::int64_t b, std::int64_t tick, const SharedRollout& home,
+                     const std::vector<const SharedRollout*>& rollouts) const;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct State {
-    std::int64_t begun = 0, next = 0;  // ticks: the first, and the one after the last window's
-    std::int64_t rows = -1;            // of the window that is under way; -1: none
+    std::int64_t begun = 0, next = 0;  // ticks: the first, and the one after the last rollout's
+    std::int64_t rows = -1;            // of the rollout that is under way; -1: none
     std::int64_t saves = 0;
     std::array<std::int64_t, 2> saved_at = {-1, -1};  // ticks of the states in either slot
   };
   State& state() const { return *reinterpret_cast<State*>(arena_->data(state_)); }
   void copy(const Arena::Field& from, const Rows& rows, std::int64_t row,
             const Arena::Field& to) const;
-  void find_beginning(std::int64_t b, const SharedRows& home, EnvFailure& failure) const;
+  void find_beginning(std::int64_t b, const SharedRollout& home, EnvFailure& failure) const;
   std::vector<std::byte> saved_state(int slot, std::int64_t b, std::size_t infos) const;
 
   std::int64_t horizon_, envs_, first_env_, count_;  // count_: rows of the ring

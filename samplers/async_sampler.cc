@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "samplers/partition.h"
-#include "samplers/producer.h"
-#include "samplers/samplers.h"
+#include "samplers/rollout.h"
+#include "samplers/rollout_writer.h"
+#include "samplers/sampler_context.h"
 #include "samplers/saved_state.h"
-#include "samplers/window.h"
 #include "shoal/core/error.h"
-#include "shoal/core/step_barrier.h"
 #include "shoal/core/stop.h"
 #include "shoal/data/saved.h"
-#include "src/device/accelerator.h"
+#include "shoal/ipc/step_barrier.h"
+#include "src/compute/accelerator.h"
 
 namespace shoal {
 
@@ -43,7 +43,7 @@ struct Shape {
   // Processes that step the environments of a writer.
   int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
   int orders() const { return options.dynamic_batch > 0 ? options.workers : options.groups; }
-  // A window whose writer has died is lost as a whole.
+  // A rollout whose writer has died is lost as a whole.
   bool may_wait() const {
     return options.kind == SamplerKind::kParallelCpu ? !options.mid_batch_reset
                                                      : shoal::may_wait(options);
@@ -52,31 +52,31 @@ struct Shape {
 
 class RingSampler : public AsyncSampler {
  public:
-  RingSampler(const Making& making, Agent& agent, Agent& actor, const AsyncOptions& async)
+  RingSampler(const SamplerContext& context, Agent& agent, Agent& actor, const AsyncOptions& async)
       : agent_(agent),
         actor_(actor),
-        options_(making.options),
+        options_(context.options),
         async_(async),
         shape_(options_, async),
         parameters_(agent),
-        rows_(plan_, making.spec, agent.spec(),
-              {.window = {.horizon = options_.horizon,
-                          .envs = shape_.options.envs,
-                          .collectors = options_.groups * shape_.steppers(),
-                          .groups = shape_.orders(),
-                          .ends_wait = true,
-                          .may_wait = shape_.may_wait()},
+        rows_(plan_, context.spec, agent.spec(),
+              {.rollout = {.horizon = options_.horizon,
+                           .envs = shape_.options.envs,
+                           .collectors = options_.groups * shape_.steppers(),
+                           .groups = shape_.orders(),
+                           .ends_wait = true,
+                           .may_wait = shape_.may_wait()},
                .slots = shape_.slots,
                .writers = shape_.writers}),
         ring_memory_(plan_.add_bytes(TrajectoryRing::bytes(shape_.slots))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(parameters_.bytes()))),
         start_memory_(plan_.add_bytes(StepBarrier::bytes(shape_.writers))),
-        gate_memory_(plan_.add_bytes(GatedWorkers::bytes(shape_.steppers()))),
+        gate_memory_(plan_.add_bytes(FreeRunningWorkers::bytes(shape_.steppers()))),
         barriers_(plan_.add(
             {options_.groups},
             {.dtype = DType::kUInt8,
              .shape = {static_cast<std::int64_t>(StepBarrier::bytes(shape_.steppers()))}})),
-        logs_(make_logs(making.spec)),
+        logs_(make_logs(context.spec)),
         arena_(plan_),
         ring_(arena_.data(ring_memory_), {.slots = shape_.slots,
                                           .max_lag = async.max_lag,
@@ -84,27 +84,27 @@ class RingSampler : public AsyncSampler {
                                           .drain = async.drain}),
         board_(arena_.data(board_memory_), parameters_.bytes()),
         start_(arena_.data(start_memory_), shape_.writers, /*spin=*/0),
-        tick_(making.first_tick),
+        tick_(context.first_tick),
         episode_number_(static_cast<std::size_t>(options_.envs), 0) {
     rows_.attach(arena_);
     std::vector<FailureReporter::Logged> logged;
     for (int w = 0; w < shape_.writers; ++w) {
       auto& log = *logs_[static_cast<std::size_t>(w)];
-      log.attach(arena_, making.first_tick);
+      log.attach(arena_, context.first_tick);
       logged.push_back(
-          {&log, &rows_.next[static_cast<std::size_t>(w)], Producer::windows(rows_, w)});
+          {&log, &rows_.next[static_cast<std::size_t>(w)], RolloutWriter::rollouts(rows_, w)});
     }
     reporter_.prepare(options_, std::move(logged), options_.kind == SamplerKind::kSerial);
-    auto own = making;
+    auto own = context;
     own.reporter = &reporter_;
-    if (!making.saved.empty()) restore(making.saved);
+    if (!context.saved.empty()) restore(context.saved);
     reporter_.watch([&] {
       if (options_.kind == SamplerKind::kParallelCpu)
         fork_actors(own);
       else
         make_stepper(own);
     });
-    make_windows();
+    make_rollouts();
   }
 
   ~RingSampler() override {
@@ -146,38 +146,38 @@ class RingSampler : public AsyncSampler {
       saved.add("env/" + std::to_string(options_.first_env + b), at::empty({0}, at::kByte));
     saved.add("episode_numbers", at::tensor(episode_number_));
     save_statistics(first_rows(), saved);
-    // No tick is used twice, so that no noise comes again: not those of windows under way either.
+    // No tick is used twice, so that no noise comes again: not those of rollouts under way either.
     const auto tick = tick_ + (shape_.slots + 1) * options_.horizon;
     saved.add("clock", at::tensor({tick, version_ + collected_}));
     return saved;
   }
 
  private:
-  Producer::Parts parts(int writer, Stepper* stepper, GatedWorkers* gated = nullptr,
-                        WorkerStatus* status = nullptr) const {
+  RolloutWriter::Parts parts(int writer, Stepper* stepper, FreeRunningWorkers* gated = nullptr,
+                             WorkerStatus* status = nullptr) const {
     auto& log = *logs_[static_cast<std::size_t>(writer)];
     return {rows_, ring_, board_, stepper, gated, actor_, log, writer, status};
   }
 
-  void make_stepper(const Making& making) {
-    const auto windows = Producer::windows(rows_, 0);
+  void make_stepper(const SamplerContext& context) {
+    const auto rollouts = RolloutWriter::rollouts(rows_, 0);
     if (options_.kind == SamplerKind::kSerial) {
-      stepper_ = make_serial_stepper(windows, making);
+      stepper_ = make_serial_stepper(rollouts, context);
       return;
     }
     if (options_.dynamic_batch > 0) {
-      gated_ = std::make_unique<GatedWorkers>(windows, making, arena_.data(gate_memory_));
+      gated_ = std::make_unique<FreeRunningWorkers>(rollouts, context, arena_.data(gate_memory_));
       return;
     }
     std::vector<std::byte*> barriers;
     for (int g = 0; g < options_.groups; ++g)
       barriers.push_back(arena_.element(barriers_, g).data());
-    stepper_ = make_parallel_stepper(windows, making, barriers);
+    stepper_ = make_parallel_stepper(rollouts, context, barriers);
   }
 
-  void fork_actors(const Making& making) {
-    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    auto options = worker_options(making);
+  void fork_actors(const SamplerContext& context) {
+    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, context); };
+    auto options = worker_options(context);
     options.before_restart = [this, tell = options.before_restart](int worker,
                                                                    const WorkerError& death) {
       tell(worker, death);
@@ -190,23 +190,23 @@ class RingSampler : public AsyncSampler {
   }
 
   // In the child; never returns.
-  void work(int worker, WorkerStatus status, const Making& making) {
+  void work(int worker, WorkerStatus status, const SamplerContext& context) {
     at::set_num_threads(1);
-    auto own = of_writer(making, worker);
+    auto own = of_writer(context, worker);
     const bool again = status.past_lives() > 0;
     if (again) {
-      // The window that was begun is lost, and its noise with it. Not the first episodes again.
+      // The rollout that was begun is lost, and its noise with it. Not the first episodes again.
       own.first_tick = rows_.tick(worker) + options_.horizon;
       own.env_states.resize(static_cast<std::size_t>(options_.envs));
       logs_[static_cast<std::size_t>(worker)]->start(own.first_tick);
     }
-    const auto stepper = make_serial_stepper(Producer::windows(rows_, worker), own, &status);
-    Producer producer(parts(worker, stepper.get(), nullptr, &status), shape_.options,
-                      own.first_tick);
+    const auto stepper = make_serial_stepper(RolloutWriter::rollouts(rows_, worker), own, &status);
+    RolloutWriter writer(parts(worker, stepper.get(), nullptr, &status), shape_.options,
+                         own.first_tick);
     if (!again) start_.arrive(worker);
     while (!start_.wait_release(worker, kPatience)) {
     }
-    producer.run();
+    writer.run();
   }
 
   std::vector<std::unique_ptr<ActionLog>> make_logs(const EnvSpec& spec) {
@@ -217,22 +217,22 @@ class RingSampler : public AsyncSampler {
     return logs;
   }
 
-  Making of_writer(const Making& making, int writer) const {
-    return {.make_env = making.make_env,
-            .spec = making.spec,
+  SamplerContext of_writer(const SamplerContext& context, int writer) const {
+    return {.make_env = context.make_env,
+            .spec = context.spec,
             .options = shape_.options,
-            .saved = making.saved,
-            .env_states = making.env_states,
-            .first_tick = making.first_tick,
-            .rows_begin = making.rows_begin + writer * shape_.options.envs};
+            .saved = context.saved,
+            .env_states = context.env_states,
+            .first_tick = context.first_tick,
+            .rows_begin = context.rows_begin + writer * shape_.options.envs};
   }
 
-  void make_windows() {
+  void make_rollouts() {
     for (std::size_t i = 0; i < rows_.slots.size(); ++i) {
       const auto& rows = rows_.slots[i];
       const std::vector<Range> all{{0, rows.rows.envs()}};
       auto& slot = slots_.emplace_back();
-      slot.window = std::make_unique<Window>(rows, agent_, shape_.options, all);
+      slot.rollout = std::make_unique<Rollout>(rows, agent_, shape_.options, all);
       for (const auto& [name, field] : rows_.initial_state[i])
         slot.initial_state.add(name, view(arena_, field));
       for (const auto& [name, field] : rows.final_state)
@@ -256,8 +256,9 @@ class RingSampler : public AsyncSampler {
       try {
         at::set_num_threads(1);
         reporter_.step_in_this_thread();
-        reporter_.watch(
-            [this] { Producer(parts(0, stepper_.get(), gated_.get()), options_, tick_).run(); });
+        reporter_.watch([this] {
+          RolloutWriter(parts(0, stepper_.get(), gated_.get()), options_, tick_).run();
+        });
       } catch (...) {
         failure_ = std::current_exception();
       }
@@ -265,10 +266,10 @@ class RingSampler : public AsyncSampler {
     });
   }
 
-  TrajectoryRing::Window take() {
+  TrajectoryRing::Taken take() {
     look_for_deaths();
     for (;;) {
-      if (const auto window = ring_.take(version_ + collected_, kPatience)) return *window;
+      if (const auto rollout = ring_.take(version_ + collected_, kPatience)) return *rollout;
       throw_if_interrupted();
       if (group_) check_group();
       if (!ring_.stopped()) continue;
@@ -289,13 +290,13 @@ class RingSampler : public AsyncSampler {
     reporter_.watch([this] { group_->check(WorkerGroup::kEverybody); });
   }
 
-  // Episodes are those of the window's environments: of all, they have other numbers.
-  Batch read(const TrajectoryRing::Window& taken) {
+  // Episodes are those of the rollout's environments: of all, they have other numbers.
+  Batch read(const TrajectoryRing::Taken& taken) {
     const auto& slot = slots_[static_cast<std::size_t>(taken.slot)];
     const auto first_env = taken.tag.writer * shape_.options.envs;
-    slot.window->read({first_env, taken.tag.first_tick, taken.tag.policy_version},
-                      slot.initial_state, slot.final_state);
-    const auto batch = slot.window->batch();
+    slot.rollout->read({first_env, taken.tag.first_tick, taken.tag.policy_version},
+                       slot.initial_state, slot.final_state);
+    const auto batch = slot.rollout->batch();
     episodes_ = batch.episodes;
     for (auto& episode : episodes_) {
       episode.env += first_env;
@@ -314,15 +315,15 @@ class RingSampler : public AsyncSampler {
   }
 
   // Of each writer, where its environments keep their statistics.
-  std::vector<const SharedRows*> first_rows() const {
-    std::vector<const SharedRows*> all;
+  std::vector<const SharedRollout*> first_rows() const {
+    std::vector<const SharedRollout*> all;
     for (const auto& rows : rows_.next) all.push_back(&rows);
     return all;
   }
 
   // What the reader has for a slot.
   struct Slot {
-    std::unique_ptr<Window> window;
+    std::unique_ptr<Rollout> rollout;
     NamedTensors initial_state, final_state;
   };
 
@@ -333,7 +334,7 @@ class RingSampler : public AsyncSampler {
   Shape shape_;
   Parameters parameters_;
   Arena::Plan plan_;
-  RingRows rows_;
+  RolloutSlots rows_;
   Arena::Field ring_memory_, board_memory_, start_memory_, gate_memory_, barriers_;
   std::vector<std::unique_ptr<ActionLog>> logs_;  // of each writer
   Arena arena_;
@@ -345,7 +346,7 @@ class RingSampler : public AsyncSampler {
   std::unique_ptr<WorkerGroup> group_;  // of workers that act
   // Of the thread that acts: one of them.
   std::unique_ptr<Stepper> stepper_;
-  std::unique_ptr<GatedWorkers> gated_;
+  std::unique_ptr<FreeRunningWorkers> gated_;
   steady_clock::time_point looked_;  // at them
   std::thread thread_;
   std::exception_ptr failure_;  // of the thread, once the ring is stopped
@@ -365,7 +366,7 @@ void check(const SamplerOptions& o, const AsyncOptions& async) {
           async.publish_interval);
   require(
       async.stale != StaleRollouts::kDrop || async.max_lag >= async.publish_interval - 1,
-      "async.max_lag is {} and async.publish_interval {}: every window between two publications "
+      "async.max_lag is {} and async.publish_interval {}: every rollout between two publications "
       "would be dropped (async.stale = drop), and the next would never come; set max_lag to "
       "at least {}",
       async.max_lag, async.publish_interval, async.publish_interval - 1);
@@ -389,11 +390,11 @@ std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Age
                                                  Agent& actor, const SamplerOptions& options,
                                                  const AsyncOptions& async,
                                                  const NamedTensors& saved) {
-  auto making = checked_making(make_env, options, saved);
+  auto context = checked_context(make_env, options, saved);
   check(options, async);
   // Rows are not saved, so environments cannot go on.
-  std::ranges::fill(making.env_states, std::span<const std::byte>());
-  return std::make_unique<RingSampler>(making, agent, actor, async);
+  std::ranges::fill(context.env_states, std::span<const std::byte>());
+  return std::make_unique<RingSampler>(context, agent, actor, async);
 }
 
 }  // namespace shoal

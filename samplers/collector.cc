@@ -9,8 +9,8 @@
 #include "samplers/random_start.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
-#include "src/core/child_process.h"
 #include "src/envs/construction.h"
+#include "src/ipc/child_process.h"
 
 namespace shoal {
 
@@ -20,8 +20,8 @@ void fill_bytes(std::span<std::byte> to, int value) { std::memset(to.data(), val
 
 }  // namespace
 
-Collector::Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
-                     WorkerStatus* status)
+Collector::Collector(const SharedRollout& shared, const EnvFactory& make_env,
+                     const Options& options, WorkerStatus* status)
     : shared_(&shared),
       home_(&shared),
       options_(options),
@@ -84,12 +84,12 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   return slot;
 }
 
-// In the first row of the window.
+// In the first row of the rollout.
 void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
   const auto& rows = shared_->rows;
   reset(slot, seed, shared_->history, b);
   check_observations(shared_->history, {b, b + 1}, WorkerStatus::kResetting);
-  rows.scalar<bool>(rows.first, shared_->history, b) = true;
+  rows.scalar<bool>(rows.is_first, shared_->history, b) = true;
   rows.scalar<bool>(rows.valid, shared_->history, b) = true;
 }
 
@@ -99,7 +99,7 @@ std::uint64_t Collector::seed_of_now(std::int64_t b) const {
              static_cast<std::uint64_t>(tick_))();
 }
 
-std::vector<std::byte> Collector::save(SharedRows::Saving how) {
+std::vector<std::byte> Collector::save(SharedRollout::Saving how) {
   std::vector<std::byte> all, state;
   auto append = [&all](const void* from, std::size_t bytes) {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -110,8 +110,8 @@ std::vector<std::byte> Collector::save(SharedRows::Saving how) {
     state.clear();
     if (slot.seed) begin_again(slot, b);
     enter(WorkerStatus::kSaving, b);
-    const bool offered =
-        how == SharedRows::kSaveForLog ? save_for_log(*slot.env, b, state) : slot.env->save(state);
+    const bool offered = how == SharedRollout::kSaveForLog ? save_for_log(*slot.env, b, state)
+                                                           : slot.env->save(state);
     const auto infos = slot.infos.size() * sizeof(double);
     const std::size_t bytes = offered ? sizeof slot.so_far + infos + state.size() : 0;
     append(&bytes, sizeof bytes);
@@ -119,7 +119,7 @@ std::vector<std::byte> Collector::save(SharedRows::Saving how) {
       append(&slot.so_far, sizeof slot.so_far);
       append(slot.infos.data(), infos);
       append(state.data(), state.size());
-    } else if (how == SharedRows::kSaveAndReset) {
+    } else if (how == SharedRollout::kSaveAndReset) {
       begin(slot, b, seed_of_now(b));
     }
   }
@@ -142,7 +142,7 @@ bool Collector::save_for_log(const Env& env, std::int64_t b, std::vector<std::by
   }
 }
 
-// Where a worker died between two windows.
+// Where a worker died between two rollouts.
 void Collector::begin_again(Slot& slot, std::int64_t b) {
   begin(slot, b, *slot.seed);
   slot.seed.reset();
@@ -172,7 +172,7 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
     enter(WorkerStatus::kStepping, b);
     const auto result = slot.env->step(action, out(shared_->history, -1, b));
     count(slot, result, to.info);
-    refuse(RowChecks::rewards(result.reward, score_ ? *to.info.as<float>(*score_) : 0, b),
+    refuse(RolloutChecks::rewards(result.reward, score_ ? *to.info.as<float>(*score_) : 0, b),
            WorkerStatus::kStepping);
     check_observations(shared_->history, {b, b + 1}, WorkerStatus::kStepping,
                        !result.episode_over());
@@ -217,7 +217,7 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   rows.scalar<float>(rows.reward, row, b) = result.reward;
   rows.scalar<bool>(rows.terminated, row, b) = result.terminated;
   rows.scalar<bool>(rows.truncated, row, b) = result.truncated;
-  rows.scalar<bool>(rows.first, row + 1, b) = ended;
+  rows.scalar<bool>(rows.is_first, row + 1, b) = ended;
   rows.scalar<bool>(rows.valid, row + 1, b) = true;
   if (home_->statistics_bytes > 0) home_->keep_statistics(b, slot.env->statistics());
   count(slot, result, to.info);
@@ -319,11 +319,11 @@ void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) {
 void Collector::check_observations(std::int64_t row, const Range& of, WorkerStatus::Phase phase,
                                    bool acted_on) {
   refuse(checks_.observations(shared_->rows, row, of), phase);
-  if (acted_on) refuse(RowChecks::masks(shared_->rows, row, of), phase);
+  if (acted_on) refuse(RolloutChecks::masks(shared_->rows, row, of), phase);
 }
 
 // A serial collector has no status to say where it was.
-void Collector::refuse(const RowChecks::Found& found, WorkerStatus::Phase phase) {
+void Collector::refuse(const RolloutChecks::Found& found, WorkerStatus::Phase phase) {
   if (!found) return;
   enter(phase, found->b);
   throw DataError(
@@ -350,7 +350,7 @@ void Collector::blank(std::int64_t row, std::int64_t b) const {
   const auto& rows = shared_->rows;
   for (const auto& [name, field] : rows.observation) fill_bytes(rows.element(field, row, b), 0);
   for (const auto& [name, field] : rows.mask) fill_bytes(rows.element(field, row, b), 1);
-  rows.scalar<bool>(rows.first, row, b) = false;
+  rows.scalar<bool>(rows.is_first, row, b) = false;
   rows.scalar<bool>(rows.valid, row, b) = false;
 }
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "samplers/row_checks.h"
-#include "samplers/shared_rows.h"
-#include "shoal/core/worker_group.h"
+#include "samplers/rollout_checks.h"
+#include "samplers/shared_rollout.h"
 #include "shoal/envs/env.h"
+#include "shoal/ipc/worker_group.h"
 
 namespace shoal {
 
@@ -30,17 +30,17 @@ class Collector {
     std::int64_t first = 0, last = 0;
     // What the first of the rows' environments is among all: seeds and names go by that.
     std::int64_t rows_begin = 0;
-    int ends = 0;  // which of SharedRows' counts of ended episodes is its own
+    int ends = 0;  // which of SharedRollout' counts of ended episodes is its own
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
     std::int64_t decorrelation = 0;
     double discount = 1;
     std::chrono::milliseconds construction_limit{300'000};  // of one environment, without a status
     std::int64_t tick = 0;     // steps taken before, by the run this one goes on from
-    bool resets_wait = false;  // for the end of the window
+    bool resets_wait = false;  // for the end of the rollout
     // Another process has had these environments, and has died with them in the middle of a step,
     // or between two: the first call of step() says so in the rows. They wait, and begin new
-    // episodes with the next window.
+    // episodes with the next rollout.
     bool lost = false;
     // What save() gave there, of every environment of the sampler; empty: a new run. Read by the
     // constructor only.
@@ -49,33 +49,33 @@ class Collector {
   };
 
   // Makes the environments, takes their first, random steps, and writes the observations that
-  // follow to the first row of the window. `status` may be null (serial).
-  Collector(const SharedRows& shared, const EnvFactory& make_env, const Options& options,
+  // follow to the first row of the rollout. `status` may be null (serial).
+  Collector(const SharedRollout& shared, const EnvFactory& make_env, const Options& options,
             WorkerStatus* status);
 
   // From now on in these rows, which begin as the last ones ended.
-  void go_to(const SharedRows& shared) { shared_ = &shared; }
+  void go_to(const SharedRollout& shared) { shared_ = &shared; }
 
   // The number of the next step: those who are cut short, or whose process died, skip some.
   void count_from(std::int64_t tick) { tick_ = tick; }
 
-  // Takes the actions of row t of the window, writes what follows, and resets what is over, unless
+  // Takes the actions of row t of the rollout, writes what follows, and resets what is over, unless
   // resets wait. Then there is a step T after the last one, which resets what waits.
   void step(std::int64_t t);
 
   // Everything its environments need to go on elsewhere, and the episodes under way: for each of
   // them the number of bytes (size_t), then these. An environment that offers no save() has 0
   // bytes: it is reset with a seed of this tick, there and, with kSaveAndReset, here, and writes to
-  // the first row of the window, where the last observations of the others must be already. With
+  // the first row of the rollout, where the last observations of the others must be already. With
   // kSaveForLog an exception of a save() is printed, and all have 0 bytes from then on.
-  std::vector<std::byte> save(SharedRows::Saving how);
+  std::vector<std::byte> save(SharedRollout::Saving how);
 
  private:
   struct Slot {
     std::unique_ptr<Env> env;
     EpisodeEnd so_far{};                     // of the episode under way
     std::vector<double> infos;               // likewise, reduced
-    bool waits = false;                      // for the end of the window
+    bool waits = false;                      // for the end of the rollout
     bool over = false;                       // and needs a reset then
     std::optional<std::uint64_t> seed = {};  // of that reset: it has had none yet
   };
@@ -99,7 +99,7 @@ class Collector {
   void write_nothing(std::int64_t t, std::int64_t b) const;
   void blank(std::int64_t row, std::int64_t b) const;
   Range envs() const { return {options_.first, options_.last}; }
-  void refuse(const RowChecks::Found& found, WorkerStatus::Phase phase);
+  void refuse(const RolloutChecks::Found& found, WorkerStatus::Phase phase);
   void check_observations(std::int64_t row, const Range& of, WorkerStatus::Phase phase,
                           bool acted_on = true);
   std::int64_t index(std::int64_t b) const { return options_.rows_begin + b; }
@@ -113,11 +113,11 @@ class Collector {
     if (status_) status_->leave();
   }
 
-  const SharedRows* shared_;
-  const SharedRows* home_;  // where statistics are kept: those it was made with
+  const SharedRollout* shared_;
+  const SharedRollout* home_;  // where statistics are kept: those it was made with
   Options options_;
   WorkerStatus* status_;
-  RowChecks checks_;
+  RolloutChecks checks_;
   std::vector<Slot> slots_;
   std::int64_t tick_ = 0;
   bool saves_for_log_ = true;

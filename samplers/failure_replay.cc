@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "samplers/random_start.h"
-#include "samplers/row_checks.h"
-#include "samplers/row_spec.h"
+#include "samplers/rollout_checks.h"
+#include "samplers/rollout_spec.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "shoal/samplers/env_failure.h"
@@ -20,7 +20,7 @@ struct FailureReplay::Place {
   std::vector<std::byte*> observation, info;
   std::vector<const std::byte*> action;
 
-  explicit Place(const EnvSpec& spec) : rows(plan, row_spec(spec, {}), 1, 1), arena(plan) {
+  explicit Place(const EnvSpec& spec) : rows(plan, rollout_spec(spec, {}), 1, 1), arena(plan) {
     rows.attach(arena);
     for (const auto& [name, field] : rows.observation) observation.push_back(arena.data(field));
     for (const auto& [name, field] : rows.env_info) info.push_back(arena.data(field));
@@ -128,13 +128,13 @@ std::optional<bool> FailureReplay::same_observation() const {
 // Of Collector.
 void FailureReplay::check_observations(bool acted_on) const {
   const auto& rows = place_->rows;
-  auto found = RowChecks(rows.spec()).observations(rows, 0, {0, 1});
-  if (!found && acted_on) found = RowChecks::masks(rows, 0, {0, 1});
+  auto found = RolloutChecks(rows.spec()).observations(rows, 0, {0, 1});
+  if (!found && acted_on) found = RolloutChecks::masks(rows, 0, {0, 1});
   if (found) throw DataError(found->text);
 }
 
 void FailureReplay::check_rewards() const {
-  const auto found = RowChecks(place_->rows.spec()).rewards(place_->rows, 0, {0, 1});
+  const auto found = RolloutChecks(place_->rows.spec()).rewards(place_->rows, 0, {0, 1});
   if (found) throw DataError(found->text);
 }
 

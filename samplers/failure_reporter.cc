@@ -39,9 +39,9 @@ void FailureReporter::report_here(const std::string& error) const {
 }
 
 EnvFailure FailureReporter::find(std::int64_t env, std::int64_t step) const {
-  const auto& [log, home, windows] =
+  const auto& [log, home, rollouts] =
       all_[static_cast<std::size_t>((env - first_env_) / envs_each_)];
-  auto failure = log->failure((env - first_env_) % envs_each_, step, *home, windows);
+  auto failure = log->failure((env - first_env_) % envs_each_, step, *home, rollouts);
   failure.env = env;
   failure.stream = stream_;
   failure.env_seed = env_seed(seed_, stream_, env);

@@ -22,8 +22,8 @@ class FailureReporter {
   // Environments that have a log together, equally many for each log.
   struct Logged {
     const ActionLog* log;
-    const SharedRows* home;                  // where their resets are
-    std::vector<const SharedRows*> windows;  // where they are stepped
+    const SharedRollout* home;                   // where their resets are
+    std::vector<const SharedRollout*> rollouts;  // where they are stepped
   };
 
   // options: of the sampler. steps_here: this process steps environments, so far in this thread.

@@ -4,16 +4,16 @@
 
 #include "samplers/partition.h"
 #include "samplers/print_error.h"
-#include "samplers/samplers.h"
+#include "samplers/sampler_context.h"
 #include "samplers/saved_state.h"
 #include "shoal/core/error.h"
 #include "src/envs/construction.h"
 
 namespace shoal {
 
-WorkerGroupOptions worker_options(const Making& making) {
-  const auto& o = making.options;
-  const auto tell = [reporter = making.reporter](int, const WorkerError& death) {
+WorkerGroupOptions worker_options(const SamplerContext& context) {
+  const auto& o = context.options;
+  const auto tell = [reporter = context.reporter](int, const WorkerError& death) {
     print_error("{}; it is started anew", death.what());
     if (reporter != nullptr) reporter->report(death);
   };
@@ -33,26 +33,27 @@ bool may_wait(const SamplerOptions& o) {
          (o.on_death == OnDeath::kRestart && o.kind != SamplerKind::kSerial);
 }
 
-std::unique_ptr<Collector> make_collector(const SharedRows& shared, const Making& making, int group,
-                                          int workers, int worker, WorkerStatus* status) {
-  const auto& o = making.options;
+std::unique_ptr<Collector> make_collector(const SharedRollout& shared,
+                                          const SamplerContext& context, int group, int workers,
+                                          int worker, WorkerStatus* status) {
+  const auto& o = context.options;
   const auto envs = worker_range(o.envs, o.groups, group, workers, worker);
   if (envs.empty()) return nullptr;
-  auto* const place = making.reporter == nullptr ? nullptr : making.reporter->place();
-  return std::make_unique<Collector>(shared, making.make_env,
+  auto* const place = context.reporter == nullptr ? nullptr : context.reporter->place();
+  return std::make_unique<Collector>(shared, context.make_env,
                                      Collector::Options{.first = envs.first,
                                                         .last = envs.last,
-                                                        .rows_begin = making.rows_begin,
+                                                        .rows_begin = context.rows_begin,
                                                         .ends = group * workers + worker,
                                                         .seed = o.seed,
                                                         .stream = o.stream,
                                                         .decorrelation = o.decorrelation,
                                                         .discount = o.discount,
                                                         .construction_limit = o.reset_limit,
-                                                        .tick = making.first_tick,
+                                                        .tick = context.first_tick,
                                                         .resets_wait = !o.mid_batch_reset,
-                                                        .lost = making.lost,
-                                                        .saved = making.env_states,
+                                                        .lost = context.lost,
+                                                        .saved = context.env_states,
                                                         .place = place},
                                      status);
 }
@@ -69,7 +70,7 @@ void check_cores(const SamplerOptions& o) {
 }
 
 void check(const SamplerOptions& o) {
-  require(o.horizon > 0, "sampler.horizon is {}; a window needs at least 1 step", o.horizon);
+  require(o.horizon > 0, "sampler.horizon is {}; a rollout needs at least 1 step", o.horizon);
   require(o.first_env >= 0, "SamplerOptions::first_env is {}; it counts from 0", o.first_env);
   require(o.envs > 0, "sampler.envs is {}; at least 1 environment is needed", o.envs);
   require(o.groups >= 1 && o.groups <= 2 && o.groups <= o.envs,
@@ -106,31 +107,31 @@ void check(const SamplerOptions& o) {
 
 }  // namespace
 
-Making checked_making(const EnvFactory& make_env, const SamplerOptions& options,
-                      const NamedTensors& saved) {
+SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions& options,
+                               const NamedTensors& saved) {
   check(options);
   const EnvContext first{.seed = env_seed(options.seed, options.stream, options.first_env),
                          .index = options.first_env,
                          .stream = options.stream};
-  Making making{.make_env = make_env,
-                .spec = spec_of(make_env, first, options.reset_limit),
-                .options = options,
-                .saved = saved,
-                .env_states = {},
-                .rows_begin = options.first_env};
+  SamplerContext context{.make_env = make_env,
+                         .spec = spec_of(make_env, first, options.reset_limit),
+                         .options = options,
+                         .saved = saved,
+                         .env_states = {},
+                         .rows_begin = options.first_env};
   if (!saved.empty()) {
-    making.env_states = env_states(saved, options.first_env, options.envs);
-    making.first_tick = first_tick(saved);
+    context.env_states = env_states(saved, options.first_env, options.envs);
+    context.first_tick = first_tick(saved);
   }
-  return making;
+  return context;
 }
 
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
-  const auto making = checked_making(make_env, options, saved);
-  if (options.kind == SamplerKind::kParallelCpu) return make_parallel_cpu_sampler(making, agent);
-  return options.dynamic_batch > 0 ? make_dynamic_sampler(making, agent)
-                                   : make_lockstep_sampler(making, agent);
+  const auto context = checked_context(make_env, options, saved);
+  if (options.kind == SamplerKind::kParallelCpu) return make_parallel_cpu_sampler(context, agent);
+  return options.dynamic_batch > 0 ? make_dynamic_sampler(context, agent)
+                                   : make_lockstep_sampler(context, agent);
 }
 
 }  // namespace shoal

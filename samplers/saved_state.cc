@@ -12,19 +12,19 @@ namespace shoal {
 
 namespace {
 
-// What the next window looks back at. The other fields of these rows are not read again.
-NamedTensors rows_to_keep(const SharedRows& shared) {
+// What the next rollout looks back at. The other fields of these rows are not read again.
+NamedTensors rows_to_keep(const SharedRollout& shared) {
   return first_rows(shared.rows, shared.history + 1);
 }
 
 }  // namespace
 
-void save_rows(const SharedRows& shared, NamedTensors& to) {
+void save_rows(const SharedRollout& shared, NamedTensors& to) {
   for (const auto& [name, tensor] : rows_to_keep(shared)) to.add(name, tensor.clone());
   save_statistics({&shared}, to);
 }
 
-void restore_rows(const SharedRows& shared, const NamedTensors& from) {
+void restore_rows(const SharedRollout& shared, const NamedTensors& from) {
   auto targets = rows_to_keep(shared);
   for (const auto& [name, field] : shared.state[0])
     targets.add("state/" + name, view(*shared.arena, field));
@@ -39,7 +39,7 @@ std::span<std::byte> row(const at::Tensor& bytes, std::int64_t i) {
   return {static_cast<std::byte*>(bytes.data_ptr()) + static_cast<std::size_t>(i) * each, each};
 }
 
-at::Tensor statistics_like(const std::vector<const SharedRows*>& rows) {
+at::Tensor statistics_like(const std::vector<const SharedRollout*>& rows) {
   std::int64_t envs = 0;
   for (const auto* each : rows) envs += each->rows.envs();
   return at::zeros({envs, static_cast<std::int64_t>(rows[0]->statistics_bytes)}, at::kByte);
@@ -47,7 +47,7 @@ at::Tensor statistics_like(const std::vector<const SharedRows*>& rows) {
 
 }  // namespace
 
-void save_statistics(const std::vector<const SharedRows*>& rows, NamedTensors& to) {
+void save_statistics(const std::vector<const SharedRollout*>& rows, NamedTensors& to) {
   const auto all = statistics_like(rows);
   if (all.numel() == 0) return;
   std::int64_t i = 0;
@@ -56,7 +56,7 @@ void save_statistics(const std::vector<const SharedRows*>& rows, NamedTensors& t
   to.add("statistics", all);
 }
 
-void restore_statistics(const std::vector<const SharedRows*>& rows, const NamedTensors& from) {
+void restore_statistics(const std::vector<const SharedRollout*>& rows, const NamedTensors& from) {
   const auto all = statistics_like(rows);
   if (all.numel() == 0 || !from.contains("statistics")) return;
   restore(from, "", {{"statistics", all}});

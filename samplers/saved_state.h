@@ -7,28 +7,28 @@
 
 #include "samplers/mailbox.h"
 #include "samplers/partition.h"
-#include "samplers/shared_rows.h"
+#include "samplers/shared_rollout.h"
 #include "shoal/data/samples.h"
 #include "shoal/samplers/sampler.h"
 
 // The names and shapes of what Sampler::save() gives:
-//   rows/<kind>/<name>  [history + 1, B, ...]  what the next window begins with
+//   rows/<kind>/<name>  [history + 1, B, ...]  what the next rollout begins with
 //   state/<name>        [B, ...]               of the agent
 //   env/<b>             [bytes]                see Collector::save()
 //   statistics          [B, bytes]            Env::statistics(), if environments have any
 //   episode_numbers     [B]
-//   clock               [2]                    first tick and number of the next window
+//   clock               [2]                    first tick and number of the next rollout
 namespace shoal {
 
-// The rows 0..history of the window and the agent's state, as they lie in the arena. restore()
+// The rows 0..history of the rollout and the agent's state, as they lie in the arena. restore()
 // throws Error if a tensor is missing or of another type or shape.
-void save_rows(const SharedRows& shared, NamedTensors& to);
-void restore_rows(const SharedRows& shared, const NamedTensors& from);
+void save_rows(const SharedRollout& shared, NamedTensors& to);
+void restore_rows(const SharedRollout& shared, const NamedTensors& from);
 
 // Env::statistics() of the environments of several rows, one after the other. Environments that
 // were saved without any keep those they have.
-void save_statistics(const std::vector<const SharedRows*>& rows, NamedTensors& to);
-void restore_statistics(const std::vector<const SharedRows*>& rows, const NamedTensors& from);
+void save_statistics(const std::vector<const SharedRollout*>& rows, NamedTensors& to);
+void restore_statistics(const std::vector<const SharedRollout*>& rows, const NamedTensors& from);
 
 // What Collector::save() gives for some environments, as tensors "env/<b>", where b counts from
 // SamplerOptions::first_env, and back: place b.

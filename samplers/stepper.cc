@@ -5,8 +5,8 @@
 #include "samplers/mailbox.h"
 #include "samplers/partition.h"
 #include "samplers/saved_state.h"
-#include "shoal/core/step_barrier.h"
 #include "shoal/core/stop.h"
+#include "shoal/ipc/step_barrier.h"
 
 namespace shoal {
 
@@ -14,15 +14,15 @@ namespace {
 
 class SerialStepper : public Stepper {
  public:
-  SerialStepper(const Windows& windows, const Making& making, WorkerStatus* status)
-      : windows_(windows), options_(making.options) {
+  SerialStepper(const Rollouts& rollouts, const SamplerContext& context, WorkerStatus* status)
+      : rollouts_(rollouts), options_(context.options) {
     const BlockingCall call(BlockingCall::kEnvironment);
     for (int g = 0; g < options_.groups; ++g)
-      collectors_.push_back(make_collector(*windows[0], making, g, 1, 0, status));
+      collectors_.push_back(make_collector(*rollouts[0], context, g, 1, 0, status));
     due_.resize(collectors_.size());
   }
   void start(std::int64_t t, int group, std::size_t rows) override {
-    collectors_[static_cast<std::size_t>(group)]->go_to(*windows_[rows]);
+    collectors_[static_cast<std::size_t>(group)]->go_to(*rollouts_[rows]);
     due_[static_cast<std::size_t>(group)] = t;
   }
   void finish(int group) override {
@@ -31,7 +31,7 @@ class SerialStepper : public Stepper {
     const BlockingCall call(BlockingCall::kEnvironment);
     collectors_[g]->step(due_[g]);
   }
-  void save(SharedRows::Saving how, NamedTensors& to) override {
+  void save(SharedRollout::Saving how, NamedTensors& to) override {
     const BlockingCall call(BlockingCall::kEnvironment);
     for (int g = 0; g < options_.groups; ++g)
       add_env_states(collectors_[static_cast<std::size_t>(g)]->save(how),
@@ -39,7 +39,7 @@ class SerialStepper : public Stepper {
   }
 
  private:
-  Windows windows_;
+  Rollouts rollouts_;
   SamplerOptions options_;
   std::vector<std::int64_t> due_;  // steps that the groups are to take
   std::vector<std::unique_ptr<Collector>> collectors_;
@@ -47,32 +47,34 @@ class SerialStepper : public Stepper {
 
 class ParallelStepper : public Stepper {
  public:
-  ParallelStepper(const Windows& windows, const Making& making,
+  ParallelStepper(const Rollouts& rollouts, const SamplerContext& context,
                   const std::vector<std::byte*>& barriers)
-      : windows_(windows), options_(making.options), mailbox_(options_.groups * options_.workers) {
+      : rollouts_(rollouts),
+        options_(context.options),
+        mailbox_(options_.groups * options_.workers) {
     const auto& o = options_;
     for (int g = 0; g < o.groups; ++g) {
       auto& group = groups_.emplace_back(StepBarrier(barriers[static_cast<std::size_t>(g)],
                                                      o.workers, default_spin(o.workers + 1)),
-                                         making.first_tick);
+                                         context.first_tick);
       for (int w = 0; w < o.workers; ++w)
         if (!worker_range(o.envs, o.groups, g, o.workers, w).empty()) group.workers.push_back(w);
     }
-    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, making); };
-    workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(making));
+    const auto body = [&](int worker, WorkerStatus status) { work(worker, status, context); };
+    workers_ = std::make_unique<WorkerGroup>(o.workers, body, worker_options(context));
     for (int g = 0; g < o.groups; ++g) finish(g);
     workers_->allow_restarts();
   }
 
   void start(std::int64_t t, int group, std::size_t rows) override {
     auto& [barrier, workers, tick] = groups_[static_cast<std::size_t>(group)];
-    windows_[0]->order(group) = {t, static_cast<std::int64_t>(rows), tick};
+    rollouts_[0]->order(group) = {t, static_cast<std::int64_t>(rows), tick};
     if (t >= 0 && t < options_.horizon) ++tick;
     barrier.release();
   }
   void finish(int group) override {
     auto& [barrier, workers, tick] = groups_[static_cast<std::size_t>(group)];
-    throw_if_interrupted();  // short steps of a long window are waits, too
+    throw_if_interrupted();  // short steps of a long rollout are waits, too
     for (const int w : workers) {
       while (!barrier.wait(w, kPatience)) {
         if (given_up_) throw Interrupted(stop_requested());
@@ -81,7 +83,7 @@ class ParallelStepper : public Stepper {
     }
   }
   void give_up() override { given_up_ = true; }
-  void save(SharedRows::Saving how, NamedTensors& to) override {
+  void save(SharedRollout::Saving how, NamedTensors& to) override {
     for (int g = 0; g < options_.groups; ++g) start(how, g, 0);
     for (int g = 0; g < options_.groups; ++g) finish(g);
     take_env_states(mailbox_, options_, to);
@@ -97,14 +99,15 @@ class ParallelStepper : public Stepper {
   };
 
   // In the child; never returns.
-  void work(int worker, WorkerStatus status, const Making& making) {
+  void work(int worker, WorkerStatus status, const SamplerContext& context) {
     const bool again = status.past_lives() > 0;
     std::vector<std::unique_ptr<Collector>> collectors;
     for (int g = 0; g < options_.groups; ++g) {
-      auto own = making;
+      auto own = context;
       own.lost = again;
-      if (again) own.first_tick = windows_[0]->order(g).tick;
-      collectors.push_back(make_collector(*windows_[0], own, g, options_.workers, worker, &status));
+      if (again) own.first_tick = rollouts_[0]->order(g).tick;
+      collectors.push_back(
+          make_collector(*rollouts_[0], own, g, options_.workers, worker, &status));
     }
     for (std::size_t g = 0; g < groups_.size() && !again; ++g)
       if (collectors[g]) groups_[g].barrier.arrive(worker);
@@ -113,12 +116,12 @@ class ParallelStepper : public Stepper {
       while (!groups_[g].barrier.wait_release(worker, kPatience)) {
       }
       const auto group = static_cast<int>(g);
-      const auto order = windows_[0]->order(group);
-      collectors[g]->go_to(*windows_[static_cast<std::size_t>(order.rows)]);
+      const auto order = rollouts_[0]->order(group);
+      collectors[g]->go_to(*rollouts_[static_cast<std::size_t>(order.rows)]);
       collectors[g]->count_from(order.tick);
       if (order.step < 0)
         mailbox_.put(group * options_.workers + worker,
-                     collectors[g]->save(SharedRows::Saving{order.step}));
+                     collectors[g]->save(SharedRollout::Saving{order.step}));
       else
         collectors[g]->step(order.step);
       groups_[g].barrier.arrive(worker);
@@ -129,7 +132,7 @@ class ParallelStepper : public Stepper {
   // that is behind.
   std::size_t next_group(int worker) const {
     const auto done = [&](std::size_t g) {
-      return windows_[0]->order(static_cast<int>(g)).tick +
+      return rollouts_[0]->order(static_cast<int>(g)).tick +
              (groups_[g].barrier.has_arrived(worker) ? 1 : 0);
     };
     std::size_t next = 0;
@@ -138,7 +141,7 @@ class ParallelStepper : public Stepper {
     return next;
   }
 
-  Windows windows_;
+  Rollouts rollouts_;
   SamplerOptions options_;
   Mailbox mailbox_;
   std::vector<Group> groups_;
@@ -148,14 +151,15 @@ class ParallelStepper : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> make_serial_stepper(const Windows& windows, const Making& making,
-                                             WorkerStatus* status) {
-  return std::make_unique<SerialStepper>(windows, making, status);
+std::unique_ptr<Stepper> make_serial_stepper(const Rollouts& rollouts,
+                                             const SamplerContext& context, WorkerStatus* status) {
+  return std::make_unique<SerialStepper>(rollouts, context, status);
 }
 
-std::unique_ptr<Stepper> make_parallel_stepper(const Windows& windows, const Making& making,
+std::unique_ptr<Stepper> make_parallel_stepper(const Rollouts& rollouts,
+                                               const SamplerContext& context,
                                                const std::vector<std::byte*>& barriers) {
-  return std::make_unique<ParallelStepper>(windows, making, barriers);
+  return std::make_unique<ParallelStepper>(rollouts, context, barriers);
 }
 
 }  // namespace shoal

@@ -25,7 +25,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = ["shoal", "kernels_test", "sync_test", "nccl_plugin_test", "captured_graphs_test"]
+PROGRAMS = ["shoal", "shoal_bench", "kernels_test", "distributed_test", "nccl_plugin_test", "captured_graphs_test"]
 
 
 class Skipped(Exception):
@@ -138,24 +138,24 @@ class Check:
         return self.tests("captured_graphs_test", "*Cuda*" if self.gpu else "*A2c/StandIn")
 
     def collectives(self):
-        return self.tests("sync_test", "*Nccl*")
+        return self.tests("distributed_test", "*Nccl*")
 
     def rates(self):
         """Of sampling, acting and updating, beside their limits."""
         seconds, runs = ("1", "3") if self.seconds > 120 else ("0.02", "1")
         common = ["--device", self.device, "--runs", runs, "--seconds", seconds]
         workers = max(1, len(os.sched_getaffinity(0)) - 1)
-        commands = [["bench", "sample", "--env", "CartPole-v1", "--workers", workers, "--envs", 16 * workers, *common],
-                    ["bench", "act", "--network", "mlp", "--batch", 64, *common]]
+        commands = [["shoal", "bench", "sample", "--env", "CartPole-v1", "--workers", workers, "--envs", 16 * workers, *common],
+                    ["shoal_bench", "act", "--network", "mlp", "--batch", 64, *common]]
         if self.seconds > 120:
-            pong = ["bench", "sample", "--env", "ALE/Pong-v5", *common, "--workers", workers, "--envs", 8 * workers]
+            pong = ["shoal", "bench", "sample", "--env", "ALE/Pong-v5", *common, "--workers", workers, "--envs", 8 * workers]
             commands += [pong, [*pong, "--groups", 2]]
-            commands += [["bench", "act", "--precision", p, "--batch", 32, 256, *common] for p in ("float32", "bf16")]
-        commands += [["bench", "update", "--algo", a, *common] for a in ("sac", "td3", "ddpg")]
+            commands += [["shoal_bench", "act", "--precision", p, "--batch", 32, 256, *common] for p in ("float32", "bf16")]
+        commands += [["shoal_bench", "update", "--algo", a, *common] for a in ("sac", "td3", "ddpg")]
         texts, failures = [], []
         for command in commands:
             try:
-                shown, text = self.run_well("shoal", *command, limit=60)
+                shown, text = self.run_well(*command, limit=60)
                 texts.append(f"`{shown}`\n\n{block(text)}")
             except Failed as failure:
                 failures.append(failure)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh [PRESET...]: builds and runs every test but those labelled slow or gpu: all of release, core and envs under
-# ThreadSanitizer, and core, envs, replays and samplers under AddressSanitizer and UndefinedBehaviorSanitizer; or only
+# test.sh [PRESET...]: builds and runs every test but those labelled slow or gpu: all of release, core, ipc and envs under
+# ThreadSanitizer, and core, ipc, envs, replays and samplers under AddressSanitizer and UndefinedBehaviorSanitizer; or only
 # these presets. One ctest runs them all, so that the last lines count everything.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -17,8 +17,8 @@ if [ -x "$python" ] && ! "$python" -c 'import gymnasium.envs.mujoco, tensorboard
 fi
 
 # The test folders of each preset; release has all of them. clang also builds the command.
-declare -A folders=([release]="" [tsan]="core envs" [asan]="core envs replays samplers"
-  [clang]="core envs data sync replays fuzz")
+declare -A folders=([release]="" [tsan]="core ipc envs" [asan]="core ipc envs replays samplers"
+  [clang]="core ipc envs data distributed replays fuzz")
 presets=("$@")
 if [ $# = 0 ]; then presets=(release tsan asan); fi
 for preset in "${presets[@]}"; do

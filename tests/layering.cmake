@@ -2,23 +2,25 @@ cmake_minimum_required(VERSION 3.25)
 # Fails when a file includes a layer that it may not see, and names the file and the line.
 # cmake -DROOT=<project> -P layering.cmake
 
-# "<layer>:<the layers it may include>". Samplers and algos are siblings; cuda is the plugin of that name.
+# "<layer>:<the layers it may include>". Samplers and algos are siblings; cuda is the plugin of that
+# name.
 set(RULES
   "core:core"
-  "envs:core,envs"
-  "kernels:core,kernels"
-  "device:core,kernels,device"
-  "cuda:core,kernels,device,cuda"
+  "ipc:core,ipc"
+  "envs:core,ipc,envs"
   "data:core,data"
-  "models:core,kernels,device,data,models"
-  "agents:core,kernels,device,data,models,agents"
-  "replays:core,data,sync,replays"
-  "sync:core,kernels,device,data,sync"
-  "samplers:core,device,envs,data,agents,samplers"
-  "algos:core,kernels,device,data,models,agents,replays,sync,algos"
-  "runners:core,envs,kernels,device,data,models,agents,replays,sync,samplers,algos,runners"
-  "app:core,envs,device,data,models,agents,replays,sync,samplers,algos,runners,app")
-set(NO_TORCH core envs kernels)
+  "compute:core,compute"
+  "cuda:core,compute,cuda"
+  "models:core,data,compute,models"
+  "distributed:core,ipc,data,compute,distributed"
+  "replays:core,data,distributed,replays"
+  "agents:core,data,compute,models,agents"
+  "samplers:core,ipc,envs,data,compute,agents,samplers"
+  "algos:core,data,compute,models,replays,distributed,agents,algos"
+  "runners:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners"
+  "cli:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli"
+  "benchmarks:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli,benchmarks")
+set(NO_TORCH core ipc envs)
 
 set(SOURCES "\\.(h|c|cc|cpp|cu|cuh|inc)$")
 set(INCLUDES "^[ \t]*#[ \t]*include[ \t]*[<\"]")

@@ -24,7 +24,7 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
 
 // Where a device's recordings are made: CUDA records what is started on a stream other than the
 // default one. Since they leave nothing in memory that they allocate, and are replayed one after
-// the other, all can have the same; a window alone may be hundreds of them.
+// the other, all can have the same; a rollout alone may be hundreds of them.
 struct Studio {
   explicit Studio(c10::DeviceIndex on) : device(on) {
     // A use of its own, which never ends: LibTorch takes no memory up again that nothing uses.

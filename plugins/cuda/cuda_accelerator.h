@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/device/accelerator.h"
+#include "src/compute/accelerator.h"
 
 namespace shoal::cuda {
 

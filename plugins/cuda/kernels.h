@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/kernels/cuda_kernels.h"
+#include "src/compute/cuda_kernels.h"
 
 // The entries of the table, each beside its kernel.
 namespace shoal::cuda {

@@ -14,7 +14,7 @@ class ObservationNormalizer : public torch::nn::Module {
  public:
   explicit ObservationNormalizer(const NamedSpecs& observation);
 
-  // Of a window's observations, those that were acted on: "FIELD/count", "FIELD/mean" and
+  // Of a rollout's observations, those that were acted on: "FIELD/count", "FIELD/mean" and
   // "FIELD/variance".
   NamedTensors statistics(const Samples& samples) const;
   // Takes them into account.

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <system_error>
+#include <vector>
 
 #include "shoal/core/error.h"
 
@@ -11,30 +12,62 @@ namespace shoal {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// The folders that the dynamic linker searches for this program: its run path leads to the plugins
+// of the build, or of the installation, that it was linked with.
+std::vector<fs::path> search_path() {
+  std::vector<fs::path> folders;
+  void* program = dlopen(nullptr, RTLD_LAZY);
+  Dl_serinfo size;
+  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  std::vector<std::byte> memory(size.dls_size);
+  auto* info = reinterpret_cast<Dl_serinfo*>(memory.data());
+  if (dlinfo(program, RTLD_DI_SERINFOSIZE, info) != 0 ||
+      dlinfo(program, RTLD_DI_SERINFO, info) != 0)
+    return folders;
+  for (unsigned i = 0; i < info->dls_cnt; ++i) folders.emplace_back(info->dls_serpath[i].dls_name);
+  return folders;
+}
+
+}  // namespace
+
 fs::path Plugin::path() const {
   if (const char* chosen = std::getenv(variable.c_str())) return chosen;
   std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  fs::path installed = program.parent_path().parent_path() / "lib" / file;
-  return fs::exists(installed, ignored) ? installed : built;
+  auto folders = search_path();
+  const auto program = fs::read_symlink("/proc/self/exe", ignored);
+  folders.insert(folders.begin(), program.parent_path().parent_path() / "lib");
+  for (const auto& folder : folders)
+    if (fs::exists(folder / file, ignored)) return folder / file;
+  return {};
 }
 
-void* Plugin::load() const {
-  const auto from = path();
+bool Plugin::exists() const {
   std::error_code ignored;
-  require(fs::exists(from, ignored),
+  return fs::exists(path(), ignored);
+}
+
+const void* Plugin::load_api() const {
+  const auto from = path();
+  require(exists(),
           "{} is not available: there is no plugin '{}'. Build with -D{}=ON, or set {} to the path "
           "of {}",
-          what, from.string(), option, variable, file);
-  // Never closed: what comes from it may live until the end.
+          name, from.empty() ? file : from.string(), option, variable, file);
+  // Never closed: objects that come from it may live until the end.
   void* library = dlopen(from.c_str(), RTLD_NOW | RTLD_LOCAL);
   require(library != nullptr,
           "cannot load the plugin for {}: {}. Run `make setup`, which installs what it needs, and "
           "build again",
-          what, library ? "" : dlerror());
+          name, library ? "" : dlerror());
   void* found = dlsym(library, symbol.c_str());
-  require(found != nullptr, "{} is not Shoal's plugin for {}", from.string(), what);
-  return found;
+  require(found != nullptr, "{} is not Shoal's plugin for {}", from.string(), name);
+  const void* api = reinterpret_cast<const void* (*)()>(found)();
+  const int its_version = *static_cast<const int*>(api);
+  require(its_version == version,
+          "the {} plugin {} has version {}, this program needs {}: build it again", name,
+          from.string(), its_version, version);
+  return api;
 }
 
 }  // namespace shoal

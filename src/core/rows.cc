@@ -24,8 +24,8 @@ void copy_field(std::byte* base, std::size_t row_bytes, std::size_t from, std::s
 
 }  // namespace
 
-RowSpec row_spec(const EnvSpec& env) {
-  RowSpec spec{.observation = env.observation, .action = {}};
+RolloutSpec rollout_spec(const EnvSpec& env) {
+  RolloutSpec spec{.observation = env.observation, .action = {}};
   for (const auto& [name, action] : env.action) spec.action.add(name, action.array());
   if (env.action_mask)
     spec.mask = ArraySpec{.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}};
@@ -39,7 +39,7 @@ std::int64_t rows_back(const EnvSpec& env) {
   return rows;
 }
 
-Rows::Rows(Arena::Plan& plan, const RowSpec& spec, std::int64_t count, std::int64_t envs)
+Rows::Rows(Arena::Plan& plan, const RolloutSpec& spec, std::int64_t count, std::int64_t envs)
     : spec_(spec), count_(count), envs_(envs) {
   require(count >= 1 && envs >= 1,
           "rows for {} time steps of {} environments: both must be at least 1", count, envs);
@@ -53,7 +53,7 @@ Rows::Rows(Arena::Plan& plan, const RowSpec& spec, std::int64_t count, std::int6
   add_all(spec.env_info, env_info);
   add_all(spec.agent_info, agent_info);
   reward = add({.dtype = DType::kFloat32});
-  for (auto* flag : {&terminated, &truncated, &first, &valid})
+  for (auto* flag : {&terminated, &truncated, &is_first, &valid})
     *flag = add({.dtype = DType::kBool, .low = 0, .high = 1});
 }
 
@@ -67,7 +67,7 @@ void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
   };
   for (const auto* group : {&observation, &action, &mask, &env_info, &agent_info})
     for (const auto& [name, field] : *group) copy_one(field);
-  for (const auto* field : {&reward, &terminated, &truncated, &first, &valid}) copy_one(*field);
+  for (const auto* field : {&reward, &terminated, &truncated, &is_first, &valid}) copy_one(*field);
 }
 
 template <class Copy>
@@ -77,7 +77,7 @@ void Rows::with_fields_of(const Rows& source, const Copy& copy) const {
     for (std::size_t i = 0; i < (this->*group).size(); ++i)
       copy((this->*group)[i], (source.*group)[i]);
   for (const auto field :
-       {&Rows::reward, &Rows::terminated, &Rows::truncated, &Rows::first, &Rows::valid})
+       {&Rows::reward, &Rows::terminated, &Rows::truncated, &Rows::is_first, &Rows::valid})
     copy(this->*field, source.*field);
 }
 

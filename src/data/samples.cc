@@ -132,16 +132,17 @@ Observations moved(const Observations& observations, at::Device device) {
 Samples Samples::to(at::Device device) const {
   Samples out = *this;
   for (auto* t :
-       {&out.reward, &out.terminated, &out.truncated, &out.valid, &out.first, &out.previous_reward,
-        &out.bootstrap_value, &out.final_value, &out.finals.value}) {
+       {&out.reward, &out.terminated, &out.truncated, &out.valid, &out.is_first,
+        &out.previous_reward, &out.bootstrap_value, &out.final_value, &out.final_obs.value}) {
     *t = moved(*t, device);
   }
-  for (auto* t : {&out.observation, &out.action, &out.mask, &out.agent_info, &out.env_info,
-                  &out.initial_state, &out.previous_action, &out.finals.mask, &out.finals.state}) {
+  for (auto* t :
+       {&out.observation, &out.action, &out.mask, &out.agent_info, &out.env_info,
+        &out.initial_state, &out.previous_action, &out.final_obs.mask, &out.final_obs.state}) {
     *t = moved(*t, device);
   }
   out.observed = moved(out.observed, device);
-  out.finals.observation = moved(out.finals.observation, device);
+  out.final_obs.observation = moved(out.final_obs.observation, device);
   return out;
 }
 

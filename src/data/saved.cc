@@ -112,7 +112,7 @@ NamedTensors first_rows(const Rows& rows, std::int64_t n) {
   for (const auto& [name, field] : rows.mask) add("mask/" + name, field);
   for (const auto& [name, field] : rows.action) add("action/" + name, field);
   add("reward", rows.reward);
-  add("first", rows.first);
+  add("first", rows.is_first);
   add("valid", rows.valid);
   return all;
 }

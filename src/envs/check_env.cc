@@ -11,7 +11,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "src/envs/construction.h"
-#include "src/envs/rehearsal.h"
+#include "src/envs/env_probe.h"
 
 namespace shoal {
 namespace {
@@ -79,15 +79,15 @@ Findings check_spec(const EnvSpec& spec) {
   return findings;
 }
 
-// ---- One trial ----
+// ---- One mode ----
 
-std::string after(const Rehearsal& r, std::int64_t row) {
+std::string after(const EnvProbe& r, std::int64_t row) {
   return r.result(row).is_reset ? fmt::format("after a reset (row {})", row)
                                 : fmt::format("after a step (row {})", row);
 }
 
 // Elements of a field that still hold the fill in both trials.
-std::optional<std::int64_t> unwritten(const Rehearsal& a, const Rehearsal& b, std::byte fill_a,
+std::optional<std::int64_t> unwritten(const EnvProbe& a, const EnvProbe& b, std::byte fill_a,
                                       std::byte fill_b, std::int64_t row, std::size_t i) {
   const auto x = a.field(row, i), y = b.field(row, i);
   for (std::size_t n = 0; n < x.size(); ++n)
@@ -96,7 +96,7 @@ std::optional<std::int64_t> unwritten(const Rehearsal& a, const Rehearsal& b, st
   return {};
 }
 
-void check_overrun(const Rehearsal& r, Findings& findings) {
+void check_overrun(const EnvProbe& r, Findings& findings) {
   for (std::int64_t row = 0; row < r.rows(); ++row) {
     const auto& result = r.result(row);
     if (!result.overrun) continue;
@@ -110,7 +110,7 @@ void check_overrun(const Rehearsal& r, Findings& findings) {
 }
 
 // The first value of the field that it must not have; "" if there is none.
-std::string bad_value(const Rehearsal& r, std::int64_t row, std::size_t i) {
+std::string bad_value(const EnvProbe& r, std::int64_t row, std::size_t i) {
   const auto& field = r.layout().fields[i];
   const auto& spec = field.spec;
   const auto bytes = r.field(row, i);
@@ -131,7 +131,7 @@ std::string bad_value(const Rehearsal& r, std::int64_t row, std::size_t i) {
   return "";
 }
 
-void check_values(const Rehearsal& r, std::size_t i, Findings& findings) {
+void check_values(const EnvProbe& r, std::size_t i, Findings& findings) {
   const auto& field = r.layout().fields[i];
   for (std::int64_t row = 0; row < r.rows(); ++row) {
     if (r.result(row).is_reset && !field.by_reset) continue;
@@ -142,7 +142,7 @@ void check_values(const Rehearsal& r, std::size_t i, Findings& findings) {
   }
 }
 
-void check_mask(const Rehearsal& r, Findings& findings) {
+void check_mask(const EnvProbe& r, Findings& findings) {
   if (!r.layout().mask) return;
   const auto i = r.layout().fields.size() - 1;
   for (std::int64_t row = 0; row < r.rows(); ++row) {
@@ -154,7 +154,7 @@ void check_mask(const Rehearsal& r, Findings& findings) {
   }
 }
 
-void check_results(const Rehearsal& r, Findings& findings) {
+void check_results(const EnvProbe& r, Findings& findings) {
   for (std::int64_t row = 0; row < r.rows(); ++row) {
     const auto& result = r.result(row).result;
     if (!std::isfinite(result.reward)) {
@@ -169,7 +169,7 @@ void check_results(const Rehearsal& r, Findings& findings) {
   }
 }
 
-void check_allocations(const Rehearsal& r, Findings& findings) {
+void check_allocations(const EnvProbe& r, Findings& findings) {
   // Buffers may grow in the first half.
   std::int64_t steps = 0, allocating = 0;
   for (auto row = r.rows() / 2; row < r.rows(); ++row) {
@@ -188,7 +188,7 @@ bool is_python(const EnvSpec& spec) { return spec.id.starts_with("gymnasium:"); 
 // ---- Two trials that should be the same ----
 
 // What differs first, and where; "" if nothing does.
-std::string difference(const Rehearsal& a, const Rehearsal& b) {
+std::string difference(const EnvProbe& a, const EnvProbe& b) {
   for (std::int64_t row = 0; row < a.rows(); ++row) {
     const auto &x = a.result(row), &y = b.result(row);
     if (x.is_reset != y.is_reset || x.result.terminated != y.result.terminated ||
@@ -236,12 +236,12 @@ class Check {
  private:
   static constexpr std::byte kFillA{0xA5}, kFillB{0x5A};
 
-  Rehearsal play(Rehearsal::Options trial) {
-    trial.number = ++trials_;
-    return Rehearsal(make_env_, spec_, options_, trial);
+  EnvProbe play(EnvProbe::Options mode) {
+    mode.number = ++trials_;
+    return EnvProbe(make_env_, spec_, options_, mode);
   }
 
-  bool check_written(const Rehearsal& a, const Rehearsal& b) {
+  bool check_written(const EnvProbe& a, const EnvProbe& b) {
     bool all = true;
     for (std::size_t i = 0; i < a.layout().fields.size(); ++i) {
       const auto& field = a.layout().fields[i];
@@ -260,7 +260,7 @@ class Check {
     return all;
   }
 
-  void compare(const Rehearsal& alone) {
+  void compare(const EnvProbe& alone) {
     if (const auto what = difference(alone, play({.seed = options_.seed, .fill = kFillA}));
         !what.empty()) {
       tell(findings_,
@@ -270,15 +270,17 @@ class Check {
       return;  // nothing else can be compared
     }
     const bool deaf = difference(alone, play({.seed = options_.seed + 1, .fill = kFillA})).empty();
-    const bool apart = expect_same(
-        alone, Trial::kAmong, "stepping another environment changes this one, so they share state");
+    const bool apart =
+        expect_same(alone, ProbeMode::kAmong,
+                    "stepping another environment changes this one, so they share state");
     const auto again =
-        difference(alone, play({.trial = Trial::kAgain, .seed = options_.seed, .fill = kFillA}));
+        difference(alone, play({.mode = ProbeMode::kAgain, .seed = options_.seed, .fill = kFillA}));
     if (deaf)
       judge_deaf(again.empty());
     else if (apart && !again.empty())
       tell(findings_, "a reset with the seed does not start over: {}", again);
-    const auto restored = play({.trial = Trial::kRestored, .seed = options_.seed, .fill = kFillA});
+    const auto restored =
+        play({.mode = ProbeMode::kRestored, .seed = options_.seed, .fill = kFillA});
     if (!restored.complete()) return;
     if (const auto what = difference(alone, restored); !what.empty())
       tell(findings_, "a saved and loaded environment goes on otherwise: {}", what);
@@ -294,9 +296,9 @@ class Check {
       options_.note(same + ": the environment is deterministic, and its seed has no effect");
   }
 
-  bool expect_same(const Rehearsal& alone, Trial trial, const char* otherwise) {
+  bool expect_same(const EnvProbe& alone, ProbeMode mode, const char* otherwise) {
     const auto what =
-        difference(alone, play({.trial = trial, .seed = options_.seed, .fill = kFillA}));
+        difference(alone, play({.mode = mode, .seed = options_.seed, .fill = kFillA}));
     if (!what.empty()) tell(findings_, "{}: {}", otherwise, what);
     return what.empty();
   }

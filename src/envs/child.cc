@@ -1,7 +1,7 @@
 #include "src/envs/child.h"
 
 #include "shoal/core/arena.h"
-#include "shoal/core/step_barrier.h"
+#include "shoal/ipc/step_barrier.h"
 
 namespace shoal {
 

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "shoal/core/worker_group.h"
+#include "shoal/ipc/worker_group.h"
 
 namespace shoal {
 

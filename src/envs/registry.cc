@@ -9,7 +9,7 @@
 #include "shoal/envs/mujoco.h"
 #include "shoal/envs/wrappers.h"
 #include "src/core/registered.h"
-#include "src/envs/mujoco_task.h"
+#include "src/envs/mujoco/task.h"
 
 namespace shoal {
 

@@ -46,12 +46,12 @@ at::Tensor RecurrentModel::previous_of(const ModelIn& in) const {
 }
 
 ModelOut RecurrentModel::forward(const ModelIn& in) {
-  require(in.state.size() == 1 && in.first.defined(),
+  require(in.state.size() == 1 && in.is_first.defined(),
           "a model with memory was given no state, or not told where episodes start");
   auto x = trunk->forward(in.observation);
-  if (sees_previous) x = at::cat({x, previous_of(in).masked_fill_(in.first.unsqueeze(1), 0)}, 1);
+  if (sees_previous) x = at::cat({x, previous_of(in).masked_fill_(in.is_first.unsqueeze(1), 0)}, 1);
   x = x.to(cell.weight_ih.scalar_type());
-  const auto [h, state] = unroll(shape, cell, x, in.state[0], in.first);
+  const auto [h, state] = unroll(shape, cell, x, in.state[0], in.is_first);
   return {policy->forward(h), value->forward(h).squeeze(1), {{"memory", state}}};
 }
 

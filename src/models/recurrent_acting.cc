@@ -41,7 +41,7 @@ class RowWiseRecurrentActing : public RecurrentActing {
                    .in = inputs.size(1),
                    .previous = previous.defined() ? previous.const_data_ptr<float>() : nullptr,
                    .state = state.const_data_ptr<float>(),
-                   .first = in.first.const_data_ptr<bool>(),
+                   .first = in.is_first.const_data_ptr<bool>(),
                    .policy = out.policy.data_ptr<float>(),
                    .value = out.value.data_ptr<float>(),
                    .next = out.state.empty() ? nullptr : out.state[0].data_ptr<float>()};

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "src/device/accelerator.h"
+#include "src/compute/accelerator.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-FinalFrames::FinalFrames(const RowSpec& spec, const SharedFile* file, int rank, int ranks,
+FinalFrames::FinalFrames(const RolloutSpec& spec, const SharedFile* file, int rank, int ranks,
                          std::int64_t most)
     : rank_(rank), most_(most), observations_(spec.observation.size()) {
   for (const auto& [name, array] : spec.observation)
@@ -49,15 +49,15 @@ std::int32_t FinalFrames::add() {
   return place;
 }
 
-std::int32_t FinalFrames::add(const Finals& finals, std::int64_t k) {
+std::int32_t FinalFrames::add(const FinalObservations& final_obs, std::int64_t k) {
   const auto place = add();
   for (std::size_t i = 0; i < observations_; ++i) {
-    const auto& observed = finals.observation[i];
+    const auto& observed = final_obs.observation[i];
     const auto newest = observed.stacked() ? observed.index[k][-1].item<std::int64_t>() : k;
     std::memcpy(frame(i, place), observed.data[newest].const_data_ptr(), fields_[i].size);
   }
-  for (std::size_t i = 0; i < finals.mask.size(); ++i)
-    std::memcpy(mask(i, place), finals.mask[i][k].const_data_ptr(),
+  for (std::size_t i = 0; i < final_obs.mask.size(); ++i)
+    std::memcpy(mask(i, place), final_obs.mask[i][k].const_data_ptr(),
                 fields_[observations_ + i].size);
   return place;
 }

@@ -17,10 +17,11 @@ namespace shoal {
 class FinalFrames {
  public:
   // file: of ranks that see each other's. Each of them has at most so many places.
-  FinalFrames(const RowSpec& spec, const SharedFile* file, int rank, int ranks, std::int64_t most);
+  FinalFrames(const RolloutSpec& spec, const SharedFile* file, int rank, int ranks,
+              std::int64_t most);
 
-  // Copies entry k of a window's finals; the place it has.
-  std::int32_t add(const Finals& finals, std::int64_t k);
+  // Copies entry k of a rollout's final observations; the place it has.
+  std::int32_t add(const FinalObservations& final_obs, std::int64_t k);
   // A place whose frames and masks are still to be written.
   std::int32_t add();
   void remove(std::int32_t place) { free_.push_back(place); }

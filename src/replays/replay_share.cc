@@ -22,8 +22,8 @@ void ReplayShare::meet_with_steps(std::int64_t T) const {
     std::int64_t other = 0;
     std::memcpy(&other, all[r].data(), sizeof other);
     require(other == T,
-            "a window of {} steps, and rank {} has one of {}: ranks that share a replay must have "
-            "windows of as many steps",
+            "a rollout of {} steps, and rank {} has one of {}: ranks that share a replay must have "
+            "rollouts of as many steps",
             T, r, other);
   }
 }

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shoal/distributed/process_group.h"
 #include "shoal/replays/replay.h"
-#include "shoal/sync/ranks.h"
 #include "src/replays/step_store.h"
 
 namespace shoal {
@@ -17,7 +17,7 @@ class ReplayShare {
  public:
   // Of a replay that nobody shares.
   ReplayShare() = default;
-  ReplayShare(Ranks& ranks, const ReplayMemory& memory) : ranks_(&ranks), memory_(&memory) {}
+  ReplayShare(ProcessGroup& ranks, const ReplayMemory& memory) : ranks_(&ranks), memory_(&memory) {}
 
   int rank() const { return ranks_->rank(); }
   int count() const { return ranks_->count(); }
@@ -27,7 +27,7 @@ class ReplayShare {
 
   // No rank comes out before all have come.
   void meet() const;
-  // Likewise, with windows of so many steps. Throws Error unless all have as many.
+  // Likewise, with rollouts of so many steps. Throws Error unless all have as many.
   void meet_with_steps(std::int64_t T) const;
   // What make() gives; rank 0 is done before the others begin.
   template <class Make>
@@ -48,7 +48,7 @@ class ReplayShare {
   at::Tensor join(const at::Tensor& x, std::int64_t dim) const;
 
  private:
-  Ranks* ranks_ = &alone();
+  ProcessGroup* ranks_ = &group_of_one();
   const ReplayMemory* memory_ = nullptr;
 };
 

@@ -17,7 +17,7 @@ namespace shoal {
 namespace {
 
 // The steps that a sequence needs lie between its first row and n steps behind its last one; before
-// it there is the previous action, and behind it perhaps a part of a window.
+// it there is the previous action, and behind it perhaps a part of a rollout.
 StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs) {
   require(o.burn_in >= 0, "burn_in is {}, it must not be negative", o.burn_in);
   require(o.length >= 1 && o.interval >= 1,
@@ -37,7 +37,7 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
           .largest_batch = o.largest_batch * (o.burn_in + o.length + o.n_step)};
 }
 
-std::int64_t windows_kept(const SequenceReplayOptions& o, std::int64_t envs) {
+std::int64_t rollouts_kept(const SequenceReplayOptions& o, std::int64_t envs) {
   return (o.size / envs + o.n_step) / o.interval + 2;
 }
 
@@ -56,7 +56,7 @@ SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std:
     : SequenceReplay(env, state, envs, options, ReplayShare()) {}
 
 SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
-                               const SequenceReplayOptions& options, Ranks& ranks,
+                               const SequenceReplayOptions& options, ProcessGroup& ranks,
                                const ReplayMemory& memory)
     : SequenceReplay(env, state, envs, options, ReplayShare(ranks, memory)) {}
 
@@ -69,7 +69,7 @@ SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std:
         return std::make_unique<StepStore>(env, envs, step_options(options, envs),
                                            share.of_store());
       })),
-      kept_(windows_kept(options, envs)),
+      kept_(rollouts_kept(options, envs)),
       can_be_drawn_(std::make_unique<bool[]>(static_cast<std::size_t>(kept_ * envs))),
       rng_(options.seed) {
   if (options.prioritized) priorities_ = std::make_unique<Priorities>(kept_ * envs, options.alpha);
@@ -89,7 +89,7 @@ SequenceReplay::~SequenceReplay() = default;
 
 std::size_t SequenceReplay::bytes(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
                                   const SequenceReplayOptions& options) {
-  const auto sequences = windows_kept(options, envs) * envs;
+  const auto sequences = rollouts_kept(options, envs) * envs;
   auto all = StepStore::bytes(env, envs, step_options(options, envs));
   for (const auto& [name, spec] : state) all += spec.bytes() * static_cast<std::size_t>(sequences);
   return all + (options.prioritized ? Priorities::bytes(sequences) : 0);
@@ -114,10 +114,10 @@ std::int64_t SequenceReplay::end() const {
 
 void SequenceReplay::append(const Samples& s) {
   require(s.T == options_.interval,
-          "a window of {} steps: the sequences of this replay begin every {} steps "
-          "(SequenceReplayOptions::interval), where windows do",
+          "a rollout of {} steps: the sequences of this replay begin every {} steps "
+          "(SequenceReplayOptions::interval), where rollouts do",
           s.T, options_.interval);
-  require(s.initial_state.size() == states_.size(), "a window with {} states of an agent, not {}",
+  require(s.initial_state.size() == states_.size(), "a rollout with {} states of an agent, not {}",
           s.initial_state.size(), states_.size());
   store_->check(s);
   const auto from = oldest(), to = end();
@@ -127,27 +127,27 @@ void SequenceReplay::append(const Samples& s) {
   share_->meet();  // all have read what goes now
   store_->append(s);
   for (std::size_t i = 0; i < states_.size(); ++i)
-    own(states_[i])[windows_ % kept_].copy_(s.initial_state[i]);
-  ++windows_;
+    own(states_[i])[rollouts_ % kept_].copy_(s.initial_state[i]);
+  ++rollouts_;
   share_->meet();
   for (auto w = std::max(to, oldest()); w < end(); ++w) offer(w, true);
 }
 
-// Makes the sequences that begin with a window such as can be drawn, or not.
-void SequenceReplay::offer(std::int64_t window, bool can_be_drawn) {
-  const auto B = store_->envs(), first = window % kept_ * B;
+// Makes the sequences that begin with a rollout such as can be drawn, or not.
+void SequenceReplay::offer(std::int64_t rollout, bool can_be_drawn) {
+  const auto B = store_->envs(), first = rollout % kept_ * B;
   auto* row = can_be_drawn_.get() + first;
   for (std::int64_t b = 0; b < B; ++b) {
     size_ -= row[b] ? 1 : 0;
-    row[b] = can_be_drawn && learns(window, b);
+    row[b] = can_be_drawn && learns(rollout, b);
     size_ += row[b] ? 1 : 0;
   }
   if (priorities_) priorities_->offer(first, {row, static_cast<std::size_t>(B)});
 }
 
 // Whether the environment did something in the steps to learn from, or waited through all of them.
-bool SequenceReplay::learns(std::int64_t window, std::int64_t b) const {
-  auto cell = store_->ahead(store_->cell_of(window * options_.interval) + b, options_.burn_in);
+bool SequenceReplay::learns(std::int64_t rollout, std::int64_t b) const {
+  auto cell = store_->ahead(store_->cell_of(rollout * options_.interval) + b, options_.burn_in);
   for (std::int64_t t = 0; t < options_.length; ++t, cell = store_->ahead(cell, 1))
     if (store_->valid(cell)) return true;
   return false;
@@ -163,7 +163,7 @@ NamedTensors SequenceReplay::save() {
   for (const auto& [name, states] : states_) all.add("states/" + name, own(states));
   all.add("can_be_drawn",
           own(at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool)));
-  all.add("windows", at::full({}, windows_, at::kLong));
+  all.add("rollouts", at::full({}, rollouts_, at::kLong));
   all.add("draws", at::full({1}, static_cast<std::int64_t>(rng_.counter()), at::kLong));
   return all;
 }
@@ -181,7 +181,7 @@ void SequenceReplay::restore(const NamedTensors& from) {
   const auto can_be_drawn = at::from_blob(can_be_drawn_.get(), {kept_, store_->envs()}, at::kBool);
   shoal::restore({{"can_be_drawn", share_->join(saved(from, "can_be_drawn"), 1)}}, "",
                  {{"can_be_drawn", can_be_drawn}});
-  windows_ = saved(from, "windows").item<std::int64_t>();
+  rollouts_ = saved(from, "rollouts").item<std::int64_t>();
   size_ = can_be_drawn.sum().item<std::int64_t>();
   rng_ = Rng(rng_.key(), static_cast<std::uint64_t>(largest("draws").item<std::int64_t>()));
 }
@@ -247,7 +247,7 @@ void SequenceReplay::prepare(std::int64_t n) {
     batch_.action.add(name, rows_like(spec, learned));
   }
   batch_.previous_reward = at::zeros({all});
-  batch_.first = at::zeros({all}, at::kBool);
+  batch_.is_first = at::zeros({all}, at::kBool);
   for (const auto& [name, states] : states_) {
     auto shape = states.sizes().vec();
     shape.erase(shape.begin());
@@ -264,9 +264,9 @@ void SequenceReplay::prepare(std::int64_t n) {
 }
 
 // Step after step, and behind one that truncated an episode its last observation.
-void SequenceReplay::lay_out(std::int64_t window, std::int64_t b, std::int64_t i) {
+void SequenceReplay::lay_out(std::int64_t rollout, std::int64_t b, std::int64_t i) {
   const auto n = batch_.index.size(0);
-  auto cell = store_->cell_of(window * options_.interval) + b;
+  auto cell = store_->cell_of(rollout * options_.interval) + b;
   bool last = false;
   for (std::int64_t row = 0; row < rows_; ++row) {
     places_[static_cast<std::size_t>(row * n + i)] = {cell, last};
@@ -296,8 +296,8 @@ void SequenceReplay::gather_rows() {
       std::memcpy(to, last ? store_->final_mask(f, cell) : from.at(cell), bytes);
     });
   }
-  const auto starts = store_->column(rows.first);
-  fill(batch_.first, all, [&](auto i, auto* to, auto) {
+  const auto starts = store_->column(rows.is_first);
+  fill(batch_.is_first, all, [&](auto i, auto* to, auto) {
     *to = place(i).last ? std::byte{0} : *starts.at(place(i).cell);
   });
   const auto previous = [&](const Arena::Field& field, const at::Tensor& into) {

@@ -24,7 +24,7 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
     : StepReplay(env, envs, options, ReplayShare()) {}
 
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
-                       Ranks& ranks, const ReplayMemory& memory)
+                       ProcessGroup& ranks, const ReplayMemory& memory)
     : StepReplay(env, envs, options, ReplayShare(ranks, memory)) {
   require(options.slices == 1,
           "{} slices of a replay that ranks share: there can only be one, they draw from all "
@@ -71,7 +71,7 @@ std::int64_t StepReplay::size() const { return size_; }
 
 void StepReplay::append(const Samples& samples) {
   store_->check(samples);
-  // What a window overwrites cannot be drawn meanwhile, and what it completes can be after it.
+  // What a rollout overwrites cannot be drawn meanwhile, and what it completes can be after it.
   const auto oldest = store_->oldest(), end = store_->end();
   const auto kept = std::min(end, std::max(oldest, store_->oldest_after(samples.T)));
   for (auto tick = oldest; tick < kept; ++tick) offer(tick, false);

@@ -43,8 +43,8 @@ at::Tensor rows_like(const ArraySpec& spec, std::int64_t n) {
   return at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
 }
 
-// What follow() reads of a window.
-struct StepStore::Window {
+// What follow() reads of a rollout.
+struct StepStore::Outcomes {
   const float* reward;
   const bool *terminated, *truncated, *valid;
 };
@@ -54,7 +54,7 @@ StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOpti
     : n_step_(o.n_step),
       history_(rows_back(env)),
       ring_(row_count(env, envs, o)),
-      rows_(plan_, row_spec(env), ring_ + spare_rows(env, envs, o), envs),
+      rows_(plan_, rollout_spec(env), ring_ + spare_rows(env, envs, o), envs),
       follows_field_(plan_.add_bytes(static_cast<std::size_t>(ring_ * envs) * sizeof(Follows))),
       arena_(share.memory == nullptr
                  ? Arena(plan_)
@@ -65,7 +65,7 @@ StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOpti
       first_(own_ * share.rank),
       spare_(cells_ + o.largest_batch / share.ranks * share.rank),
       follows_(reinterpret_cast<Follows*>(arena_.data(follows_field_))),
-      // Those of a window come before those that it overwrites go.
+      // Those of a rollout come before those that it overwrites go.
       finals_(rows_.spec(), share.memory == nullptr ? nullptr : &share.memory->last_observations,
               share.rank, share.ranks, 2 * ring_ * own_),
       open_(static_cast<std::size_t>(own_), 0) {
@@ -81,7 +81,7 @@ StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOpti
 std::size_t StepStore::bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
   Arena::Plan plan;
   const auto ring = row_count(env, envs, o);
-  const Rows rows(plan, row_spec(env), ring + spare_rows(env, envs, o), envs);
+  const Rows rows(plan, rollout_spec(env), ring + spare_rows(env, envs, o), envs);
   return plan.bytes() + static_cast<std::size_t>(ring * envs) * sizeof(Follows);
 }
 
@@ -95,15 +95,15 @@ std::int64_t StepStore::end() const { return std::max(oldest(), ticks_ - n_step_
 
 void StepStore::check(const Samples& s) const {
   const auto most = ring_ - n_step_ - history_;
-  require(s.B == own_, "a window of {} environments, the replay has {}", s.B, own_);
-  require(s.T <= most, "a window of {} steps of each environment, the replay holds {}", s.T, most);
+  require(s.B == own_, "a rollout of {} environments, the replay has {}", s.B, own_);
+  require(s.T <= most, "a rollout of {} steps of each environment, the replay holds {}", s.T, most);
   require(s.reward.is_cpu(),
-          "the window is on {}, and a replay takes windows on the CPU; set "
-          "SamplerOptions::host_windows",
+          "the rollout is on {}, and a replay takes rollouts on the CPU; set "
+          "SamplerOptions::host_rollouts",
           s.reward.device().str());
   const auto check_fields = [&](const char* what, const NamedTensors& found,
                                 const Named<Arena::Field>& wanted) {
-    require(found.size() == wanted.size(), "a window with {} fields of its {}, the replay has {}",
+    require(found.size() == wanted.size(), "a rollout with {} fields of its {}, the replay has {}",
             found.size(), what, wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const auto& spec = wanted[i].spec;
@@ -112,7 +112,7 @@ void StepStore::check(const Samples& s) const {
       shape.insert(shape.begin(), own_);
       require(row.scalar_type() == torch_dtype(spec.dtype) && row.sizes() == shape &&
                   row.is_contiguous(),
-              "the {} '{}' of the window is {} [{}] a row, that of the replay {} [{}]", what,
+              "the {} '{}' of the rollout is {} [{}] a row, that of the replay {} [{}]", what,
               wanted.name(i), c10::toString(row.scalar_type()), fmt::join(row.sizes(), ", "),
               name_of(spec.dtype), fmt::join(shape, ", "));
     }
@@ -120,48 +120,48 @@ void StepStore::check(const Samples& s) const {
   check_fields("observation", s.observation, rows_.observation);
   check_fields("action", s.action, rows_.action);
   check_fields("mask", s.mask, rows_.mask);
-  require(s.finals.size() == 0 || s.finals.mask.size() == rows_.mask.size(),
-          "a window with {} action masks of its last observations, the replay has {}",
-          s.finals.mask.size(), rows_.mask.size());
-  const auto* first = s.first.const_data_ptr<bool>();
+  require(s.final_obs.size() == 0 || s.final_obs.mask.size() == rows_.mask.size(),
+          "a rollout with {} action masks of its last observations, the replay has {}",
+          s.final_obs.mask.size(), rows_.mask.size());
+  const auto* first = s.is_first.const_data_ptr<bool>();
   for (std::int64_t b = 0; ticks_ > 0 && b < s.B; ++b)
     require(first[b] || follows_[cell_of(ticks_ - 1) + first_ + b].valid,
             "environment {} goes on with its episode behind steps that are not valid: its last "
-            "window was cut short (sampler.preempt_share), and a replay takes whole windows",
+            "rollout was cut short (sampler.preempt_share), and a replay takes whole rollouts",
             b);
   for (std::int64_t b = 0; next_tick_ && s.first_tick != *next_tick_ && b < s.B; ++b)
     require(first[b],
-            "the window begins at tick {} and environment {} is in the middle of an episode; the "
-            "replay has seen it up to tick {}. A replay takes every window (async.stale = use)",
+            "the rollout begins at tick {} and environment {} is in the middle of an episode; the "
+            "replay has seen it up to tick {}. A replay takes every rollout (async.stale = use)",
             s.first_tick, b, *next_tick_);
 }
 
 void StepStore::append(const Samples& s) {
-  const Window window{s.reward.const_data_ptr<float>(), s.terminated.const_data_ptr<bool>(),
-                      s.truncated.const_data_ptr<bool>(), s.valid.const_data_ptr<bool>()};
-  window_finals_.assign(static_cast<std::size_t>(s.T * s.B), -1);
-  for (std::int64_t k = 0; k < s.finals.size(); ++k) {
+  const Outcomes rollout{s.reward.const_data_ptr<float>(), s.terminated.const_data_ptr<bool>(),
+                         s.truncated.const_data_ptr<bool>(), s.valid.const_data_ptr<bool>()};
+  rollout_finals_.assign(static_cast<std::size_t>(s.T * s.B), -1);
+  for (std::int64_t k = 0; k < s.final_obs.size(); ++k) {
     const auto i = static_cast<std::size_t>(k);
-    const auto at = s.finals.t[i] * s.B + s.finals.b[i];
-    if (window.truncated[at] && !window.terminated[at])
-      window_finals_[static_cast<std::size_t>(at)] = finals_.add(s.finals, k);
+    const auto at = s.final_obs.t[i] * s.B + s.final_obs.b[i];
+    if (rollout.truncated[at] && !rollout.terminated[at])
+      rollout_finals_[static_cast<std::size_t>(at)] = finals_.add(s.final_obs, k);
   }
   next_tick_ = s.first_tick + s.T;
   if (ticks_ > 0) cut_episodes(s);
-  write_row(s, 0);  // its observation may be another than at the end of the last window
-  if (ticks_ == 0) std::memset(rows_.element(rows_.first, 0, first_).data(), 1, own_);
+  write_row(s, 0);  // its observation may be another than at the end of the last rollout
+  if (ticks_ == 0) std::memset(rows_.element(rows_.is_first, 0, first_).data(), 1, own_);
   for (std::int64_t t = 0; t < s.T; ++t) {
     ++ticks_;
     forget(ticks_);
     write_row(s, t + 1);
-    for (std::int64_t b = 0; b < s.B; ++b) follow(window, t * s.B + b, b);
+    for (std::int64_t b = 0; b < s.B; ++b) follow(rollout, t * s.B + b, b);
   }
 }
 
-// Environments that were reset between two windows (Sampler::save() does that): their episodes were
-// truncated where the last window ended, with the observation of its last row.
+// Environments that were reset between two rollouts (Sampler::save() does that): their episodes
+// were truncated where the last rollout ended, with the observation of its last row.
 void StepStore::cut_episodes(const Samples& s) {
-  const auto* first = s.first.const_data_ptr<bool>();
+  const auto* first = s.is_first.const_data_ptr<bool>();
   for (std::int64_t b = 0; b < own_; ++b)
     if (first[b]) cut(cell_of(ticks_) + first_ + b, cell_of(ticks_ - 1) + first_ + b, b);
 }
@@ -195,7 +195,7 @@ void StepStore::forget(std::int64_t tick) {
   }
 }
 
-// Row t of a window goes to the newest tick; the last row of it has no action yet.
+// Row t of a rollout goes to the newest tick; the last row of it has no action yet.
 void StepStore::write_row(const Samples& s, std::int64_t t) {
   const auto cell = cell_of(ticks_) + first_;
   const auto copy = [&](const at::Tensor& from, const Arena::Field& field) {
@@ -211,29 +211,29 @@ void StepStore::write_row(const Samples& s, std::int64_t t) {
   copy(s.reward, rows_.reward);
   copy(s.terminated, rows_.terminated);
   copy(s.truncated, rows_.truncated);
-  copy(s.first, rows_.first);
+  copy(s.is_first, rows_.is_first);
   copy(s.valid, rows_.valid);
 }
 
-// Adds what came of a step of the window, which is that of the tick before the newest, to it and to
-// those before that have not seen n rewards.
-void StepStore::follow(const Window& window, std::int64_t at, std::int64_t b) {
+// Adds what came of a step of the rollout, which is that of the tick before the newest, to it and
+// to those before that have not seen n rewards.
+void StepStore::follow(const Outcomes& rollout, std::int64_t at, std::int64_t b) {
   auto cell = cell_of(ticks_ - 1) + first_ + b;
-  follows_[cell].valid = window.valid[at];
-  if (!window.valid[at]) {
+  follows_[cell].valid = rollout.valid[at];
+  if (!rollout.valid[at]) {
     // The worker died in it: what came before ends with its observation.
-    const auto* first = reinterpret_cast<const bool*>(column(rows_.first).data);
-    if (window.truncated[at] && !first[cell]) cut(cell, ahead(cell, -1), b);
+    const auto* first = reinterpret_cast<const bool*>(column(rows_.is_first).data);
+    if (rollout.truncated[at] && !first[cell]) cut(cell, ahead(cell, -1), b);
     return;
   }
-  const bool terminated = window.terminated[at], over = terminated || window.truncated[at];
+  const bool terminated = rollout.terminated[at], over = terminated || rollout.truncated[at];
   auto& open = open_[static_cast<std::size_t>(b)];
   ++open;
   for (std::size_t i = 0; i < static_cast<std::size_t>(open); ++i, cell = ahead(cell, -1)) {
     auto& one = follows_[cell];
-    one.reward += powers_[i] * window.reward[at];
+    one.reward += powers_[i] * rollout.reward[at];
     one.discount = terminated ? 0 : powers_[i + 1];
-    one.last = window_finals_[static_cast<std::size_t>(at)];
+    one.last = rollout_finals_[static_cast<std::size_t>(at)];
     ++one.steps;
   }
   if (over)
@@ -353,7 +353,7 @@ void StepStore::gather_next_masks(std::span<const std::int64_t> cells, Transitio
 
 // As an observation is when it is acted on.
 void StepStore::go_back(std::int64_t* to, std::int64_t places, std::int64_t cell) const {
-  const auto* first = reinterpret_cast<const bool*>(column(rows_.first).data);
+  const auto* first = reinterpret_cast<const bool*>(column(rows_.is_first).data);
   bool blank = false;
   for (auto s = places - 1; s >= 0; --s, cell = ahead(cell, -1)) {
     to[s] = blank ? -1 : cell;

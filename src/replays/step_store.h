@@ -52,10 +52,10 @@ class StepStore {
             const StoreShare& share = {});
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
-  // Throws Error for a window of other environments than this rank's, of too many steps, or with a
+  // Throws Error for a rollout of other environments than this rank's, of too many steps, or with a
   // gap before it in an episode that goes on.
   void check(const Samples& samples) const;
-  // Of a window that check() lets pass.
+  // Of a rollout that check() lets pass.
   void append(const Samples& samples);
 
   std::int64_t envs() const { return envs_; }        // of all ranks
@@ -76,7 +76,7 @@ class StepStore {
   // False for a step that its environment waited through.
   bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
-  const FinalFrames& finals() const { return finals_; }
+  const FinalFrames& final_obs() const { return finals_; }
   // The last observation of the episode that was truncated at this cell; the newest frame of a
   // stack.
   const std::byte* final_frame(std::size_t field, std::int64_t cell) const {
@@ -108,13 +108,13 @@ class StepStore {
   void gather(std::span<const std::int64_t> cells, Transitions& batch) const;
 
  private:
-  struct Window;
+  struct Outcomes;
 
   NamedTensors rows_in_use() const;
   void cut_episodes(const Samples& samples);
   void cut(std::int64_t seen, std::int64_t cell, std::int64_t b);
   void write_row(const Samples& samples, std::int64_t t);
-  void follow(const Window& window, std::int64_t at, std::int64_t b);
+  void follow(const Outcomes& rollout, std::int64_t at, std::int64_t b);
   void forget(std::int64_t tick);
   void gather_plain(std::span<const std::int64_t> cells, Transitions& batch) const;
   void gather_next_masks(std::span<const std::int64_t> cells, Transitions& batch) const;
@@ -133,10 +133,10 @@ class StepStore {
   std::int64_t spare_;
   Follows* follows_;
   FinalFrames finals_;
-  std::vector<std::int32_t> window_finals_;  // [T, own]: places
-  std::vector<int> open_;                    // [own]: steps whose n-th reward is still to come
-  std::vector<float> powers_;                // of the discount, up to n
-  std::optional<std::int64_t> next_tick_;    // Samples::first_tick expected next; none at first
+  std::vector<std::int32_t> rollout_finals_;  // [T, own]: places
+  std::vector<int> open_;                     // [own]: steps whose n-th reward is still to come
+  std::vector<float> powers_;                 // of the discount, up to n
+  std::optional<std::int64_t> next_tick_;     // Samples::first_tick expected next; none at first
   std::int64_t ticks_ = 0;  // rows that are complete; of the next one there is the observation
 };
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "shoal/agents/actor_critic.h"
-#include "shoal/agents/control_agent.h"
 #include "shoal/agents/q_agent.h"
+#include "shoal/agents/qpg_agent.h"
 #include "shoal/agents/recurrent_q_agent.h"
 
 namespace shoal::acting_parameters_test {
@@ -33,7 +33,7 @@ NamedTensors act(Agent& agent, const ActionSpec& action, std::int64_t tick) {
            .state = empty(agent.spec().state),
            .previous_action = empty({{"", action.array()}}),
            .previous_reward = at::zeros({kRows}),
-           .first = at::ones({kRows}, at::kBool),
+           .is_first = at::ones({kRows}, at::kBool),
            .noise = {.seed = 5, .tick = tick}};
   ActOut out{.action = empty({{"", action.array()}}),
              .agent_info = empty(agent.spec().info),
@@ -70,7 +70,7 @@ TEST(ActingParametersTest, AreEnoughToAct) {
   };
   for (const bool stochastic : {true, false})
     both(numbers, [&] {
-      return make_control_agent(env_with(numbers), {.stochastic = stochastic, .hidden = {8}}, 1);
+      return make_qpg_agent(env_with(numbers), {.stochastic = stochastic, .hidden = {8}}, 1);
     });
   for (const bool noisy : {true, false})
     both(choices, [&] {
@@ -88,7 +88,7 @@ TEST(ActingParametersTest, AreEnoughToAct) {
 
 // Neither critics nor target networks are sent.
 TEST(ActingParametersTest, LeaveOutWhatOnlyLearns) {
-  const auto control = make_control_agent(env_with(ActionSpec::box(2, -1, 1)), {}, 1);
+  const auto control = make_qpg_agent(env_with(ActionSpec::box(2, -1, 1)), {}, 1);
   const auto values = make_q_agent(env_with(ActionSpec::discrete(3)), ModelOptions{}, {}, 1);
   for (const auto& [name, x] : control->acting_parameters())
     EXPECT_EQ(name.find("critic"), std::string::npos);

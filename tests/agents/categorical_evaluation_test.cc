@@ -1,4 +1,4 @@
-#include "src/agents/categorical_evaluation.h"
+#include "src/agents/pg/categorical_evaluation.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

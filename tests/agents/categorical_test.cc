@@ -27,7 +27,7 @@ struct MlpAgent {
   at::Tensor log_probs(const at::Tensor& x) const {
     torch::NoGradGuard no_grad;
     return at::log_softmax(
-        model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}}).policy, 1);
+        model->forward({.observation = Observed{x, {}}, .state = {}, .is_first = {}}).policy, 1);
   }
   std::shared_ptr<ActorCriticModel> model;
   std::unique_ptr<ActorCritic> agent;
@@ -50,7 +50,7 @@ TEST(CategoricalTest, RecordsTheLogProbabilityAndTheValueOfWhatItDid) {
         ASSERT_LT(acted.action.max().item<std::int64_t>(), kChoices);
         EXPECT_TRUE(at::allclose(acted.log_prob, taken(made.log_probs(x), acted.action), 0, 1e-5));
         const auto out =
-            made.model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}});
+            made.model->forward({.observation = Observed{x, {}}, .state = {}, .is_first = {}});
         EXPECT_TRUE(at::allclose(acted.value, out.value, 0, 1e-5));
       }
     }

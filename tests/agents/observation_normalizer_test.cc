@@ -16,7 +16,7 @@ const NamedSpecs kFields = {{"body", {.shape = {2}}},
                             {"history", {.shape = {3}, .stack = 2}},
                             {"camera", {.dtype = DType::kUInt8, .shape = {4, 4}}}};
 
-Samples window_of(NamedTensors observation) {
+Samples rollout_of(NamedTensors observation) {
   Samples s;
   s.T = kSteps;
   s.B = kEnvs;
@@ -26,10 +26,10 @@ Samples window_of(NamedTensors observation) {
   return s;
 }
 
-Samples random_window(double offset) {
-  return window_of({{"body", at::randn({kSteps + 1, kEnvs, 2}) * 3 + offset},
-                    {"history", at::randn({kSteps + 1, kEnvs, 3}) - offset},
-                    {"camera", at::randint(0, 256, {kSteps + 1, kEnvs, 4, 4}, at::kByte)}});
+Samples random_rollout(double offset) {
+  return rollout_of({{"body", at::randn({kSteps + 1, kEnvs, 2}) * 3 + offset},
+                     {"history", at::randn({kSteps + 1, kEnvs, 3}) - offset},
+                     {"camera", at::randint(0, 256, {kSteps + 1, kEnvs, 4, 4}, at::kByte)}});
 }
 
 Observations of(const Samples& s) {
@@ -40,13 +40,13 @@ Observations of(const Samples& s) {
           {"camera", {s.observation.at("camera").flatten(0, 1), {}}}};
 }
 
-TEST(ObservationNormalizerTest, WindowByWindowIsAllAtOnce) {
+TEST(ObservationNormalizerTest, RolloutByRolloutIsAllAtOnce) {
   torch::manual_seed(1);
   ObservationNormalizer normalizer(kFields);
   std::vector<at::Tensor> body;
   Samples last;
   for (const double offset : {0.0, 5.0, -20.0}) {
-    last = random_window(offset);
+    last = random_rollout(offset);
     normalizer.add(normalizer.statistics(last));
     normalizer.refresh();
     body.push_back(last.observation.at("body").narrow(0, 0, kSteps).flatten(0, 1));
@@ -60,7 +60,7 @@ TEST(ObservationNormalizerTest, WindowByWindowIsAllAtOnce) {
 
 TEST(ObservationNormalizerTest, NothingSeenChangesNothing) {
   torch::manual_seed(1);  // none of these numbers is so large that it is cut
-  const auto s = random_window(0);
+  const auto s = random_rollout(0);
   const auto out = ObservationNormalizer(kFields)(of(s));
   for (const auto& [name, o] : of(s))
     EXPECT_TRUE(at::allclose(out.at(name).dense().to(at::kFloat), o.dense().to(at::kFloat)))
@@ -70,7 +70,7 @@ TEST(ObservationNormalizerTest, NothingSeenChangesNothing) {
 TEST(ObservationNormalizerTest, BlanksStayBlankAndImagesAreLeftAlone) {
   torch::manual_seed(1);
   ObservationNormalizer normalizer(kFields);
-  const auto s = random_window(7);
+  const auto s = random_rollout(7);
   normalizer.add(normalizer.statistics(s));
   normalizer.refresh();
   const auto out = normalizer(of(s));
@@ -84,7 +84,7 @@ TEST(ObservationNormalizerTest, BlanksStayBlankAndImagesAreLeftAlone) {
 
 TEST(ObservationNormalizerTest, WhatIsFarAwayIsCut) {
   ObservationNormalizer normalizer(kFields);
-  auto s = random_window(0);
+  auto s = random_rollout(0);
   normalizer.add(normalizer.statistics(s));
   normalizer.refresh();
   s.observation.at("body").fill_(1e6);
@@ -94,7 +94,7 @@ TEST(ObservationNormalizerTest, WhatIsFarAwayIsCut) {
 TEST(ObservationNormalizerTest, InvalidStepsDoNotCount) {
   torch::manual_seed(1);
   ObservationNormalizer a(kFields), b(kFields);
-  auto s = random_window(3);
+  auto s = random_rollout(3);
   s.valid[2][1] = false;
   s.steps -= 1;
   a.add(a.statistics(s));
@@ -121,7 +121,7 @@ TEST(NormalizingAgentTest, ItsStatisticsAreParametersToSaveButNotToLearn) {
   const auto x = at::randn({kSteps + 1, kEnvs, 2}) * 50 + 100;
   const auto before = values(*a, x[0]);
   EXPECT_EQ(a->learnable().size(), make_actor_critic(kEnv, {}, {}, 1)->learnable().size());
-  a->observe(window_of(x));
+  a->observe(rollout_of(x));
   a->parameters_changed();
   EXPECT_FALSE(at::allclose(values(*a, x[0]), before));
   EXPECT_FALSE(at::allclose(values(*a, x[0]), values(*b, x[0])));
@@ -138,7 +138,7 @@ TEST(NormalizingAgentTest, LearningSeesWhatActingSaw) {
   torch::manual_seed(1);
   const auto agent = make_actor_critic(kEnv, {}, {.normalize_observation = true}, 1);
   const auto x = at::randn({kSteps + 1, kEnvs, 2}) * 50 + 100;
-  agent->observe(window_of(x));
+  agent->observe(rollout_of(x));
   agent->parameters_changed();
   const auto seen = x[1];
   const auto now =

@@ -8,8 +8,8 @@
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
+#include "tests/algos/rollouts.h"
 #include "tests/algos/spy_agent.h"
-#include "tests/algos/windows.h"
 #include "tests/support/message_of.h"
 
 namespace shoal {
@@ -22,10 +22,10 @@ EvaluateIn all_of(const Samples& s) {
           .action = s.action[0].flatten()};
 }
 
-// A window that the agent itself might have made.
-Samples window_of(ActorCritic& agent) {
+// A rollout that the agent itself might have made.
+Samples rollout_of(ActorCritic& agent) {
   torch::NoGradGuard no_grad;
-  auto s = random_window(kSteps, kEnvs, kWidth, kChoices);
+  auto s = random_rollout(kSteps, kEnvs, kWidth, kChoices);
   const auto now = agent.evaluate(all_of(s));
   s.agent_info = {{"log_prob", now.log_prob.view({kSteps, kEnvs})},
                   {"value", now.value.view({kSteps, kEnvs})}};
@@ -37,7 +37,7 @@ TEST(A2cTest, UpdateEqualsTheTextbookOne) {
   for (const bool normalize : {false, true}) {
     torch::manual_seed(1);
     auto agent = make_spy(kWidth, kChoices), other = make_spy(kWidth, kChoices);
-    const auto s = window_of(agent);
+    const auto s = rollout_of(agent);
     const A2cOptions o{.gae_lambda = 0.9, .normalize_advantage = normalize};
     make_a2c(agent, o)->update(s, {.steps = 0, .schedule_steps = 10});
 
@@ -61,9 +61,9 @@ TEST(A2cTest, UpdateEqualsTheTextbookOne) {
   }
 }
 
-TEST(A2cTest, LearnsOnceFromEachWindow) {
+TEST(A2cTest, LearnsOnceFromEachRollout) {
   auto agent = make_spy(kWidth, kChoices);
-  const auto s = window_of(agent);
+  const auto s = rollout_of(agent);
   const auto algo = make_a2c(agent, {});
   agent.asked.clear();
   algo->update(s, {.steps = 0, .schedule_steps = 10});
@@ -74,7 +74,7 @@ TEST(A2cTest, LearnsOnceFromEachWindow) {
 
 TEST(A2cTest, ALossThatIsNotFiniteIsAnError) {
   auto agent = make_spy(kWidth, kChoices);
-  auto s = window_of(agent);
+  auto s = rollout_of(agent);
   s.reward[1][1] = std::numeric_limits<double>::infinity();
   const auto text = message_of<DataError>(
       [&] { make_a2c(agent, {})->update(s, {.steps = 40, .schedule_steps = 100}); });
@@ -83,7 +83,7 @@ TEST(A2cTest, ALossThatIsNotFiniteIsAnError) {
 
 TEST(A2cTest, AGradientThatIsNotFiniteIsAnError) {
   auto agent = make_spy(kWidth, kChoices);
-  const auto s = window_of(agent);
+  const auto s = rollout_of(agent);
   s.reward.mul_(1e12);  // the gradient is finite, but not its square
   const auto text = message_of<DataError>([&] {
     make_a2c(agent, {.value_coef = 1e9})->update(s, {.steps = 40, .schedule_steps = 100});

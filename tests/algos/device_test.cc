@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "algos/dqn_loss.h"
+#include "algos/dqn/dqn_loss.h"
 #include "shoal/agents/actor_critic.h"
 #include "shoal/agents/q_agent.h"
 #include "shoal/agents/recurrent_q_agent.h"
@@ -19,7 +19,7 @@
 #include "shoal/envs/classic_control.h"
 #include "shoal/samplers/sampler.h"
 #include "src/models/stacked_frames.h"
-#include "tests/algos/control_oracle.h"
+#include "tests/algos/qpg_oracle.h"
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/plain_model.h"
 
@@ -46,7 +46,7 @@ class DeviceLearningTest : public ::testing::Test {
     std::vector<Metrics> metrics;
   };
 
-  static constexpr int kWindows = 6;
+  static constexpr int kRollouts = 6;
 
   Run run(const ModelOptions& model, const AlgoFactory& make_algo, bool mid_batch_reset) const {
     const auto make_env = make_cart_pole();
@@ -62,8 +62,8 @@ class DeviceLearningTest : public ::testing::Test {
                                        .seed = 1});
     const auto algo = make_algo(*agent);
     Run out;
-    for (int i = 0; i < kWindows; ++i)
-      out.metrics.push_back(algo->update(sampler->collect().samples, {i * 96, kWindows * 96}));
+    for (int i = 0; i < kRollouts; ++i)
+      out.metrics.push_back(algo->update(sampler->collect().samples, {i * 96, kRollouts * 96}));
     out.parameters = copies_of(agent->parameters());
     return out;
   }
@@ -94,7 +94,7 @@ class DeviceLearningTest : public ::testing::Test {
 TEST_F(DeviceLearningTest, PpoIsRecorded) {
   expect_same({}, ppo({.learning_rate = 3e-3, .epochs = 3, .minibatches = 4, .value_clip = 0.2}));
   EXPECT_EQ(fake_.recordings, kActs + 1);
-  EXPECT_EQ(fake_.replays, kActs * (kWindows - 2) + kWindows * 12 - 2);
+  EXPECT_EQ(fake_.replays, kActs * (kRollouts - 2) + kRollouts * 12 - 2);
 }
 
 TEST_F(DeviceLearningTest, ParametersThatMoveAreRecordedAnew) {
@@ -104,11 +104,11 @@ TEST_F(DeviceLearningTest, ParametersThatMoveAreRecordedAnew) {
   const auto sampler = make_sampler(
       make_env, *agent, {.kind = SamplerKind::kSerial, .horizon = 16, .envs = 6, .seed = 1});
   const auto algo = make_ppo(*agent, {});
-  const auto& window = sampler->collect().samples;
-  for (int i = 0; i < 2; ++i) algo->update(window, {});
+  const auto& rollout = sampler->collect().samples;
+  for (int i = 0; i < 2; ++i) algo->update(rollout, {});
   EXPECT_EQ(fake_.recordings, 1);
   for (auto& [name, p] : agent->parameters()) p.set_data(p.clone());
-  for (int i = 0; i < 2; ++i) algo->update(window, {});
+  for (int i = 0; i < 2; ++i) algo->update(rollout, {});
   EXPECT_EQ(fake_.recordings, 2);
 }
 
@@ -122,7 +122,7 @@ TEST_F(DeviceLearningTest, RmsPropAndAnAgentWithMemory) {
               ppo({.learning_rate = 3e-3,
                    .optimizer = OptimizerKind::kRmsProp,
                    .minibatches = 2,
-                   .normalize_advantage = NormalizeAdvantage::kWindow}));
+                   .normalize_advantage = NormalizeAdvantage::kRollout}));
   EXPECT_EQ(fake_.recordings, kActs + 1);
 }
 
@@ -137,7 +137,7 @@ TEST_F(DeviceLearningTest, Impala) {
   };
   expect_same({}, impala);
   EXPECT_EQ(fake_.recordings, kActs + 1);
-  EXPECT_EQ(fake_.replays, (kActs + 1) * (kWindows - 2));
+  EXPECT_EQ(fake_.replays, (kActs + 1) * (kRollouts - 2));
   expect_same({.memory = MemoryKind::kLstm, .memory_size = 16}, impala);
   EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
   expect_same({}, impala, false);
@@ -157,16 +157,16 @@ TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
 
 // Another way of learning than on the host: by tensor operations.
 void expect_same_control(FakeAccelerator& fake, bool stochastic) {
-  const ControlAgentOptions options{.stochastic = stochastic, .hidden = {24, 20}};
+  const QpgAgentOptions options{.stochastic = stochastic, .hidden = {24, 20}};
   const auto learn = [&] {
-    const auto agent = make_control_agent(control_oracle::toy_env(), options, 3);
-    auto replay = control_oracle::make_replay(true);
-    replay.append(control_oracle::make_window());
+    const auto agent = make_qpg_agent(qpg_oracle::toy_env(), options, 3);
+    auto replay = qpg_oracle::make_replay(true);
+    replay.append(qpg_oracle::make_rollout());
     const auto algo =
         stochastic
-            ? make_sac(*agent, replay, {.learning_rate = 1e-2, .batch = control_oracle::kBatch})
+            ? make_sac(*agent, replay, {.learning_rate = 1e-2, .batch = qpg_oracle::kBatch})
             : make_td3(*agent, replay,
-                       {.critic_rate = 1e-2, .policy_rate = 1e-2, .batch = control_oracle::kBatch});
+                       {.critic_rate = 1e-2, .policy_rate = 1e-2, .batch = qpg_oracle::kBatch});
     for (std::int64_t i = 0; i < 5; ++i) algo->update({.steps = i, .schedule_steps = 10}, 4);
     return copies_of(agent->parameters());
   };
@@ -227,10 +227,10 @@ TEST_F(DeviceLearningTest, R2d1IsRecorded) {
         spec, {.hidden = {16}, .memory = MemoryKind::kGru, .memory_size = 8}, {}, 3);
     const auto sampler = make_sampler(
         make_env, *agent,
-        {.kind = SamplerKind::kSerial, .horizon = 10, .envs = 4, .seed = 1, .host_windows = true});
+        {.kind = SamplerKind::kSerial, .horizon = 10, .envs = 4, .seed = 1, .host_rollouts = true});
     SequenceReplay replay(spec, agent->spec().state, 4,
                           {.size = 400, .burn_in = 3, .length = 8, .interval = 10, .n_step = 2});
-    for (int window = 0; window < 6; ++window) replay.append(sampler->collect().samples);
+    for (int rollout = 0; rollout < 6; ++rollout) replay.append(sampler->collect().samples);
     const auto r2d1 =
         make_r2d1(*agent, replay, {.learning_rate = 1e-2, .batch = 5, .target_interval = 3});
     for (std::int64_t i = 0; i < 5; ++i) r2d1->update({.steps = i, .schedule_steps = 10}, 4);

@@ -1,4 +1,4 @@
-#include "algos/dqn_loss.h"
+#include "algos/dqn/dqn_loss.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "algos/dqn_loss.h"
+#include "algos/dqn/dqn_loss.h"
 #include "shoal/core/error.h"
 
 namespace shoal::dqn_test {
@@ -23,7 +23,7 @@ EnvSpec toy_env(bool masked) {
 }
 
 // Steps of two environments; some end, none is truncated.
-Samples make_window(bool masked) {
+Samples make_rollout(bool masked) {
   const std::int64_t T = 40, B = 2;
   torch::manual_seed(9);
   const auto flags = at::TensorOptions().dtype(at::kBool);
@@ -36,13 +36,13 @@ Samples make_window(bool masked) {
   s.terminated = at::rand({T, B}).lt(0.2);
   s.truncated = at::zeros({T, B}, flags);
   s.valid = at::ones({T, B}, flags);
-  s.first = at::cat({at::ones({1, B}, flags), s.terminated});
+  s.is_first = at::cat({at::ones({1, B}, flags), s.terminated});
   if (masked) {
     const auto mask = at::rand({T + 1, B, kActions}).lt(0.6);
     mask.select(2, 1).fill_(true);
     s.mask = mask;
   }
-  s.finals.observation = Observed{at::empty({0, kWidth}), {}};
+  s.final_obs.observation = Observed{at::empty({0, kWidth}), {}};
   return s;
 }
 
@@ -53,7 +53,7 @@ struct Learner {
         replay(toy_env(masked), 2,
                {.size = 80, .n_step = 2, .discount = 0.9, .prioritized = prioritized}),
         dqn(make_dqn(*agent, replay, options)) {
-    replay.append(make_window(masked));
+    replay.append(make_rollout(masked));
     torch::NoGradGuard no_grad;
     torch::manual_seed(4);
     for (auto& parameter : agent->learnable()) parameter.add_(at::randn_like(parameter), 0.3);

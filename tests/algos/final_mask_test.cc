@@ -122,7 +122,7 @@ TEST(FinalMaskTest, DqnsTargetOfATruncatedStepIsOfALegalAction) {
     const auto sampler = sampler_of(way, *agent, *actor);
     const StepReplayOptions options{.size = 200, .n_step = 2};
     StepReplay replay(kSpec, kEnvs, options), loaded(kSpec, kEnvs, options);
-    for (int window = 0; window < 10; ++window) replay.append(sampler->collect().samples);
+    for (int rollout = 0; rollout < 10; ++rollout) replay.append(sampler->collect().samples);
     loaded.restore(copy_of(replay.save()));
     for (auto* from : {&replay, &loaded}) {
       const auto dqn = make_dqn(*agent, *from, {.learning_rate = 1e-12, .batch = 64});
@@ -141,7 +141,7 @@ TEST(FinalMaskTest, R2d1sTargetOfATruncatedStepIsOfALegalAction) {
         .size = 200, .burn_in = 1, .length = 5, .interval = kHorizon, .n_step = 2};
     const auto& state = agent->spec().state;
     SequenceReplay replay(kSpec, state, kEnvs, options), loaded(kSpec, state, kEnvs, options);
-    for (int window = 0; window < 10; ++window) replay.append(sampler->collect().samples);
+    for (int rollout = 0; rollout < 10; ++rollout) replay.append(sampler->collect().samples);
     loaded.restore(copy_of(replay.save()));
     for (auto* from : {&replay, &loaded}) {
       const auto r2d1 = make_r2d1(*agent, *from, {.learning_rate = 1e-12, .batch = 16});
@@ -166,9 +166,9 @@ TEST(FinalMaskTest, WhereNothingIsAllowedAllIsLegal) {
   const auto sampler =
       make_sampler([](const EnvContext&) { return std::make_unique<Silent>(); }, *agent,
                    {.kind = SamplerKind::kSerial, .horizon = kHorizon, .envs = kEnvs});
-  const auto& finals = sampler->collect().samples.finals;
-  ASSERT_EQ(finals.size(), kEnvs);
-  EXPECT_TRUE(finals.mask[0].all().item<bool>());
+  const auto& final_obs = sampler->collect().samples.final_obs;
+  ASSERT_EQ(final_obs.size(), kEnvs);
+  EXPECT_TRUE(final_obs.mask[0].all().item<bool>());
 }
 
 }  // namespace

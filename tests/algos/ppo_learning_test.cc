@@ -5,22 +5,22 @@
 #include <functional>
 
 #include "shoal/algos/ppo.h"
+#include "tests/algos/rollouts.h"
 #include "tests/algos/spy_agent.h"
-#include "tests/algos/windows.h"
 
 namespace shoal {
 namespace {
 
 using RewardOf = std::function<at::Tensor(const at::Tensor& observation, const at::Tensor& action)>;
 
-// A window of one-step episodes: the agent acts on observations of its world and is paid at once.
+// A rollout of one-step episodes: the agent acts on observations of its world and is paid at once.
 Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& reward_of,
              std::int64_t first_tick) {
   const auto T = observation.size(0) - 1, B = observation.size(1);
   const bool real = agent.spec().info.contains("raw");  // one real number instead of a choice
   const auto raw = at::zeros({T, B, 1});
   const auto action = real ? at::zeros({T, B, 1}) : at::zeros({T, B}, at::kLong);
-  Recorded r{observation, action, at::zeros({T, B}), at::zeros({T, B}), {}};
+  CapturedGraph r{observation, action, at::zeros({T, B}), at::zeros({T, B}), {}};
   for (std::int64_t t = 0; t < T; ++t) {
     ActOut out{.action = r.action[t],
                .agent_info = {{"log_prob", r.log_prob[t]}, {"value", r.value[t]}}};
@@ -30,7 +30,7 @@ Samples play(ActorCritic& agent, const at::Tensor& observation, const RewardOf& 
         out);
   }
   r.reward = reward_of(observation.narrow(0, 0, T), r.action);
-  auto s = make_window(r);
+  auto s = make_rollout(r);
   if (real) s.agent_info.add("raw", raw);
   s.terminated.fill_(true);
   return s;
@@ -123,10 +123,10 @@ struct Hard {
   std::function<Samples()> make;
 };
 
-std::vector<Hard> hard_windows() {
+std::vector<Hard> hard_rollouts() {
   const auto changed = [](const std::function<void(Samples&)>& change) {
     return [change] {
-      auto s = random_window(6, 4, 3, 4);
+      auto s = random_rollout(6, 4, 3, 4);
       change(s);
       return s;
     };
@@ -145,12 +145,12 @@ std::vector<Hard> hard_windows() {
              mask[6].fill_(true);
              s.mask = mask;
            })},
-          {"one step of one environment", [] { return random_window(1, 1, 3, 4); }}};
+          {"one step of one environment", [] { return random_rollout(1, 1, 3, 4); }}};
 }
 
-TEST(PpoLearningTest, StaysFiniteOnHardWindows) {
+TEST(PpoLearningTest, StaysFiniteOnHardRollouts) {
   torch::manual_seed(2);
-  for (const auto& hard : hard_windows()) {
+  for (const auto& hard : hard_rollouts()) {
     for (const double value_clip : {0.0, 0.2}) {
       const auto s = hard.make();
       auto agent = make_spy(3, 4);

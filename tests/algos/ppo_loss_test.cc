@@ -1,4 +1,4 @@
-#include "algos/ppo_loss.h"
+#include "algos/pg/ppo_loss.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -5,8 +5,8 @@
 #include "shoal/algos/ppo.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
+#include "tests/algos/rollouts.h"
 #include "tests/algos/spy_agent.h"
-#include "tests/algos/windows.h"
 #include "tests/models/recurrent_oracle.h"
 
 // Learning with an agent that remembers.
@@ -31,11 +31,11 @@ Learner make_learner(MemoryKind memory) {
 }
 
 // Episodes start now and then; with `waits`, steps after some of them are invalid.
-Samples remembered_window(const ActorCriticModel& model, bool waits) {
+Samples remembered_rollout(const ActorCriticModel& model, bool waits) {
   torch::manual_seed(2);
-  auto s = random_window(kSteps, kEnvs, kWidth, kChoices);
-  s.first = at::rand({kSteps + 1, kEnvs}).lt(0.2);
-  s.terminated = s.first.narrow(0, 1, kSteps).clone();
+  auto s = random_rollout(kSteps, kEnvs, kWidth, kChoices);
+  s.is_first = at::rand({kSteps + 1, kEnvs}).lt(0.2);
+  s.terminated = s.is_first.narrow(0, 1, kSteps).clone();
   s.previous_action = at::randint(0, kChoices, {kSteps + 1, kEnvs}, at::kLong);
   s.previous_reward = at::randn({kSteps + 1, kEnvs});
   for (const auto& [name, spec] : model.state()) {
@@ -55,7 +55,7 @@ Samples remembered_window(const ActorCriticModel& model, bool waits) {
 ModelIn whole(const Samples& s) {
   ModelIn in{.observation = Observed{s.observed[0].data.narrow(0, 0, kSteps * kEnvs), {}},
              .state = s.initial_state,
-             .first = s.first.narrow(0, 0, kSteps).flatten(),
+             .is_first = s.is_first.narrow(0, 0, kSteps).flatten(),
              .time = kSteps,
              .previous_action = {},
              .previous_reward = s.previous_reward.narrow(0, 0, kSteps).flatten()};
@@ -88,7 +88,7 @@ TEST(PpoMemoryTest, AnUpdateFollowsTheGradientOfTheUnrolledSequences) {
       SCOPED_TRACE(fmt::format("{} {}", static_cast<int>(memory), waits));
       auto learner = make_learner(memory);
       randomize(*learner.model);
-      const auto s = remembered_window(*learner.model, waits);
+      const auto s = remembered_rollout(*learner.model, waits);
       RecurrentByHand by_hand(*learner.model, kChoices);
       const PpoOptions o{.learning_rate = 1e5,
                          .optimizer_epsilon = 1e6,
@@ -111,7 +111,7 @@ TEST(PpoMemoryTest, AnUpdateFollowsTheGradientOfTheUnrolledSequences) {
 TEST(PpoMemoryTest, A2cLikewise) {
   auto learner = make_learner(MemoryKind::kLstm);
   randomize(*learner.model);
-  auto s = remembered_window(*learner.model, false);
+  auto s = remembered_rollout(*learner.model, false);
   RecurrentByHand by_hand(*learner.model, kChoices);
   // As if the agent had acted so.
   const auto log_probs = by_hand(whole(s)).policy.detach().log_softmax(1);
@@ -130,7 +130,7 @@ TEST(PpoMemoryTest, A2cLikewise) {
 
 TEST(PpoMemoryTest, AMinibatchIsAllStepsOfSomeEnvironments) {
   auto learner = make_learner(MemoryKind::kGru);
-  const auto s = remembered_window(*learner.model, true);
+  const auto s = remembered_rollout(*learner.model, true);
   make_ppo(learner.agent, {.epochs = 2, .minibatches = 4})->update(s, kStart);
   ASSERT_EQ(learner.agent.asked.size(), 2u * 4);
   std::vector<int> times(kEnvs, 0);
@@ -146,7 +146,7 @@ TEST(PpoMemoryTest, AMinibatchIsAllStepsOfSomeEnvironments) {
     EXPECT_TRUE(at::equal(in.action[0], of(s.action[0])));
     EXPECT_TRUE(at::equal(in.previous_action[0], of(s.previous_action[0])));
     EXPECT_TRUE(at::equal(in.previous_reward, of(s.previous_reward)));
-    EXPECT_TRUE(at::equal(in.first, of(s.first)));
+    EXPECT_TRUE(at::equal(in.is_first, of(s.is_first)));
     EXPECT_TRUE(at::equal(in.state[0], s.initial_state[0].index_select(0, envs)));
   }
   EXPECT_EQ(times, std::vector<int>(kEnvs, 2)) << "each environment once in a pass";
@@ -154,7 +154,7 @@ TEST(PpoMemoryTest, AMinibatchIsAllStepsOfSomeEnvironments) {
 
 TEST(PpoMemoryTest, MoreMinibatchesThanEnvironmentsAreAnError) {
   auto learner = make_learner(MemoryKind::kLstm);
-  const auto s = remembered_window(*learner.model, false);
+  const auto s = remembered_rollout(*learner.model, false);
   EXPECT_THROW(make_ppo(learner.agent, {.minibatches = kEnvs + 1})->update(s, kStart), Error);
   make_ppo(learner.agent, {.minibatches = kEnvs})->update(s, kStart);
 }

@@ -7,7 +7,7 @@
 
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
-#include "tests/algos/windows.h"
+#include "tests/algos/rollouts.h"
 
 // One update beside that of tests/oracles/ppo.py, which says what the numbers are.
 namespace shoal::ppo_oracle_test {
@@ -20,13 +20,13 @@ at::Tensor wave(double start, std::vector<std::int64_t> shape, double scale = 1)
   return (k * 1.7 + start).sin().mul(scale).to(at::kFloat).view(shape);
 }
 
-Samples window() {
+Samples rollout() {
   const auto k = at::arange(kSteps * kEnvs, at::kLong).view({kSteps, kEnvs});
-  auto s = make_window({.observation = wave(0.1, {kSteps + 1, kEnvs, kWidth}, 1.5),
-                        .action = (k * (k + 3)).floor_divide(2).remainder(kChoices),
-                        .log_prob = wave(0.3, {kSteps, kEnvs}, 0.2) - 1.4,
-                        .value = wave(0.4, {kSteps, kEnvs}, 0.6),
-                        .reward = wave(0.5, {kSteps, kEnvs})});
+  auto s = make_rollout({.observation = wave(0.1, {kSteps + 1, kEnvs, kWidth}, 1.5),
+                         .action = (k * (k + 3)).floor_divide(2).remainder(kChoices),
+                         .log_prob = wave(0.3, {kSteps, kEnvs}, 0.2) - 1.4,
+                         .value = wave(0.4, {kSteps, kEnvs}, 0.6),
+                         .reward = wave(0.5, {kSteps, kEnvs})});
   s.terminated = k.remainder(7).eq(3);
   s.truncated = k.remainder(11).eq(5);
   s.final_value = at::where(s.truncated.logical_and(s.terminated.logical_not()),
@@ -84,7 +84,7 @@ void expect_equal(const std::string& name, const PpoOptions& options, bool share
                      .observation = ArraySpec{.shape = {kWidth}},
                      .action = ActionSpec::discrete(kChoices)};
   const auto agent = make_actor_critic(spec, model);
-  const auto metrics = make_ppo(*agent, options)->update(window(), progress);
+  const auto metrics = make_ppo(*agent, options)->update(rollout(), progress);
 
   std::size_t compared = 0;
   for (const auto& [metric, value] : metrics) {

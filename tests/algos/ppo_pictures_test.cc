@@ -5,7 +5,7 @@
 
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
-#include "tests/algos/windows.h"
+#include "tests/algos/rollouts.h"
 
 // PPO through the Nature CNN beside the textbook form of the same update: dense images, plain
 // operations, `backward`, torch::optim::Adam.
@@ -15,13 +15,13 @@ namespace {
 constexpr std::int64_t kSteps = 4, kEnvs = 4, kSize = 36, kStack = 4, kChoices = 3;
 
 // Images of which every row shows the frames of four rows before, all in one tensor.
-Samples window() {
+Samples rollout() {
   const auto images = at::randint(0, 256, {kSteps + kStack, kEnvs, kSize, kSize}, at::kByte);
-  auto s = make_window({.observation = images.narrow(0, kStack - 1, kSteps + 1),
-                        .action = at::randint(0, kChoices, {kSteps, kEnvs}, at::kLong),
-                        .log_prob = at::randn({kSteps, kEnvs}) * 0.1 - 1.1,
-                        .value = at::randn({kSteps, kEnvs}),
-                        .reward = at::randn({kSteps, kEnvs})});
+  auto s = make_rollout({.observation = images.narrow(0, kStack - 1, kSteps + 1),
+                         .action = at::randint(0, kChoices, {kSteps, kEnvs}, at::kLong),
+                         .log_prob = at::randn({kSteps, kEnvs}) * 0.1 - 1.1,
+                         .value = at::randn({kSteps, kEnvs}),
+                         .reward = at::randn({kSteps, kEnvs})});
   const auto newest = at::arange(kEnvs * (kSteps + 1)).view({-1, 1});
   s.observed = Observed{images.flatten(0, 1), newest + at::arange(kStack) * kEnvs};
   return s;
@@ -49,7 +49,7 @@ TEST(PpoPicturesTest, UpdateEqualsTheTextbookOne) {
     list.push_back(w[item.key()] = item.value().detach().clone().requires_grad_());
   const PpoOptions options{.learning_rate = 1e-3, .epochs = 3, .minibatches = 1, .clip = 0.1};
 
-  const auto s = window();
+  const auto s = rollout();
   auto dense = [&] {
     std::vector<at::Tensor> channels;
     for (int k = 0; k < kStack; ++k)

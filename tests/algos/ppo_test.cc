@@ -9,8 +9,8 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
+#include "tests/algos/rollouts.h"
 #include "tests/algos/spy_agent.h"
-#include "tests/algos/windows.h"
 #include "tests/support/message_of.h"
 
 namespace shoal::ppo_test {
@@ -40,10 +40,10 @@ double largest_change(const std::vector<at::Tensor>& before, ActorCritic& agent)
   return change;
 }
 
-// A window in which the first number of observation n is n.
-Samples numbered_window() {
+// A rollout in which the first number of observation n is n.
+Samples numbered_rollout() {
   torch::manual_seed(1);
-  auto s = random_window(kSteps, kEnvs, kWidth, kChoices);
+  auto s = random_rollout(kSteps, kEnvs, kWidth, kChoices);
   s.observed[0].data.select(1, 0).copy_(at::arange((kSteps + 1) * kEnvs));
   return s;
 }
@@ -55,7 +55,7 @@ std::vector<std::int64_t> asked_rows(const EvaluateIn& in) {
 
 TEST(PpoTest, EveryPassVisitsEverySampleOnceInAnotherOrder) {
   auto spy = make_spy(kWidth, kChoices);
-  const auto s = numbered_window();
+  const auto s = numbered_rollout();
   make_ppo(spy, {.epochs = 3, .minibatches = 4})->update(s, kStart);
   ASSERT_EQ(spy.asked.size(), 3u * 4);
   std::vector<std::vector<std::int64_t>> passes(3);
@@ -80,7 +80,7 @@ TEST(PpoTest, EveryPassVisitsEverySampleOnceInAnotherOrder) {
 
 TEST(PpoTest, ALossThatIsNotFiniteEndsTheUpdateAtOnce) {
   auto spy = make_spy(kWidth, kChoices);
-  auto s = numbered_window();
+  auto s = numbered_rollout();
   s.reward.fill_(1e30);
   const auto ppo = make_ppo(spy, {.epochs = 3, .minibatches = 4});
   const auto text = message_of<DataError>([&] { ppo->update(s, kStart); });
@@ -91,7 +91,7 @@ TEST(PpoTest, ALossThatIsNotFiniteEndsTheUpdateAtOnce) {
 TEST(PpoTest, MinibatchesThatDoNotDivideTheSamplesDifferByOne) {
   for (const int minibatches : {5, 7, 9, 23, 24}) {
     auto spy = make_spy(kWidth, kChoices);
-    make_ppo(spy, {.epochs = 1, .minibatches = minibatches})->update(numbered_window(), kStart);
+    make_ppo(spy, {.epochs = 1, .minibatches = minibatches})->update(numbered_rollout(), kStart);
     EXPECT_EQ(spy.asked.size(), static_cast<std::size_t>(minibatches));
     for (const auto& in : spy.asked)
       EXPECT_NEAR(in.action[0].size(0), 24.0 / minibatches, 1) << minibatches;
@@ -101,7 +101,7 @@ TEST(PpoTest, MinibatchesThatDoNotDivideTheSamplesDifferByOne) {
 TEST(PpoTest, TheSeedDecidesTheOrder) {
   const auto order_of = [](std::uint64_t seed) {
     auto spy = make_spy(kWidth, kChoices);
-    make_ppo(spy, {.seed = seed})->update(numbered_window(), kStart);
+    make_ppo(spy, {.seed = seed})->update(numbered_rollout(), kStart);
     return asked_rows(spy.asked[0]);
   };
   EXPECT_EQ(order_of(1), order_of(1));
@@ -111,17 +111,17 @@ TEST(PpoTest, TheSeedDecidesTheOrder) {
 TEST(PpoTest, TellsTheAgentThatItsParametersChanged) {
   auto spy = make_spy(kWidth, kChoices);
   const auto before = copies(spy);
-  make_ppo(spy, {})->update(numbered_window(), kStart);
+  make_ppo(spy, {})->update(numbered_rollout(), kStart);
   EXPECT_GT(largest_change(before, spy), 0);
   EXPECT_GE(spy.changes, 1);
 }
 
 // Until the last update actions have the probability they were chosen with.
-TEST(PpoTest, TheAgentObservesAWindowThatWasLearnedFrom) {
+TEST(PpoTest, TheAgentObservesARolloutThatWasLearnedFrom) {
   auto spy = make_spy(kWidth, kChoices);
   const auto ppo = make_ppo(spy, {.epochs = 1, .minibatches = 2});
   spy.order.clear();
-  ppo->update(numbered_window(), kStart);
+  ppo->update(numbered_rollout(), kStart);
   EXPECT_EQ(spy.order,
             (std::vector<std::string>{"evaluate", "evaluate", "observe", "parameters_changed"}));
 }
@@ -131,7 +131,7 @@ TEST(PpoTest, TheLearningRateFallsToZeroOverTheSchedule) {
     auto spy = make_spy(kWidth, kChoices);
     const auto ppo = make_ppo(spy, {.learning_rate = 0.02, .anneal_learning_rate = anneal});
     const auto rate_at = [&](std::int64_t steps) {
-      return metric(ppo->update(numbered_window(), {.steps = steps, .schedule_steps = 1000}),
+      return metric(ppo->update(numbered_rollout(), {.steps = steps, .schedule_steps = 1000}),
                     "learning_rate");
     };
     EXPECT_DOUBLE_EQ(rate_at(0), 0.02);
@@ -144,12 +144,12 @@ TEST(PpoTest, TheLearningRateFallsToZeroOverTheSchedule) {
 }
 
 TEST(PpoTest, TheClipRangeFallsOverTheSchedule) {
-  // The first pass has the ratios of the window: a narrower range clips more of them.
+  // The first pass has the ratios of the rollout: a narrower range clips more of them.
   const auto clipped_at = [](bool anneal, std::int64_t steps) {
     auto spy = make_spy(kWidth, kChoices);
     const auto ppo =
         make_ppo(spy, {.epochs = 1, .minibatches = 1, .clip = 0.2, .anneal_clip = anneal});
-    return metric(ppo->update(numbered_window(), {.steps = steps, .schedule_steps = 1000}),
+    return metric(ppo->update(numbered_rollout(), {.steps = steps, .schedule_steps = 1000}),
                   "clip_fraction");
   };
   EXPECT_EQ(clipped_at(false, 900), clipped_at(false, 0));
@@ -163,7 +163,7 @@ TEST(PpoTest, TheValuesClipRangeFallsWithIt) {
   // The network says about 0, and so does the target, but the value was 1000.
   const auto loss_at = [](std::int64_t steps) {
     auto spy = make_spy(kWidth, kChoices);
-    auto s = numbered_window();
+    auto s = numbered_rollout();
     s.observed[0].data.zero_();
     s.agent_info.at("value").fill_(1000);
     s.reward.zero_();
@@ -176,10 +176,10 @@ TEST(PpoTest, TheValuesClipRangeFallsWithIt) {
   EXPECT_NEAR(loss_at(900), 0.5 * 800 * 800, 1000);
 }
 
-TEST(PpoTest, AdvantagesAreNormalizedOverTheWindowOrTheMinibatch) {
+TEST(PpoTest, AdvantagesAreNormalizedOverTheRolloutOrTheMinibatch) {
   const auto learned = [](NormalizeAdvantage over, double scale, int minibatches) {
     auto spy = make_spy(kWidth, kChoices);
-    auto s = numbered_window();
+    auto s = numbered_rollout();
     for (auto* t : {&s.reward, &s.agent_info.at("value")}) t->mul_(scale);
     make_ppo(spy, {.epochs = 1,
                    .minibatches = minibatches,
@@ -191,22 +191,22 @@ TEST(PpoTest, AdvantagesAreNormalizedOverTheWindowOrTheMinibatch) {
     return copies(spy)[0];
   };
   using enum NormalizeAdvantage;
-  // Their scale does not matter then, and one minibatch is the window.
-  EXPECT_TRUE(at::allclose(learned(kWindow, 1, 4), learned(kWindow, 64, 4), 1e-4, 1e-7));
+  // Their scale does not matter then, and one minibatch is the rollout.
+  EXPECT_TRUE(at::allclose(learned(kRollout, 1, 4), learned(kRollout, 64, 4), 1e-4, 1e-7));
   EXPECT_TRUE(at::allclose(learned(kMinibatch, 1, 4), learned(kMinibatch, 64, 4), 1e-4, 1e-7));
-  EXPECT_TRUE(at::allclose(learned(kWindow, 1, 1), learned(kMinibatch, 1, 1), 1e-4, 1e-7));
-  EXPECT_FALSE(at::allclose(learned(kWindow, 1, 4), learned(kMinibatch, 1, 4), 1e-4, 1e-7));
-  EXPECT_FALSE(at::allclose(learned(kNone, 1, 1), learned(kWindow, 1, 1), 1e-4, 1e-7));
+  EXPECT_TRUE(at::allclose(learned(kRollout, 1, 1), learned(kMinibatch, 1, 1), 1e-4, 1e-7));
+  EXPECT_FALSE(at::allclose(learned(kRollout, 1, 4), learned(kMinibatch, 1, 4), 1e-4, 1e-7));
+  EXPECT_FALSE(at::allclose(learned(kNone, 1, 1), learned(kRollout, 1, 1), 1e-4, 1e-7));
 }
 
 // In each environment the last steps are invalid, as many as its number.
 TEST(PpoTest, InvalidStepsAreNotLearnedFrom) {
-  for (const auto over : {NormalizeAdvantage::kWindow, NormalizeAdvantage::kMinibatch}) {
+  for (const auto over : {NormalizeAdvantage::kRollout, NormalizeAdvantage::kMinibatch}) {
     std::vector<at::Tensor> learned;
     std::vector<Metrics> metrics;
     for (const float rubbish : {0.0F, 1e3F}) {
       auto spy = make_spy(kWidth, kChoices);
-      auto s = numbered_window();
+      auto s = numbered_rollout();
       for (std::int64_t b = 1; b < kEnvs; ++b) {
         const auto last = kSteps - b;  // valid ones are before
         s.valid.select(1, b).narrow(0, last, b).fill_(false);
@@ -233,7 +233,7 @@ TEST(PpoTest, InvalidStepsAreNotLearnedFrom) {
 
 TEST(PpoTest, FewerValidStepsThanMinibatchesMakeFewerUpdates) {
   auto spy = make_spy(kWidth, kChoices);
-  auto s = numbered_window();
+  auto s = numbered_rollout();
   s.valid.narrow(0, 1, kSteps - 1).fill_(false);
   s.terminated[0].fill_(true);
   s.steps = kEnvs;
@@ -247,7 +247,7 @@ TEST(PpoTest, TargetKlStopsThePasses) {
     const auto metrics =
         make_ppo(spy,
                  {.learning_rate = 0.02, .epochs = 10, .minibatches = 2, .target_kl = target_kl})
-            ->update(numbered_window(), kStart);
+            ->update(numbered_rollout(), kStart);
     EXPECT_EQ(spy.asked.size(), 2 * metric(metrics, "epochs"));
     return metric(metrics, "epochs");
   };
@@ -268,7 +268,7 @@ TEST(PpoTest, GoesOnFromItsState) {
   const PpoOptions options{.learning_rate = 0.01, .minibatches = 1};
   const auto first = make_ppo(a, options), second = make_ppo(b, options),
              without = make_ppo(c, options);
-  const auto s = numbered_window();
+  const auto s = numbered_rollout();
   for (int i = 0; i < 3; ++i) first->update(s, kStart);
   {
     torch::NoGradGuard no_grad;
@@ -309,15 +309,15 @@ TEST(PpoTest, ImpossibleOptionsAreErrors) {
 TEST(PpoTest, OnlyAPieceOfAMinibatchIsEvaluatedAtATime) {
   auto spy = make_spy(kWidth, kChoices);
   make_ppo(spy, {.epochs = 1, .minibatches = 2, .gradient_accumulation = 3})
-      ->update(numbered_window(), kStart);
+      ->update(numbered_rollout(), kStart);
   ASSERT_EQ(spy.asked.size(), 6U);  // of 24 steps
   for (const auto& in : spy.asked) EXPECT_EQ(in.action[0].size(0), 4);
 }
 
 TEST(PpoTest, MoreMinibatchesThanSamplesIsAnError) {
   auto spy = make_spy(kWidth, kChoices);
-  EXPECT_THROW(make_ppo(spy, {.minibatches = 25})->update(numbered_window(), kStart), Error);
-  EXPECT_NO_THROW(make_ppo(spy, {.minibatches = 24})->update(numbered_window(), kStart));
+  EXPECT_THROW(make_ppo(spy, {.minibatches = 25})->update(numbered_rollout(), kStart), Error);
+  EXPECT_NO_THROW(make_ppo(spy, {.minibatches = 24})->update(numbered_rollout(), kStart));
 }
 
 }  // namespace

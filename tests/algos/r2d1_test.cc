@@ -49,12 +49,12 @@ SequenceReplayOptions replay_options() {
           .largest_batch = 8};
 }
 
-// Windows of random numbers, in which episodes end by themselves and are truncated.
-void fill(SequenceReplay& replay, const NamedSpecs& state, int windows) {
+// Rollouts of random numbers, in which episodes end by themselves and are truncated.
+void fill(SequenceReplay& replay, const NamedSpecs& state, int rollouts) {
   torch::manual_seed(3);
   auto first = at::ones({kEnvs}, at::kBool);
   auto row = at::randn({kEnvs, kWidth});
-  for (int w = 0; w < windows; ++w) {
+  for (int w = 0; w < rollouts; ++w) {
     Samples s;
     s.T = kInterval, s.B = kEnvs;
     s.observation = at::randn({kInterval + 1, kEnvs, kWidth});
@@ -64,22 +64,22 @@ void fill(SequenceReplay& replay, const NamedSpecs& state, int windows) {
     s.terminated = at::rand({kInterval, kEnvs}).lt(0.1);
     s.truncated = at::rand({kInterval, kEnvs}).lt(0.1).logical_and(s.terminated.logical_not());
     s.valid = at::ones({kInterval, kEnvs}, at::kBool);
-    s.first = at::cat({first.unsqueeze(0), s.terminated.logical_or(s.truncated)});
+    s.is_first = at::cat({first.unsqueeze(0), s.terminated.logical_or(s.truncated)});
     std::vector<at::Tensor> last;
     for (std::int64_t t = 0; t < kInterval; ++t) {
       for (std::int64_t b = 0; b < kEnvs; ++b) {
         if (!s.truncated[t][b].item<bool>()) continue;
-        s.finals.t.push_back(t), s.finals.b.push_back(b);
+        s.final_obs.t.push_back(t), s.final_obs.b.push_back(b);
         last.push_back(at::randn({kWidth}));
       }
     }
-    s.finals.observation = Observed{last.empty() ? at::zeros({0, kWidth}) : at::stack(last), {}};
+    s.final_obs.observation = Observed{last.empty() ? at::zeros({0, kWidth}) : at::stack(last), {}};
     for (const auto& [name, spec] : state) {
       auto shape = spec.shape;
       shape.insert(shape.begin(), kEnvs);
       s.initial_state.add(name, at::randn(shape));
     }
-    first = s.first[kInterval];
+    first = s.is_first[kInterval];
     row = s.observation[0][kInterval];
     s.first_tick = w * kInterval;
     replay.append(s);
@@ -111,7 +111,7 @@ ModelIn sequence_of(const Sequences& s, std::int64_t i, std::int64_t from, std::
   const auto part = [&](const at::Tensor& x) { return x.index_select(0, index); };
   ModelIn in{.observation = Observed{part(s.observation[0].data), {}},
              .state = {{"memory", s.state[0].narrow(0, i, 1).clone()}},
-             .first = part(s.first),
+             .is_first = part(s.is_first),
              .time = count,
              .previous_action = {},
              .previous_reward = part(s.previous_reward)};

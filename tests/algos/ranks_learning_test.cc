@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "algos/control_learner.h"
+#include "algos/qpg/qpg_learner.h"
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/a2c.h"
 #include "shoal/algos/dqn.h"
@@ -20,16 +20,16 @@
 #include "shoal/algos/sac.h"
 #include "shoal/algos/td3.h"
 #include "shoal/core/error.h"
+#include "shoal/distributed/process_group.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/samplers/sampler.h"
-#include "shoal/sync/ranks.h"
+#include "tests/distributed/meeting_place.h"
 #include "tests/support/message_of.h"
-#include "tests/sync/meeting_place.h"
 
 namespace shoal {
 namespace {
 
-using MakeAlgo = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&, Ranks&)>;
+using MakeAlgo = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&, ProcessGroup&)>;
 
 constexpr std::int64_t kEnvs = 8, kT = 16;
 constexpr int kUpdates = 10;
@@ -46,7 +46,7 @@ struct Learned {
 };
 
 // The part of a run that one rank does.
-Learned learn(std::unique_ptr<ActorCritic> agent, const MakeAlgo& make_algo, Ranks& ranks) {
+Learned learn(std::unique_ptr<ActorCritic> agent, const MakeAlgo& make_algo, ProcessGroup& ranks) {
   const auto make_env = make_cart_pole(30);
   const auto own = kEnvs / ranks.count();
   const auto sampler = make_sampler(make_env, *agent,
@@ -65,18 +65,19 @@ Learned learn(std::unique_ptr<ActorCritic> agent, const MakeAlgo& make_algo, Ran
   return out;
 }
 
-Learned learn(const Setting& setting, Ranks& ranks) {
+Learned learn(const Setting& setting, ProcessGroup& ranks) {
   return learn(make_actor_critic(make_cart_pole(30)({})->spec(), setting.model, setting.agent,
                                  /*seed=*/5),
                setting.make_algo, ranks);
 }
 
-using Learn = std::function<Learned(Ranks&)>;
+using Learn = std::function<Learned(ProcessGroup&)>;
 
 std::vector<Learned> learn_by_ranks(const Learn& learn, int count) {
   std::vector<Learned> all(static_cast<std::size_t>(count));
-  const auto said = testing::in_ranks(
-      count, [&](Ranks& ranks) { all[static_cast<std::size_t>(ranks.rank())] = learn(ranks); });
+  const auto said = testing::in_ranks(count, [&](ProcessGroup& ranks) {
+    all[static_cast<std::size_t>(ranks.rank())] = learn(ranks);
+  });
   for (const auto& text : said) EXPECT_EQ(text, "");
   return all;
 }
@@ -86,7 +87,7 @@ std::vector<Learned> learn_over_tcp(const Learn& learn, int count) {
   const testing::MeetingPlace place;
   std::vector<Learned> all(static_cast<std::size_t>(count));
   const auto said = testing::in_threads(count, [&](int r) {
-    const auto ranks = make_tcp_ranks(place.options(r, count));
+    const auto ranks = make_tcp_group(place.options(r, count));
     all[static_cast<std::size_t>(r)] = learn(*ranks);
   });
   for (const auto& text : said) EXPECT_EQ(text, "");
@@ -94,7 +95,7 @@ std::vector<Learned> learn_over_tcp(const Learn& learn, int count) {
 }
 
 void expect_the_same(const Learn& learn, int ranks) {
-  const auto one = learn(alone());
+  const auto one = learn(group_of_one());
   const auto all = learn_by_ranks(learn, ranks);
   for (const auto& [name, tensor] : one.parameters) {
     const auto of_rank_0 = all[0].parameters.at(name);
@@ -113,7 +114,7 @@ void expect_the_same(const Learn& learn, int ranks) {
 }
 
 void expect_the_same(const Setting& setting, int ranks) {
-  expect_the_same([&](Ranks& r) { return learn(setting, r); }, ranks);
+  expect_the_same([&](ProcessGroup& r) { return learn(setting, r); }, ranks);
 }
 
 MakeAlgo ppo(PpoOptions options) {
@@ -121,13 +122,15 @@ MakeAlgo ppo(PpoOptions options) {
   options.minibatches = 2;
   options.slices = 2;
   options.learning_rate = 1e-3;
-  return [options](ActorCritic& agent, Ranks& ranks) { return make_ppo(agent, options, ranks); };
+  return [options](ActorCritic& agent, ProcessGroup& ranks) {
+    return make_ppo(agent, options, ranks);
+  };
 }
 
 TEST(RanksLearningTest, PpoOfTwoRanksIsThatOfTwoSlices) { expect_the_same({ppo({})}, 2); }
 
-TEST(RanksLearningTest, PpoThatNormalizesWholeWindows) {
-  expect_the_same({ppo({.normalize_advantage = NormalizeAdvantage::kWindow})}, 2);
+TEST(RanksLearningTest, PpoThatNormalizesWholeRollouts) {
+  expect_the_same({ppo({.normalize_advantage = NormalizeAdvantage::kRollout})}, 2);
 }
 
 TEST(RanksLearningTest, PpoThatStopsPassesByTheDivergence) {
@@ -152,15 +155,15 @@ TEST(RanksLearningTest, GradientsFoundInPiecesAreThoseOfTheWhole) {
   };
   const ModelOptions memory = {.hidden = {16}, .memory = MemoryKind::kLstm, .memory_size = 8};
   const auto a2c = [](int count) -> MakeAlgo {
-    return [count](ActorCritic& agent, Ranks& ranks) {
+    return [count](ActorCritic& agent, ProcessGroup& ranks) {
       return make_a2c(agent, {.gradient_accumulation = count}, ranks);
     };
   };
   const auto close = [](const Setting& whole, const Setting& in_pieces) {
-    const auto expected = learn(whole, alone());
+    const auto expected = learn(whole, group_of_one());
     for (const auto& found :
-         {learn(in_pieces, alone()),
-          learn_by_ranks([&](Ranks& r) { return learn(in_pieces, r); }, 2).front()}) {
+         {learn(in_pieces, group_of_one()),
+          learn_by_ranks([&](ProcessGroup& r) { return learn(in_pieces, r); }, 2).front()}) {
       for (const auto& [name, tensor] : expected.parameters)
         EXPECT_LT((tensor - found.parameters.at(name)).abs().max().item<double>(), 1e-5) << name;
       for (std::size_t k = 0; k < expected.metrics.back().size(); ++k)
@@ -169,8 +172,8 @@ TEST(RanksLearningTest, GradientsFoundInPiecesAreThoseOfTheWhole) {
     }
   };
   close({pieces({}, 1)}, {pieces({}, 7)});
-  close({pieces({.normalize_advantage = NormalizeAdvantage::kWindow}, 1)},
-        {pieces({.normalize_advantage = NormalizeAdvantage::kWindow}, 3)});
+  close({pieces({.normalize_advantage = NormalizeAdvantage::kRollout}, 1)},
+        {pieces({.normalize_advantage = NormalizeAdvantage::kRollout}, 3)});
   close({pieces({}, 1), memory}, {pieces({}, 3), memory});
   const PpoOptions corrected{.normalize_advantage = NormalizeAdvantage::kNone, .vtrace = true};
   close({pieces(corrected, 1)}, {pieces(corrected, 2)});
@@ -186,7 +189,7 @@ void expect_equal(const NamedTensors& found, const NamedTensors& expected) {
 const ModelOptions kLarge = {.hidden = {600, 600}};
 
 TEST(RanksLearningTest, GradientsSummedDuringBackwardAreThoseSummedAfterIt) {
-  const auto learn_large = [](Ranks& r) { return learn({ppo({}), kLarge}, r); };
+  const auto learn_large = [](ProcessGroup& r) { return learn({ppo({}), kLarge}, r); };
   const auto after = learn_by_ranks(learn_large, 2);
   const auto during = learn_over_tcp(learn_large, 2);
   for (const auto& rank : during) expect_equal(rank.parameters, after[0].parameters);
@@ -216,7 +219,7 @@ TEST(RanksLearningTest, AParameterWithoutGradientIsWaitedForByNobody) {
     return std::make_shared<IdleLayerModel>();
   });
   static std::mutex seeds;  // the generator is that of all threads
-  const auto learn_idle = [](Ranks& r) {
+  const auto learn_idle = [](ProcessGroup& r) {
     std::unique_ptr<ActorCritic> agent;
     {
       const std::lock_guard lock(seeds);
@@ -242,14 +245,14 @@ class BatchNormModel : public ActorCriticModel {
 TEST(RanksLearningTest, BatchNormalizationIsRefused) {
   register_model("batch-norm",
                  [](const auto&, auto, const auto&) { return std::make_shared<BatchNormModel>(); });
-  const auto make = [](Ranks& ranks) {
+  const auto make = [](ProcessGroup& ranks) {
     const auto agent =
         make_actor_critic(make_cart_pole(30)({})->spec(), {.name = "batch-norm"}, {}, 1);
     ppo({})(*agent, ranks);
     return Learned{};
   };
-  EXPECT_NO_THROW(make(alone()));
-  const auto refused = [&](Ranks& ranks) {
+  EXPECT_NO_THROW(make(group_of_one()));
+  const auto refused = [&](ProcessGroup& ranks) {
     const auto message = message_of([&] { make(ranks); });
     EXPECT_NE(message.find("batch normalization (norm.running_mean)"), message.npos) << message;
     return Learned{};
@@ -258,25 +261,26 @@ TEST(RanksLearningTest, BatchNormalizationIsRefused) {
 }
 
 TEST(RanksLearningTest, A2cOfFourRanks) {
-  expect_the_same({[](ActorCritic& agent, Ranks& ranks) {
+  expect_the_same({[](ActorCritic& agent, ProcessGroup& ranks) {
                     return make_a2c(agent, {.normalize_advantage = true}, ranks);
                   }},
                   4);
 }
 
 TEST(RanksLearningTest, Impala) {
-  expect_the_same({[](ActorCritic& agent, Ranks& ranks) { return make_impala(agent, {}, ranks); }},
-                  2);
+  expect_the_same(
+      {[](ActorCritic& agent, ProcessGroup& ranks) { return make_impala(agent, {}, ranks); }}, 2);
 }
 
 template <class AgentKind, class AnyReplay>
-using MakeOffPolicy = std::function<std::unique_ptr<OffPolicyAlgo>(AgentKind&, AnyReplay&, Ranks&)>;
+using MakeOffPolicy =
+    std::function<std::unique_ptr<OffPolicyAlgo>(AgentKind&, AnyReplay&, ProcessGroup&)>;
 
 constexpr std::int64_t kSize = 2048;  // of all ranks' replays
 
 template <class AgentKind, class AnyReplay>
-Learned learn_from(AnyReplay& replay, const EnvFactory& make_env, AgentKind& agent, Ranks& ranks,
-                   const MakeOffPolicy<AgentKind, AnyReplay>& make) {
+Learned learn_from(AnyReplay& replay, const EnvFactory& make_env, AgentKind& agent,
+                   ProcessGroup& ranks, const MakeOffPolicy<AgentKind, AnyReplay>& make) {
   const auto own = kEnvs / ranks.count();
   const auto sampler = make_sampler(make_env, agent,
                                     {.kind = SamplerKind::kSerial,
@@ -300,7 +304,7 @@ Learned learn_from(AnyReplay& replay, const EnvFactory& make_env, AgentKind& age
 // From a replay of this rank's share of two slices.
 template <class AgentKind>
 Learned learn_from_replay(const EnvFactory& make_env, AgentKind& agent, StepReplayOptions options,
-                          Ranks& ranks, const MakeOffPolicy<AgentKind, StepReplay>& make) {
+                          ProcessGroup& ranks, const MakeOffPolicy<AgentKind, StepReplay>& make) {
   constexpr int kSlices = 2;
   options.size = kSize / ranks.count();
   options.slices = kSlices / ranks.count();
@@ -313,11 +317,12 @@ void expect_same_dqn(const DqnOptions& options, const QAgentOptions& kind,
                      const StepReplayOptions& replay) {
   const auto make_env = make_cart_pole(30);
   expect_the_same(
-      [&](Ranks& ranks) {
+      [&](ProcessGroup& ranks) {
         const auto agent = make_q_agent(make_env({})->spec(), {.hidden = {16}}, kind, 5);
-        return learn_from_replay<QAgent>(
-            make_env, *agent, replay, ranks,
-            [&](QAgent& a, StepReplay& r, Ranks& all) { return make_dqn(a, r, options, all); });
+        return learn_from_replay<QAgent>(make_env, *agent, replay, ranks,
+                                         [&](QAgent& a, StepReplay& r, ProcessGroup& all) {
+                                           return make_dqn(a, r, options, all);
+                                         });
       },
       2);
 }
@@ -330,21 +335,21 @@ TEST(RanksLearningTest, DqnByPriorityWithNoisyLayers) {
   expect_same_dqn({.batch = 32}, {.noisy = true}, {.prioritized = true});
 }
 
-void expect_same_control(
-    bool stochastic, const StepReplayOptions& replay,
-    const std::function<std::unique_ptr<OffPolicyAlgo>(ControlAgent&, StepReplay&, Ranks&)>& make) {
+void expect_same_control(bool stochastic, const StepReplayOptions& replay,
+                         const std::function<std::unique_ptr<OffPolicyAlgo>(QpgAgent&, StepReplay&,
+                                                                            ProcessGroup&)>& make) {
   const auto make_env = make_pendulum(30);
   expect_the_same(
-      [&](Ranks& ranks) {
-        const auto agent = make_control_agent(make_env({})->spec(),
-                                              {.stochastic = stochastic, .hidden = {32, 32}}, 5);
-        return learn_from_replay<ControlAgent>(make_env, *agent, replay, ranks, make);
+      [&](ProcessGroup& ranks) {
+        const auto agent =
+            make_qpg_agent(make_env({})->spec(), {.stochastic = stochastic, .hidden = {32, 32}}, 5);
+        return learn_from_replay<QpgAgent>(make_env, *agent, replay, ranks, make);
       },
       2);
 }
 
 TEST(RanksLearningTest, Sac) {
-  expect_same_control(true, {}, [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
+  expect_same_control(true, {}, [](QpgAgent& a, StepReplay& r, ProcessGroup& ranks) {
     return make_sac(a, r, {.batch = 64}, ranks);
   });
 }
@@ -352,19 +357,19 @@ TEST(RanksLearningTest, Sac) {
 // Shares that fill no panel of the fused networks.
 TEST(RanksLearningTest, SacByPriorityInSmallShares) {
   expect_same_control(true, {.prioritized = true},
-                      [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
+                      [](QpgAgent& a, StepReplay& r, ProcessGroup& ranks) {
                         return make_sac(a, r, {.batch = 42}, ranks);
                       });
 }
 
 TEST(RanksLearningTest, Td3) {
-  expect_same_control(false, {.n_step = 2}, [](ControlAgent& a, StepReplay& r, Ranks& ranks) {
+  expect_same_control(false, {.n_step = 2}, [](QpgAgent& a, StepReplay& r, ProcessGroup& ranks) {
     return make_td3(a, r, {.batch = 64}, ranks);
   });
 }
 
 std::unique_ptr<StepReplay> replay_of_all(const EnvSpec& spec, const StepReplayOptions& options,
-                                          Ranks& ranks, const ReplayMemory& memory) {
+                                          ProcessGroup& ranks, const ReplayMemory& memory) {
   return ranks.count() == 1 ? std::make_unique<StepReplay>(spec, kEnvs, options)
                             : std::make_unique<StepReplay>(spec, kEnvs, options, ranks, memory);
 }
@@ -375,13 +380,14 @@ void expect_same_dqn_of_one_replay(const DqnOptions& options, StepReplayOptions 
   const auto make_env = make_cart_pole(30);
   const ReplayMemory memory;
   expect_the_same(
-      [&](Ranks& ranks) {
+      [&](ProcessGroup& ranks) {
         const auto spec = make_env({})->spec();
         const auto agent = make_q_agent(spec, {.hidden = {16}}, {}, 5);
         const auto own = replay_of_all(spec, replay, ranks, memory);
-        return learn_from<QAgent, StepReplay>(
-            *own, make_env, *agent, ranks,
-            [&](QAgent& a, StepReplay& r, Ranks& all) { return make_dqn(a, r, options, all); });
+        return learn_from<QAgent, StepReplay>(*own, make_env, *agent, ranks,
+                                              [&](QAgent& a, StepReplay& r, ProcessGroup& all) {
+                                                return make_dqn(a, r, options, all);
+                                              });
       },
       2);
 }
@@ -400,14 +406,14 @@ TEST(RanksLearningTest, SacFromOneReplay) {
   const auto make_env = make_pendulum(30);
   const ReplayMemory memory;
   expect_the_same(
-      [&](Ranks& ranks) {
+      [&](ProcessGroup& ranks) {
         const auto spec = make_env({})->spec();
-        const auto agent = make_control_agent(spec, {.stochastic = true, .hidden = {32, 32}}, 5);
+        const auto agent = make_qpg_agent(spec, {.stochastic = true, .hidden = {32, 32}}, 5);
         const auto own = replay_of_all(spec, replay, ranks, memory);
-        return learn_from<ControlAgent, StepReplay>(*own, make_env, *agent, ranks,
-                                                    [](ControlAgent& a, StepReplay& r, Ranks& all) {
-                                                      return make_sac(a, r, {.batch = 42}, all);
-                                                    });
+        return learn_from<QpgAgent, StepReplay>(*own, make_env, *agent, ranks,
+                                                [](QpgAgent& a, StepReplay& r, ProcessGroup& all) {
+                                                  return make_sac(a, r, {.batch = 42}, all);
+                                                });
       },
       2);
 }
@@ -418,7 +424,7 @@ TEST(RanksLearningTest, R2d1FromOneReplay) {
   const auto make_env = make_cart_pole(30);
   const ReplayMemory memory;
   expect_the_same(
-      [&](Ranks& ranks) {
+      [&](ProcessGroup& ranks) {
         const auto spec = make_env({})->spec();
         const auto agent = make_recurrent_q_agent(
             spec, {.hidden = {16}, .memory = MemoryKind::kGru, .memory_size = 8}, {}, 5);
@@ -428,7 +434,8 @@ TEST(RanksLearningTest, R2d1FromOneReplay) {
                 ? std::make_unique<SequenceReplay>(spec, state, kEnvs, replay)
                 : std::make_unique<SequenceReplay>(spec, state, kEnvs, replay, ranks, memory);
         return learn_from<RecurrentQAgent, SequenceReplay>(
-            *own, make_env, *agent, ranks, [&](RecurrentQAgent& a, SequenceReplay& r, Ranks& all) {
+            *own, make_env, *agent, ranks,
+            [&](RecurrentQAgent& a, SequenceReplay& r, ProcessGroup& all) {
               return make_r2d1(a, r, {.batch = 8}, all);
             });
       },
@@ -437,8 +444,8 @@ TEST(RanksLearningTest, R2d1FromOneReplay) {
 
 TEST(RanksLearningTest, SlicesHaveNoiseOfTheirOwn) {
   constexpr std::int64_t kRows = 64, kDims = 3;
-  const auto noise = at::empty({control_noise_size(kRows, kDims)});
-  control_noise({.slices = 2}, false, kRows, kDims, noise.data_ptr<float>());
+  const auto noise = at::empty({qpg_noise_size(kRows, kDims)});
+  qpg_noise({.slices = 2}, false, kRows, kDims, noise.data_ptr<float>());
   const auto halves = noise.narrow(0, 0, kRows * kDims).chunk(2);
   EXPECT_FALSE(at::equal(halves[0], halves[1]));
 }

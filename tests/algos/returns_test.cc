@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "tests/algos/windows.h"
+#include "tests/algos/rollouts.h"
 
 namespace shoal {
 namespace {
@@ -15,8 +15,8 @@ struct Endings {
   double terminated, truncated;  // probability of each, at every step
 };
 
-Samples window_with(std::int64_t T, std::int64_t B, const Endings& endings) {
-  auto s = random_window(T, B, 1, 2);
+Samples rollout_with(std::int64_t T, std::int64_t B, const Endings& endings) {
+  auto s = random_rollout(T, B, 1, 2);
   s.terminated = at::rand({T, B}).lt(endings.terminated);
   s.truncated = at::rand({T, B}).lt(endings.truncated);  // sometimes both
   s.final_value =
@@ -58,7 +58,7 @@ TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
     for (const double lambda : {0.0, 0.95, 1.0}) {
       for (const double discount : {0.0, 0.9, 1.0}) {
         for (const std::int64_t T : {1, 2, 23}) {
-          const auto s = window_with(T, 5, endings);
+          const auto s = rollout_with(T, 5, endings);
           const auto value = at::randn({T, 5});
           const auto gae = generalized_advantages(s, value, discount, lambda);
           const auto expected = by_hand(s, value, discount, lambda);
@@ -76,7 +76,7 @@ TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
 TEST(ReturnsTest, NumbersThatAreNotFiniteStayInTheirEpisode) {
   torch::manual_seed(3);
   for (const float bad : {NAN, INFINITY}) {
-    auto s = window_with(12, 3, {0, 0});
+    auto s = rollout_with(12, 3, {0, 0});
     for (const auto t : {3, 7}) s.terminated[t][0] = s.truncated[t][1] = true;
     auto value = at::randn({12, 3});
     s.reward[5][0] = bad;
@@ -92,7 +92,7 @@ TEST(ReturnsTest, NumbersThatAreNotFiniteStayInTheirEpisode) {
 // With lambda 1 the target is the discounted sum of rewards; after a truncation it goes on with the
 // true last value.
 TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
-  auto s = random_window(4, 1, 1, 2);
+  auto s = random_rollout(4, 1, 1, 2);
   s.reward = at::tensor({1.0F, 2.0F, 4.0F, 8.0F}).view({4, 1});
   s.truncated[1][0] = true;
   s.final_value[1][0] = 100.0F;
@@ -110,9 +110,9 @@ TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
 TEST(ReturnsTest, WhatAWorkerDiedInIsAnEnd) {
   torch::manual_seed(7);
   for (const double lambda : {0.0, 0.9, 1.0}) {
-    auto s = window_with(6, 2, {0, 0});
+    auto s = rollout_with(6, 2, {0, 0});
     const auto value = at::randn({6, 2});
-    auto plain = window_with(6, 2, {0, 0});
+    auto plain = rollout_with(6, 2, {0, 0});
     plain.reward = s.reward.clone();
     plain.bootstrap_value = s.bootstrap_value;
     plain.truncated[2][1] = true;
@@ -143,7 +143,7 @@ TEST(ReturnsTest, WhatAWorkerDiedInIsAnEnd) {
 }
 
 TEST(ReturnsTest, NeedsNoGradients) {
-  auto s = window_with(5, 2, {0.1, 0.1});
+  auto s = rollout_with(5, 2, {0.1, 0.1});
   const auto gae = generalized_advantages(s, at::randn({5, 2}).requires_grad_(), 0.9, 0.9);
   EXPECT_FALSE(gae.advantage.requires_grad());
   EXPECT_FALSE(gae.target.requires_grad());

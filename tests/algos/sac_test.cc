@@ -9,27 +9,27 @@
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "src/models/panel_bf16.h"
-#include "tests/algos/control_oracle.h"
+#include "tests/algos/qpg_oracle.h"
 #include "tests/support/message_of.h"
 
 namespace shoal::sac_test {
 namespace {
 
-using control_oracle::kBatch;
-using control_oracle::Oracle;
+using qpg_oracle::kBatch;
+using qpg_oracle::Oracle;
 
-const ControlAgentOptions kSmall{.hidden = {24, 20}};
+const QpgAgentOptions kSmall{.hidden = {24, 20}};
 
 // Updates in a row, each with the temperature that the last one left.
 TEST(SacTest, UpdatesAreThoseOfThePlainReference) {
   for (const bool prioritized : {false, true}) {
     for (const bool learn_alpha : {false, true}) {
       SCOPED_TRACE(fmt::format("prioritized {}, learned alpha {}", prioritized, learn_alpha));
-      const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
+      const auto agent = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
       Oracle oracle(*agent, 1e-2, 1e-2);
-      auto replay = control_oracle::make_replay(prioritized),
-           theirs = control_oracle::make_replay(prioritized);
-      for (auto* r : {&replay, &theirs}) r->append(control_oracle::make_window());
+      auto replay = qpg_oracle::make_replay(prioritized),
+           theirs = qpg_oracle::make_replay(prioritized);
+      for (auto* r : {&replay, &theirs}) r->append(qpg_oracle::make_rollout());
       const auto sac = make_sac(*agent, replay,
                                 {.learning_rate = 1e-2,
                                  .batch = kBatch,
@@ -49,11 +49,11 @@ TEST(SacTest, UpdatesAreThoseOfThePlainReference) {
         adam.zero_grad();
         (-log_alpha * (learned.log_prob - 2)).backward();
         if (learn_alpha) adam.step();
-        EXPECT_NEAR(control_oracle::metric(metrics, "critic_loss"), learned.critic_loss, 1e-4);
-        EXPECT_NEAR(control_oracle::metric(metrics, "policy_loss"), learned.policy_loss, 1e-5);
-        EXPECT_NEAR(control_oracle::metric(metrics, "entropy"), -learned.log_prob, 1e-5);
-        EXPECT_NEAR(control_oracle::metric(metrics, "alpha"), log_alpha.exp().item<double>(), 1e-6);
-        ASSERT_LT(control_oracle::furthest(*agent, oracle), 2e-5) << "update " << i;
+        EXPECT_NEAR(qpg_oracle::metric(metrics, "critic_loss"), learned.critic_loss, 1e-4);
+        EXPECT_NEAR(qpg_oracle::metric(metrics, "policy_loss"), learned.policy_loss, 1e-5);
+        EXPECT_NEAR(qpg_oracle::metric(metrics, "entropy"), -learned.log_prob, 1e-5);
+        EXPECT_NEAR(qpg_oracle::metric(metrics, "alpha"), log_alpha.exp().item<double>(), 1e-6);
+        ASSERT_LT(qpg_oracle::furthest(*agent, oracle), 2e-5) << "update " << i;
       }
       EXPECT_LT(
           (replay.sample(kBatch).weight - theirs.sample(kBatch).weight).abs().max().item<double>(),
@@ -62,15 +62,15 @@ TEST(SacTest, UpdatesAreThoseOfThePlainReference) {
   }
 }
 
-void expect_tensor_operations_learn_the_same(const ControlAgentOptions& options, double rate) {
-  const auto fused = make_control_agent(control_oracle::toy_env(), options, 3),
-             plain = make_control_agent(control_oracle::toy_env(), options, 3);
-  auto replay = control_oracle::make_replay(true);
-  replay.append(control_oracle::make_window());
+void expect_tensor_operations_learn_the_same(const QpgAgentOptions& options, double rate) {
+  const auto fused = make_qpg_agent(qpg_oracle::toy_env(), options, 3),
+             plain = make_qpg_agent(qpg_oracle::toy_env(), options, 3);
+  auto replay = qpg_oracle::make_replay(true);
+  replay.append(qpg_oracle::make_rollout());
   const auto ours = make_fused_learner(*fused, kBatch), theirs = make_tensor_learner(*plain);
   for (std::uint64_t i = 0; i < 8; ++i) {
     const auto& batch = replay.sample(kBatch, 0.5);
-    const ControlUpdate update{
+    const QpgUpdate update{
         .critic_rate = rate, .policy_rate = rate, .tau = 0.1, .alpha = 0.2, .number = i};
     const auto a = ours->learn(batch, update), b = theirs->learn(batch, update);
     EXPECT_NEAR(a.critic_loss, b.critic_loss, 1e-4);
@@ -96,15 +96,15 @@ TEST(SacTest, TensorOperationsLearnTheSameInLargeLayers) {
 
 // Rounding to 8 bits moves what is computed by parts in a hundred at most, and nothing grows.
 TEST(SacTest, Bf16LearnsNearlyTheSame) {
-  const auto rounded = make_control_agent(control_oracle::toy_env(), kSmall, 3),
-             plain = make_control_agent(control_oracle::toy_env(), kSmall, 3);
-  auto replay = control_oracle::make_replay(false);
-  replay.append(control_oracle::make_window());
+  const auto rounded = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3),
+             plain = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
+  auto replay = qpg_oracle::make_replay(false);
+  replay.append(qpg_oracle::make_rollout());
   const auto ours = make_fused_learner(*rounded, kBatch, Precision::kBf16),
              theirs = make_fused_learner(*plain, kBatch);
   for (std::uint64_t i = 0; i < 8; ++i) {
     const auto& batch = replay.sample(kBatch);
-    const ControlUpdate update{
+    const QpgUpdate update{
         .critic_rate = 1e-3, .policy_rate = 1e-3, .tau = 0.1, .alpha = 0.2, .number = i};
     const auto a = ours->learn(batch, update), b = theirs->learn(batch, update);
     EXPECT_NEAR(a.critic_loss, b.critic_loss, 0.02 * b.critic_loss);
@@ -125,9 +125,9 @@ void copy_into(const NamedTensors& from, const NamedTensors& to) {
 // At sizes that are worth two threads.
 NamedTensors train(int threads, int updates, Precision precision) {
   at::set_num_threads(threads);
-  const auto agent = make_control_agent(control_oracle::toy_env(), {}, 3);
-  auto replay = control_oracle::make_replay(true);
-  replay.append(control_oracle::make_window());
+  const auto agent = make_qpg_agent(qpg_oracle::toy_env(), {}, 3);
+  auto replay = qpg_oracle::make_replay(true);
+  replay.append(qpg_oracle::make_rollout());
   const auto sac = make_sac(*agent, replay, {.learning_rate = 1e-3, .precision = precision});
   sac->update({}, updates);
   at::set_num_threads(1);
@@ -136,15 +136,15 @@ NamedTensors train(int threads, int updates, Precision precision) {
 
 TEST(SacTest, ThreadsDoNotMatter) {
   for (const auto precision : {Precision::kFloat32, Precision::kBf16}) {
-    control_oracle::expect_equal(train(1, 3, precision), train(2, 3, precision));
+    qpg_oracle::expect_equal(train(1, 3, precision), train(2, 3, precision));
   }
 }
 
 TEST(SacTest, GoesOnFromItsState) {
-  const auto whole = make_control_agent(control_oracle::toy_env(), kSmall, 3),
-             again = make_control_agent(control_oracle::toy_env(), kSmall, 4);
-  auto replay = control_oracle::make_replay(true), other = control_oracle::make_replay(true);
-  replay.append(control_oracle::make_window());
+  const auto whole = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3),
+             again = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 4);
+  auto replay = qpg_oracle::make_replay(true), other = qpg_oracle::make_replay(true);
+  replay.append(qpg_oracle::make_rollout());
   const SacOptions options{.learning_rate = 1e-2, .batch = kBatch};
   const auto sac = make_sac(*whole, replay, options);
   sac->update({}, 3);
@@ -156,26 +156,26 @@ TEST(SacTest, GoesOnFromItsState) {
   copy_into(state, resumed->state());
   other.restore(steps);
   resumed->update({}, 3);
-  control_oracle::expect_equal(whole->parameters(), again->parameters());
-  control_oracle::expect_equal(sac->state(), resumed->state());
+  qpg_oracle::expect_equal(whole->parameters(), again->parameters());
+  qpg_oracle::expect_equal(sac->state(), resumed->state());
 }
 
 TEST(SacTest, RatesFallOverTheSchedule) {
-  const auto falling = make_control_agent(control_oracle::toy_env(), kSmall, 3),
-             steady = make_control_agent(control_oracle::toy_env(), kSmall, 3);
-  auto replay = control_oracle::make_replay(false), other = control_oracle::make_replay(false);
-  for (auto* r : {&replay, &other}) r->append(control_oracle::make_window());
+  const auto falling = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3),
+             steady = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
+  auto replay = qpg_oracle::make_replay(false), other = qpg_oracle::make_replay(false);
+  for (auto* r : {&replay, &other}) r->append(qpg_oracle::make_rollout());
   const auto ours = make_sac(
       *falling, replay, {.learning_rate = 4e-3, .anneal_learning_rate = true, .batch = kBatch});
   const auto theirs = make_sac(*steady, other, {.learning_rate = 1e-3, .batch = kBatch});
   const auto mine = ours->update({.steps = 75, .schedule_steps = 100}, 4);
   EXPECT_EQ(mine, theirs->update({.steps = 75, .schedule_steps = 100}, 4));
-  control_oracle::expect_equal(steady->parameters(), falling->parameters());
+  qpg_oracle::expect_equal(steady->parameters(), falling->parameters());
 }
 
 TEST(SacTest, ExploresAtRandomUntilItLearns) {
-  const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
-  auto replay = control_oracle::make_replay(false);
+  const auto agent = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
+  auto replay = qpg_oracle::make_replay(false);
   const auto sac = make_sac(*agent, replay, {});
   sac->explore({}, false);
   EXPECT_EQ(agent->exploration()[0].item<float>(), 1);
@@ -184,10 +184,9 @@ TEST(SacTest, ExploresAtRandomUntilItLearns) {
 }
 
 TEST(SacTest, RefusesWhatMakesNoSense) {
-  const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
-  const auto deterministic =
-      make_control_agent(control_oracle::toy_env(), {.stochastic = false}, 3);
-  auto replay = control_oracle::make_replay(false);
+  const auto agent = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
+  const auto deterministic = make_qpg_agent(qpg_oracle::toy_env(), {.stochastic = false}, 3);
+  auto replay = qpg_oracle::make_replay(false);
   EXPECT_THROW(make_sac(*deterministic, replay, {}), Error);
   EXPECT_THROW(make_sac(*agent, replay, {.learning_rate = 0}), Error);
   EXPECT_THROW(make_sac(*agent, replay, {.batch = 0}), Error);
@@ -198,11 +197,11 @@ TEST(SacTest, RefusesWhatMakesNoSense) {
 }
 
 TEST(SacTest, ALossThatIsNotFiniteIsAnError) {
-  const auto agent = make_control_agent(control_oracle::toy_env(), kSmall, 3);
-  auto replay = control_oracle::make_replay(false);
-  auto window = control_oracle::make_window();
-  window.reward.fill_(std::numeric_limits<double>::infinity());
-  replay.append(window);
+  const auto agent = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
+  auto replay = qpg_oracle::make_replay(false);
+  auto rollout = qpg_oracle::make_rollout();
+  rollout.reward.fill_(std::numeric_limits<double>::infinity());
+  replay.append(rollout);
   const auto sac = make_sac(*agent, replay, {.batch = kBatch});
   const auto text =
       message_of<DataError>([&] { sac->update({.steps = 40, .schedule_steps = 100}, 1); });
@@ -210,15 +209,15 @@ TEST(SacTest, ALossThatIsNotFiniteIsAnError) {
 }
 
 // What the two learners make of a number that is none.
-void expect_the_same_nans(const std::function<void(ControlAgent&, const Transitions&)>& spoil) {
-  const auto fused = make_control_agent(control_oracle::toy_env(), kSmall, 3),
-             plain = make_control_agent(control_oracle::toy_env(), kSmall, 3);
-  auto replay = control_oracle::make_replay(false);
-  replay.append(control_oracle::make_window());
+void expect_the_same_nans(const std::function<void(QpgAgent&, const Transitions&)>& spoil) {
+  const auto fused = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3),
+             plain = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
+  auto replay = qpg_oracle::make_replay(false);
+  replay.append(qpg_oracle::make_rollout());
   const auto ours = make_fused_learner(*fused, kBatch), theirs = make_tensor_learner(*plain);
   const auto& batch = replay.sample(kBatch);
   for (auto* agent : {fused.get(), plain.get()}) spoil(*agent, batch);
-  const ControlUpdate update{.critic_rate = 1e-3, .policy_rate = 1e-3, .tau = 0.1, .alpha = 0.2};
+  const QpgUpdate update{.critic_rate = 1e-3, .policy_rate = 1e-3, .tau = 0.1, .alpha = 0.2};
   const auto a = ours->learn(batch, update), b = theirs->learn(batch, update);
   EXPECT_TRUE(std::isnan(a.critic_loss) && std::isnan(b.critic_loss)) << a.critic_loss;
   EXPECT_TRUE(std::isnan(a.policy_loss) && std::isnan(b.policy_loss)) << a.policy_loss;
@@ -230,17 +229,16 @@ void expect_the_same_nans(const std::function<void(ControlAgent&, const Transiti
 
 TEST(SacTest, NaNGoesThroughAsThroughTensorOperations) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-  expect_the_same_nans([](ControlAgent&, const Transitions& batch) { batch.reward[3] = kNaN; });
+  expect_the_same_nans([](QpgAgent&, const Transitions& batch) { batch.reward[3] = kNaN; });
   expect_the_same_nans(
-      [](ControlAgent&, const Transitions& batch) { batch.next_observation[0].data[5][1] = kNaN; });
+      [](QpgAgent&, const Transitions& batch) { batch.next_observation[0].data[5][1] = kNaN; });
   for (const std::int64_t critic : {0, 1}) {
     SCOPED_TRACE(critic);
-    expect_the_same_nans([&](ControlAgent& agent, const Transitions&) {
+    expect_the_same_nans([&](QpgAgent& agent, const Transitions&) {
       agent.networks().target_critics[critic].fill_(kNaN);
     });
-    expect_the_same_nans([&](ControlAgent& agent, const Transitions&) {
-      agent.networks().critics[critic].fill_(kNaN);
-    });
+    expect_the_same_nans(
+        [&](QpgAgent& agent, const Transitions&) { agent.networks().critics[critic].fill_(kNaN); });
   }
 }
 

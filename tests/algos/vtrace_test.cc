@@ -9,8 +9,8 @@
 #include "shoal/algos/ppo.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
+#include "tests/algos/rollouts.h"
 #include "tests/algos/spy_agent.h"
-#include "tests/algos/windows.h"
 #include "tests/support/message_of.h"
 
 namespace shoal {
@@ -18,8 +18,8 @@ namespace {
 
 namespace vtrace_test {
 
-Samples window_with_ends(std::int64_t T, std::int64_t B, double ends) {
-  auto s = random_window(T, B, 3, 4);
+Samples rollout_with_ends(std::int64_t T, std::int64_t B, double ends) {
+  auto s = random_rollout(T, B, 3, 4);
   s.terminated = at::rand({T, B}).lt(ends);
   s.truncated = at::rand({T, B}).lt(ends);  // sometimes both
   s.final_value =
@@ -78,7 +78,7 @@ TEST(VTraceTest, EqualsTheDefinition) {
     for (const auto& o : {VTraceOptions{}, VTraceOptions{0.9, 0.8, 1, 1},
                           VTraceOptions{1, 1, 0.7, 0.5}, VTraceOptions{0.95, 1, 10, 10}}) {
       for (const std::int64_t T : {1, 2, 13}) {
-        const auto s = window_with_ends(T, 5, ends);
+        const auto s = rollout_with_ends(T, 5, ends);
         const auto value = at::randn({T, 5}), log_ratio = at::randn({T, 5});
         const auto want = by_hand(s, value, log_ratio, o);
         const auto what = fmt::format("T {}, ends {}, lambda {}", T, ends, o.lambda);
@@ -94,7 +94,7 @@ TEST(VTraceTest, EqualsTheDefinition) {
 
 TEST(VTraceTest, OfTheSamePolicyItIsTheReturn) {
   torch::manual_seed(2);
-  const auto s = window_with_ends(9, 4, 0.2);
+  const auto s = rollout_with_ends(9, 4, 0.2);
   const auto value = at::randn({9, 4});
   for (const double lambda : {1.0, 0.9}) {
     const auto corrected =
@@ -107,7 +107,7 @@ TEST(VTraceTest, OfTheSamePolicyItIsTheReturn) {
 
 TEST(VTraceTest, SelectsEnvironments) {
   torch::manual_seed(3);
-  const auto s = window_with_ends(6, 5, 0.2);
+  const auto s = rollout_with_ends(6, 5, 0.2);
   const auto value = at::randn({6, 5}), log_ratio = at::randn({6, 5});
   const auto envs = at::tensor({3, 0}, at::kLong);
   const auto some = vtrace(select(outcomes(s), envs), value.index_select(1, envs),
@@ -116,10 +116,10 @@ TEST(VTraceTest, SelectsEnvironments) {
   EXPECT_TRUE(at::equal(some.target, all.target.index_select(1, envs)));
 }
 
-// A window that the agent itself made, or has been changed by `lag` since.
-Samples window_of(ActorCritic& agent, double lag = 0) {
+// A rollout that the agent itself made, or has been changed by `lag` since.
+Samples rollout_of(ActorCritic& agent, double lag = 0) {
   torch::NoGradGuard no_grad;
-  auto s = window_with_ends(6, 8, 0.1);
+  auto s = rollout_with_ends(6, 8, 0.1);
   EvaluateIn in{.observation = Observed{s.observation[0].narrow(0, 0, 6).flatten(0, 1), {}},
                 .action = s.action[0].flatten()};
   const auto now = agent.evaluate(in);
@@ -141,7 +141,7 @@ TEST(ImpalaTest, WithoutLagTheUpdateIsThatOfA2c) {
   for (const double lag : {0.0, 0.5}) {
     torch::manual_seed(1);
     auto agent = make_spy(3, 4), other = make_spy(3, 4);
-    const auto s = window_of(agent, lag);
+    const auto s = rollout_of(agent, lag);
     make_impala(agent, {.learning_rate = 1e-3, .max_grad_norm = 0.5})->update(s, {});
     make_a2c(other, {.learning_rate = 1e-3, .max_grad_norm = 0.5})->update(s, {});
     EXPECT_EQ(largest_difference(agent, other) < 1e-6, lag == 0);
@@ -151,7 +151,7 @@ TEST(ImpalaTest, WithoutLagTheUpdateIsThatOfA2c) {
 TEST(ImpalaTest, UpdateEqualsTheTextbookOne) {
   torch::manual_seed(4);
   auto agent = make_spy(3, 4), other = make_spy(3, 4);
-  auto s = window_of(agent, 0.7);
+  auto s = rollout_of(agent, 0.7);
   s.valid[5][2] = false;
   s.steps -= 1;
   const ImpalaOptions o{.learning_rate = 1e-3, .lambda = 0.9, .rho_bar = 1.2, .c_bar = 0.9};
@@ -184,7 +184,7 @@ TEST(ImpalaTest, UpdateEqualsTheTextbookOne) {
 TEST(AppoTest, UpdateEqualsTheTextbookOne) {
   torch::manual_seed(5);
   auto agent = make_spy(3, 4), other = make_spy(3, 4);
-  auto s = window_of(agent, 0.4);
+  auto s = rollout_of(agent, 0.4);
   s.valid[4][1] = s.valid[5][1] = false;
   s.steps -= 2;
   const PpoOptions o{.learning_rate = 1e-3,
@@ -222,7 +222,7 @@ TEST(AppoTest, UpdateEqualsTheTextbookOne) {
 TEST(AppoTest, MinibatchesAreWholeSequences) {
   torch::manual_seed(6);
   auto agent = make_spy(3, 4);
-  auto s = window_of(agent);
+  auto s = rollout_of(agent);
   const auto algo = make_ppo(agent, {.epochs = 1, .minibatches = 4, .vtrace = true});
   agent.asked.clear();
   algo->update(s, {.steps = 0, .schedule_steps = 10});
@@ -241,11 +241,11 @@ TEST(AppoTest, MinibatchesAreWholeSequences) {
   EXPECT_THROW(too_many->update(s, {}), Error);
 }
 
-// A worker may be lost with all its environments did in a window.
+// A worker may be lost with all its environments did in a rollout.
 TEST(AppoTest, EnvironmentsThatDidNothingAreLeftOut) {
   torch::manual_seed(8);
   auto agent = make_spy(3, 4);
-  auto s = window_of(agent);
+  auto s = rollout_of(agent);
   s.valid.select(1, 2).fill_(false);
   s.steps -= s.T;
   const auto algo = make_ppo(agent, {.epochs = 1, .minibatches = 8, .vtrace = true});
@@ -258,7 +258,8 @@ TEST(AppoTest, EnvironmentsThatDidNothingAreLeftOut) {
 TEST(AppoTest, RefusesWhatMakesNoSense) {
   auto agent = make_spy(3, 4);
   EXPECT_NE(message_of([&] {
-              make_ppo(agent, {.normalize_advantage = NormalizeAdvantage::kWindow, .vtrace = true});
+              make_ppo(agent,
+                       {.normalize_advantage = NormalizeAdvantage::kRollout, .vtrace = true});
             }).find("ppo.vtrace"),
             std::string::npos);
   EXPECT_THROW(make_ppo(agent, {.rho_bar = 0}), Error);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kCount = 8, kEnvs = 3;
 
-RowSpec full_spec() {
+RolloutSpec full_spec() {
   return {.observation = {{"image", {DType::kUInt8, {5, 5}}}, {"pose", {DType::kFloat32, {2}}}},
           .action = {{"", {DType::kInt64, {}}}},
           .mask = {{"", {DType::kBool, {4}}}},
@@ -20,7 +20,7 @@ RowSpec full_spec() {
 }
 
 std::vector<Arena::Field> all_fields(const Rows& rows) {
-  std::vector<Arena::Field> fields = {rows.reward, rows.terminated, rows.truncated, rows.first};
+  std::vector<Arena::Field> fields = {rows.reward, rows.terminated, rows.truncated, rows.is_first};
   for (const auto* group :
        {&rows.observation, &rows.action, &rows.mask, &rows.env_info, &rows.agent_info})
     for (const auto& [name, field] : *group) fields.push_back(field);
@@ -61,7 +61,7 @@ TEST(RowsTest, PlansEveryFieldAsCountByEnvs) {
   EXPECT_EQ(made.rows.observation.name(1), "pose");
   EXPECT_EQ(made.rows.action[0].lead, (std::vector<std::int64_t>{kCount, kEnvs}));
   EXPECT_EQ(made.rows.reward.spec.dtype, DType::kFloat32);
-  EXPECT_EQ(made.rows.first.spec.dtype, DType::kBool);
+  EXPECT_EQ(made.rows.is_first.spec.dtype, DType::kBool);
   EXPECT_EQ(all_fields(made.rows).size(), 10u);
   EXPECT_EQ(made.numbers(), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7})) << "fields overlap";
 }

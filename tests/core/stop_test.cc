@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "shoal/core/arena.h"
-#include "shoal/core/rank_exchange.h"
+#include "shoal/ipc/rank_exchange.h"
 
 namespace shoal {
 namespace {

@@ -8,7 +8,7 @@ namespace {
 
 at::Tensor number(int i) { return at::full({2, 3}, i, at::kFloat); }
 
-// A window in which every tensor is filled with a number of its own.
+// A rollout in which every tensor is filled with a number of its own.
 Samples numbered() {
   Samples s;
   s.T = 2;
@@ -24,17 +24,17 @@ Samples numbered() {
   s.terminated = number(12);
   s.truncated = number(13);
   s.valid = number(14);
-  s.first = number(15);
+  s.is_first = number(15);
   s.previous_reward = number(16);
   s.previous_action = number(17);
   s.bootstrap_value = number(18);
   s.final_value = number(19);
-  s.finals.t = {1};
-  s.finals.b = {2};
-  s.finals.observation = {{"pose", {number(20), {}}}};
-  s.finals.mask = number(25);
-  s.finals.state = {{"h", number(21)}};
-  s.finals.value = number(22);
+  s.final_obs.t = {1};
+  s.final_obs.b = {2};
+  s.final_obs.observation = {{"pose", {number(20), {}}}};
+  s.final_obs.mask = number(25);
+  s.final_obs.state = {{"h", number(21)}};
+  s.final_obs.value = number(22);
   s.first_tick = 23;
   s.policy_version = 24;
   return s;
@@ -42,12 +42,13 @@ Samples numbered() {
 
 std::vector<at::Tensor> all_tensors(const Samples& s) {
   std::vector<at::Tensor> all{s.reward,          s.terminated,  s.truncated,
-                              s.valid,           s.first,       s.previous_reward,
-                              s.bootstrap_value, s.final_value, s.finals.value};
-  for (const auto* group : {&s.observation, &s.action, &s.mask, &s.agent_info, &s.env_info,
-                            &s.initial_state, &s.previous_action, &s.finals.mask, &s.finals.state})
+                              s.valid,           s.is_first,    s.previous_reward,
+                              s.bootstrap_value, s.final_value, s.final_obs.value};
+  for (const auto* group :
+       {&s.observation, &s.action, &s.mask, &s.agent_info, &s.env_info, &s.initial_state,
+        &s.previous_action, &s.final_obs.mask, &s.final_obs.state})
     for (const auto& [name, tensor] : *group) all.push_back(tensor);
-  for (const auto* group : {&s.observed, &s.finals.observation})
+  for (const auto* group : {&s.observed, &s.final_obs.observation})
     for (const auto& [name, o] : *group) {
       all.push_back(o.data);
       if (o.stacked()) all.push_back(o.index);
@@ -74,9 +75,9 @@ TEST(SamplesTest, ToKeepsNamesAndEverythingElse) {
   EXPECT_EQ(moved.B, 3);
   EXPECT_EQ(moved.first_tick, 23);
   EXPECT_EQ(moved.policy_version, 24);
-  EXPECT_EQ(moved.finals.t, std::vector<std::int64_t>{1});
-  EXPECT_EQ(moved.finals.b, std::vector<std::int64_t>{2});
-  EXPECT_EQ(moved.finals.size(), 1);
+  EXPECT_EQ(moved.final_obs.t, std::vector<std::int64_t>{1});
+  EXPECT_EQ(moved.final_obs.b, std::vector<std::int64_t>{2});
+  EXPECT_EQ(moved.final_obs.size(), 1);
   EXPECT_EQ(moved.agent_info.name(1), "value");
   EXPECT_EQ(moved.observed.name(0), "image");
   EXPECT_TRUE(moved.observed[0].stacked());
@@ -92,7 +93,7 @@ TEST(SamplesTest, ToKeepsEachTensorInItsPlace) {
 TEST(SamplesTest, ToLeavesOutWhatIsNotThere) {
   const auto moved = Samples{}.to(at::kMeta);
   EXPECT_FALSE(moved.reward.defined());
-  EXPECT_FALSE(moved.finals.value.defined());
+  EXPECT_FALSE(moved.final_obs.value.defined());
   EXPECT_TRUE(moved.mask.empty());
 }
 

@@ -11,10 +11,10 @@
 #include <string>
 
 #include "shoal/core/error.h"
-#include "src/envs/acrobot.h"
-#include "src/envs/cart_pole.h"
-#include "src/envs/mountain_car.h"
-#include "src/envs/pendulum.h"
+#include "src/envs/classic/acrobot.h"
+#include "src/envs/classic/cart_pole.h"
+#include "src/envs/classic/mountain_car.h"
+#include "src/envs/classic/pendulum.h"
 #include "tests/envs/env_player.h"
 
 namespace shoal {

@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "shoal/core/error.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/envs/check_env.h"
 #include "shoal/envs/registry.h"
+#include "shoal/ipc/worker_group.h"
 #include "tests/envs/env_player.h"
 #include "tests/support/message_of.h"
 

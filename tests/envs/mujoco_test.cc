@@ -19,7 +19,7 @@
 #include "shoal/core/error.h"
 #include "shoal/envs/check_env.h"
 #include "shoal/envs/registry.h"
-#include "src/envs/mujoco_env.h"
+#include "src/envs/mujoco/mujoco_env.h"
 #include "tests/support/allocations.h"
 #include "tests/support/message_of.h"
 

@@ -1,5 +1,5 @@
 // The records that processes of a job exchange before they trust each other.
-#include "src/sync/handshake.h"
+#include "src/distributed/handshake.h"
 
 #include <span>
 #include <string>

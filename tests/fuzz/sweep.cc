@@ -1,5 +1,5 @@
 // A file of `shoal launch`.
-#include "src/app/sweep.h"
+#include "cli/sweep.h"
 
 #include <filesystem>
 #include <set>
@@ -14,7 +14,7 @@ void run(std::string_view input) {
   const std::filesystem::path out = "runs/sweep";
   if (input.size() > kLargestToml) return;
   accepts([&] {
-    const auto sweep = app::parse_sweep(std::string(input), "sweep.toml", out);
+    const auto sweep = cli::parse_sweep(std::string(input), "sweep.toml", out);
     std::set<std::string> folders;
     for (const auto& one : sweep.runs) {
       expect(one.folder.lexically_normal().parent_path() == out,

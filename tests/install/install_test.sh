@@ -30,6 +30,12 @@ package() {
   "$work/outside/own_runner" 6000 "$work/own-run"
   "$work/outside/own_parts" train cartpole-ppo --set env.id=ShortPole-v0 --set model.name=linear --set algo=reinforce \
     --steps 6000 --quiet --out "$work/own-parts"
+  # A linked program finds the plugins of the installation that it was linked with.
+  if [ -e "$installed/lib/shoal_mujoco.so" ]; then
+    "$work/outside/own_parts" list envs >"$work/envs"
+    grep -q 'Hopper-v5' "$work/envs"
+    ! readelf -d "$work/outside/own_parts" | grep -F "$build"
+  fi
   "$work/outside/own_parts" eval "$work/own-parts" --episodes 3
 }
 

@@ -55,7 +55,8 @@ TEST(MlpTest, ForwardAndGradientsEqualTheLayersInDoublePrecision) {
       const auto model = make_random_mlp(ArraySpec{.shape = {6}}, 5, hidden, shared);
       ByHand expected(*model);
       const auto x = at::randn({50, 6});
-      const auto out = model->forward({.observation = Observed{x, {}}, .state = {}, .first = {}});
+      const auto out =
+          model->forward({.observation = Observed{x, {}}, .state = {}, .is_first = {}});
       const auto want = expected.heads(x);
       expect_equal({out.policy, out.value}, want, 5e-6);
       (out.policy.square().sum() + out.value.square().sum()).backward();
@@ -123,8 +124,8 @@ TEST(MlpTest, ARowOfTheActingNetworkDoesNotDependOnThreads) {
 TEST(MlpTest, PolicyAndValueShareTheTrunkOrNot) {
   for (const bool shared : {false, true}) {
     const auto model = make_random_mlp(ArraySpec{.shape = {3}}, 2, {8}, shared);
-    const auto out =
-        model->forward({.observation = Observed{at::randn({4, 3}), {}}, .state = {}, .first = {}});
+    const auto out = model->forward(
+        {.observation = Observed{at::randn({4, 3}), {}}, .state = {}, .is_first = {}});
     out.value.sum().backward();
     int touched = 0;
     for (const auto& item : model->named_parameters())

@@ -13,7 +13,7 @@ struct Heads {
 
 inline Heads heads_of(ActorCriticModel& model, const Observations& observation) {
   torch::NoGradGuard no_grad;
-  const auto out = model.forward({.observation = observation, .state = {}, .first = {}});
+  const auto out = model.forward({.observation = observation, .state = {}, .is_first = {}});
   return {out.policy, out.value};
 }
 

@@ -133,7 +133,7 @@ TEST(NatureCnnTest, LearnsInEveryLayer) {
   torch::manual_seed(5);
   const auto model = make_random_cnn(kCases[1]);
   const auto out = model->forward(
-      {.observation = random_images(4, 4, kCases[1].shape), .state = {}, .first = {}});
+      {.observation = random_images(4, 4, kCases[1].shape), .state = {}, .is_first = {}});
   EXPECT_LT(out.policy.abs().max().item<double>(), 20);
   (out.policy.square().sum() + out.value.square().sum()).backward();
   for (const auto& item : model->named_parameters()) {
@@ -155,7 +155,7 @@ TEST(NatureCnnTest, Bf16LearnsNearlyTheSame) {
     constexpr std::int64_t kN = 8;
     ModelIn in{.observation = random_images(kN, 4, {84, 84}),
                .state = {},
-               .first = at::zeros({kN}, at::kBool)};
+               .is_first = at::zeros({kN}, at::kBool)};
     in.previous_reward = at::zeros({kN});
     for (const auto& [name, spec] : exact->state()) in.state.add(name, at::zeros({kN, 16}));
     for (const auto& model : {exact, rough}) {

@@ -43,7 +43,7 @@ struct RecurrentByHand {
 
   // `state`: of each sequence [parts, units]; then that after the last step.
   Heads operator()(const ModelIn& in, bool sees_previous = true) {
-    const auto n = in.first.size(0) / in.time;
+    const auto n = in.is_first.size(0) / in.time;
     std::vector<at::Tensor> h_of, outputs;
     state = in.state[0].to(at::kDouble).clone();
     std::vector<std::vector<at::Tensor>> rows(static_cast<std::size_t>(n));
@@ -51,7 +51,7 @@ struct RecurrentByHand {
       auto h = state[b][0].clone(), c = state[b][-1].clone();
       for (std::int64_t t = 0; t < in.time; ++t) {
         const auto i = t * n + b;
-        const bool first = in.first[i].item<bool>();
+        const bool first = in.is_first[i].item<bool>();
         if (first) h = at::zeros_like(h), c = at::zeros_like(c);
         auto x = in.observation[0].data[i].to(at::kDouble);
         for (int l = 0; parameters.contains(fmt::format("trunk.{}.weight", l)); ++l)
@@ -87,7 +87,7 @@ inline ModelIn random_sequences(std::int64_t time, std::int64_t sequences, std::
   const auto n = time * sequences;
   ModelIn in{.observation = Observed{at::randn({n, width}), {}},
              .state = {},
-             .first = at::rand({n}).lt(0.2),
+             .is_first = at::rand({n}).lt(0.2),
              .time = time,
              .previous_action = at::randint(0, choices, {n}, at::kLong),
              .previous_reward = at::randn({n})};
@@ -101,10 +101,10 @@ inline ModelIn random_sequences(std::int64_t time, std::int64_t sequences, std::
 
 // The inputs of one step of the sequences.
 inline ModelIn step_of(const ModelIn& in, std::int64_t t, NamedTensors state) {
-  const auto n = in.first.size(0) / in.time;
+  const auto n = in.is_first.size(0) / in.time;
   ModelIn step{.observation = Observed{in.observation[0].data.narrow(0, t * n, n), {}},
                .state = std::move(state),
-               .first = in.first.narrow(0, t * n, n),
+               .is_first = in.is_first.narrow(0, t * n, n),
                .previous_reward = in.previous_reward.narrow(0, t * n, n)};
   step.previous_action = in.previous_action[0].narrow(0, t * n, n);
   return step;

@@ -103,7 +103,7 @@ TEST_P(RecurrentTest, ARowDoesNotDependOnItsBatch) {
     const auto row = [i](const at::Tensor& t) { return t.narrow(0, i, 1); };
     ModelIn one{.observation = Observed{row(in.observation[0].data), {}},
                 .state = {{"memory", row(in.state[0])}},
-                .first = row(in.first),
+                .is_first = row(in.is_first),
                 .previous_action = row(in.previous_action[0]),
                 .previous_reward = row(in.previous_reward)};
     ModelOut out{at::empty({1, 5}), at::empty({1}), {{"memory", at::empty_like(one.state[0])}}};
@@ -147,9 +147,10 @@ TEST_P(RecurrentTest, ImpossibleOptionsAreErrors) {
   EXPECT_THROW(make({.memory_size = 0}), Error);
   EXPECT_THROW(make({.name = "unheard-of"}), Error);
   const auto model = make({});
-  EXPECT_THROW(model->forward(
-                   {.observation = Observed{at::zeros({1, kWide}), {}}, .state = {}, .first = {}}),
-               Error);
+  EXPECT_THROW(
+      model->forward(
+          {.observation = Observed{at::zeros({1, kWide}), {}}, .state = {}, .is_first = {}}),
+      Error);
 }
 
 // In what is observed, and in the parts of the state.

@@ -1,6 +1,6 @@
 """Writes ppo.txt: PPO updates by PyTorch (2.11.0), written from the papers, on numbers given by formulas.
 
-Every case is one update of a 3-6-{4, 1} tanh network on a window of 8 steps of 4 environments: 2 epochs of one
+Every case is one update of a 3-6-{4, 1} tanh network on a rollout of 8 steps of 4 environments: 2 epochs of one
 minibatch that holds all samples. All of it is in double precision, from inputs that float32 holds exactly. A line is
 the case, a name, and numbers: metrics, means over the epochs; or a parameter after the update.
 """

@@ -37,7 +37,7 @@ struct Moment {
   bool lost = false;               // not valid, and what was seen is known: the worker died in it
 };
 
-// Makes windows of an imagined sampler, and remembers them.
+// Makes rollouts of an imagined sampler, and remembers them.
 class History {
  public:
   History(int stack, bool waits, std::uint64_t seed) : stack_(stack), waits_(waits), rng_(seed) {
@@ -49,7 +49,7 @@ class History {
   }
   std::int64_t ticks() const { return ticks_; }
   // As Sampler::save() resets environments that cannot be saved.
-  void reset_between_windows(std::int64_t b) {
+  void reset_between_rollouts(std::int64_t b) {
     auto& env = envs_[static_cast<std::size_t>(b)];
     if (!env.back().valid || env.back().first) return;
     auto& last = env[env.size() - 2];
@@ -58,7 +58,7 @@ class History {
     env.back() = begin();
   }
 
-  Samples window(std::int64_t T) {
+  Samples rollout(std::int64_t T) {
     Samples s;
     s.T = T;
     s.B = kEnvs;
@@ -70,8 +70,8 @@ class History {
     s.reward = at::zeros({T, kEnvs});
     for (auto* flag : {&s.terminated, &s.truncated, &s.valid})
       *flag = at::zeros({T, kEnvs}, at::kBool);
-    s.first = at::zeros({T + 1, kEnvs}, at::kBool);
-    std::vector<int> last;  // frames of the finals
+    s.is_first = at::zeros({T + 1, kEnvs}, at::kBool);
+    std::vector<int> last;  // frames of the final observations
     for (std::int64_t t = 0; t <= T; ++t) {
       for (std::int64_t b = 0; b < kEnvs; ++b) {
         auto& env = envs_[static_cast<std::size_t>(b)];
@@ -79,8 +79,8 @@ class History {
         const auto& now = t < T ? take_step(env) : env.back();
         write(s, t, b, now);
         if (t < T && now.last_frame != 0) {
-          s.finals.t.push_back(t);
-          s.finals.b.push_back(b);
+          s.final_obs.t.push_back(t);
+          s.final_obs.b.push_back(b);
           last.push_back(now.last_frame);
         }
       }
@@ -128,8 +128,8 @@ class History {
         for (std::int64_t a = 0; a < kActions; ++a)
           now.last_legal[a] = legal_at_the_end(now.last_frame, a);
       }
-      next.first = now.terminated || now.truncated;
-      if (next.first && waits_) {
+      next.is_first = now.terminated || now.truncated;
+      if (next.is_first && waits_) {
         next = {};
         next.valid = false;
       } else {
@@ -164,7 +164,7 @@ class History {
       s.observation.at("pose")[t][b].copy_(pose(m.frame));
       for (std::int64_t a = 0; a < kActions; ++a) s.mask[0][t][b][a] = m.legal[a];
     }
-    s.first[t][b] = m.first;
+    s.is_first[t][b] = m.first;
     if (t == s.T) return;
     s.valid[t][b] = m.valid;
     s.action[0][t][b] = m.action;
@@ -185,8 +185,8 @@ class History {
     }
     Observed stacked{pictures, {}};
     if (stack_ > 1) stacked.index = at::arange(K * stack_, at::kLong).view({K, stack_});
-    s.finals.observation = {{"picture", stacked}, {"pose", {poses, {}}}};
-    s.finals.mask = masks;
+    s.final_obs.observation = {{"picture", stacked}, {"pose", {poses, {}}}};
+    s.final_obs.mask = masks;
   }
 
   int stack_;
@@ -220,7 +220,7 @@ inline NamedTensors copy_of(const NamedTensors& tensors) {
   return copy;
 }
 
-// Environments [first, first + envs) of a window, its last observations too.
+// Environments [first, first + envs) of a rollout, its last observations too.
 inline Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) {
   auto part = s;
   part.B = envs;
@@ -229,21 +229,21 @@ inline Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) 
     for (auto& [name, x] : *all) narrow(x);
   for (auto* x : {&part.reward, &part.terminated, &part.truncated, &part.first, &part.valid})
     narrow(*x);
-  auto& finals = part.finals;
-  finals.t.clear(), finals.b.clear();
+  auto& final_obs = part.final_obs;
+  final_obs.t.clear(), final_obs.b.clear();
   std::vector<std::int64_t> own;
-  for (std::int64_t k = 0; k < s.finals.size(); ++k) {
+  for (std::int64_t k = 0; k < s.final_obs.size(); ++k) {
     const auto i = static_cast<std::size_t>(k);
-    if (s.finals.b[i] < first || s.finals.b[i] >= first + envs) continue;
+    if (s.final_obs.b[i] < first || s.final_obs.b[i] >= first + envs) continue;
     own.push_back(k);
-    finals.t.push_back(s.finals.t[i]);
-    finals.b.push_back(s.finals.b[i] - first);
+    final_obs.t.push_back(s.final_obs.t[i]);
+    final_obs.b.push_back(s.final_obs.b[i] - first);
   }
-  for (auto& [name, x] : finals.observation) {
+  for (auto& [name, x] : final_obs.observation) {
     auto& rows = x.stacked() ? x.index : x.data;
     rows = rows.index_select(0, at::tensor(own, at::kLong));
   }
-  finals.mask = select(finals.mask, at::tensor(own, at::kLong));
+  final_obs.mask = select(final_obs.mask, at::tensor(own, at::kLong));
   return part;
 }
 

@@ -24,14 +24,14 @@ SequenceReplayOptions options(int n) {
           .largest_batch = 16};
 }
 
-// The state at the beginning of window w.
+// The state at the beginning of rollout w.
 at::Tensor state_of(std::int64_t w, std::int64_t b) {
   return at::tensor({static_cast<float>(w), static_cast<float>(b)});
 }
 
-Samples window_of(History& history) {
+Samples rollout_of(History& history) {
   const auto w = history.ticks() / 4;
-  auto s = history.window(4);
+  auto s = history.rollout(4);
   std::vector<at::Tensor> states;
   for (std::int64_t b = 0; b < kEnvs; ++b) states.push_back(state_of(w, b));
   s.initial_state = {{"memory", at::stack(states)}};
@@ -69,7 +69,7 @@ void expect_row(const Sequences& s, std::int64_t at, const History& h, const Row
     for (std::int64_t a = 0; a < kActions; ++a)
       ASSERT_EQ(s.mask[0][at][a].item<bool>(), row.last ? m.last_legal[a] : m.legal[a]);
   }
-  ASSERT_EQ(s.first[at].item<bool>(), begins);
+  ASSERT_EQ(s.is_first[at].item<bool>(), begins);
   const bool nothing = begins || before < 0;
   ASSERT_EQ(s.previous_action[0][at].item<std::int64_t>(), nothing ? 0 : h.at(before, b).action);
   ASSERT_EQ(s.previous_reward[at].item<float>(), nothing ? 0 : h.at(before, b).reward);
@@ -118,10 +118,10 @@ TEST(SequenceReplayTest, EqualsAFullStoreAcrossTheSeam) {
         o.prioritized = stack == 1;
         SequenceReplay replay(toy_spec(stack), kState, kEnvs, o);
         int seen = 0;
-        for (int window = 0; window < 40; ++window) {
-          replay.append(window_of(history));
-          const bool reset = window % 5 == 4;
-          if (reset) history.reset_between_windows(window % kEnvs);
+        for (int rollout = 0; rollout < 40; ++rollout) {
+          replay.append(rollout_of(history));
+          const bool reset = rollout % 5 == 4;
+          if (reset) history.reset_between_rollouts(rollout % kEnvs);
           if (reset || replay.size() == 0) continue;  // the history knows of the reset already
           const auto& batch = replay.sample(9);
           for (std::int64_t i = 0; i < 9; ++i) {
@@ -143,7 +143,7 @@ TEST(SequenceReplayTest, DrawsAllSequencesThereAreAlike) {
     auto o = options(2);
     o.prioritized = prioritized;
     SequenceReplay replay(toy_spec(1), kState, kEnvs, o);
-    for (int window = 0; window < 21; ++window) replay.append(window_of(history));
+    for (int rollout = 0; rollout < 21; ++rollout) replay.append(rollout_of(history));
     std::map<std::int64_t, int> drawn;
     for (int i = 0; i < 500; ++i) {
       const auto& batch = replay.sample(16);
@@ -161,12 +161,12 @@ TEST(SequenceReplayTest, DrawsAllSequencesThereAreAlike) {
 TEST(SequenceReplayTest, PrioritiesDecideAndALateOneLandsOnNothingNewer) {
   History history(1, false, 6);
   SequenceReplay replay(toy_spec(1), kState, kEnvs, options(2));
-  for (int window = 0; window < 8; ++window) replay.append(window_of(history));
+  for (int rollout = 0; rollout < 8; ++rollout) replay.append(rollout_of(history));
   replay.update_priorities(at::arange(100), at::full({100}, 1e-6));
   replay.update_priorities(at::tensor({std::int64_t{4}}), at::tensor({2.0F}));
   const auto& batch = replay.sample(16, 0.5);
   EXPECT_TRUE(batch.index.eq(4).all().item<bool>());
-  for (int window = 0; window < 9; ++window) replay.append(window_of(history));
+  for (int rollout = 0; rollout < 9; ++rollout) replay.append(rollout_of(history));
   // The cell of sequence 4 holds another one now, or none.
   replay.update_priorities(at::tensor({std::int64_t{4}}), at::tensor({1e9F}));
   std::map<std::int64_t, int> drawn;
@@ -180,13 +180,13 @@ TEST(SequenceReplayTest, GoesOnFromWhatWasSaved) {
     History history(stack, false, 7);
     SequenceReplay one(toy_spec(stack), kState, kEnvs, options(3)),
         other(toy_spec(stack), kState, kEnvs, options(3));
-    for (int window = 0; window < 19; ++window) one.append(window_of(history));
+    for (int rollout = 0; rollout < 19; ++rollout) one.append(rollout_of(history));
     const auto& drawn = one.sample(5);
     one.update_priorities(drawn.index, at::tensor({1.0F, 2.0F, 3.0F, 4.0F, 5.0F}));
     NamedTensors saved;
     for (const auto& [name, tensor] : one.save()) saved.add(name, tensor.clone());
     other.restore(saved);
-    for (int window = 0; window < 12; ++window) {
+    for (int rollout = 0; rollout < 12; ++rollout) {
       const auto& a = one.sample(8);
       const auto& b = other.sample(8);
       EXPECT_TRUE(at::equal(a.index, b.index));
@@ -194,7 +194,7 @@ TEST(SequenceReplayTest, GoesOnFromWhatWasSaved) {
       EXPECT_TRUE(
           at::equal(a.observation.at("picture").dense(), b.observation.at("picture").dense()));
       EXPECT_TRUE(at::equal(a.reward, b.reward));
-      const auto next = window_of(history);
+      const auto next = rollout_of(history);
       one.append(next);
       other.append(next);
       EXPECT_EQ(one.size(), other.size());
@@ -206,7 +206,7 @@ TEST(SequenceReplayTest, TellsWhatItTakes) {
   const auto bytes = [](std::int64_t units) {
     return SequenceReplay::bytes(toy_spec(1), ArraySpec{.shape = {units}}, kEnvs, options(1));
   };
-  // 90 steps of 24 bytes and more, and the states of at least 8 windows.
+  // 90 steps of 24 bytes and more, and the states of at least 8 rollouts.
   EXPECT_GT(bytes(0), 90U * 24);
   EXPECT_GE(bytes(100) - bytes(0), 8U * kEnvs * 400);
   EXPECT_LT(bytes(100) - bytes(0), 16U * kEnvs * 400);
@@ -229,8 +229,8 @@ TEST(SequenceReplayTest, RefusesWhatMakesNoSense) {
   History history(1, false, 7);
   SequenceReplay replay(toy_spec(1), kState, kEnvs, options(1));
   EXPECT_THROW(replay.sample(1), Error) << "nothing is there";
-  EXPECT_THROW(replay.append(history.window(5)), Error) << "another interval";
-  EXPECT_THROW(replay.append(history.window(4)), Error) << "no state";
+  EXPECT_THROW(replay.append(history.rollout(5)), Error) << "another interval";
+  EXPECT_THROW(replay.append(history.rollout(4)), Error) << "no state";
 }
 
 }  // namespace

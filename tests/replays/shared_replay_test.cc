@@ -1,5 +1,5 @@
-// Ranks that share a replay draw together what one rank with all environments draws. Threads stand
-// in for processes, each with one environment.
+// ProcessGroup that share a replay draw together what one rank with all environments draws. Threads
+// stand in for processes, each with one environment.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,8 @@ class Steps {
   static std::unique_ptr<Kind> make(const Setting& s) {
     return std::make_unique<Kind>(toy_spec(s.stack), kEnvs, options(s));
   }
-  static std::unique_ptr<Kind> make(const Setting& s, Ranks& ranks, const ReplayMemory& memory) {
+  static std::unique_ptr<Kind> make(const Setting& s, ProcessGroup& ranks,
+                                    const ReplayMemory& memory) {
     return std::make_unique<Kind>(toy_spec(s.stack), kEnvs, options(s), ranks, memory);
   }
   // One behind the other; the steps are along the first dimension.
@@ -83,7 +84,8 @@ class SequencesOf {
   static std::unique_ptr<Kind> make(const Setting& s) {
     return std::make_unique<Kind>(toy_spec(s.stack), kState, kEnvs, options(s));
   }
-  static std::unique_ptr<Kind> make(const Setting& s, Ranks& ranks, const ReplayMemory& memory) {
+  static std::unique_ptr<Kind> make(const Setting& s, ProcessGroup& ranks,
+                                    const ReplayMemory& memory) {
     return std::make_unique<Kind>(toy_spec(s.stack), kState, kEnvs, options(s), ranks, memory);
   }
   static Drawn draw(Kind& replay) {
@@ -102,7 +104,7 @@ class SequencesOf {
                                   {"next", s.next},
                                   {"valid", s.valid},
                                   {"action", s.action[0]},
-                                  {"first", s.first},
+                                  {"first", s.is_first},
                                   {"previous action", s.previous_action[0]},
                                   {"previous reward", s.previous_reward},
                                   {"mask", s.mask[0]},
@@ -115,12 +117,12 @@ class SequencesOf {
   }
 };
 
-// Windows, and whether something is drawn behind each of them.
-std::vector<Samples> windows_of(const Setting& setting, int count) {
+// Rollouts, and whether something is drawn behind each of them.
+std::vector<Samples> rollouts_of(const Setting& setting, int count) {
   History history(setting.stack, setting.waits, 21);
   std::vector<Samples> all;
   for (int w = 0; w < count; ++w) {
-    all.push_back(history.window(kT));
+    all.push_back(history.rollout(kT));
     std::vector<at::Tensor> states;
     for (std::int64_t b = 0; b < kEnvs; ++b)
       states.push_back(at::full({2}, static_cast<float>(kEnvs * w + b)));
@@ -129,14 +131,14 @@ std::vector<Samples> windows_of(const Setting& setting, int count) {
   return all;
 }
 
-// Appends windows [from, to) of these environments and draws behind each.
+// Appends rollouts [from, to) of these environments and draws behind each.
 template <class Of>
-std::vector<Drawn> run(typename Of::Kind& replay, const std::vector<Samples>& windows,
+std::vector<Drawn> run(typename Of::Kind& replay, const std::vector<Samples>& rollouts,
                        std::size_t from, std::size_t to, std::int64_t first_env,
                        std::int64_t envs) {
   std::vector<Drawn> all;
   for (auto w = from; w < to; ++w) {
-    auto part = part_of(windows[w], first_env, envs);
+    auto part = part_of(rollouts[w], first_env, envs);
     part.initial_state[0] = part.initial_state[0].narrow(0, first_env, envs);
     replay.append(part);
     if (replay.size() > 0) all.push_back(Of::draw(replay));
@@ -156,21 +158,21 @@ void expect_together(const std::vector<std::vector<Drawn>>& ranks,
     }
 }
 
-// What all ranks have of a replay of all, from windows [from, to) on; `saved` is what they begin
+// What all ranks have of a replay of all, from rollouts [from, to) on; `saved` is what they begin
 // with, and what they end with.
 template <class Of>
-void share(const Setting& setting, const std::vector<Samples>& windows, std::size_t from,
+void share(const Setting& setting, const std::vector<Samples>& rollouts, std::size_t from,
            std::size_t to, std::vector<NamedTensors>& saved,
            std::vector<std::vector<Drawn>>& drawn) {
   const ReplayMemory memory;
   drawn.assign(kEnvs, {});
-  const auto said = in_ranks(kEnvs, [&](Ranks& ranks) {
+  const auto said = in_ranks(kEnvs, [&](ProcessGroup& ranks) {
     const auto r = static_cast<std::size_t>(ranks.rank());
     const auto replay = Of::make(setting, ranks, memory);
     if (!saved.empty()) replay->restore(saved.at(r));
     ranks.gather({});  // all have read it
     if (r == 0) saved.resize(kEnvs);
-    drawn[r] = run<Of>(*replay, windows, from, to, ranks.rank(), 1);
+    drawn[r] = run<Of>(*replay, rollouts, from, to, ranks.rank(), 1);
     saved[r] = copy_of(replay->save());
   });
   for (const auto& text : said) EXPECT_EQ(text, "");
@@ -183,27 +185,27 @@ void expect_what_one_draws(const Setting& setting) {
   SCOPED_TRACE(fmt::format("stack {}, prioritized {}, waits {}", setting.stack, setting.prioritized,
                            setting.waits));
   constexpr std::size_t kFirst = 37, kAll = 70;
-  const auto windows = windows_of(setting, kAll);
+  const auto rollouts = rollouts_of(setting, kAll);
   const auto whole = Of::make(setting);
-  const auto expected = run<Of>(*whole, windows, 0, kFirst, 0, kEnvs);
+  const auto expected = run<Of>(*whole, rollouts, 0, kFirst, 0, kEnvs);
   const auto saved = copy_of(whole->save());
-  const auto expected_then = run<Of>(*whole, windows, kFirst, kAll, 0, kEnvs);
+  const auto expected_then = run<Of>(*whole, rollouts, kFirst, kAll, 0, kEnvs);
 
   std::vector<NamedTensors> parts;
   std::vector<std::vector<Drawn>> drawn;
-  share<Of>(setting, windows, 0, kFirst, parts, drawn);
+  share<Of>(setting, rollouts, 0, kFirst, parts, drawn);
   expect_together(drawn, expected);
   const auto joined = join_saved_replays(parts);
-  share<Of>(setting, windows, kFirst, kAll, parts, drawn);
+  share<Of>(setting, rollouts, kFirst, kAll, parts, drawn);
   expect_together(drawn, expected_then);
 
   const auto alone = Of::make(setting);
   alone->restore(joined);
-  expect_together({run<Of>(*alone, windows, kFirst, kAll, 0, kEnvs)}, expected_then);
+  expect_together({run<Of>(*alone, rollouts, kFirst, kAll, 0, kEnvs)}, expected_then);
 
   parts.clear();
   for (int r = 0; r < kEnvs; ++r) parts.push_back(part_of_saved_replay(saved, r, 1));
-  share<Of>(setting, windows, kFirst, kAll, parts, drawn);
+  share<Of>(setting, rollouts, kFirst, kAll, parts, drawn);
   expect_together(drawn, expected_then);
 }
 
@@ -222,30 +224,30 @@ TEST(SharedReplayTest, RanksDrawTheSequencesThatOneDraws) {
 // What each has saved of its own goes on as one: with the generator that has drawn most.
 TEST(SharedReplayTest, GoesOnFromReplaysOfTheirOwn) {
   const Setting setting{.prioritized = true};
-  const auto windows = windows_of(setting, 30);
+  const auto rollouts = rollouts_of(setting, 30);
   std::vector<NamedTensors> saved;
   for (int r = 0; r < kEnvs; ++r) {
     auto own = Steps::options(setting);
     own.size /= kEnvs;
     StepReplay replay(toy_spec(1), 1, own);
-    run<Steps>(replay, windows, 0, 10, r, 1);
+    run<Steps>(replay, rollouts, 0, 10, r, 1);
     for (int more = 0; more < r; ++more) Steps::draw(replay);
     saved.push_back(copy_of(replay.save()));
   }
   const auto whole = Steps::make(setting);
   whole->restore(join_saved_replays(saved));
   std::vector<std::vector<Drawn>> drawn;
-  share<Steps>(setting, windows, 10, 30, saved, drawn);
-  expect_together(drawn, run<Steps>(*whole, windows, 10, 30, 0, kEnvs));
+  share<Steps>(setting, rollouts, 10, 30, saved, drawn);
+  expect_together(drawn, run<Steps>(*whole, rollouts, 10, 30, 0, kEnvs));
 }
 
 TEST(SharedReplayTest, WhoCannotShareIsTold) {
   const auto said_of = [](StepReplayOptions options, std::int64_t envs, std::int64_t T) {
     const ReplayMemory memory;
-    const auto windows = windows_of({}, 1);
-    return in_ranks(kEnvs, [&](Ranks& ranks) {
+    const auto rollouts = rollouts_of({}, 1);
+    return in_ranks(kEnvs, [&](ProcessGroup& ranks) {
       StepReplay replay(toy_spec(1), envs, options, ranks, memory);
-      auto own = part_of(windows[0], ranks.rank(), 1);
+      auto own = part_of(rollouts[0], ranks.rank(), 1);
       own.T = ranks.rank() == 1 ? T : kT;
       replay.append(own);
       replay.sample(kBatch - 1);
@@ -254,7 +256,7 @@ TEST(SharedReplayTest, WhoCannotShareIsTold) {
   for (const auto& text : said_of({.size = 60, .slices = 3}, kEnvs, kT))
     EXPECT_THAT(text, HasSubstr("3 slices of a replay that ranks share"));
   for (const auto& text : said_of({.size = 60}, kEnvs, kT - 1))
-    EXPECT_THAT(text, HasSubstr("windows of as many steps"));
+    EXPECT_THAT(text, HasSubstr("rollouts of as many steps"));
   for (const auto& text : said_of({.size = 60}, kEnvs, kT))
     EXPECT_THAT(text, HasSubstr("a batch of 14 steps for 3 ranks"));
 }

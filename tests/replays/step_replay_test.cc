@@ -52,7 +52,7 @@ Want look_up(const History& h, std::int64_t tick, std::int64_t b, int n, double 
   const auto& next = h.at(want.next_tick, b);
   want.next_legal = next.legal;
   want.next_pose = History::pose(next.frame);
-  want.next_picture = stack_of(h, next.frame, want.next_tick - 1, b, next.first, stack);
+  want.next_picture = stack_of(h, next.frame, want.next_tick - 1, b, next.is_first, stack);
   return want;
 }
 
@@ -88,11 +88,11 @@ TEST(StepReplayTest, EqualsAFullStoreAcrossTheSeam) {
           StepReplay replay(toy_spec(stack), kEnvs,
                             {.size = 60, .n_step = n, .discount = 0.9, .prioritized = prioritized});
           std::int64_t seen = 0;
-          for (int window = 0; window < 40; ++window) {
-            replay.append(history.window(1 + window % 7));
-            if (window % 5 == 4) history.reset_between_windows(window % kEnvs);
+          for (int rollout = 0; rollout < 40; ++rollout) {
+            replay.append(history.rollout(1 + rollout % 7));
+            if (rollout % 5 == 4) history.reset_between_rollouts(rollout % kEnvs);
             if (replay.size() == 0) continue;
-            if (window % 5 == 4) continue;  // the history knows of the reset already
+            if (rollout % 5 == 4) continue;  // the history knows of the reset already
             const auto& batch = replay.sample(16);
             for (std::int64_t i = 0; i < 16; ++i) {
               expect_step(batch, i, history, n, stack);
@@ -110,9 +110,9 @@ TEST(StepReplayTest, EqualsAFullStoreAcrossTheSeam) {
 // A run that goes on with a replay of its own: what was seen before its first row is not there.
 TEST(StepReplayTest, LooksBackNoFurtherThanItsFirstRow) {
   History history(4, false, 5);
-  history.window(7);
+  history.rollout(7);
   StepReplay replay(toy_spec(4), kEnvs, {.size = 60});
-  replay.append(history.window(7));
+  replay.append(history.rollout(7));
   const auto& batch = replay.sample(200);
   const auto frames = batch.observation.at("picture").index;
   int seen = 0;
@@ -131,7 +131,7 @@ TEST(StepReplayTest, DrawsAllStepsThereAreAlike) {
     History history(4, waits, 6);
     StepReplay replay(toy_spec(4), kEnvs,
                       {.size = 31, .n_step = 2, .discount = 0.9, .largest_batch = 60'000});
-    for (int window = 0; window < 9; ++window) replay.append(history.window(5));
+    for (int rollout = 0; rollout < 9; ++rollout) replay.append(history.rollout(5));
     std::map<std::int64_t, int> drawn;
     constexpr int kDraws = 60'000;
     const auto& batch = replay.sample(kDraws);
@@ -158,7 +158,7 @@ TEST(StepReplayTest, DrawsInProportionToThePowerOfPriorities) {
                      .prioritized = true,
                      .alpha = 0.5,
                      .largest_batch = 200'000});
-  for (int window = 0; window < 7; ++window) replay.append(history.window(3));
+  for (int rollout = 0; rollout < 7; ++rollout) replay.append(history.rollout(3));
   const auto first = (history.ticks() - 10) * kEnvs;
   auto index = at::arange(first, first + 30, at::kLong), priority = at::arange(1, 31, at::kFloat);
   replay.update_priorities(index, priority);
@@ -176,7 +176,7 @@ TEST(StepReplayTest, DrawsInProportionToThePowerOfPriorities) {
 TEST(StepReplayTest, DrawsFromEveryPartOfThePriorities) {
   History history(1, false, 3);
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true});
-  for (int window = 0; window < 3; ++window) replay.append(history.window(5));
+  for (int rollout = 0; rollout < 3; ++rollout) replay.append(history.rollout(5));
   const auto index = replay.sample(replay.size()).index;
   EXPECT_EQ(std::get<0>(at::_unique(index)).size(0), replay.size());
 }
@@ -185,9 +185,9 @@ TEST(StepReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
   History history(1, false, 8);
   StepReplay replay(toy_spec(1), kEnvs,
                     {.size = 60, .prioritized = true, .alpha = 1, .largest_batch = 15'000});
-  replay.append(history.window(4));
+  replay.append(history.rollout(4));
   replay.update_priorities(at::arange(12, at::kLong), at::full({12}, 1e6F));
-  replay.append(history.window(1));
+  replay.append(history.rollout(1));
   const auto counts = at::bincount(replay.sample(15'000).index, {}, 15);
   EXPECT_GT(counts.min().item<std::int64_t>(), 800);
   EXPECT_LT(counts.max().item<std::int64_t>(), 1200) << "about 1000 each";
@@ -198,9 +198,9 @@ TEST(StepReplayTest, ALatePriorityLandsNowhere) {
   History history(1, false, 9);
   StepReplay replay(toy_spec(1), kEnvs,
                     {.size = 30, .prioritized = true, .alpha = 1, .largest_batch = 30'000});
-  replay.append(history.window(10));
+  replay.append(history.rollout(10));
   const auto old = replay.sample(64).index.clone();
-  for (int window = 0; window < 3; ++window) replay.append(history.window(8));
+  for (int rollout = 0; rollout < 3; ++rollout) replay.append(history.rollout(8));
   replay.update_priorities(old.narrow(0, 20, 1), at::full({1}, 1e9F));
   const auto counts = at::bincount(replay.sample(30'000).index);
   EXPECT_LT(counts.max().item<std::int64_t>(), 1100) << "about 1000 each: all are equal still";
@@ -211,7 +211,7 @@ TEST(StepReplayTest, OneSeedDrawsTheSame) {
   for (const std::uint64_t seed : {1, 1, 2}) {
     History history(1, false, 10);
     StepReplay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .seed = seed});
-    replay.append(history.window(20));
+    replay.append(history.rollout(20));
     drawn.push_back(replay.sample(50).index.clone());
   }
   EXPECT_TRUE(at::equal(drawn[0], drawn[1]));
@@ -225,7 +225,7 @@ TEST(StepReplayTest, DrawsAsManyStepsOfEachSlice) {
     const StepReplayOptions options{
         .size = 60, .discount = 0.9, .prioritized = prioritized, .slices = 3};
     StepReplay replay(toy_spec(1), kEnvs, options);
-    for (int window = 0; window < 5; ++window) replay.append(history.window(7));
+    for (int rollout = 0; rollout < 5; ++rollout) replay.append(history.rollout(7));
     const auto& batch = replay.sample(30);
     const auto slice = at::arange(30).div(10, "floor");
     EXPECT_TRUE(at::equal(batch.index % kEnvs, slice));
@@ -253,7 +253,7 @@ void expect_same_batch(const Transitions& a, const Transitions& b) {
 
 // Before the ring is full, and after several turns of it.
 TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
-  for (const int windows : {2, 23}) {
+  for (const int rollouts : {2, 23}) {
     for (const auto& [prioritized, slices] :
          {std::pair{false, 1}, {true, 1}, {false, 3}, {true, 3}}) {
       const StepReplayOptions options{
@@ -264,16 +264,16 @@ TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
         const auto& batch = from.sample(15, 0.5);
         if (from.prioritized()) from.update_priorities(batch.index, at::arange(1, 16, at::kFloat));
       };
-      for (int window = 0; window < windows; ++window) {
-        replay.append(history.window(4));
+      for (int rollout = 0; rollout < rollouts; ++rollout) {
+        replay.append(history.rollout(4));
         learn(replay);
       }
       other.restore(copy_of(replay.save()));
       EXPECT_EQ(other.size(), replay.size());
-      for (int window = 0; window < 20; ++window) {
+      for (int rollout = 0; rollout < 20; ++rollout) {
         expect_same_batch(replay.sample(15, 0.5), other.sample(15, 0.5));
         for (auto* one : {&replay, &other}) learn(*one);
-        const auto more = history.window(4);
+        const auto more = history.rollout(4);
         for (auto* one : {&replay, &other}) one->append(more);
       }
     }
@@ -297,22 +297,22 @@ TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
     const auto& batch = from.sample(n, 0.5);
     from.update_priorities(batch.index, batch.reward.abs() + 1);
   };
-  for (int window = 0; window < 23; ++window) {
-    whole.append(history.window(4));
+  for (int rollout = 0; rollout < 23; ++rollout) {
+    whole.append(history.rollout(4));
     learn(whole, 15);
   }
   const auto saved = copy_of(whole.save());
   for (int r = 0; r < kEnvs; ++r)
     shares[static_cast<std::size_t>(r)]->restore(part_of_saved_replay(saved, r, 1));
-  for (int window = 0; window < 20; ++window) {
-    if (window == 9) {
+  for (int rollout = 0; rollout < 20; ++rollout) {
+    if (rollout == 9) {
       std::vector<NamedTensors> parts;
       for (const auto& share : shares) parts.push_back(copy_of(share->save()));
       again.restore(join_saved_replays(parts));
       EXPECT_EQ(again.size(), whole.size());
     }
     const auto& expected = whole.sample(15, 0.5);
-    if (window >= 9) expect_same_batch(expected, again.sample(15, 0.5));
+    if (rollout >= 9) expect_same_batch(expected, again.sample(15, 0.5));
     for (int r = 0; r < kEnvs; ++r) {
       const auto& found = shares[static_cast<std::size_t>(r)]->sample(5, 0.5);
       EXPECT_TRUE(at::equal(found.reward, expected.reward.narrow(0, 5 * r, 5)));
@@ -326,7 +326,7 @@ TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
       EXPECT_TRUE(at::equal(found.next_mask[0].logical_and(goes_on),
                             expected.next_mask[0].narrow(0, 5 * r, 5).logical_and(goes_on)));
     }
-    const auto more = history.window(4);
+    const auto more = history.rollout(4);
     for (int r = 0; r < kEnvs; ++r) {
       auto& share = *shares[static_cast<std::size_t>(r)];
       learn(share, 5);
@@ -334,7 +334,7 @@ TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
     }
     learn(whole, 15);
     whole.append(more);
-    if (window < 9) continue;
+    if (rollout < 9) continue;
     learn(again, 15);
     again.append(more);
   }
@@ -343,10 +343,10 @@ TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
 TEST(StepReplayTest, PartsOfDifferentStepsAreNotPutTogether) {
   History history(1, false, 15);
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
-  replay.append(history.window(5));
+  replay.append(history.rollout(5));
   const auto early = copy_of(replay.save());
   EXPECT_THAT(message_of([&] { part_of_saved_replay(early, 2, 2); }), HasSubstr("of 3"));
-  replay.append(history.window(5));
+  replay.append(history.rollout(5));
   EXPECT_THAT(message_of([&] {
                 join_saved_replays({early, copy_of(replay.save())});
               }),
@@ -356,7 +356,7 @@ TEST(StepReplayTest, PartsOfDifferentStepsAreNotPutTogether) {
 TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   History history(1, false, 15);
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
-  replay.append(history.window(5));
+  replay.append(history.rollout(5));
   StepReplay prioritized(toy_spec(1), kEnvs, {.size = 60, .prioritized = true});
   EXPECT_THAT(message_of([&] { prioritized.restore(replay.save()); }), HasSubstr("'priorities'"));
   StepReplay stacked(toy_spec(4), kEnvs, {.size = 60});
@@ -369,19 +369,19 @@ TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   StepReplay other(toy_spec(1), kEnvs, {.size = 60});
   EXPECT_THAT(message_of([&] { other.restore(without_masks); }),
               HasSubstr("without the action masks of last observations"));
-  auto window = history.window(5);
-  while (window.finals.size() == 0) window = history.window(5);
-  window.finals.mask = {};
-  EXPECT_THAT(message_of([&] { replay.append(window); }), HasSubstr("0 action masks"));
+  auto rollout = history.rollout(5);
+  while (rollout.final_obs.size() == 0) rollout = history.rollout(5);
+  rollout.final_obs.mask = {};
+  EXPECT_THAT(message_of([&] { replay.append(rollout); }), HasSubstr("0 action masks"));
 }
 
 // They would pile up in a long run.
 TEST(StepReplayTest, LastObservationsAreDroppedWithTheirEpisodes) {
   History history(4, false, 13);
   StepStore store(toy_spec(4), kEnvs, {.size = 30, .n_step = 3});
-  for (int window = 0; window < 100; ++window) store.append(history.window(5));
-  EXPECT_GT(store.finals().places(), 0);
-  EXPECT_LT(store.finals().places(), 30);
+  for (int rollout = 0; rollout < 100; ++rollout) store.append(history.rollout(5));
+  EXPECT_GT(store.final_obs().places(), 0);
+  EXPECT_LT(store.final_obs().places(), 30);
 }
 
 TEST(StepReplayTest, RefusesWhatMakesNoSense) {
@@ -398,57 +398,57 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
   EXPECT_THAT(message_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));
   History history(1, false, 11);
-  EXPECT_THAT(message_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
-  for (int window = 0; window < 5; ++window) replay.append(History(1, false, 11).window(3));
+  EXPECT_THAT(message_of([&] { replay.append(history.rollout(11)); }), HasSubstr("11 steps"));
+  for (int rollout = 0; rollout < 5; ++rollout) replay.append(History(1, false, 11).rollout(3));
   const auto size = replay.size();
-  auto wrong = history.window(3);
+  auto wrong = history.rollout(3);
   wrong.observation.at("pose") = wrong.observation.at("pose").to(at::kDouble);
   EXPECT_THAT(message_of([&] { replay.append(wrong); }), HasSubstr("Double [3, 3]"));
-  EXPECT_THAT(message_of([&] { replay.append(history.window(11)); }), HasSubstr("11 steps"));
-  EXPECT_EQ(replay.size(), size) << "a window that was refused";
-  replay.append(History(1, false, 11).window(3));
+  EXPECT_THAT(message_of([&] { replay.append(history.rollout(11)); }), HasSubstr("11 steps"));
+  EXPECT_EQ(replay.size(), size) << "a rollout that was refused";
+  replay.append(History(1, false, 11).rollout(3));
   EXPECT_EQ(replay.size(), size);
   EXPECT_THAT(message_of([&] { replay.sample(4, 2); }), HasSubstr("beta is 2"));
   EXPECT_THAT(
       message_of([&] { replay.update_priorities(at::zeros({1}, at::kLong), at::ones({1})); }),
       HasSubstr("draws all steps alike"));
   StepReplay other(spec, kEnvs, {.size = 30, .prioritized = true});
-  other.append(History(1, false, 12).window(3));
+  other.append(History(1, false, 12).rollout(3));
   EXPECT_THAT(
       message_of([&] { other.update_priorities(at::zeros({1}, at::kLong), at::zeros({1})); }),
       HasSubstr("must be a number above 0"));
 }
 
-TEST(StepReplayTest, RefusesToGoOnBehindAWindowThatWasCutShort) {
+TEST(StepReplayTest, RefusesToGoOnBehindARolloutThatWasCutShort) {
   StepReplay replay(toy_spec(1), kEnvs, {.size = 30});
   History history(1, false, 14);
-  auto cut = history.window(3), next = history.window(3);
+  auto cut = history.rollout(3), next = history.rollout(3);
   cut.valid[2][1] = false;
-  next.first[0].fill_(false);
+  next.is_first[0].fill_(false);
   replay.append(cut);
   const auto size = replay.size();
   EXPECT_THAT(message_of([&] { replay.append(next); }), HasSubstr("environment 1 goes on"));
   EXPECT_EQ(replay.size(), size);
-  next.first[0][1] = true;
+  next.is_first[0][1] = true;
   replay.append(next);
   EXPECT_GT(replay.size(), size);
 }
 
-TEST(StepReplayTest, RefusesAWindowBehindAGap) {
+TEST(StepReplayTest, RefusesARolloutBehindAGap) {
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
   History history(1, false, 14);
-  replay.append(history.window(3));
-  replay.append(history.window(3));
-  history.window(3);  // dropped
-  auto next = history.window(3);
-  next.first[0].fill_(true);
-  next.first[0][2] = false;
+  replay.append(history.rollout(3));
+  replay.append(history.rollout(3));
+  history.rollout(3);  // dropped
+  auto next = history.rollout(3);
+  next.is_first[0].fill_(true);
+  next.is_first[0][2] = false;
   const auto size = replay.size();
   EXPECT_THAT(message_of([&] { replay.append(next); }),
               HasSubstr("begins at tick 9 and environment 2 is in the middle of an episode; the "
                         "replay has seen it up to tick 6"));
   EXPECT_EQ(replay.size(), size);
-  next.first[0][2] = true;
+  next.is_first[0][2] = true;
   replay.append(next);
   EXPECT_GT(replay.size(), size);
 }

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "shoal/app/command_line.h"
+#include "shoal/cli/command_line.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/envs/registry.h"
 #include "shoal/envs/wrapper.h"

@@ -6,7 +6,7 @@
 
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
-#include "shoal/core/worker_group.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/runners/checkpoint.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/support/message_of.h"
@@ -35,7 +35,7 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key == "async.stale") return "drop";
   if (setting.key == "rank_backend") return "tcp";
   if (setting.key.ends_with(".optimizer")) return "rmsprop";
-  if (setting.key == "ppo.normalize_advantage") return "window";
+  if (setting.key == "ppo.normalize_advantage") return "rollout";
   if (setting.key == "model.memory") return "gru";
   if (setting.key == "dqn.returns") return "quantile";
   if (setting.key == "base") return "pong-ppo";

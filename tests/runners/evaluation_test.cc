@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 #include "shoal/core/error.h"
-#include "shoal/core/worker_group.h"
+#include "shoal/ipc/worker_group.h"
 #include "tests/runners/toy_parts.h"
 #include "tests/support/message_of.h"
 
@@ -86,8 +86,8 @@ TEST(Evaluation, ASecondRunPlaysTheEpisodesAfterThoseUnderWay) {
     Evaluator evaluator(make_staircase, agent,
                         {.episodes = 10, .envs = 4, .workers = 2, .kind = kind, .horizon = 5});
     EXPECT_EQ(evaluator.run().episodes, 10);
-    int windows = 0;
-    const auto second = evaluator.run([&] { return ++windows > 100; });
+    int rollouts = 0;
+    const auto second = evaluator.run([&] { return ++rollouts > 100; });
     const std::vector<double> expected = {1101, 1201, 1301, 602, 702, 802, 403, 503, 304, 404};
     EXPECT_EQ(second.returns, expected);
   }
@@ -125,8 +125,8 @@ TEST(Evaluation, StopsEarly) {
   IdleAgent agent;
   Evaluator evaluator(make_staircase, agent,
                       {.episodes = 1000, .envs = 1, .kind = SamplerKind::kSerial, .horizon = 1});
-  int windows = 0;
-  EXPECT_EQ(evaluator.run([&] { return windows++ == 3; }).episodes, 3);
+  int rollouts = 0;
+  EXPECT_EQ(evaluator.run([&] { return rollouts++ == 3; }).episodes, 3);
 }
 
 TEST(Evaluation, RefusesImpossibleSizes) {

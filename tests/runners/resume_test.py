@@ -20,14 +20,14 @@ SHOAL = os.path.abspath(sys.argv.pop(1))
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf"]
-CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.horizon=16"]  # windows of 512
+CARTPOLE = ["--set", "schedule_steps=10000", "--envs", "32", "--set", "sampler.horizon=16"]  # rollouts of 512
 MEMORY = ["--set", "schedule_steps=10000", "--envs", "16", "--set", "sampler.horizon=33"]  # of 528
 PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--workers", "2", "--set", "sampler.horizon=64"]  # of 256
 
-# Windows of 32; the ring turns around several times.
+# Rollouts of 32; the ring turns around several times.
 OFF_POLICY = ["--set", "schedule_steps=10000", "--set", "replay.size=1500", "--set", "off_policy.replay_ratio=8"]
 
-# What is trained, where it is stopped, never at the end of a window, and where it ends.
+# What is trained, where it is stopped, never at the end of a rollout, and where it ends.
 RUNS = {
     "ppo, serial": (["cartpole-ppo", *CARTPOLE, "--sampler", "serial"], 3001, 6000),
     "ppo, parallel-gpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 3001, 6000),

@@ -212,17 +212,17 @@ TEST(ProgressFile, IsReadByColumn) {
 }
 
 TEST(EpisodeWindow, SpreadsAreThoseOfItsLastEpisodes) {
-  EpisodeWindow window(4);
-  EXPECT_TRUE(std::isnan(window.scores().median));
-  for (const double score : {100.0, 1.0, 8.0, 3.0, 4.0}) window.add({{.score = score}});
-  const auto s = window.scores();
+  EpisodeWindow rollout(4);
+  EXPECT_TRUE(std::isnan(rollout.scores().median));
+  for (const double score : {100.0, 1.0, 8.0, 3.0, 4.0}) rollout.add({{.score = score}});
+  const auto s = rollout.scores();
   EXPECT_EQ(s.mean, 4);
   EXPECT_EQ(s.min, 1);
   EXPECT_EQ(s.median, 3.5);
   EXPECT_EQ(s.max, 8);
   EXPECT_EQ(s.std, std::sqrt((9.0 + 16 + 1 + 0) / 4));
-  window.add({{.score = 9}, {.score = 9}});
-  EXPECT_EQ(window.scores().median, 6.5);
+  rollout.add({{.score = 9}, {.score = 9}});
+  EXPECT_EQ(rollout.scores().median, 6.5);
 }
 
 TEST(EpisodeWindow, ComesBackFromACheckpoint) {
@@ -239,7 +239,7 @@ TEST(EpisodeWindow, ComesBackFromACheckpoint) {
            {.score = 6, .info = {9}},
            {.env = 9, .score = 1e300, .info = {-10}}});
   other.restore(one.save());
-  for (auto* window : {&one, &other}) window->add({{.length = 6, .info = {11}}});
+  for (auto* rollout : {&one, &other}) rollout->add({{.length = 6, .info = {11}}});
   EXPECT_EQ(other.total(), 5);
   EXPECT_EQ(other.mean_score(), one.mean_score());
   EXPECT_EQ(other.lengths().mean, 2);

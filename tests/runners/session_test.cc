@@ -30,9 +30,9 @@ namespace fs = std::filesystem;
 namespace shoal {
 namespace {
 
-// A window of 10 steps in which `ended` episodes with this score ended.
-struct Window {
-  explicit Window(double score = 0, int ended = 0)
+// A rollout of 10 steps in which `ended` episodes with this score ended.
+struct Rollout {
+  explicit Rollout(double score = 0, int ended = 0)
       : episodes(ended, {.length = 5, .reward = score, .score = score}) {
     samples.T = 5;
     samples.B = 2;
@@ -56,9 +56,9 @@ struct Parts {
     config.schedule_steps = 200;
     return config;
   }
-  void once(const Window& window) {
-    const auto progress = session.advance(window.batch());
-    session.report(algo.update(window.samples, progress), {});
+  void once(const Rollout& rollout) {
+    const auto progress = session.advance(rollout.batch());
+    session.report(algo.update(rollout.samples, progress), {});
   }
 
   IdleAgent agent;
@@ -92,10 +92,10 @@ TEST(Session, LeavesACompleteRunFolder) {
   const TemporaryFolder folder;
   Parts p(folder / "run");
   p.session.begin(p.agent, p.algo);
-  int windows = 0;
-  for (; p.session.running(); ++windows) p.once(Window(windows, 1));
+  int rollouts = 0;
+  for (; p.session.running(); ++rollouts) p.once(Rollout(rollouts, 1));
   p.session.finish();
-  EXPECT_EQ(windows, 10);
+  EXPECT_EQ(rollouts, 10);
   EXPECT_EQ(write_config(read_config(folder / "run/config.toml")), write_config(Parts::config()));
 
   const auto rows = lines_of(folder / "run/progress.csv");
@@ -123,11 +123,11 @@ TEST(Session, InfosOfEpisodesAreColumns) {
   const TemporaryFolder folder;
   Parts p(folder / "run");
   p.session.begin(p.agent, p.algo);
-  Window window(0, 2);
-  window.infos = {"depth", "gold"};
-  window.episodes[0].info = {1, 10};
-  window.episodes[1].info = {2, 30};
-  p.once(window);
+  Rollout rollout(0, 2);
+  rollout.infos = {"depth", "gold"};
+  rollout.episodes[0].info = {1, 10};
+  rollout.episodes[1].info = {2, 30};
+  p.once(rollout);
   const auto lines = lines_of(folder / "run" / kProgressFile);
   EXPECT_NE(lines.at(0).find(",share_other,info_depth_mean,info_gold_mean"), std::string::npos)
       << lines[0];
@@ -149,7 +149,7 @@ TEST(Session, RowsGoToSinksAndSharesOfTimeSumToOne) {
   p.session.begin(p.agent, p.algo);
   std::vector<LogRow> rows;
   p.session.add_sink(std::make_unique<Collector>(rows));
-  for (int i = 0; i < 3; ++i) p.once(Window(i, 2));
+  for (int i = 0; i < 3; ++i) p.once(Rollout(i, 2));
   ASSERT_EQ(rows.size(), 3U);
   for (const auto& row : rows) {
     double shares = 0;
@@ -172,19 +172,19 @@ TEST(Session, CountsTheStepsThatWereTaken) {
   const TemporaryFolder folder;
   Parts p(folder / "run");
   p.session.begin(p.agent, p.algo);
-  Window window;
-  window.samples.steps = 7;  // of 10: some environments waited
-  p.once(window);
+  Rollout rollout;
+  rollout.samples.steps = 7;  // of 10: some environments waited
+  p.once(rollout);
   EXPECT_EQ(p.session.steps(), 7);
-  EXPECT_EQ(p.session.advance(window.batch()).steps, 7);
+  EXPECT_EQ(p.session.advance(rollout.batch()).steps, 7);
 }
 
-TEST(Session, WindowsMustHaveTheSameInfos) {
+TEST(Session, RolloutsMustHaveTheSameInfos) {
   const TemporaryFolder folder;
   Parts p(folder / "run");
   p.session.begin(p.agent, p.algo);
-  p.once(Window());
-  Window other;
+  p.once(Rollout());
+  Rollout other;
   other.infos = {"gold"};
   EXPECT_THROW(p.once(other), Error);
 }
@@ -193,11 +193,11 @@ TEST(Session, StopsAtTheReturnOfAHundredEpisodes) {
   const TemporaryFolder folder;
   Parts p(folder / "run");
   p.session.begin(p.agent, p.algo);
-  p.once(Window(1000, 99));
+  p.once(Rollout(1000, 99));
   EXPECT_TRUE(p.session.running()) << "99 episodes are too few to judge";
-  p.once(Window(0, 1));
+  p.once(Rollout(0, 1));
   EXPECT_FALSE(p.session.running());
-  p.once(Window(0, 60));
+  p.once(Rollout(0, 60));
   EXPECT_TRUE(p.session.running()) << "only the last hundred count";
 }
 
@@ -220,7 +220,7 @@ TEST(Session, CountersOfACheckpointAreInTheirRange) {
   {
     Parts p(run);
     p.session.begin(p.agent, p.algo);
-    p.once(Window(0, 1));
+    p.once(Rollout(0, 1));
     p.session.finish();
   }
   const auto good = read_checkpoint(run / kCheckpointFile);
@@ -279,7 +279,7 @@ TEST(Session, EnvironmentsThatWereGivenUpAreNotSaidToBeUnsavable) {
     {
       Parts p(folder / "run", {});
       p.session.begin(p.agent, p.algo, &sampler);
-      if (!at_the_end) p.session.give_up_window(Interrupted(SIGTERM));
+      if (!at_the_end) p.session.give_up_rollout(Interrupted(SIGTERM));
       p.session.finish();
     }
     EXPECT_EQ(::testing::internal::GetCapturedStdout().find("cannot be saved"), std::string::npos);
@@ -294,17 +294,17 @@ TEST(Session, ARowThatCannotBeWrittenIsAnError) {
   Parts p(folder / "run");
   fs::create_symlink("/dev/full", folder / "run/progress.csv");
   p.session.begin(p.agent, p.algo);
-  const auto message = message_of([&] { p.once(Window()); });
+  const auto message = message_of([&] { p.once(Rollout()); });
   EXPECT_TRUE(message.ends_with("run/progress.csv: No space left on device")) << message;
 }
 
-TEST(Session, ShowsTheSpeedOfTheLastWindow) {
+TEST(Session, ShowsTheSpeedOfTheLastRollout) {
   const TemporaryFolder folder;
   ::testing::internal::CaptureStdout();
   {
     Parts p(folder / "run", {});
     p.session.begin(p.agent, p.algo);
-    while (p.session.running()) p.once(Window());
+    while (p.session.running()) p.once(Rollout());
   }
   const std::string shown = ::testing::internal::GetCapturedStdout();
   std::istringstream row(lines_of(folder / "run/progress.csv").back());
@@ -366,22 +366,22 @@ std::vector<std::string> without_times(const std::string& row, const std::string
   return cells;
 }
 
-// Session, agent, algorithm and table of one that stops after `first` windows and goes on.
+// Session, agent, algorithm and table of one that stops after `first` rollouts and goes on.
 std::vector<std::string> rows_of_a_run(const fs::path& folder, int first) {
-  int window = 0;
+  int rollout = 0;
   {
     Parts p(folder);
     p.session.begin(p.agent, p.algo);
-    for (; window < first; ++window) p.once(Window(window, 60));
+    for (; rollout < first; ++rollout) p.once(Rollout(rollout, 60));
     p.session.finish();
-    p.once(Window(-1, 1));  // its row comes after the checkpoint and must not stay
+    p.once(Rollout(-1, 1));  // its row comes after the checkpoint and must not stay
   }
   Parts p(folder, {.quiet = true, .resume = true});
   p.agent.weight.zero_();
   p.session.begin(p.agent, p.algo);
   EXPECT_EQ(p.agent.weight[1][2].item<float>(), 5);
   EXPECT_EQ(p.algo.step.item<std::int64_t>(), first);
-  for (; p.session.running(); ++window) p.once(Window(window, 60));
+  for (; p.session.running(); ++rollout) p.once(Rollout(rollout, 60));
   p.session.finish();
   return lines_of(folder / "progress.csv");
 }
@@ -404,7 +404,7 @@ TEST(Session, ResumesOnlyWhatCanGoOn) {
     p.session.begin(p.agent, p.algo);
     const auto in_use = message_of([&] { Parts(folder / "run", resume); });
     EXPECT_NE(in_use.find("in use by another run"), std::string::npos) << in_use;
-    while (p.session.running()) p.once(Window());
+    while (p.session.running()) p.once(Rollout());
     p.session.finish();
   }
   const auto message = message_of([&] { Parts(folder / "run", resume); });
@@ -424,12 +424,12 @@ TEST(Session, ParametersThatAreNotFiniteAreNotSaved) {
   config.checkpoint_steps = 10;
   Parts p(folder / "run", {.quiet = true}, config);
   p.session.begin(p.agent, p.algo);
-  p.once(Window());
+  p.once(Rollout());
   const auto good = read_file(folder / "run/model.ckpt"),
              rows = read_file(folder / "run/progress.csv");
   p.agent.weight[1][1] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(message_of<DataError>([&] {
-              p.once(Window());
+              p.once(Rollout());
             }).find("after 20 steps and 2 updates the agent's 'weight' holds NaN"),
             std::string::npos);
   p.agent.weight[1][1] = -std::numeric_limits<double>::infinity();
@@ -449,7 +449,7 @@ TEST(Session, ParametersThatAreNotFiniteAreFoundInEveryRowAndInTheBestAgent) {
     Parts p(folder / name, {.quiet = true}, config);
     p.session.begin(p.agent, p.algo);
     p.agent.weight[1][1] = std::numeric_limits<double>::quiet_NaN();
-    p.session.advance(Window().batch());
+    p.session.advance(Rollout().batch());
     return message_of<DataError>([&] { p.session.report(metrics, {}); });
   };
   EXPECT_NE(message("row", 0, {}).find("'weight' holds NaN"), std::string::npos);
@@ -474,7 +474,7 @@ TEST(Session, ResumesOnlyWithTheAlgorithmAndTheAgentOfTheRun) {
   {
     Parts p(folder / "run");
     p.session.begin(p.agent, p.algo);
-    p.once(Window());
+    p.once(Rollout());
     p.session.finish();
   }
   auto other = Parts::config();
@@ -505,7 +505,7 @@ TEST(Session, BeginsWithTheWeightsOfAnother) {
   {
     Parts p(folder / "run");
     p.session.begin(p.agent, p.algo);
-    p.once(Window());
+    p.once(Rollout());
     p.session.finish();
   }
   Config config = Parts::config();
@@ -527,11 +527,11 @@ TEST(Session, CheckpointsAndEvaluationsComeEverySoManySteps) {
   Parts p(folder / "run", {.quiet = true}, config);
   p.session.begin(p.agent, p.algo);
   std::vector<std::int64_t> evaluated;
-  const Window window;
+  const Rollout rollout;
   while (p.session.running()) {
-    const auto progress = p.session.advance(window.batch());
+    const auto progress = p.session.advance(rollout.batch());
     if (p.session.evaluation_is_due()) evaluated.push_back(p.session.steps());
-    p.session.report(p.algo.update(window.samples, progress), {});
+    p.session.report(p.algo.update(rollout.samples, progress), {});
   }
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{40, 80}));
   int checkpoints = 0;
@@ -547,10 +547,10 @@ TEST(Session, TheBestAgentIsThatOfTheBestEvaluation) {
   config.eval_steps = 20;
   Parts p(folder / "run", {.quiet = true}, config);
   p.session.begin(p.agent, p.algo);
-  const Window window;
+  const Rollout rollout;
   std::vector<std::int64_t> at;
   for (const double eval_return : {-3.0, 5.0, 4.0}) {
-    p.session.advance(window.batch());
+    p.session.advance(rollout.batch());
     at.push_back(p.session.steps());
     p.session.report({{kEvalReturn, eval_return}}, {});
   }

@@ -140,7 +140,7 @@ TEST(SettingRange, SaysWhatWasFoundAndWhatIsExpected) {
   }
 }
 
-TEST(SettingRange, UpdatesOfAWindowCanBeCounted) {
+TEST(SettingRange, UpdatesOfARolloutCanBeCounted) {
   Config config = preset("cartpole-dqn");
   config.off_policy.replay_ratio = 1e6;
   EXPECT_EQ(refusal(config, "sampler.horizon", "1"), "");

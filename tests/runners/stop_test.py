@@ -165,7 +165,7 @@ class StubbornTest(StopCase):
             with self.subTest(arguments):
                 training = self.asked_while("step", *arguments)
                 errors = self.assert_ends(training, 128 + signal.SIGTERM)
-                if ASYNCHRONOUS[1] not in arguments:  # there the other worker's windows go on
+                if ASYNCHRONOUS[1] not in arguments:  # there the other worker's rollouts go on
                     self.assertIn("SIGTERM asked to stop", errors)
                 self.goes_on()
                 self.run_folder = self.folder / "another"

@@ -35,7 +35,7 @@ NamedTensors columns(const NamedTensors& all, std::int64_t first, std::int64_t n
   return out;
 }
 
-// What a window holds of some of its environments, as copies.
+// What a rollout holds of some of its environments, as copies.
 struct Part {
   Samples samples;
   std::vector<Episode> episodes;
@@ -65,24 +65,24 @@ Part part_of(const Batch& batch, std::int64_t first, std::int64_t n) {
   x.truncated = columns(s.truncated, first, n);
   x.valid = columns(s.valid, first, n);
   x.steps = x.valid.sum().item<std::int64_t>();
-  x.first = columns(s.first, first, n);
+  x.is_first = columns(s.is_first, first, n);
   x.previous_reward = columns(s.previous_reward, first, n);
   x.previous_action = columns(s.previous_action, first, n);
   x.bootstrap_value = s.bootstrap_value.narrow(0, first, n).clone();
   x.final_value = columns(s.final_value, first, n);
   std::vector<std::int64_t> rows;
-  for (std::size_t k = 0; k < s.finals.t.size(); ++k) {
-    if (s.finals.b[k] < first || s.finals.b[k] >= first + n) continue;
+  for (std::size_t k = 0; k < s.final_obs.t.size(); ++k) {
+    if (s.final_obs.b[k] < first || s.final_obs.b[k] >= first + n) continue;
     rows.push_back(static_cast<std::int64_t>(k));
-    x.finals.t.push_back(s.finals.t[k]);
-    x.finals.b.push_back(s.finals.b[k] - first);
+    x.final_obs.t.push_back(s.final_obs.t[k]);
+    x.final_obs.b.push_back(s.final_obs.b[k] - first);
   }
   const auto kept = at::tensor(rows, at::kLong);
-  for (const auto& [name, o] : select(s.finals.observation, kept))
-    x.finals.observation.add(name, {o.dense().clone(), {}});
-  x.finals.mask = select(s.finals.mask, kept);
-  x.finals.state = select(s.finals.state, kept);
-  x.finals.value = s.finals.value.index_select(0, kept);
+  for (const auto& [name, o] : select(s.final_obs.observation, kept))
+    x.final_obs.observation.add(name, {o.dense().clone(), {}});
+  x.final_obs.mask = select(s.final_obs.mask, kept);
+  x.final_obs.state = select(s.final_obs.state, kept);
+  x.final_obs.value = s.final_obs.value.index_select(0, kept);
   for (const auto& e : batch.episodes)
     if (e.env >= first && e.env < first + n) out.episodes.push_back(e);
   return out;
@@ -93,14 +93,14 @@ class AsyncTest : public ::testing::TestWithParam<Workforce> {
   void expect_what_serial_collects(bool mid_batch_reset, testing::FakeAccelerator* device);
 };
 
-// What a policy that never changes collects does not depend on who collects it, and when: window by
-// window, and worker by worker, it is what the serial sampler has of these environments.
+// What a policy that never changes collects does not depend on who collects it, and when: rollout
+// by rollout, and worker by worker, it is what the serial sampler has of these environments.
 void AsyncTest::expect_what_serial_collects(bool mid_batch_reset,
                                             testing::FakeAccelerator* device) {
   const int workers = std::get<1>(GetParam());
   const int writers = std::get<0>(GetParam()) == SamplerKind::kParallelCpu ? workers : 1;
   constexpr std::int64_t kT = 7, kB = 6;
-  constexpr int kWindows = 12;  // several times as many as there are slots
+  constexpr int kRollouts = 12;  // several times as many as there are slots
   SCOPED_TRACE(!mid_batch_reset ? "resets wait" : "resets at once");
   auto o = serial(kT, kB);
   o.mid_batch_reset = mid_batch_reset;
@@ -108,26 +108,26 @@ void AsyncTest::expect_what_serial_collects(bool mid_batch_reset,
   ToyAgent agent(3), actor(3), other(3);
   const auto plain = make_sampler(make_zoo(), other, o);
   employ(o, GetParam());
-  std::vector<std::vector<Part>> expected;  // [windows][writers]
+  std::vector<std::vector<Part>> expected;  // [rollouts][writers]
   const auto n = kB / writers;
-  const auto expect_windows = [&](std::size_t count) {
+  const auto expect_rollouts = [&](std::size_t count) {
     while (expected.size() < count) {
       const auto all = plain->collect();
       auto& parts = expected.emplace_back();
       for (int w = 0; w < writers; ++w) parts.push_back(part_of(all, w * n, n));
     }
   };
-  expect_windows(kWindows);
+  expect_rollouts(kRollouts);
   std::optional<testing::FakeAccelerator::On> on;
   if (device) on.emplace(*device);
   const auto async = make_async_sampler(make_zoo(), agent, actor, o);
-  for (int i = 0; i < kWindows * writers && !HasFailure(); ++i) {
+  for (int i = 0; i < kRollouts * writers && !HasFailure(); ++i) {
     const auto batch = async->collect();
-    const auto window = static_cast<std::size_t>(batch.samples.first_tick / kT);
-    expect_windows(window + 1);  // one writer may be ahead of others
+    const auto rollout = static_cast<std::size_t>(batch.samples.first_tick / kT);
+    expect_rollouts(rollout + 1);  // one writer may be ahead of others
     const auto writer = batch.samples.first_env / n;
-    SCOPED_TRACE(fmt::format("window {} of writer {}", window, writer));
-    auto& want = expected[window].at(static_cast<std::size_t>(writer));
+    SCOPED_TRACE(fmt::format("rollout {} of writer {}", rollout, writer));
+    auto& want = expected[rollout].at(static_cast<std::size_t>(writer));
     expect_same_batches({want.samples, want.episodes, batch.infos}, batch);
     want.samples.first_tick = -1;  // it must not come twice
   }
@@ -179,8 +179,8 @@ SamplerOptions options_of(const Workforce& force, std::int64_t horizon = 5) {
   return o;
 }
 
-// A window is made with one policy from its first step to its last, and says which.
-TEST_P(AsyncTest, EveryWindowKnowsItsPolicy) {
+// A rollout is made with one policy from its first step to its last, and says which.
+TEST_P(AsyncTest, EveryRolloutKnowsItsPolicy) {
   Numbered agent, actor;
   const auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()));
   std::int64_t newest = 0;
@@ -210,7 +210,7 @@ TEST_P(AsyncTest, PublishesAsOftenAsAsked) {
   }
 }
 
-// Of a learner that is slow, so that all slots are full, windows older than one batch are dropped,
+// Of a learner that is slow, so that all slots are full, rollouts older than one batch are dropped,
 // and what comes is young.
 TEST_P(AsyncTest, DropsWhatIsTooOld) {
   Numbered agent, actor;
@@ -247,11 +247,11 @@ TEST_P(AsyncTest, GoesOnFromWhatItSaved) {
   Numbered agent, actor;
   const auto o = options_of(GetParam());
   NamedTensors saved;
-  std::int64_t latest = 0, windows = 0;
+  std::int64_t latest = 0, rollouts = 0;
   {
     const auto first = make_async_sampler(make_counter(), agent, actor, o);
     // Until every environment has ended an episode: a writer may be ahead of the others.
-    for (std::set<std::int64_t> ended; std::ssize(ended) < o.envs; ++windows) {
+    for (std::set<std::int64_t> ended; std::ssize(ended) < o.envs; ++rollouts) {
       const auto batch = first->collect();
       latest = std::max(latest, batch.samples.first_tick + o.horizon);
       for (const auto& episode : batch.episodes) ended.insert(episode.env);
@@ -259,11 +259,11 @@ TEST_P(AsyncTest, GoesOnFromWhatItSaved) {
     saved = first->save(false);
   }
   const auto second = make_async_sampler(make_counter(), agent, actor, o, {}, saved);
-  agent.set(windows);
+  agent.set(rollouts);
   const auto batch = second->collect();
   EXPECT_GT(batch.samples.first_tick, latest);
-  EXPECT_EQ(batch.samples.policy_version, windows);
-  EXPECT_TRUE(batch.samples.first[0].all().item<bool>());
+  EXPECT_EQ(batch.samples.policy_version, rollouts);
+  EXPECT_TRUE(batch.samples.is_first[0].all().item<bool>());
   ASSERT_FALSE(batch.episodes.empty());
   EXPECT_GT(batch.episodes[0].number, 0);
 }

@@ -42,7 +42,7 @@ constexpr auto kGpu = SamplerKind::kParallelGpu, kCpu = SamplerKind::kParallelCp
 
 class BadDataTest : public ::testing::TestWithParam<Sampling> {
  protected:
-  // The text of the error that ends it; windows before that are good ones.
+  // The text of the error that ends it; rollouts before that are good ones.
   static std::string collect_until_error(const EnvFactory& make_env, Agent& agent, Agent& actor,
                                          const SamplerOptions& options) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
@@ -76,7 +76,7 @@ class BadDataTest : public ::testing::TestWithParam<Sampling> {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\nnot in: " << text;
   }
 
-  // Where it takes step `step`, counted from 1; what waits for the end of a window takes none.
+  // Where it takes step `step`, counted from 1; what waits for the end of a rollout takes none.
   static std::string at_step(std::int64_t step) {
     const auto& o = GetParam().options;
     const auto length = testing::BadEnv::kLength, before = (step - 1) / length * length;
@@ -145,7 +145,7 @@ TEST_P(BadDataTest, AWorkerIsNotStartedAnewForIt) {
   expect_error({.where = BadData::kReward}, at_step(9) + "the reward is NaN", options);
 }
 
-TEST_P(BadDataTest, StepsBeforeTheFirstWindowAreLookedAt) {
+TEST_P(BadDataTest, StepsBeforeTheFirstRolloutAreLookedAt) {
   auto options = GetParam().options;
   options.decorrelation = 100;  // environment 5 takes more than 6
   const std::string observation = "element 1 of observation 'joints' is NaN";

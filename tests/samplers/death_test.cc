@@ -206,8 +206,8 @@ void expect_all_ways(const std::string& said) {
     EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
 }
 
-// Worker 1 of 2 dies four times, each time in another way; windows before and after are whole, none
-// comes twice, and only those it was at are missing. Worker 0 never knows.
+// Worker 1 of 2 dies four times, each time in another way; rollouts before and after are whole,
+// none comes twice, and only those it was at are missing. Worker 0 never knows.
 TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
   const Fate fate;
   constexpr std::int64_t kT = 10;
@@ -231,7 +231,7 @@ TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
         EXPECT_EQ(writer, 1);
         EXPECT_GT(s.first_tick, due[writer]);
         EXPECT_EQ(s.first_tick % kT, 0);
-        EXPECT_TRUE(s.first[0].all().item<bool>()) << "new episodes begin";
+        EXPECT_TRUE(s.is_first[0].all().item<bool>()) << "new episodes begin";
         lost += (s.first_tick - due[writer]) / kT;
       }
       due[writer] = s.first_tick + kT;
@@ -245,7 +245,7 @@ TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
   expect_all_ways(::testing::internal::GetCapturedStderr());
 }
 
-// What is valid of an environment whose worker has died in this window: the first steps, and the
+// What is valid of an environment whose worker has died in this rollout: the first steps, and the
 // one behind them is cut off.
 std::int64_t steps_before_death(const Samples& s, std::int64_t b) {
   const auto valid = s.valid.select(1, b), truncated = s.truncated.select(1, b);
@@ -274,7 +274,7 @@ struct Pace {
 };
 
 // The environments of worker 0 do what they do without any death, and those of worker 1 begin new
-// episodes with the window after each death.
+// episodes with the rollout after each death.
 TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
   constexpr std::int64_t kT = 10;
   for (const auto& [name, kind, groups, batch, asynchronous] :
@@ -306,23 +306,23 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
         return groups == 1 ? b < 4 : b % 4 >= 2;
       };
       bool anew = false;
-      for (int window = 0; window < 20; ++window) {
+      for (int rollout = 0; rollout < 20; ++rollout) {
         const auto& s = sampler->collect().samples;
         const auto& want = plain->collect().samples;
-        ASSERT_EQ(s.first_tick, window * kT);
+        ASSERT_EQ(s.first_tick, rollout * kT);
         ASSERT_EQ(s.steps, s.valid.sum().item<std::int64_t>());
         const bool died = !s.valid.all().item<bool>();
         for (std::int64_t b = 0; b < 8; ++b) {
           if (lives_on(b)) {
             for (const auto get : {&Samples::reward, &Samples::terminated, &Samples::valid,
-                                   &Samples::first, &Samples::final_value})
+                                   &Samples::is_first, &Samples::final_value})
               ASSERT_TRUE(at::equal((s.*get).select(1, b), (want.*get).select(1, b)));
             ASSERT_TRUE(at::equal(s.observation[0].select(1, b), want.observation[0].select(1, b)));
           } else {
-            EXPECT_TRUE(!anew || s.first[0][b].item<bool>());
+            EXPECT_TRUE(!anew || s.is_first[0][b].item<bool>());
             if (!died) continue;
             const auto steps = steps_before_death(s, b);
-            // Where workers act themselves, such a worker's window is lost as a whole.
+            // Where workers act themselves, such a worker's rollout is lost as a whole.
             EXPECT_LE(steps, kind == SamplerKind::kParallelCpu ? 0 : kT - 1);
           }
         }
@@ -347,12 +347,12 @@ class Slow : public testing::ToyAgent {
 
 // Kills one of the workers, and waits for the next one in its place.
 void kill_one(Rng& rng) {
-  const auto nursery = children(getpid()).at(0);
-  const auto workers = children(nursery);
+  const auto fork server = children(getpid()).at(0);
+  const auto workers = children(fork server);
   const auto victim = workers.at(static_cast<std::size_t>(rng.integer(0, std::ssize(workers))));
   kill(victim, SIGKILL);
   const auto replaced = [&] {
-    const auto now = children(nursery);
+    const auto now = children(fork server);
     return now.size() == workers.size() && std::ranges::find(now, victim) == now.end();
   };
   for (const auto deadline = Clock::now() + 5s; !replaced() && Clock::now() < deadline;)
@@ -386,11 +386,11 @@ TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
       }
       done = true;
     });
-    std::int64_t windows = 0;
+    std::int64_t rollouts = 0;
     try {
       for (int after = 0; after < 3; after += done ? 1 : 0) {
         const auto& s = sampler->collect().samples;
-        ASSERT_EQ(s.first_tick, kT * windows++);
+        ASSERT_EQ(s.first_tick, kT * rollouts++);
         ASSERT_GT(s.steps, 0);
       }
     } catch (const WorkerError& e) {
@@ -500,7 +500,7 @@ TEST_F(DeathTest, AFrozenWorkerThatActsForItselfIsNoticed) {
   EXPECT_LT(Clock::now() - before, 5s);
 }
 
-// A worker that has filled its window rests for longer than a step may take, and is not frozen.
+// A worker that has filled its rollout rests for longer than a step may take, and is not frozen.
 TEST_F(DeathTest, WhoRestsWhileOthersStepIsNotFrozen) {
   class Tired : public testing::Counter {
    public:
@@ -617,8 +617,8 @@ TEST(ConstructionDeathTest, InTheMainProcessHasTheLimitOfAReset) {
                 "is no hang, raise sampler.reset_limit");
 }
 
-// A request to stop, while environment 5 hangs: collect() gives up its window, and what it saves
-// then is enough to go on from, behind that window.
+// A request to stop, while environment 5 hangs: collect() gives up its rollout, and what it saves
+// then is enough to go on from, behind that rollout.
 TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
   constexpr std::int64_t kT = 10;
   set_stop_grace(300ms);
@@ -663,7 +663,7 @@ TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
       EXPECT_EQ(shoal::saved(saved, "env/" + std::to_string(b)).numel(), 0);
     const auto sampler = make(testing::make_counter({.length = 1000}), saved);
     const auto& s = sampler->collect().samples;
-    EXPECT_TRUE(s.first[0].all().item<bool>());
+    EXPECT_TRUE(s.is_first[0].all().item<bool>());
     EXPECT_GE(s.first_tick, 2 * kT) << "no tick comes twice";
   }
   set_stop_grace(kStopGrace);
@@ -733,7 +733,7 @@ TEST_F(DeathTest, AForkThatComesBackFromAStepIsNoSecondWorker) {
     const auto plain = make_sampler(testing::make_counter({.length = 7}), other, o);
     const auto sampler =
         make_sampler([](const EnvContext& c) { return std::make_unique<Forking>(c); }, agent, o);
-    for (int window = 0; window < 3; ++window) {
+    for (int rollout = 0; rollout < 3; ++rollout) {
       const auto &s = sampler->collect().samples, &want = plain->collect().samples;
       EXPECT_TRUE(at::equal(s.reward, want.reward));
       EXPECT_TRUE(at::equal(s.terminated, want.terminated));

@@ -39,13 +39,13 @@ AgentFactory plain(const EnvFactory& make_env, const ModelOptions& model = {},
 }
 
 struct Collected {
-  int windows = 6;
+  int rollouts = 6;
   std::int64_t horizon = 7, envs = 6;
   bool mid_batch_reset = true;
-  bool host_windows = false;
+  bool host_rollouts = false;
   std::int64_t batch = 0;  // of those that act for whoever is there
   double tolerance = 0;    // of what comes from exp and log
-  bool saves = false;      // after each window, which resets environments that cannot be saved
+  bool saves = false;      // after each rollout, which resets environments that cannot be saved
   std::function<void(Agent&, int)> between = [](Agent&, int) {};
 };
 
@@ -60,7 +60,7 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
     o.mid_batch_reset = c.mid_batch_reset;
     auto there = o;
     employ(there, GetParam());
-    there.host_windows = c.host_windows;
+    there.host_rollouts = c.host_rollouts;
     there.dynamic_batch = c.batch;
     const auto agent = make_agent();
     const auto here = make_sampler(make_env, *agent, o);
@@ -71,7 +71,7 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
       other = make_agent();
       sampler = make_sampler(make_env, *other, there);
     }
-    for (int i = 0; i < c.windows && !HasFailure(); ++i) {
+    for (int i = 0; i < c.rollouts && !HasFailure(); ++i) {
       c.between(*agent, i);
       c.between(*other, i);
       const auto one = here->collect();
@@ -81,12 +81,12 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
         expect_same_batches(one, two);
       } else {
         expect_equal(one.samples.observation, two.samples.observation, "observation");
-        expect_equal(one.samples.first, two.samples.first, "first");
+        expect_equal(one.samples.is_first, two.samples.is_first, "first");
         expect_near(one.samples.action, two.samples.action, c.tolerance);
         expect_near(one.samples.agent_info, two.samples.agent_info, c.tolerance);
       }
       if (c.saves) {
-        EXPECT_FALSE(i > 0 && !two.samples.first[0].all().item<bool>());
+        EXPECT_FALSE(i > 0 && !two.samples.is_first[0].all().item<bool>());
         here->save(/*reset_others=*/true);
         sampler->save(/*reset_others=*/true);
       }
@@ -104,9 +104,9 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
           << name;
   }
 
-  // Of so many windows, each step's first two times are done as they stand.
+  // Of so many rollouts, each step's first two times are done as they stand.
   static int replays(const Collected& c) {
-    return static_cast<int>(c.windows - 2) * static_cast<int>(c.horizon) * std::get<2>(GetParam());
+    return static_cast<int>(c.rollouts - 2) * static_cast<int>(c.horizon) * std::get<2>(GetParam());
   }
 
   FakeAccelerator fake_;
@@ -121,10 +121,10 @@ TEST_P(DeviceTest, DictionariesMasksStacksAndState) {
   for (const std::int64_t horizon : {1, 2, 8}) expect_same(make_zoo(), toy, {.horizon = horizon});
 }
 
-TEST_P(DeviceTest, WindowsMayStayOnTheHost) {
+TEST_P(DeviceTest, RolloutsMayStayOnTheHost) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
-  expect_same(make_zoo(), toy, {.host_windows = true});
-  expect_same(make_zoo(), toy, {.mid_batch_reset = false, .host_windows = true});
+  expect_same(make_zoo(), toy, {.host_rollouts = true});
+  expect_same(make_zoo(), toy, {.mid_batch_reset = false, .host_rollouts = true});
 }
 
 TEST_P(DeviceTest, ResetsThatWaitAreNotRecorded) {
@@ -151,11 +151,11 @@ TEST_P(DeviceTest, ResetsOfACheckpointReachTheDevice) {
 
 // As by a journey to another device and back.
 TEST_P(DeviceTest, ParametersThatMoveAreRecordedAnew) {
-  const auto move = [](Agent& agent, int window) {
-    if (window != 4) return;
+  const auto move = [](Agent& agent, int rollout) {
+    if (rollout != 4) return;
     for (auto& [name, p] : agent.parameters()) p.set_data(p.clone());
   };
-  const Collected c{.windows = 8, .tolerance = 1e-5, .between = move};
+  const Collected c{.rollouts = 8, .tolerance = 1e-5, .between = move};
   expect_same(make_cart_pole(), plain(make_cart_pole()), c);
   EXPECT_EQ(fake_.recordings, 2 * c.horizon * std::get<2>(GetParam()));
 }
@@ -165,50 +165,50 @@ TEST_P(DeviceTest, MemoryGoesOn) {
               {.tolerance = 1e-5});
 }
 
-// It acts by what it was told before the window, as a recording does.
+// It acts by what it was told before the rollout, as a recording does.
 class Told : public ToyAgent {
  public:
   explicit Told(std::vector<bool>& told) : ToyAgent(3), told_(told) {}
-  void before_window(bool greedy) override { told_.push_back(greedy); }
+  void before_rollout(bool greedy) override { told_.push_back(greedy); }
 
  private:
   std::vector<bool>& told_;
 };
 
-TEST_P(DeviceTest, AgentsAreToldOfEachWindow) {
+TEST_P(DeviceTest, AgentsAreToldOfEachRollout) {
   std::vector<bool> told;
-  expect_same(make_zoo(), [&] { return std::make_unique<Told>(told); }, {.windows = 3});
+  expect_same(make_zoo(), [&] { return std::make_unique<Told>(told); }, {.rollouts = 3});
   EXPECT_EQ(told, std::vector<bool>(3, false));  // not by the sampler on the CPU
 }
 
-// What the agent reads of the host's memory changes from window to window.
+// What the agent reads of the host's memory changes from rollout to rollout.
 TEST_P(DeviceTest, EpsilonsReachTheDevice) {
   const AgentFactory q = [] {
     const auto spec = make_cart_pole()({})->spec();
     return make_q_agent(spec, ModelOptions{}, {.epsilons = 6}, 3);
   };
-  const auto explore = [](Agent& agent, int window) {
-    dynamic_cast<QAgent&>(agent).epsilon().copy_(at::arange(6) * (0.1 * window / 3));
+  const auto explore = [](Agent& agent, int rollout) {
+    dynamic_cast<QAgent&>(agent).epsilon().copy_(at::arange(6) * (0.1 * rollout / 3));
   };
   expect_same(make_cart_pole(), q, {.tolerance = 1e-5, .between = explore});
 }
 
 // And with it only the numbers that acting and learning need.
 TEST_P(DeviceTest, EveryObservationCrossesOnce) {
-  const Collected c{.windows = 1};
+  const Collected c{.rollouts = 1};
   const AgentFactory agent = plain(testing::make_counter());
-  const auto bytes_of = [&](int windows) {
+  const auto bytes_of = [&](int rollouts) {
     auto some = c;
-    some.windows = windows;
+    some.rollouts = rollouts;
     some.tolerance = 1e-5;
     expect_same(testing::make_counter(), agent, some);
     return uploaded_;
   };
   constexpr std::int64_t kObservation = 2 * sizeof(float), kReward = sizeof(float);
   constexpr std::int64_t kFlags = 4;  // first, terminated, truncated, valid
-  const auto of_a_window = c.horizon * c.envs * (kObservation + kReward + kFlags);
-  EXPECT_EQ(bytes_of(4) - bytes_of(3), of_a_window);  // recorded
-  EXPECT_EQ(bytes_of(2) - bytes_of(1), of_a_window);
+  const auto of_a_rollout = c.horizon * c.envs * (kObservation + kReward + kFlags);
+  EXPECT_EQ(bytes_of(4) - bytes_of(3), of_a_rollout);  // recorded
+  EXPECT_EQ(bytes_of(2) - bytes_of(1), of_a_rollout);
 }
 
 // For workers at their own pace, whoever is there, as one batch or alone.
@@ -227,7 +227,7 @@ class OwnPaceTest : public DeviceTest {
 TEST_P(OwnPaceTest, DictionariesMasksStacksAndState) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
   expect_same_at_own_pace(make_zoo(), toy);
-  expect_same_at_own_pace(make_zoo(), toy, {.horizon = 8, .host_windows = true});
+  expect_same_at_own_pace(make_zoo(), toy, {.horizon = 8, .host_rollouts = true});
   expect_same_at_own_pace(make_zoo(), toy, {.mid_batch_reset = false});
 }
 

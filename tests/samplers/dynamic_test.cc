@@ -15,7 +15,7 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// Workers at their own pace, and windows that are cut short.
+// Workers at their own pace, and rollouts that are cut short.
 namespace shoal {
 namespace {
 
@@ -53,10 +53,10 @@ class Clocks {
 
 constexpr std::int64_t kStraggler = 1;
 
-// One of these environments waits, in its second step of each of the first `windows` windows,
+// One of these environments waits, in its second step of each of the first `rollouts` rollouts,
 // until all others have filled theirs of `horizon` steps, or it loses patience.
 struct Slowness {
-  std::int64_t horizon, windows;
+  std::int64_t horizon, rollouts;
   bool mid_batch_reset = true;
   std::chrono::milliseconds patience = 1s;
 };
@@ -67,7 +67,7 @@ class Straggling : public testing::Zoo {
       : clocks_(clocks), env_(env), slowness_(slowness) {}
 
   StepResult step(ArraysIn action, StepOut out) override {
-    if (env_ == kStraggler && waited_ < slowness_.windows) maybe_wait();
+    if (env_ == kStraggler && waited_ < slowness_.rollouts) maybe_wait();
     const auto result = Zoo::step(action, out);
     auto& clock = clocks_.of(env_);
     const auto horizon = slowness_.horizon;
@@ -79,7 +79,7 @@ class Straggling : public testing::Zoo {
 
  private:
   void maybe_wait() {
-    // It may be given more steps of the last window, before others are known to have filled it.
+    // It may be given more steps of the last rollout, before others are known to have filled it.
     const auto horizon = slowness_.horizon;
     const bool begun = waited_ == 0 || clocks_.most_but(env_) > waited_ * horizon;
     if (!begun || ++steps_ < 2) return;
@@ -109,7 +109,7 @@ class Steady : public testing::ToyAgent {
   Steady() : ToyAgent(3) {}
   void act(const ActIn& in, ActOut& out) override {
     auto steady = in;
-    const std::vector<NoiseKey::Row> rows(static_cast<std::size_t>(in.first.size(0)));
+    const std::vector<NoiseKey::Row> rows(static_cast<std::size_t>(in.is_first.size(0)));
     steady.noise = {.first_env = -1, .rows = rows};
     ToyAgent::act(steady, out);
   }
@@ -131,7 +131,7 @@ TEST(DynamicTest, AFastWorkerNeedNotWaitForASlowOne) {
     const auto o = own_pace(9, true);
     const auto plain = make_sampler(testing::make_zoo(), other, serial(9, kEnvs));
     std::unique_ptr<Sampler> sampler;
-    const auto make_env = straggling(clocks, {.horizon = 9, .windows = 1});
+    const auto make_env = straggling(clocks, {.horizon = 9, .rollouts = 1});
     if (asynchronous)
       sampler = make_async_sampler(make_env, agent, actor, o);
     else
@@ -142,7 +142,7 @@ TEST(DynamicTest, AFastWorkerNeedNotWaitForASlowOne) {
   }
 }
 
-// Everything that an environment shows, step by step, whatever the windows.
+// Everything that an environment shows, step by step, whatever the rollouts.
 struct Story {
   std::vector<NamedTensors> steps;
   std::vector<Episode> episodes;
@@ -166,10 +166,10 @@ void add(const Batch& batch, std::int64_t b, Story& story) {
                                   {"reward", s.reward},
                                   {"terminated", s.terminated},
                                   {"truncated", s.truncated},
-                                  {"first", s.first},
+                                  {"first", s.is_first},
                                   {"final value", s.final_value}})
       step.add(name, at_step(x, t, b));
-    if (s.first[t][b].item<bool>()) continue;  // there these are meaningless
+    if (s.is_first[t][b].item<bool>()) continue;  // there these are meaningless
     step.add("previous reward", at_step(s.previous_reward, t, b));
     step.add("previous action", at_step(s.previous_action[0], t, b));
   }
@@ -193,11 +193,11 @@ void expect_same_story(const Story& expected, const Story& found) {
 
 enum class Actor { kHere, kOnADevice, kBesideTheCaller };
 
-// The window of a slow environment ends behind the step it was in, and the next one goes on where
-// this one has ended: with the same episode, stack and state, as if there were no windows. And so
+// The rollout of a slow environment ends behind the step it was in, and the next one goes on where
+// this one has ended: with the same episode, stack and state, as if there were no rollouts. And so
 // it is if resets wait.
-void expect_cut_windows(std::int64_t horizon, bool mid_batch_reset, Actor where) {
-  constexpr int kWindows = 20;
+void expect_cut_rollouts(std::int64_t horizon, bool mid_batch_reset, Actor where) {
+  constexpr int kRollouts = 20;
   testing::FakeAccelerator fake;  // switched off before the agents go
   std::optional<testing::FakeAccelerator::On> on;
   const Clocks clocks;
@@ -205,7 +205,7 @@ void expect_cut_windows(std::int64_t horizon, bool mid_batch_reset, Actor where)
   auto o = own_pace(horizon, mid_batch_reset);
   o.preempt_share = 0.75;
   std::unique_ptr<Sampler> sampler;
-  const auto make_env = straggling(clocks, {horizon, kWindows, mid_batch_reset, 100ms});
+  const auto make_env = straggling(clocks, {horizon, kRollouts, mid_batch_reset, 100ms});
   const auto plain = make_sampler(testing::make_zoo(), other, serial(horizon, kEnvs));
   const auto device = [&](bool used) {
     on.reset();
@@ -218,7 +218,7 @@ void expect_cut_windows(std::int64_t horizon, bool mid_batch_reset, Actor where)
     sampler = make_sampler(make_env, agent, o);
   std::vector<Story> stories(kEnvs), expected(kEnvs);
   int cut = 0;
-  for (int i = 0; i < kWindows + 2; ++i) {
+  for (int i = 0; i < kRollouts + 2; ++i) {
     device(false);
     const auto whole = plain->collect();
     for (std::int64_t b = 0; b < kEnvs; ++b) add(whole, b, expected[static_cast<std::size_t>(b)]);
@@ -240,7 +240,7 @@ void expect_cut_windows(std::int64_t horizon, bool mid_batch_reset, Actor where)
       for (const auto* x : {&s.reward, &s.terminated, &s.truncated, &s.final_value, &s.action[0]})
         EXPECT_FALSE(rest(*x).ne(0).any().item<bool>());
       EXPECT_TRUE(steps == horizon || s.bootstrap_value[b].item<float>() == 0);
-      // A step that the window was cut behind, though no episode has ended with it, has the value
+      // A step that the rollout was cut behind, though no episode has ended with it, has the value
       // of what came next, which the agent has recorded there.
       auto& last = story.steps.back();
       const auto& want = expected[static_cast<std::size_t>(b)].steps;
@@ -270,7 +270,7 @@ TEST(DynamicTest, StragglersAreCutShortAndGoOn) {
                                  where == Actor::kHere        ? ""
                                  : where == Actor::kOnADevice ? ", on a device"
                                                               : ", while the caller learns"));
-        expect_cut_windows(horizon, mid_batch_reset, where);
+        expect_cut_rollouts(horizon, mid_batch_reset, where);
         if (::testing::Test::HasFailure()) return;
       }
 }

@@ -26,7 +26,7 @@ class EqualityTest : public ::testing::TestWithParam<Workforce> {
  protected:
   static void expect_same(
       const EnvFactory& make_env, const AgentFactory& make_agent, std::int64_t horizon,
-      std::int64_t envs, int windows, const Learn& learn = [](Batch, Agent&) {}) {
+      std::int64_t envs, int rollouts, const Learn& learn = [](Batch, Agent&) {}) {
     for (const bool mid_batch_reset : {true, false}) {
       SCOPED_TRACE(!mid_batch_reset ? "resets wait" : "resets at once");
       auto plain = serial(horizon, envs);
@@ -36,7 +36,7 @@ class EqualityTest : public ::testing::TestWithParam<Workforce> {
       employ(o, GetParam());
       const auto agent = make_agent(), other = make_agent();
       const auto a = make_sampler(make_env, *agent, plain), b = make_sampler(make_env, *other, o);
-      for (int i = 0; i < windows && !HasFailure(); ++i) {
+      for (int i = 0; i < rollouts && !HasFailure(); ++i) {
         const auto one = a->collect(), two = b->collect();
         expect_same_batches(one, two);
         learn(one, *agent);
@@ -52,13 +52,13 @@ class EqualityTest : public ::testing::TestWithParam<Workforce> {
 
 TEST_P(EqualityTest, DictionariesMasksStacksAndState) { expect_same(make_zoo(), toy, 7, 6, 5); }
 
-TEST_P(EqualityTest, WindowsOfOneStep) { expect_same(make_zoo(), toy, 1, 5, 20); }
+TEST_P(EqualityTest, RolloutsOfOneStep) { expect_same(make_zoo(), toy, 1, 5, 20); }
 
 TEST_P(EqualityTest, ARealNetwork) {
   expect_same(make_cart_pole(), network(make_cart_pole()), 32, 9, 4);
 }
 
-// Real numbers, whose noise is more than one number, and finals of truncated episodes.
+// Real numbers, whose noise is more than one number, and final observations of truncated episodes.
 TEST_P(EqualityTest, RealActions) {
   expect_same(make_pendulum(13), network(make_pendulum(), {.squash = true}), 20, 5, 3);
 }

@@ -39,17 +39,17 @@ inline void expect_equal(const Samples& a, const Samples& b) {
   expect_equal(a.terminated, b.terminated, "terminated");
   expect_equal(a.truncated, b.truncated, "truncated");
   expect_equal(a.valid, b.valid, "valid");
-  expect_equal(a.first, b.first, "first");
+  expect_equal(a.is_first, b.is_first, "first");
   expect_equal(a.previous_reward, b.previous_reward, "previous_reward");
   expect_equal(a.previous_action, b.previous_action, "previous_action");
   expect_equal(a.bootstrap_value, b.bootstrap_value, "bootstrap_value");
   expect_equal(a.final_value, b.final_value, "final_value");
-  EXPECT_EQ(a.finals.t, b.finals.t);
-  EXPECT_EQ(a.finals.b, b.finals.b);
-  expect_equal(a.finals.observation, b.finals.observation, "finals.observation");
-  expect_equal(a.finals.mask, b.finals.mask, "finals.mask");
-  expect_equal(a.finals.state, b.finals.state, "finals.state");
-  expect_equal(a.finals.value, b.finals.value, "finals.value");
+  EXPECT_EQ(a.final_obs.t, b.final_obs.t);
+  EXPECT_EQ(a.final_obs.b, b.final_obs.b);
+  expect_equal(a.final_obs.observation, b.final_obs.observation, "final_obs.observation");
+  expect_equal(a.final_obs.mask, b.final_obs.mask, "final_obs.mask");
+  expect_equal(a.final_obs.state, b.final_obs.state, "final_obs.state");
+  expect_equal(a.final_obs.value, b.final_obs.value, "final_obs.value");
   EXPECT_EQ(a.first_tick, b.first_tick);
   EXPECT_EQ(a.steps, b.steps);
 }

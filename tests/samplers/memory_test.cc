@@ -38,7 +38,7 @@ EvaluateIn sequence(const Samples& s, std::int64_t b, std::int64_t time, const a
   EvaluateIn in{.observation = Observed{of(s.observation[0]), {}},
                 .action = at::zeros({time}, at::kLong),
                 .previous_reward = of(s.previous_reward),
-                .first = of(s.first),
+                .is_first = of(s.is_first),
                 .state = {{"memory", s.initial_state[0].narrow(0, b, 1)}},
                 .time = time};
   in.action[0]
@@ -47,7 +47,7 @@ EvaluateIn sequence(const Samples& s, std::int64_t b, std::int64_t time, const a
   in.previous_action = of(s.previous_action[0]);
   if (!last.defined()) return in;
   in.observation[0].data[time - 1].copy_(last);
-  in.first[time - 1] = false;
+  in.is_first[time - 1] = false;
   return in;
 }
 
@@ -68,13 +68,13 @@ void expect_consistent(const Samples& s, ActorCritic& agent) {
     if (s.bootstrap_value[b].item<float>() != 0)  // 0: it waits
       expect_near(now.value[s.T], s.bootstrap_value[b], "bootstrap_value");
   }
-  const auto& finals = s.finals;
-  for (std::int64_t k = 0; k < finals.size(); ++k) {
+  const auto& final_obs = s.final_obs;
+  for (std::int64_t k = 0; k < final_obs.size(); ++k) {
     const auto i = static_cast<std::size_t>(k);
-    if (!s.truncated[finals.t[i]][finals.b[i]].item<bool>()) continue;
-    const auto now =
-        agent.evaluate(sequence(s, finals.b[i], finals.t[i] + 2, finals.observation[0].data[k]));
-    expect_near(now.value[-1], finals.value[k], "value of a truncated episode");
+    if (!s.truncated[final_obs.t[i]][final_obs.b[i]].item<bool>()) continue;
+    const auto now = agent.evaluate(
+        sequence(s, final_obs.b[i], final_obs.t[i] + 2, final_obs.observation[0].data[k]));
+    expect_near(now.value[-1], final_obs.value[k], "value of a truncated episode");
   }
 }
 

@@ -51,18 +51,18 @@ std::unique_ptr<Sampler> make(Agent& agent, int groups,
                        .groups = groups});
 }
 
-double seconds_of_window(Sampler& sampler) {
+double seconds_of_rollout(Sampler& sampler) {
   const auto start = Clock::now();
   sampler.collect();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// By the best of a few windows: others may use the machine, too.
+// By the best of a few rollouts: others may use the machine, too.
 void expect_gain(Sampler& slow, Sampler& fast, double wanted) {
   double of_slow = 1e9, of_fast = 1e9;
   for (int i = 0; i < 15 && of_slow < wanted * of_fast; ++i) {
-    of_slow = std::min(of_slow, seconds_of_window(slow));
-    of_fast = std::min(of_fast, seconds_of_window(fast));
+    of_slow = std::min(of_slow, seconds_of_rollout(slow));
+    of_fast = std::min(of_fast, seconds_of_rollout(fast));
   }
   const auto milliseconds = 1000.0 / static_cast<double>(kHorizon);
   fmt::print("{:.2f} and {:.2f} ms a step\n", of_slow * milliseconds, of_fast * milliseconds);

@@ -12,7 +12,7 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// How episodes begin: after random steps, at once, or with the next window.
+// How episodes begin: after random steps, at once, or with the next rollout.
 namespace shoal {
 namespace {
 
@@ -33,30 +33,30 @@ std::vector<float> column(const at::Tensor& t) {
   return {values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel()};
 }
 
-TEST(WaitTest, AWindowEndsWithItsEpisode) {
+TEST(WaitTest, ARolloutEndsWithItsEpisode) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 3}), agent, waiting(5, 2));
-  for (int window = 0; window < 3; ++window) {
+  for (int rollout = 0; rollout < 3; ++rollout) {
     const auto& s = sampler->collect().samples;
-    const auto number = static_cast<float>(window);
+    const auto number = static_cast<float>(rollout);
     EXPECT_EQ(column(s.valid.select(1, 1)), (std::vector<float>{1, 1, 1, 0, 0}));
     EXPECT_EQ(s.steps, 6);
     EXPECT_EQ(column(s.terminated.select(1, 1)), (std::vector<float>{0, 0, 1, 0, 0}));
-    EXPECT_EQ(column(s.first.select(1, 1)), (std::vector<float>{1, 0, 0, 0, 0, 0}));
+    EXPECT_EQ(column(s.is_first.select(1, 1)), (std::vector<float>{1, 0, 0, 0, 0, 0}));
     EXPECT_EQ(column(s.observation[0].select(1, 1).select(1, 0)),
               (std::vector<float>{1000, 1001, 1002, 0, 0, 0}));
     EXPECT_EQ(column(s.observation[0].select(1, 1).select(1, 1)),
               (std::vector<float>{number, number, number, 0, 0, 0}));
     EXPECT_EQ(column(s.bootstrap_value), (std::vector<float>{0, 0}));
-    EXPECT_EQ(s.finals.t, (std::vector<std::int64_t>{2, 2}));
-    EXPECT_EQ(s.finals.observation[0].dense()[1][0].item<float>(), 1003);
+    EXPECT_EQ(s.final_obs.t, (std::vector<std::int64_t>{2, 2}));
+    EXPECT_EQ(s.final_obs.observation[0].dense()[1][0].item<float>(), 1003);
   }
 }
 
-TEST(WaitTest, AnEpisodeThatEndsWithTheWindowMissesNoStep) {
+TEST(WaitTest, AnEpisodeThatEndsWithTheRolloutMissesNoStep) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 4}), agent, waiting(4, 1));
-  for (int window = 0; window < 3; ++window) {
+  for (int rollout = 0; rollout < 3; ++rollout) {
     const auto& s = sampler->collect().samples;
     EXPECT_EQ(s.steps, 4);
     EXPECT_EQ(column(s.observation[0].select(1, 0).select(1, 0)),
@@ -70,7 +70,7 @@ TEST(WaitTest, ALostLifeWaitsAndTheGameGoesOn) {
   auto sampler = make_sampler(make_counter({.length = 5, .life = 2}), agent, waiting(3, 1));
   std::vector<float> seen;
   std::size_t episodes = 0;
-  for (int window = 0; window < 3; ++window) {
+  for (int rollout = 0; rollout < 3; ++rollout) {
     const auto batch = sampler->collect();
     for (const auto x : column(batch.samples.observation[0].select(1, 0).select(1, 0)))
       seen.push_back(x);
@@ -85,7 +85,7 @@ TEST(WaitTest, ALostLifeWaitsAndTheGameGoesOn) {
 TEST(WaitTest, InvalidStepsHoldZerosAndAllActionsAreLegal) {
   ToyAgent agent(3);
   auto sampler = make_sampler(make_zoo(), agent, waiting(12, 6));
-  for (int window = 0; window < 3; ++window) {
+  for (int rollout = 0; rollout < 3; ++rollout) {
     const auto& s = sampler->collect().samples;
     const auto waits = s.valid.logical_not();
     ASSERT_GT(waits.sum().item<std::int64_t>(), 0);
@@ -143,7 +143,7 @@ class CountedResets : public Resets, public ::testing::WithParamInterface<Sample
   }
 };
 
-// Nobody asks for the next window.
+// Nobody asks for the next rollout.
 TEST_P(CountedResets, HappenWhileTheCallerLearns) {
   const auto sampler = make(/*fails=*/false);
   const auto batch = sampler->collect();
@@ -151,14 +151,14 @@ TEST_P(CountedResets, HappenWhileTheCallerLearns) {
   while (resets_ < 4 && std::chrono::steady_clock::now() < deadline) {
   }
   EXPECT_EQ(resets_, 4);
-  for (std::int64_t b = 0; b < 4; ++b) {  // and not in the window that is learned from
+  for (std::int64_t b = 0; b < 4; ++b) {  // and not in the rollout that is learned from
     const auto first = 1000.0F * static_cast<float>(b);
     EXPECT_EQ(column(batch.samples.observation[0].select(1, b).select(1, 0)),
               (std::vector<float>{first, first + 1, first + 2, 0, 0, 0}));
   }
 }
 
-TEST_P(CountedResets, AFailureIsToldByTheNextWindow) {
+TEST_P(CountedResets, AFailureIsToldByTheNextRollout) {
   const auto sampler = make(/*fails=*/true);
   sampler->collect();
   try {
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Samplers, CountedResets,
                            return test.param == SamplerKind::kParallelCpu ? "Cpu" : "Gpu";
                          });
 
-TEST_F(Resets, SeriallyWaitForTheNextWindow) {
+TEST_F(Resets, SeriallyWaitForTheNextRollout) {
   const auto o = waiting(5, 4);
   const auto make = [this](bool fails) {
     return
@@ -214,15 +214,15 @@ class Wild : public testing::Zoo {
 TEST(WaitTest, ALifeGoesOnWithTheObservationThatFollowedTheLastOne) {
   ToyAgent agent(3), other(3);
   const EnvFactory make = [](const EnvContext&) { return std::make_unique<Wild>(); };
-  // In windows of one step nobody waits for long: what is seen is as if there were no lives.
+  // In rollouts of one step nobody waits for long: what is seen is as if there were no lives.
   auto waits = make_sampler(make, agent, waiting(1, 3));
   auto goes_on = make_sampler(make_zoo(), other, waiting(1, 3));
-  for (int window = 0; window < 20; ++window) {
+  for (int rollout = 0; rollout < 20; ++rollout) {
     const auto &a = waits->collect().samples, &b = goes_on->collect().samples;
     expect_equal(a.action, b.action, "action");
     expect_equal(a.mask[0][0], b.mask[0][0], "mask");
     for (const auto& [name, t] : a.observation) expect_equal(t[0], b.observation.at(name)[0], name);
-    EXPECT_TRUE(a.first[0].all().item<bool>());
+    EXPECT_TRUE(a.is_first[0].all().item<bool>());
   }
 }
 
@@ -235,7 +235,7 @@ TEST(DecorrelationTest, EnvironmentsBeginAfterRandomSteps) {
   const auto begun = batch.samples.observation[0][0].select(1, 0) - 1000 * at::arange(64);
   EXPECT_EQ(begun.min().item<float>(), 0);
   EXPECT_EQ(begun.max().item<float>(), 9);
-  EXPECT_TRUE(batch.samples.first[0].all().item<bool>());
+  EXPECT_TRUE(batch.samples.is_first[0].all().item<bool>());
   EXPECT_EQ(batch.samples.first_tick, 0);
 }
 
@@ -251,7 +251,7 @@ TEST(DecorrelationTest, ActionsAreLegalAndEpisodesCountFromTheirBeginning) {
     EXPECT_LE(e.length, 9);
     if (e.number > 0) continue;
     for (std::int64_t t = 0; t < 16; ++t) {
-      if (!batch.samples.first[t + 1][e.env].item<bool>()) continue;
+      if (!batch.samples.is_first[t + 1][e.env].item<bool>()) continue;
       EXPECT_GE(e.length, t + 1);
       longer += e.length > t + 1 ? 1 : 0;
       break;

@@ -29,8 +29,8 @@ class ResumeTest : public ::testing::TestWithParam<Workforce> {
   }
 };
 
-void collect(Sampler& sampler, int windows) {
-  for (int i = 0; i < windows; ++i) sampler.collect();
+void collect(Sampler& sampler, int rollouts) {
+  for (int i = 0; i < rollouts; ++i) sampler.collect();
 }
 
 void expect_same_future(Sampler& one, Sampler& other) {
@@ -38,7 +38,7 @@ void expect_same_future(Sampler& one, Sampler& other) {
     expect_same_batches(one.collect(), other.collect());
 }
 
-// Odd and even windows: the agent's state lies in another place after an odd one.
+// Odd and even rollouts: the agent's state lies in another place after an odd one.
 TEST_P(ResumeTest, TheFutureIsTheSame) {
   for (const bool mid_batch_reset : {true, false}) {
     for (const std::int64_t horizon : {1, 6, 7}) {
@@ -58,7 +58,7 @@ TEST_P(ResumeTest, TheFutureIsTheSame) {
   }
 }
 
-TEST_P(ResumeTest, BeforeTheFirstWindow) {
+TEST_P(ResumeTest, BeforeTheFirstRollout) {
   const auto o = options(6, false);
   ToyAgent a(3), b(3);
   const auto first = make_sampler(make_zoo(), a, o);
@@ -66,7 +66,7 @@ TEST_P(ResumeTest, BeforeTheFirstWindow) {
   expect_same_future(*first, *second);
 }
 
-TEST_P(ResumeTest, TwiceWithoutAWindowBetween) {
+TEST_P(ResumeTest, TwiceWithoutARolloutBetween) {
   const auto o = options(7, false);
   ToyAgent a(3), b(3), c(3);
   const auto first = make_sampler(make_zoo(), a, o);

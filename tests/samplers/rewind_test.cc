@@ -134,7 +134,7 @@ void expect_same_way(FailureReplay& replay, const EnvFailure& failure, const Out
     if (!waits) expect_seen();
   }
   EXPECT_GT(replay.steps_before(), 0);
-  // Asynchronous ones may fail before the caller has read a window.
+  // Asynchronous ones may fail before the caller has read a rollout.
   const bool seen = !waits && !way.asynchronous && failure.step - failure.begin > 10;
   EXPECT_TRUE(!seen || compared > 0);
   EXPECT_EQ(replay.same_observation(), failure.in_step ? std::optional(true) : std::nullopt);
@@ -290,7 +290,7 @@ TEST(RewindTest, ALongRunIsRepeatedFromItsLastStates) {
   const auto out = run(way, make_fragile(late));
   ASSERT_EQ(out.failures.size(), 1U);
   const auto& failure = out.failures[0];
-  EXPECT_EQ(failure.begin, 1220) << "of the states of two windows, the older ones";
+  EXPECT_EQ(failure.begin, 1220) << "of the states of two rollouts, the older ones";
   FailureReplay replay(make_fragile(late), failure);
   replay.begin();
   for (std::int64_t i = 0; i < replay.steps_before(); ++i) replay.step();

@@ -34,7 +34,7 @@ TEST(SamplerTest, EvaluationSharesNoSeedWithTraining) {
   EXPECT_FALSE(at::equal(a->collect().samples.observation[0], b->collect().samples.observation[0]));
 }
 
-TEST(SamplerTest, RowsContinueAcrossWindows) {
+TEST(SamplerTest, RowsContinueAcrossRollouts) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(3, 2));
   std::vector<float> step, episode, first;
@@ -44,7 +44,7 @@ TEST(SamplerTest, RowsContinueAcrossWindows) {
     for (std::int64_t t = 0; t < 3; ++t) {
       step.push_back(s.observation[0][t][1][0].item<float>() - 1000);
       episode.push_back(s.observation[0][t][1][1].item<float>());
-      first.push_back(s.first[t][1].item<bool>() ? 1 : 0);
+      first.push_back(s.is_first[t][1].item<bool>() ? 1 : 0);
     }
   }
   EXPECT_EQ(step, (std::vector<float>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1}));
@@ -52,20 +52,20 @@ TEST(SamplerTest, RowsContinueAcrossWindows) {
   EXPECT_EQ(first, (std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}));
 }
 
-// Of both environments: the agent's state before row 0 of a window, and its value of row T.
+// Of both environments: the agent's state before row 0 of a rollout, and its value of row T.
 struct Seam {
   std::vector<float> initial_state, bootstrap_value;
 };
 
-// Episodes of 5 steps, so that the ends of windows fall on every place of one. Environment b shows
+// Episodes of 5 steps, so that the ends of rollouts fall on every place of one. Environment b shows
 // 1000 b + step + episode, and the agent sums that up.
-void expect_seams(std::int64_t horizon, const std::vector<Seam>& windows) {
+void expect_seams(std::int64_t horizon, const std::vector<Seam>& rollouts) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(horizon, 2));
   at::Tensor bootstrap;
-  for (const auto& expected : windows) {
+  for (const auto& expected : rollouts) {
     const auto& s = sampler->collect().samples;
-    const auto where = fmt::format(" of the window at tick {}", s.first_tick);
+    const auto where = fmt::format(" of the rollout at tick {}", s.first_tick);
     expect_equal(s.initial_state[0], at::tensor(expected.initial_state, at::kFloat),
                  "initial state" + where);
     if (bootstrap.defined())
@@ -76,7 +76,7 @@ void expect_seams(std::int64_t horizon, const std::vector<Seam>& windows) {
   }
 }
 
-TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfOddWindows) {
+TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfOddRollouts) {
   expect_seams(3, {{.initial_state = {0, 0}, .bootstrap_value = {6, 4006}},
                    {.initial_state = {3, 3003}, .bootstrap_value = {3, 2003}},
                    {.initial_state = {1, 1001}, .bootstrap_value = {15, 5015}},
@@ -84,7 +84,7 @@ TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfOddWindows) {
                    {.initial_state = {5, 2005}, .bootstrap_value = {3, 1003}}});
 }
 
-TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfEvenWindows) {
+TEST(SamplerTest, StateAndValueGoOnOverTheSeamsOfEvenRollouts) {
   expect_seams(4, {{.initial_state = {0, 0}, .bootstrap_value = {10, 5010}},
                    {.initial_state = {6, 4006}, .bootstrap_value = {10, 4010}},
                    {.initial_state = {6, 3006}, .bootstrap_value = {9, 3009}},
@@ -114,7 +114,7 @@ TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 5, .truncates = true}), agent, serial(12, 2));
   const auto batch = sampler->collect();
-  const auto& f = batch.samples.finals;
+  const auto& f = batch.samples.final_obs;
   EXPECT_EQ(f.t, (std::vector<std::int64_t>{4, 4, 9, 9}));
   EXPECT_EQ(f.b, (std::vector<std::int64_t>{0, 1, 0, 1}));
   const auto last = f.observation[0].dense();
@@ -152,7 +152,7 @@ TEST(SamplerTest, TerminatedEpisodesHaveNoFinalValue) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(12, 2));
   const auto& s = sampler->collect().samples;
-  EXPECT_EQ(s.finals.size(), 4);
+  EXPECT_EQ(s.final_obs.size(), 4);
   EXPECT_EQ(s.final_value.count_nonzero().item<std::int64_t>(), 0);
 }
 
@@ -162,10 +162,10 @@ TEST(SamplerTest, ALostLifeIsAnEndForTheAgentOnly) {
   const auto batch = sampler->collect();
   const auto& s = batch.samples;
   EXPECT_EQ(s.terminated.sum().item<std::int64_t>(), 6);
-  EXPECT_EQ(s.first.sum().item<std::int64_t>(), 7);
+  EXPECT_EQ(s.is_first.sum().item<std::int64_t>(), 7);
   ASSERT_EQ(batch.episodes.size(), 2U);
   EXPECT_EQ(batch.episodes[1].length, 6);
-  EXPECT_EQ(s.finals.size(), 2);
+  EXPECT_EQ(s.final_obs.size(), 2);
   EXPECT_EQ(s.observation[0][2][0][0].item<float>(), 2);  // not reset
 }
 
@@ -184,7 +184,7 @@ TEST(SamplerTest, EpisodesAreCountedWithTheirRawScore) {
       reward[i] += s.reward[t][b].item<float>();
       score[i] += s.env_info[0][t][b].item<float>();
       ++length[i];
-      if (!s.first[t + 1][b].item<bool>()) continue;
+      if (!s.is_first[t + 1][b].item<bool>()) continue;
       const auto& episode = batch.episodes[e++];
       EXPECT_EQ(episode.env, b);
       EXPECT_EQ(episode.number, number[i]++);
@@ -236,7 +236,7 @@ TEST(SamplerTest, InfosAreReducedOverEachEpisode) {
     };
     auto sampler = make_sampler(make, agent, o);
     std::vector<std::vector<double>> infos;
-    for (int window = 0; window < 3; ++window) {
+    for (int rollout = 0; rollout < 3; ++rollout) {
       const auto batch = sampler->collect();
       EXPECT_EQ(batch.infos, (std::vector<std::string>{"depth", "odd", "step"}));
       for (const auto& episode : batch.episodes)
@@ -252,14 +252,14 @@ TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
   ToyAgent agent(3);
   auto sampler = make_sampler(make_zoo(), agent, serial(5, 3));
   std::vector<at::Tensor> frames, first;  // per tick: [B, 3, 4], [B]
-  for (int window = 0; window < 8; ++window) {
+  for (int rollout = 0; rollout < 8; ++rollout) {
     const auto& s = sampler->collect().samples;
     const auto stacks = s.observed.at("camera").dense().view({6, 3, 3, 3, 4});
-    if (window > 0)
-      frames.pop_back(), first.pop_back();  // row T of the last window is row 0 of this one
+    if (rollout > 0)
+      frames.pop_back(), first.pop_back();  // row T of the last rollout is row 0 of this one
     for (std::int64_t t = 0; t <= 5; ++t) {
       frames.push_back(s.observation.at("camera")[t].clone());
-      first.push_back(s.first[t].clone());
+      first.push_back(s.is_first[t].clone());
       const auto now = static_cast<std::int64_t>(frames.size()) - 1;
       for (std::int64_t b = 0; b < 3; ++b) {
         bool blank = false;
@@ -268,7 +268,7 @@ TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
           const auto expected = blank || at < 0 ? at::zeros({3, 4}, at::kByte)
                                                 : frames[static_cast<std::size_t>(at)][b];
           expect_equal(stacks[t][b][2 - k], expected,
-                       fmt::format("window {} t {} b {} k {}", window, t, b, k));
+                       fmt::format("rollout {} t {} b {} k {}", rollout, t, b, k));
           blank = blank || at < 0 || first[static_cast<std::size_t>(at)][b].item<bool>();
         }
       }
@@ -286,7 +286,7 @@ TEST(SamplerTest, LeavesNoRowUnwritten) {
   for (const auto* t :
        {&s.reward, &s.previous_reward, &s.observation[1], &s.agent_info[0], &s.env_info[0]})
     EXPECT_FALSE(t->eq(magic).any().item<bool>());
-  for (const auto* t : {&s.terminated, &s.truncated, &s.first, &s.mask[0]})
+  for (const auto* t : {&s.terminated, &s.truncated, &s.is_first, &s.mask[0]})
     EXPECT_LE(t->view(at::kByte).max().item<int>(), 1);
   EXPECT_LT(s.previous_action[0].max().item<std::int64_t>(), 3);
   EXPECT_GE(s.previous_action[0].min().item<std::int64_t>(), 0);

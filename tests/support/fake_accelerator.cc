@@ -28,18 +28,18 @@ const char* choose(const CategoricalRows& in, void*) {
 }
 
 const char* gae(const Gae& in, void*) {
-  for (std::int64_t b = 0; b < in.window.B; ++b) gae_column(in, b);
+  for (std::int64_t b = 0; b < in.rollout.B; ++b) gae_column(in, b);
   return nullptr;
 }
 
 const char* vtrace_all(const VTraceColumns& in, void*) {
-  for (std::int64_t b = 0; b < in.window.B; ++b) vtrace_column(in, b);
+  for (std::int64_t b = 0; b < in.rollout.B; ++b) vtrace_column(in, b);
   return nullptr;
 }
 
 const char* n_step(const NStep& in, void*) {
-  for (std::int64_t t = 0; t < in.window.T; ++t)
-    for (std::int64_t b = 0; b < in.window.B; ++b) n_step_cell(in, t, b);
+  for (std::int64_t t = 0; t < in.rollout.T; ++t)
+    for (std::int64_t b = 0; b < in.rollout.B; ++b) n_step_cell(in, t, b);
   return nullptr;
 }
 

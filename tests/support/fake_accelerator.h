@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "src/device/accelerator.h"
+#include "src/compute/accelerator.h"
 
 namespace shoal::testing {
 

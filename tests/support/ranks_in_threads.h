@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "shoal/core/rank_exchange.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
+#include "shoal/ipc/rank_exchange.h"
 
 namespace shoal::testing {
 
@@ -32,13 +32,14 @@ inline std::vector<std::string> in_threads(int count, const std::function<void(i
 }
 
 // Likewise, of ranks on one machine.
-inline std::vector<std::string> in_ranks(int count, const std::function<void(Ranks&)>& body) {
+inline std::vector<std::string> in_ranks(int count,
+                                         const std::function<void(ProcessGroup&)>& body) {
   struct alignas(64) Line : std::array<std::byte, 64> {};
   const RankExchangeOptions options{.ranks = count, .spin = 0, .timeout = std::chrono::seconds(20)};
   std::vector<Line> memory(RankExchange::bytes(options) / 64 + 1);
   const RankExchange exchange(memory[0].data(), options);
   return in_threads(count, [&](int r) {
-    const auto ranks = make_shared_ranks(exchange.of(r));
+    const auto ranks = make_shared_group(exchange.of(r));
     body(*ranks);
   });
 }

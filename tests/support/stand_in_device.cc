@@ -60,7 +60,7 @@ const CudaKernels& StandInDevice::kernels() const {
           },
       .gae =
           [](const Gae& in, void*) {
-            const auto& w = in.window;
+            const auto& w = in.rollout;
             return launch(cpu().gae, in,
                           {w.reward, w.terminated, w.truncated, w.valid, w.value, w.final_value,
                            w.bootstrap_value},
@@ -68,7 +68,7 @@ const CudaKernels& StandInDevice::kernels() const {
           },
       .vtrace =
           [](const VTraceColumns& in, void*) {
-            const auto& w = in.window;
+            const auto& w = in.rollout;
             return launch(cpu().vtrace, in,
                           {w.reward, w.terminated, w.truncated, w.valid, w.value, w.final_value,
                            w.bootstrap_value, in.log_ratio},
@@ -76,7 +76,7 @@ const CudaKernels& StandInDevice::kernels() const {
           },
       .n_step =
           [](const NStep& in, void*) {
-            const auto& w = in.window;
+            const auto& w = in.rollout;
             return launch(cpu().n_step, in,
                           {w.reward, w.terminated, w.truncated, w.valid, w.value, w.final_value,
                            w.bootstrap_value},

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/device/accelerator.h"
+#include "src/compute/accelerator.h"
 
 namespace shoal::testing {
 

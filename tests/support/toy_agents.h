@@ -44,7 +44,7 @@ class ToyAgent : public Agent {
   }
   // The state, forgotten where an episode starts, plus the sum of the whole observation.
   static at::Tensor total(const ActIn& in) {
-    auto sum = at::where(in.first, 0, in.state[0]);
+    auto sum = at::where(in.is_first, 0, in.state[0]);
     for (const auto& [name, o] : in.observation)
       sum = sum + o.dense().flatten(1).to(at::kFloat).sum(1);
     return sum;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/device/accelerator.h"
+#include "src/compute/accelerator.h"
 
 namespace shoal::testing {
 

@@ -16,7 +16,7 @@ struct ActorCriticOptions {
 
   // Bring every observed real number to mean 0 and deviation 1, as seen in training so far, and cut
   // it at 10 deviations; images stay as they are. Algorithms update the statistics with every
-  // window, after learning from it (ActorCritic::observe).
+  // rollout, after learning from it (ActorCritic::observe).
   bool normalize_observation = false;
 
   // Of actions that are real numbers. Deviations are in half-widths of the action's bounds, so that

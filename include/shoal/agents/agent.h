@@ -42,15 +42,15 @@ struct NoiseKey {
 };
 
 // N environments that need an action (or a value). All tensors are on the agent's device, noise
-// keys excepted. Environments that wait for the end of a window are among them, with zeros for
+// keys excepted. Environments that wait for the end of a rollout are among them, with zeros for
 // observations; what is chosen for those is discarded.
 struct ActIn {
   Observations observation;  // N observations
   NamedTensors mask = {};    // [N, n] bool, if the environment has action masks; not for value()
   NamedTensors state = {};   // [N, ...]
-  NamedTensors previous_action = {};  // [N, ...]; meaningless where first
+  NamedTensors previous_action = {};  // [N, ...]; meaningless where is_first
   at::Tensor previous_reward = {};    // [N]; likewise
-  at::Tensor first = {};  // [N] bool: an episode starts here; the agent forgets its state
+  at::Tensor is_first = {};  // [N] bool: an episode starts here; the agent forgets its state
   NoiseKey noise = {};
   bool greedy = false;  // choose the most likely action; for evaluation
 };
@@ -88,10 +88,10 @@ class Agent {
   // To be called after the parameters were written to: acting may use a copy in another layout or
   // precision.
   virtual void parameters_changed() {}
-  // On a device, samplers may record what act() starts there, and replay that for a whole window
+  // On a device, samplers may record what act() starts there, and replay that for a whole rollout
   // instead of calling it. What act() reads of the host's memory, such as how much to explore, is
-  // to be brought to the device here: they call it before each window.
-  virtual void before_window(bool greedy) { (void)greedy; }
+  // to be brought to the device here: they call it before each rollout.
+  virtual void before_rollout(bool greedy) { (void)greedy; }
 
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;
@@ -111,11 +111,11 @@ struct EvaluateIn {
   NamedTensors action, mask = {};
   NamedTensors agent_info = {};  // what act() recorded with the actions
   NamedTensors previous_action = {};
-  at::Tensor previous_reward = {}, first = {};
+  at::Tensor previous_reward = {}, is_first = {};
   NamedTensors state =
       {};  // [sequences, ...], before the first step; empty for feed-forward policies
   // Steps of each sequence. An agent with state is told of previous_action, previous_reward and
-  // first of all N, and begins anew within a sequence where `first` says so.
+  // first of all N, and begins anew within a sequence where `is_first` says so.
   std::int64_t time = 1;
 };
 
@@ -129,13 +129,13 @@ class ActorCritic : public Agent {
   virtual Evaluation evaluate(const EvaluateIn& in) = 0;
   // The parameters to learn, in a fixed order.
   virtual std::vector<at::Tensor> learnable() = 0;
-  // Takes a window into account that was learned from, e.g. in statistics of observations. To be
+  // Takes a rollout into account that was learned from, e.g. in statistics of observations. To be
   // called after learning, so that until then actions have the probability they were chosen with,
   // and before parameters_changed().
   void observe(const Samples& samples) { add_statistics(statistics(samples)); }
-  // The two halves of that, of which several processes with windows of their own do the first each,
-  // and the second with what all of them found: numbers by name, float64. Those of no window at all
-  // change nothing.
+  // The two halves of that, of which several processes with rollouts of their own do the first
+  // each, and the second with what all of them found: numbers by name, float64. Those of no rollout
+  // at all change nothing.
   virtual NamedTensors statistics(const Samples&) { return {}; }
   virtual void add_statistics(const NamedTensors&) {}
 };

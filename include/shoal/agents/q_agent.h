@@ -31,7 +31,7 @@ struct QAgentOptions {
   ReturnKind returns = ReturnKind::kMean;
   std::int64_t atoms = 51;         // fixed returns, or quantiles
   double v_min = -10, v_max = 10;  // the lowest and the highest of the fixed returns
-  // Weights of linear layers are drawn anew for every window and update, around means and with
+  // Weights of linear layers are drawn anew for every rollout and update, around means and with
   // deviations that are learned (Fortunato et al., arXiv 1706.10295, factorised): exploration
   // without epsilon. Greedy actions are those of the means.
   bool noisy = false;
@@ -74,8 +74,8 @@ class QAgent : public Agent {
   virtual std::vector<at::Tensor> learnable() = 0;
   virtual std::vector<at::Tensor> gradients(const at::Tensor& loss) = 0;
 
-  // [epsilons] float32, on the CPU; 1 at first. Set it between two windows: workers get it together
-  // with the parameters.
+  // [epsilons] float32, on the CPU; 1 at first. Set it between two rollouts: workers get it
+  // together with the parameters.
   virtual at::Tensor epsilon() = 0;
 };
 

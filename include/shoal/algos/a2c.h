@@ -6,11 +6,11 @@
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/core/option.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
 
 namespace shoal {
 
-// Advantage actor-critic: one gradient step on each window. The synchronous form of A3C (Mnih et
+// Advantage actor-critic: one gradient step on each rollout. The synchronous form of A3C (Mnih et
 // al., arXiv 1602.01783), with generalized advantage estimation.
 struct A2cOptions {
   double learning_rate = 7e-4;
@@ -20,15 +20,15 @@ struct A2cOptions {
   double gae_lambda = 1;   // 1: n-step returns as in the paper
   double value_coef = 0.5;
   double entropy_coef = 0.01;
-  int gradient_accumulation = 1;     // PpoOptions::gradient_accumulation, of the window
+  int gradient_accumulation = 1;     // PpoOptions::gradient_accumulation, of the rollout
   double max_grad_norm = 0.5;        // global norm; 0: not clipped
-  bool normalize_advantage = false;  // of a window, to mean 0 and deviation 1
+  bool normalize_advantage = false;  // of a rollout, to mean 0 and deviation 1
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
 };
 OptionList describe(A2cOptions& options);  // table [a2c]
 
 // The agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& options,
-                                       Ranks& ranks = alone());
+                                       ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

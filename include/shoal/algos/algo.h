@@ -11,10 +11,10 @@ namespace shoal {
 
 // How far a run has come.
 struct Progress {
-  std::int64_t steps = 0;  // agent steps taken before this window, by all environments together
+  std::int64_t steps = 0;  // agent steps taken before this rollout, by all environments together
   std::int64_t schedule_steps = 1;  // steps over which schedules run to 0
 
-  // 1 for the first window, 0 for one that begins after `schedule_steps`.
+  // 1 for the first rollout, 0 for one that begins after `schedule_steps`.
   double remaining() const {
     const double done = static_cast<double>(steps) / static_cast<double>(schedule_steps);
     return done >= 1 ? 0 : 1 - done;
@@ -33,7 +33,7 @@ class Algo {
   virtual NamedTensors state() = 0;
 };
 
-// Learns from one window at a time, made by the policy it updates. Returns numbers; never logs.
+// Learns from one rollout at a time, made by the policy it updates. Returns numbers; never logs.
 class OnPolicyAlgo : public Algo {
  public:
   virtual Metrics update(const Samples& samples, const Progress& progress) = 0;

@@ -11,9 +11,9 @@
 #include "shoal/algos/algo.h"
 #include "shoal/algos/off_policy.h"
 #include "shoal/core/option.h"
+#include "shoal/distributed/process_group.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/replays/replay.h"
-#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -90,7 +90,7 @@ class OnPolicySpec : public AlgoSpec {
 
   // The agent is that of make_agent(), on its device; it and `ranks` outlive the algorithm.
   virtual std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions& run,
-                                             Ranks& ranks) const = 0;
+                                             ProcessGroup& ranks) const = 0;
 };
 
 // Learns from a StepReplay, unless make_replay() is overridden.
@@ -110,12 +110,12 @@ class OffPolicySpec : public AlgoSpec {
                                    const RunOptions& run) const;
   // This rank's part of the replay, or of `memory` the one that all ranks share.
   virtual std::unique_ptr<Replay> make_replay(const EnvSpec& env, const Agent& agent,
-                                              const RunOptions& run, Ranks& ranks,
+                                              const RunOptions& run, ProcessGroup& ranks,
                                               const ReplayMemory* memory) const;
   // The agent is that of make_agent(), on its device, the replay that of make_replay(); they and
   // `ranks` outlive the algorithm.
   virtual std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions& run,
-                                              Ranks& ranks) const = 0;
+                                              ProcessGroup& ranks) const = 0;
 
  protected:
   // That the ranks can share the replay and its batches.

@@ -7,8 +7,8 @@
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/core/option.h"
+#include "shoal/distributed/process_group.h"
 #include "shoal/replays/step_replay.h"
-#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -49,6 +49,7 @@ OptionList describe(DqnOptions& options);  // table [dqn]
 // same steps: down the gradient of the whole batch. What they draw and learn does not depend on how
 // many ranks share the slices.
 std::unique_ptr<OffPolicyAlgo> make_dqn(QAgent& agent, StepReplay& replay,
-                                        const DqnOptions& options, Ranks& ranks = alone());
+                                        const DqnOptions& options,
+                                        ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

@@ -6,12 +6,12 @@
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/core/option.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
 
 namespace shoal {
 
 // The V-trace actor-critic of IMPALA (Espeholt et al., arXiv 1802.01561, section 4.2): one gradient
-// step on each window, which a policy some versions older may have made. Its defaults are the
+// step on each rollout, which a policy some versions older may have made. Its defaults are the
 // paper's for Atari, but that the loss is a mean over steps, not a sum, and the rate that of Adam.
 struct ImpalaOptions {
   double learning_rate = 6e-4;
@@ -30,6 +30,6 @@ OptionList describe(ImpalaOptions& options);  // table [impala]
 // Where the policies are the same, and lambda is 1, the step is that of A2C with gae_lambda 1. The
 // agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().
 std::unique_ptr<OnPolicyAlgo> make_impala(ActorCritic& agent, const ImpalaOptions& options,
-                                          Ranks& ranks = alone());
+                                          ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

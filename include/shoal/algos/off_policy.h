@@ -8,7 +8,7 @@ namespace shoal {
 // Returns numbers; never logs.
 class OffPolicyAlgo : public Algo {
  public:
-  // Sets how the agent explores in the next window. learning: it has begun to learn; until then it
+  // Sets how the agent explores in the next rollout. learning: it has begun to learn; until then it
   // acts at random.
   virtual void explore(const Progress& progress, bool learning) = 0;
   // That many updates, each from a batch of its own; the mean of their numbers. The replay must

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shoal/data/samples.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
 
 namespace shoal {
 
@@ -36,7 +36,7 @@ class DistributedOptimizer {
  public:
   // parameters: on their device. epsilon: added to the root of the mean square. `ranks` must
   // outlive this.
-  DistributedOptimizer(Ranks& ranks, OptimizerKind kind, std::vector<at::Tensor> parameters,
+  DistributedOptimizer(ProcessGroup& ranks, OptimizerKind kind, std::vector<at::Tensor> parameters,
                        double epsilon = 1e-5);
   ~DistributedOptimizer();
 

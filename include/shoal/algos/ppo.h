@@ -8,15 +8,15 @@
 #include "shoal/algos/algo.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/core/option.h"
-#include "shoal/sync/ranks.h"
+#include "shoal/distributed/process_group.h"
 
 namespace shoal {
 
 // What advantages are brought to mean 0 and deviation 1 over.
-enum class NormalizeAdvantage : std::uint8_t { kNone, kWindow, kMinibatch };
+enum class NormalizeAdvantage : std::uint8_t { kNone, kRollout, kMinibatch };
 inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizeAdvantageNames[] = {
     {"none", NormalizeAdvantage::kNone},
-    {"window", NormalizeAdvantage::kWindow},
+    {"rollout", NormalizeAdvantage::kRollout},
     {"minibatch", NormalizeAdvantage::kMinibatch}};
 inline const auto& names_of(NormalizeAdvantage) { return kNormalizeAdvantageNames; }
 
@@ -28,7 +28,7 @@ struct PpoOptions {
   double optimizer_epsilon = 1e-5;
   double discount = 0.99;  // gamma
   double gae_lambda = 0.95;
-  int epochs = 4;       // passes over a window
+  int epochs = 4;       // passes over a rollout
   int minibatches = 4;  // updates in each pass
   // The gradient of a minibatch is found in so many pieces, one after the other, of which only one
   // takes up memory. The result is the same, but for rounding.
@@ -41,12 +41,12 @@ struct PpoOptions {
   NormalizeAdvantage normalize_advantage = NormalizeAdvantage::kMinibatch;
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
   bool anneal_clip = false;          // likewise the clip ranges, that of the value, too
-  // For windows that an older policy made (asynchronous samplers): advantages and targets are those
-  // of V-trace, with the present policy's values, and gae_lambda for its lambda. Minibatches are
-  // whole sequences then.
+  // For rollouts that an older policy made (asynchronous samplers): advantages and targets are
+  // those of V-trace, with the present policy's values, and gae_lambda for its lambda. Minibatches
+  // are whole sequences then.
   bool vtrace = false;
   double rho_bar = 1, c_bar = 1;  // where its ratios are cut
-  double target_kl = 0;    // stop the passes of a window once the mean KL exceeds this; 0: never
+  double target_kl = 0;    // stop the passes of a rollout once the mean KL exceeds this; 0: never
   std::uint64_t seed = 1;  // order of the minibatches
   // The environments of all ranks are so many slices, one after the other, and a minibatch takes as
   // many steps of each, in an order of the slice's own: learning does not depend on how many ranks
@@ -56,18 +56,18 @@ struct PpoOptions {
 OptionList describe(PpoOptions& options);  // table [ppo]
 
 // An agent with state learns from whole sequences, each from the state it had at the beginning of
-// the window: a minibatch is all steps of some environments. update() throws Error if there are
+// the rollout: a minibatch is all steps of some environments. update() throws Error if there are
 // fewer of those than minibatches.
 //
 // With vtrace it is the asynchronous PPO (APPO) of Petrenko et al., Sample Factory, arXiv
 // 2006.11751.
 //
-// With several ranks, each learns from the window of its own environments, and all of them take the
-// same steps: gradients, normalization and metrics are those of all ranks' steps together. All
-// windows must have as many environments.
+// With several ranks, each learns from the rollout of its own environments, and all of them take
+// the same steps: gradients, normalization and metrics are those of all ranks' steps together. All
+// rollouts must have as many environments.
 //
 // The agent must outlive the algo, and be on its device already; so must ranks.
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
-                                       Ranks& ranks = alone());
+                                       ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

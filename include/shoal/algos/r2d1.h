@@ -7,8 +7,8 @@
 #include "shoal/algos/off_policy.h"
 #include "shoal/algos/optimizer.h"
 #include "shoal/core/option.h"
+#include "shoal/distributed/process_group.h"
 #include "shoal/replays/sequence_replay.h"
-#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -45,6 +45,7 @@ at::Tensor unscale_value(const at::Tensor& x, double epsilon);
 // must outlive the algo. Throws Error for options that make no sense, and for a batch that the
 // ranks cannot share evenly.
 std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay& replay,
-                                         const R2d1Options& options, Ranks& ranks = alone());
+                                         const R2d1Options& options,
+                                         ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

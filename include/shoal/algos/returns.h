@@ -20,7 +20,7 @@ struct Advantages {
 Advantages generalized_advantages(const Samples& samples, const at::Tensor& value, double discount,
                                   double lambda);
 
-// What the rewards of a window lead to, of all its environments or some: as Samples has them.
+// What the rewards of a rollout lead to, of all its environments or some: as Samples has them.
 struct Outcomes {
   at::Tensor reward, terminated, truncated, valid, final_value;  // [T, n]
   at::Tensor bootstrap_value;                                    // [n]
@@ -40,7 +40,7 @@ struct VTrace {
   at::Tensor rho;        // [T, n]: min(rho_bar, ratio), which the gradient is multiplied by
 };
 
-// V-trace (Espeholt et al., IMPALA, arXiv 1802.01561, equation 1), for windows that another policy
+// V-trace (Espeholt et al., IMPALA, arXiv 1802.01561, equation 1), for rollouts that another policy
 // made than the one that learns from them:
 //   v_s = V(x_s) + sum over t >= s of discount^{t-s} (c_s ... c_{t-1}) rho_t delta_t
 //   delta_t = r_t + discount * V(x_{t+1}) - V(x_t),  c_t = lambda * min(c_bar, ratio_t)

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <memory>
 
-#include "shoal/agents/control_agent.h"
+#include "shoal/agents/qpg_agent.h"
 #include "shoal/algos/off_policy.h"
 #include "shoal/core/option.h"
+#include "shoal/distributed/process_group.h"
 #include "shoal/models/acting_network.h"
 #include "shoal/replays/step_replay.h"
-#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -45,7 +45,8 @@ OptionList describe(SacOptions& options);  // table [sac]
 // agent, of a stochastic policy, which must be on its device already, and replay must outlive the
 // algo. On the CPU the results do not depend on the number of threads. Throws Error for options
 // that make no sense. Ranks: as of make_dqn().
-std::unique_ptr<OffPolicyAlgo> make_sac(ControlAgent& agent, StepReplay& replay,
-                                        const SacOptions& options, Ranks& ranks = alone());
+std::unique_ptr<OffPolicyAlgo> make_sac(QpgAgent& agent, StepReplay& replay,
+                                        const SacOptions& options,
+                                        ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

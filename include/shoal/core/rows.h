@@ -12,7 +12,7 @@
 namespace shoal {
 
 // What one time step of one environment consists of.
-struct RowSpec {
+struct RolloutSpec {
   NamedSpecs observation, action;
   NamedSpecs mask = {};  // "" -> bool [n], if the environment has an action mask
   NamedSpecs env_info = {};
@@ -20,27 +20,27 @@ struct RowSpec {
 };
 
 // The fields of a step of this environment, but for its infos.
-RowSpec row_spec(const EnvSpec& env);
+RolloutSpec rollout_spec(const EnvSpec& env);
 
 // How many rows an observation looks back at: the frames of its stacks.
 std::int64_t rows_back(const EnvSpec& env);
 
 // The one storage of the program: a ring of `count` time rows, each of B environments, every field
-// contiguous as [count, B, ...] in the arena. A sampler writes a window of T steps into it; a
+// contiguous as [count, B, ...] in the arena. A sampler writes a rollout of T steps into it; a
 // batch, a double buffer, a replay and a trajectory slot differ only in `count`.
 //
-// Row r holds observation, first, valid and mask of time r, and the action taken at that time with
-// all that followed from it: reward, terminated, truncated, infos. The observation that follows is
-// in row r + 1.
+// Row r holds observation, is_first, valid and mask of time r, and the action taken at that time
+// with all that followed from it: reward, terminated, truncated, infos. The observation that
+// follows is in row r + 1.
 class Rows {
  public:
   // Adds the fields to a plan; attach() before the first access.
-  Rows(Arena::Plan& plan, const RowSpec& spec, std::int64_t count, std::int64_t envs);
+  Rows(Arena::Plan& plan, const RolloutSpec& spec, std::int64_t count, std::int64_t envs);
   void attach(const Arena& arena) { arena_ = &arena; }
 
   std::int64_t count() const { return count_; }
   std::int64_t envs() const { return envs_; }
-  const RowSpec& spec() const { return spec_; }
+  const RolloutSpec& spec() const { return spec_; }
   const Arena& arena() const { return *arena_; }
 
   // Copies the rows [from, from + n) to [to, to + n), all fields, as if row by row in increasing
@@ -71,14 +71,14 @@ class Rows {
 
   // The fields. bool fields hold one byte, 0 or 1.
   Named<Arena::Field> observation, action, mask, env_info, agent_info;
-  Arena::Field reward, terminated, truncated, first, valid;
+  Arena::Field reward, terminated, truncated, is_first, valid;
 
  private:
   // copy(mine, its) of each field.
   template <class Copy>
   void with_fields_of(const Rows& source, const Copy& copy) const;
 
-  RowSpec spec_;
+  RolloutSpec spec_;
   std::int64_t count_, envs_;
   const Arena* arena_ = nullptr;
 };

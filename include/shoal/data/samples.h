@@ -39,9 +39,9 @@ using Observations = Named<Observed>;
 Observations select(const Observations& observations, const at::Tensor& rows);
 NamedTensors select(const NamedTensors& tensors, const at::Tensor& rows);
 
-// The last observations of the episodes that ended inside a window, which the next row no longer
+// The last observations of the episodes that ended inside a rollout, which the next row no longer
 // holds (it holds the first observation of the next episode). K entries, ordered by (t, b).
-struct Finals {
+struct FinalObservations {
   std::vector<std::int64_t> t, b;
   Observations observation;  // K observations
   // [K, n] bool, beside the observations, if there are action masks. All legal where the
@@ -53,12 +53,12 @@ struct Finals {
   std::int64_t size() const { return static_cast<std::int64_t>(t.size()); }
 };
 
-// A window of T steps of B environments. Axes are always [T, B, ...].
+// A rollout of T steps of B environments. Axes are always [T, B, ...].
 struct Samples {
   std::int64_t T = 0, B = 0;
   std::int64_t steps = 0;  // that are valid: T * B, unless environments wait
   // What the first of these environments is among all of the sampler, the others following: 0,
-  // unless a window is that of one worker (make_async_sampler()).
+  // unless a rollout is that of one worker (make_async_sampler()).
   std::int64_t first_env = 0;
 
   NamedTensors observation;  // [T+1, B, ...]; of a stacked field the newest frame only
@@ -78,28 +78,29 @@ struct Samples {
   // Such steps hold zeros, all actions legal, and are nothing to learn from. True otherwise, but
   // where a worker was started anew (OnDeath::kRestart): of the step it died in, nothing but the
   // observation is known, which the episode is cut off with (`truncated`, and no final_value); from
-  // there on its environments wait. And where a window was cut short
-  // (SamplerOptions::preempt_share): the episode goes on in the next window, and the last step that
-  // was taken is `truncated` here, with the value of what followed it as final_value.
+  // there on its environments wait. And where a rollout was cut short
+  // (SamplerOptions::preempt_share): the episode goes on in the next rollout, and the last step
+  // that was taken is `truncated` here, with the value of what followed it as final_value.
   at::Tensor valid;
-  at::Tensor first;  // [T+1, B] bool: this observation starts an episode (for the agent: also after
-                     // a lost life)
+  at::Tensor is_first;  // [T+1, B] bool: this observation starts an episode (for the agent: also
+                        // after a lost life)
 
-  at::Tensor previous_reward;    // [T+1, B] float32: shifted view; meaningless where `first`
+  at::Tensor previous_reward;    // [T+1, B] float32: shifted view; meaningless where `is_first`
   NamedTensors previous_action;  // [T+1, B, ...]: likewise
 
   at::Tensor bootstrap_value;  // [B] float32: the agent's value of row T; 0 where it is not valid,
                                // and here and below if nobody asks for values (AgentSpec::values)
-  at::Tensor final_value;  // [T, B] float32: Finals::value, dense; 0 where nothing was truncated
-  Finals finals;
+  at::Tensor final_value;  // [T, B] float32: FinalObservations::value, dense; 0 where nothing was
+                           // truncated
+  FinalObservations final_obs;
 
-  std::int64_t first_tick = 0;      // rows before row 0, in all windows before this one
-  std::int64_t policy_version = 0;  // windows collected before this one
+  std::int64_t first_tick = 0;      // rows before row 0, in all rollouts before this one
+  std::int64_t policy_version = 0;  // rollouts collected before this one
 
   Samples to(at::Device device) const;
 };
 
-// An episode that ended inside a window.
+// An episode that ended inside a rollout.
 struct Episode {
   std::int64_t env = 0;     // b
   std::int64_t number = 0;  // 0 for the first episode of its environment

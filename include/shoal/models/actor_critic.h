@@ -19,9 +19,10 @@ namespace shoal {
 struct ModelIn {
   Observations observation;
   NamedTensors state;  // [sequences, ...] before the first step
-  at::Tensor first;    // [N] bool: an episode starts here; state, action and reward before it are 0
+  at::Tensor
+      is_first;  // [N] bool: an episode starts here; state, action and reward before it are 0
   std::int64_t time = 1;
-  NamedTensors previous_action = {};  // [N, ...]; meaningless where first
+  NamedTensors previous_action = {};  // [N, ...]; meaningless where is_first
   at::Tensor previous_reward = {};    // [N] float32; likewise
 };
 

@@ -9,13 +9,13 @@
 namespace shoal {
 
 // The last steps of B environments, for an algorithm to learn from again and again; what it draws
-// from one is the matter of its kind. Windows are appended as a sampler gives them, one after the
+// from one is the matter of its kind. Rollouts are appended as a sampler gives them, one after the
 // other. In the process that learns, used by one thread.
 class Replay {
  public:
   virtual ~Replay() = default;
 
-  // Takes over a window of T steps. Throws Error for a window of other environments, or a longer
+  // Takes over a rollout of T steps. Throws Error for a rollout of other environments, or a longer
   // one than it can hold.
   virtual void append(const Samples& samples) = 0;
   // Steps, or beginnings of sequences, that can be drawn now.

@@ -15,7 +15,7 @@
 namespace shoal {
 
 class Priorities;
-class Ranks;
+class ProcessGroup;
 class ReplayShare;
 class StepStore;
 
@@ -23,7 +23,7 @@ struct SequenceReplayOptions {
   std::int64_t size = 1'000'000;  // steps of all environments together that are kept
   std::int64_t burn_in = 40;      // rows that only bring the state up to date
   std::int64_t length = 80;       // rows to learn from behind them
-  // Steps of a window, SamplerOptions::horizon: a sequence begins where a window did, with the
+  // Steps of a rollout, SamplerOptions::horizon: a sequence begins where a rollout did, with the
   // state that Samples::initial_state has for it.
   std::int64_t interval = 40;
   int n_step = 5;           // rewards that are added up before a value is looked at, 1 to 255
@@ -37,7 +37,7 @@ struct SequenceReplayOptions {
 
 // N sequences of R = burn_in + length + n rows, time-major. A row is an observation with all that
 // an agent is told beside it. Where an episode was truncated, its true last observation is a row
-// of its own, in which nothing was done. Episodes may end anywhere; `first` tells.
+// of its own, in which nothing was done. Episodes may end anywhere; `is_first` tells.
 //
 // The `length` rows behind the burn-in are to be learned from: with k = next, the value of what was
 // done in row t is
@@ -49,9 +49,9 @@ struct Sequences {
   // R * N each, the first N of them the first row. Stacked ones refer to the replay's own frames.
   Observations observation;
   NamedTensors mask;             // [R * N, n] bool, if there are action masks
-  NamedTensors previous_action;  // [R * N, ...]; zeros where `first`
+  NamedTensors previous_action;  // [R * N, ...]; zeros where `is_first`
   at::Tensor previous_reward;    // [R * N] float32; likewise
-  at::Tensor first;              // [R * N] bool
+  at::Tensor is_first;           // [R * N] bool
   NamedTensors state;            // [N, ...], the agent's before the first row
 
   // length * N each.
@@ -76,7 +76,8 @@ class SequenceReplay : public Replay {
                  const SequenceReplayOptions& options);
   // The part that this rank has in a replay of all ranks: see StepReplay.
   SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
-                 const SequenceReplayOptions& options, Ranks& ranks, const ReplayMemory& memory);
+                 const SequenceReplayOptions& options, ProcessGroup& ranks,
+                 const ReplayMemory& memory);
   ~SequenceReplay() override;
   SequenceReplay(const SequenceReplay&) = delete;
   SequenceReplay& operator=(const SequenceReplay&) = delete;
@@ -86,7 +87,7 @@ class SequenceReplay : public Replay {
   static std::size_t bytes(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
                            const SequenceReplayOptions& options);
 
-  // Windows of `interval` steps. New sequences get the largest priority so far.
+  // Rollouts of `interval` steps. New sequences get the largest priority so far.
   void append(const Samples& samples) override;
   // Sequences that are complete.
   std::int64_t size() const override { return size_; }
@@ -113,14 +114,14 @@ class SequenceReplay : public Replay {
 
   SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
                  const SequenceReplayOptions& options, const ReplayShare& share);
-  // Of what is kept of all windows, [kept, B, ...], that of this rank's environments.
+  // Of what is kept of all rollouts, [kept, B, ...], that of this rank's environments.
   at::Tensor own(const at::Tensor& x) const;
-  std::int64_t oldest() const;  // the first window whose sequences can be drawn; and the end
+  std::int64_t oldest() const;  // the first rollout whose sequences can be drawn; and the end
   std::int64_t end() const;
-  void offer(std::int64_t window, bool can_be_drawn);
-  bool learns(std::int64_t window, std::int64_t b) const;
+  void offer(std::int64_t rollout, bool can_be_drawn);
+  bool learns(std::int64_t rollout, std::int64_t b) const;
   void prepare(std::int64_t n);
-  void lay_out(std::int64_t window, std::int64_t b, std::int64_t i);
+  void lay_out(std::int64_t rollout, std::int64_t b, std::int64_t i);
   void gather_rows();
   void gather_stack(std::size_t field);
   void gather_steps();
@@ -129,14 +130,14 @@ class SequenceReplay : public Replay {
   std::int64_t rows_;  // of a sequence
   std::unique_ptr<ReplayShare> share_;
   std::unique_ptr<StepStore> store_;
-  std::unique_ptr<Priorities> priorities_;  // of windows % kept_ * B + b; null: all alike
-  std::int64_t kept_;                       // windows whose states are kept
+  std::unique_ptr<Priorities> priorities_;  // of rollouts % kept_ * B + b; null: all alike
+  std::int64_t kept_;                       // rollouts whose states are kept
   NamedTensors states_;                     // [kept, B, ...]
   std::unique_ptr<bool[]> can_be_drawn_;    // [kept, B]
-  std::int64_t windows_ = 0, size_ = 0;
+  std::int64_t rollouts_ = 0, size_ = 0;
   Rng rng_;
   Sequences batch_;
-  std::vector<std::int64_t> drawn_;  // work space: window % kept_ * B + b, for all ranks
+  std::vector<std::int64_t> drawn_;  // work space: rollout % kept_ * B + b, for all ranks
   std::vector<double> probability_;  // likewise
   std::vector<Place> places_;        // likewise: of the batch's rows
 };

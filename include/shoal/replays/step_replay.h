@@ -16,7 +16,7 @@
 namespace shoal {
 
 class Priorities;
-class Ranks;
+class ProcessGroup;
 class ReplayShare;
 class StepStore;
 
@@ -71,8 +71,8 @@ class StepReplay : public Replay {
   // rank's part of the batch that one would draw. All ranks call the same functions in the same
   // order; there is one slice. Throws Error where the other one does, for more slices, and for
   // environments that they cannot share evenly.
-  StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options, Ranks& ranks,
-             const ReplayMemory& memory);
+  StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
+             ProcessGroup& ranks, const ReplayMemory& memory);
   ~StepReplay() override;
   StepReplay(const StepReplay&) = delete;
   StepReplay& operator=(const StepReplay&) = delete;

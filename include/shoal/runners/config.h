@@ -28,7 +28,7 @@ struct Config {
   double checkpoint_seconds = 60;
   std::int64_t checkpoint_steps = 0;  // likewise steps; 0: time alone decides
   std::int64_t keep_checkpoints = 1;  // the last ones
-  std::int64_t log_steps = 0;         // between rows of progress; 0: one for every window
+  std::int64_t log_steps = 0;         // between rows of progress; 0: one for every rollout
   double table_seconds = 0;           // between tables of all numbers on the console; 0: none
   bool tensorboard = false;           // also write event files for TensorBoard
   std::int64_t eval_steps = 0;        // steps between evaluations; 0: none
@@ -119,12 +119,13 @@ void require_minibatch_fits(const Config& config, const EnvSpec& env);
 
 // The agent is that of make_agent(), on its device. Throws Error if the algorithm of `config` is
 // off-policy.
-std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent, Ranks& ranks = alone());
+std::unique_ptr<OnPolicyAlgo> make_algo(const Config& config, Agent& agent,
+                                        ProcessGroup& ranks = group_of_one());
 
 // Makes the off-policy algorithm of `config` and this rank's part of its replay. memory: the ranks'
 // shared memory if config.replay.shared, else null.
-Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Ranks& ranks = alone(),
-                     const ReplayMemory* memory = nullptr);
+Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent,
+                     ProcessGroup& ranks = group_of_one(), const ReplayMemory* memory = nullptr);
 // "1000000 steps, 7.1 GB": what its replay, of all ranks together, will take.
 std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent);
 

@@ -11,7 +11,7 @@ namespace shoal {
 struct Status {
   std::int64_t steps = 0, total = 0, episodes = 0;
   double seconds = 0;
-  double sps = 0;          // agent steps a second, of the last window
+  double sps = 0;          // agent steps a second, of the last rollout
   double mean_return = 0;  // NaN: no episode has ended yet
 };
 

@@ -10,7 +10,7 @@ namespace shoal {
 // Updates that are due after so many steps, since the beginning; batch: steps of one update.
 std::int64_t updates_due(std::int64_t steps, std::int64_t batch, const OffPolicyOptions& options);
 
-// Collects a window, appends it to the replay, makes the updates that are due, evaluates if that
+// Collects a rollout, appends it to the replay, makes the updates that are due, evaluates if that
 // is, reports; until the session says stop. Otherwise like run_on_policy().
 void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                     const OffPolicyOptions& options, const Evaluate& evaluate = {});

@@ -8,10 +8,10 @@
 
 namespace shoal {
 
-// After the window that evaluation_is_due() after: more numbers for its row.
+// After the rollout that evaluation_is_due() after: more numbers for its row.
 using Evaluate = std::function<Metrics()>;
 
-// Collects a window, learns from it, evaluates if that is due, reports; until the session says
+// Collects a rollout, learns from it, evaluates if that is due, reports; until the session says
 // stop. session.begin() must have been called, and session.finish() is left to the caller. Throws
 // WorkerError if a worker fails, and std::runtime_error, never Error, for whatever else does: once
 // training has begun it is no mistake in what the user asked for.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "shoal/distributed/process_group.h"
 #include "shoal/replays/replay.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/config.h"
@@ -18,7 +19,6 @@
 #include "shoal/runners/progress_file.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
-#include "shoal/sync/ranks.h"
 
 namespace shoal {
 
@@ -35,7 +35,7 @@ struct SessionOptions {
   std::string heading = {};  // the first line on the console, once the run begins
   // With several, each has a session of its own, and all call the same functions in the same order:
   // rank 0's has the files and the console, the others have none. Must outlive the session.
-  Ranks* ranks = &alone();
+  ProcessGroup* ranks = &group_of_one();
 };
 
 // The metric that says what an evaluation gave, a mean return: best.ckpt is the agent of the
@@ -89,11 +89,11 @@ class Session {
   // sampler.collect(). With several ranks, all of them end with what it throws of numbers that are
   // not finite: DataError in the others, from advance().
   Batch collect(Sampler& sampler);
-  // Counts a window, before learning from it; the progress before it. With several ranks, the
-  // windows of all of them: they learn the others' episodes and whether to stop here.
+  // Counts a rollout, before learning from it; the progress before it. With several ranks, the
+  // rollouts of all of them: they learn the others' episodes and whether to stop here.
   Progress advance(const Batch& batch);
-  // Of the last window, of all ranks together.
-  std::int64_t window_steps() const { return steps_ - window_steps_; }
+  // Of the last rollout, of all ranks together.
+  std::int64_t rollout_steps() const { return steps_ - rollout_steps_; }
   // After learning, by that many updates: if Config::log_steps are over, a row of progress, with
   // the means of the metrics since the last one, and the console; now and then a checkpoint, which
   // ends the batch. Environments that cannot be saved are reset by those that come at
@@ -101,14 +101,14 @@ class Session {
   // before it writes anything, if a parameter of the agent is NaN or infinite; the last checkpoint
   // stays then.
   void report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates = 1);
-  // Whether the window just learned from has reached the next multiple of Config::eval_steps.
+  // Whether the rollout just learned from has reached the next multiple of Config::eval_steps.
   bool evaluation_is_due() const;
   // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
   void finish();
   // Call it where collect() has thrown Interrupted, between two updates: what was learned goes into
-  // the checkpoint of finish(), the window that was given up does not, and environments begin new
+  // the checkpoint of finish(), the rollout that was given up does not, and environments begin new
   // episodes in a resumed run. Several ranks cannot agree on one then: it throws the same again.
-  void give_up_window(const Interrupted& why);
+  void give_up_rollout(const Interrupted& why);
 
   int stop_signal() const;  // that all ranks know of; 0 if none
   bool solved() const;      // the return aimed at is reached
@@ -147,12 +147,12 @@ class Session {
 
   Config config_;
   SignalGuard signals_{SignalGuard::First::kEndsAtOnce};
-  Ranks& ranks_;
+  ProcessGroup& ranks_;
   std::filesystem::path path_;
   std::optional<RunFolder> folder_;  // rank 0's
   Console console_;
   EpisodeWindow episodes_;
-  std::optional<std::vector<std::string>> infos_;  // Batch::infos of the first window
+  std::optional<std::vector<std::string>> infos_;  // Batch::infos of the first rollout
   Agent* agent_ = nullptr;
   Algo* algo_ = nullptr;
   Sampler* sampler_ = nullptr;
@@ -167,9 +167,9 @@ class Session {
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_since_;
   std::int64_t steps_ = 0, updates_ = 0, saved_steps_ = 0;
-  std::int64_t window_steps_ = 0, row_steps_ = 0;  // before the last window, at the last row
-  std::unique_ptr<MetricMeans> means_;             // since the last row
-  double seconds_before_ = 0;                      // of a resumed run
+  std::int64_t rollout_steps_ = 0, row_steps_ = 0;  // before the last rollout, at the last row
+  std::unique_ptr<MetricMeans> means_;              // since the last row
+  double seconds_before_ = 0;                       // of a resumed run
   double row_seconds_ = 0, saved_seconds_ = 0;
   double best_return_ = -std::numeric_limits<double>::infinity();
   SamplerTimes row_times_;

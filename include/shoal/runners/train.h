@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
+#include "shoal/distributed/job_place.h"
 #include "shoal/runners/session.h"
-#include "shoal/sync/job_place.h"
 
 namespace shoal {
 
@@ -26,6 +26,6 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
 
 // The processes of a job, each as one rank, by Config::rank_backend and rank_timeout. Throws Error
 // if there is no such backend.
-std::unique_ptr<Ranks> make_job_ranks(const Config& config, const JobPlace& job);
+std::unique_ptr<ProcessGroup> make_job_group(const Config& config, const JobPlace& job);
 
 }  // namespace shoal

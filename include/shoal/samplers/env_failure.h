@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "shoal/core/rng.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/data/samples.h"
 #include "shoal/envs/env.h"
+#include "shoal/ipc/worker_group.h"
 
 namespace shoal {
 

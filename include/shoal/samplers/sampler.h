@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "shoal/agents/agent.h"
-#include "shoal/core/worker_group.h"
 #include "shoal/data/samples.h"
 #include "shoal/envs/env.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/samplers/env_failure.h"
 
 namespace shoal {
@@ -17,14 +17,14 @@ namespace shoal {
 enum class SamplerKind : std::uint8_t {
   kSerial,       // everything in the calling process
   kParallelCpu,  // forked workers step and act, each for its own environments with parameters of
-                 // its own, for a whole window
+                 // its own, for a whole rollout
   kParallelGpu,  // forked workers step, the calling process acts for all of them in one batch, on
                  // the agent's device
 };
 
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::kParallelGpu;
-  std::int64_t horizon = 128;  // T: steps of one window
+  std::int64_t horizon = 128;  // T: steps of one rollout
   std::int64_t envs = 16;      // B
   // What the first of these is among all of the run, where several samplers, one of each rank, have
   // its environments: seeds, noise and states that are saved go by that.
@@ -41,16 +41,16 @@ struct SamplerOptions {
   // environments differ in speed, with more workers than are acted for at once. groups must be 1.
   std::int64_t dynamic_batch = 0;
   std::int64_t dynamic_batch_timeout_us = 500;
-  // With `dynamic_batch`. Once this share of the environments has filled its window, the others
+  // With `dynamic_batch`. Once this share of the environments has filled its rollout, the others
   // stop after the step they are at, so that no straggler holds up all (Wijmans et al., "DD-PPO",
-  // ICLR 2020): see Samples::valid. 1: never. For what learns from windows; replays refuse them.
+  // ICLR 2020): see Samples::valid. 1: never. For what learns from rollouts; replays refuse them.
   double preempt_share = 1;
   // An environment whose episode is over is reset in the same step: the next row is the first of
   // its next episode. false: it waits for the end of the rollout, so that no rollout holds two
   // episodes of one environment, and is reset while the caller learns (serial: when the next
   // rollout begins). A lost life waits, too. Until then its steps are invalid: see Samples::valid.
   bool mid_batch_reset = true;
-  // Every environment takes 0 to this many random steps before the first window, so that episodes
+  // Every environment takes 0 to this many random steps before the first rollout, so that episodes
   // do not end in step. For the agent an episode begins after them; Episode counts them.
   std::int64_t decorrelation = 0;
   double discount = 0.99;  // of Episode::discounted_reward; nothing else depends on it
@@ -62,13 +62,13 @@ struct SamplerOptions {
   std::chrono::milliseconds reset_limit{
       300'000};  // likewise a reset or the construction of an environment
   // kRestart: a worker that died is forked anew, and its environments begin new episodes with the
-  // next window; see Samples::valid for what becomes of this one. Where asynchronous workers
-  // act themselves, the window that the worker was at is lost as a whole. Serial samplers have no
+  // next rollout; see Samples::valid for what becomes of this one. Where asynchronous workers
+  // act themselves, the rollout that the worker was at is lost as a whole. Serial samplers have no
   // workers: asynchronous ones refuse it, others ignore it.
   OnDeath on_death = OnDeath::kFail;
   // Samples are on the CPU, where the environments write, wherever the agent is: for what goes into
   // a replay.
-  bool host_windows = false;
+  bool host_rollouts = false;
   // Is given what repeats the failure whenever an environment throws or does not come back, also
   // while environments are made: before make_sampler(), collect() or save() throws, or before its
   // worker is started anew. An action that is NaN or infinite is no failure of an environment. May
@@ -88,7 +88,7 @@ struct SamplerOptions {
   std::vector<std::int64_t> cores = {};  // to these, by turns; empty: the allowed ones
 };
 
-// One window and the episodes that ended in it. Views: valid until the next collect().
+// One rollout and the episodes that ended in it. Views: valid until the next collect().
 struct Batch {
   const Samples& samples;
   const std::vector<Episode>& episodes;
@@ -104,7 +104,7 @@ struct SamplerTimes {
 };
 
 // Steps B environments T times per call and records what happened. Environments go on where the
-// last window ended. Used from the thread that made it.
+// last rollout ended. Used from the thread that made it.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -115,8 +115,8 @@ class Sampler {
   virtual Batch collect() = 0;
   virtual const SamplerTimes& times() const = 0;
 
-  // Everything that the next windows depend on, apart from the agent's parameters, by name, on the
-  // CPU: environments, agent's state, the rows that the next window looks back at, counters. Call
+  // Everything that the next rollouts depend on, apart from the agent's parameters, by name, on the
+  // CPU: environments, agent's state, the rows that the next rollout looks back at, counters. Call
   // it between two calls of collect(); the last batch ends with it. Costs what the environments'
   // own save() does. Throws as collect().
   //

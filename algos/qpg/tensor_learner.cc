@@ -1,0 +1,237 @@
+#include <torch/torch.h>
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "algos/qpg/qpg_learner.h"
+#include "src/compute/captured_graph.h"
+#include "src/models/panel_kernels.h"
+
+namespace shoal {
+namespace {
+
+const double kHalfLogTwoPi = 0.5 * std::log(2 * std::numbers::pi);
+
+// What an update reads, one behind the other in memory, so that it goes to the device in one copy.
+class UpdateInput {
+ public:
+  UpdateInput() = default;
+  UpdateInput(std::int64_t n, std::int64_t observed, std::int64_t dims, at::Device device) {
+    const std::vector<std::vector<std::int64_t>> shapes{
+        {n, observed}, {n, observed}, {n, dims}, {n}, {n}, {n}, {n, dims}, {n, dims}, {kNumbers}};
+    std::int64_t size = 0;
+    for (const auto& shape : shapes) size += c10::multiply_integers(shape);
+    host_ = at::empty({size}, at::TensorOptions().pinned_memory(!device.is_cpu()));
+    there_ = is_host(device) ? host_ : at::empty({size}, at::TensorOptions().device(device));
+    const auto cut = [&](const at::Tensor& all, std::vector<at::Tensor>& to) {
+      std::int64_t from = 0;
+      for (const auto& shape : shapes) {
+        const auto n_of = c10::multiply_integers(shape);
+        to.push_back(all.narrow(0, from, n_of).view(shape));
+        from += n_of;
+      }
+    };
+    cut(host_, on_host_);
+    cut(there_, on_device_);
+  }
+
+  enum Field { kSeen, kNext, kAction, kReward, kDiscount, kWeight, kNoise, kNextNoise, kScalars };
+  // Of kScalars: the steps of Adam and what roots are multiplied by, for critics and policy.
+  enum Number { kCriticStep, kCriticRoot, kPolicyStep, kPolicyRoot, kAlpha, kTau, kNumbers };
+
+  std::int64_t rows() const { return on_host_.empty() ? 0 : on_host_[kSeen].size(0); }
+  const at::Tensor& host(Field f) const { return on_host_[f]; }
+  void set(Number which, double value) {
+    on_host_[kScalars].data_ptr<float>()[which] = static_cast<float>(value);
+  }
+  void upload() {
+    if (!there_.is_same(host_)) there_.copy_(host_, /*non_blocking=*/true);
+  }
+  const at::Tensor& operator[](Field f) const { return on_device_[f]; }
+  at::Tensor number(Number which) const { return on_device_[kScalars][which]; }
+
+ private:
+  at::Tensor host_, there_;
+  std::vector<at::Tensor> on_host_, on_device_;
+};
+
+class TensorLearner : public QpgLearner {
+ public:
+  TensorLearner(QpgAgent& agent, ProcessGroup& ranks) : QpgLearner(agent, ranks), agent_(agent) {}
+
+  QpgResult learn(const Transitions& batch, const QpgUpdate& update) override {
+    take(batch, update);
+    const auto device = agent_.device();
+    const auto work = [this, update] { out_.copy_(learn(update)); };
+    // Other ranks' gradients go through the host.
+    if (ranks_.count() == 1)
+      captured_[update.policy].run(device, work);
+    else
+      work();
+    const auto out = out_.to(at::kCPU);  // waits for it
+    const auto* number = out.const_data_ptr<float>();
+    return {.critic_loss = number[0],
+            .policy_loss = number[1],
+            .value = number[2],
+            .log_prob = number[3],
+            .error = out.narrow(0, kResults, in_.rows()).clone()};
+  }
+
+ private:
+  using In = UpdateInput;
+  static constexpr std::int64_t kResults = 4;
+
+  // Everything that differs from update to update.
+  void take(const Transitions& batch, const QpgUpdate& update) {
+    const auto n = batch.reward.size(0);
+    const auto moved = parameters_.have_changed(agent_.parameters());
+    if (in_.rows() != n || moved) {
+      const auto observed = agent_.networks().policy_mlp.in();
+      in_ = In(n, observed, agent_.dims(), agent_.device());
+      out_ = at::empty({kResults + n}, at::TensorOptions().device(agent_.device()));
+      for (auto& r : captured_) r.forget();
+    }
+    in_.host(In::kSeen).copy_(agent_.input(batch.observation));
+    in_.host(In::kNext).copy_(agent_.input(batch.next_observation));
+    in_.host(In::kAction).copy_((batch.action[0] - agent_.middle()) / agent_.half_width());
+    in_.host(In::kReward).copy_(batch.reward);
+    in_.host(In::kDiscount).copy_(batch.discount);
+    in_.host(In::kWeight).copy_(batch.weight);
+    if (agent_.stochastic() && update.policy) in_.host(In::kNoise).copy_(noise(n, update, false));
+    if (agent_.stochastic() || update.target_noise > 0)
+      in_.host(In::kNextNoise).copy_(noise(n, update, true));
+    count(critic_moments, update.critic_rate, {In::kCriticStep, In::kCriticRoot});
+    if (update.policy)
+      count(policy_moments, update.policy_rate, {In::kPolicyStep, In::kPolicyRoot});
+    in_.set(In::kAlpha, update.alpha);
+    in_.set(In::kTau, update.tau);
+    in_.upload();
+  }
+
+  // A step of Adam more: what corrects its moments for their start at 0.
+  void count(QpgMoments& m, double rate, std::pair<In::Number, In::Number> step_and_root) {
+    const auto t = static_cast<double>(++*m.steps.data_ptr<std::int64_t>());
+    in_.set(step_and_root.first, rate / (1 - std::pow(kBeta1, t)));
+    in_.set(step_and_root.second, 1 / std::sqrt(1 - std::pow(kBeta2, t)));
+  }
+
+  // Losses of critics and policy, the mean value and log p, and the errors.
+  at::Tensor learn(const QpgUpdate& update) {
+    const auto& n = agent_.networks();
+    const auto& seen = in_[In::kSeen];
+    const auto wanted = target(update);
+    const auto critics = n.critics.detach().requires_grad_();
+    const auto value = values(critics, seen, in_[In::kAction]);  // [critics, N]
+    const auto error = value - wanted;
+    const auto loss = (0.5 * in_[In::kWeight] * error.square()).mean(1).sum();
+    const auto policy = n.policy.detach().requires_grad_();
+    step(n.critics, torch::autograd::grad({loss}, {critics})[0], critic_moments,
+         {In::kCriticStep, In::kCriticRoot}, update.epsilon);
+    auto policy_loss = at::zeros_like(loss), mean_log_prob = policy_loss;
+    if (update.policy) {
+      const auto [chosen, log_prob] = act(policy, seen);
+      const auto all = values(n.critics, seen, chosen);
+      const auto worth = update.least_value ? all.amin(0) : all[0];
+      policy_loss = -worth.mean();
+      if (agent_.stochastic()) {
+        mean_log_prob = log_prob.mean();
+        policy_loss = policy_loss + in_.number(In::kAlpha) * mean_log_prob;
+      }
+      step(n.policy, torch::autograd::grad({policy_loss}, {policy})[0], policy_moments,
+           {In::kPolicyStep, In::kPolicyRoot}, update.epsilon);
+    }
+    torch::NoGradGuard no_grad;
+    n.target_critics.lerp_(n.critics, in_.number(In::kTau));
+    if (n.target_policy.defined()) n.target_policy.lerp_(n.policy, in_.number(In::kTau));
+    return at::cat(
+        {at::stack({loss, policy_loss, value.mean(), mean_log_prob}), error.abs().mean(0)});
+  }
+
+  struct Chosen {
+    at::Tensor action, log_prob;
+  };
+
+  at::Tensor values(const at::Tensor& critics, const at::Tensor& observation,
+                    const at::Tensor& action) const {
+    const auto x = at::cat({observation, action}, 1);
+    std::vector<at::Tensor> all;
+    for (const auto& critic : critics.unbind(0))
+      all.push_back(agent_.networks().critic_mlp.forward(critic, x).squeeze(1));
+    return at::stack(all);
+  }
+
+  at::Tensor noise(std::int64_t n, const QpgUpdate& update, bool next) const {
+    const auto dims = agent_.dims(), size = qpg_noise_size(n, dims);
+    const auto z = at::empty({size});
+    qpg_noise(update, next, n, dims, z.data_ptr<float>());
+    return z.narrow(0, 0, panels_of(n) * dims * kPanel)
+        .view({panels_of(n), dims, kPanel})
+        .transpose(1, 2)
+        .reshape({-1, dims})
+        .narrow(0, 0, n);
+  }
+
+  // What a stochastic policy does, given the noise.
+  Chosen draw(const at::Tensor& out, const at::Tensor& z) const {
+    const auto dims = agent_.dims();
+    const auto log_std = out.narrow(1, dims, dims).clamp(kLeastLogStd, kMostLogStd);
+    const auto u = out.narrow(1, 0, dims) + log_std.exp() * z;
+    const auto log_slope = 2 * (std::numbers::ln2 - u - at::softplus(-2 * u));
+    return {u.tanh(), (-0.5 * z.square() - log_std - kHalfLogTwoPi - log_slope).sum(1)};
+  }
+
+  Chosen act(const at::Tensor& policy, const at::Tensor& x) const {
+    const auto out = agent_.networks().policy_mlp.forward(policy, x);
+    if (agent_.stochastic()) return draw(out, in_[In::kNoise]);
+    return {out.tanh(), {}};
+  }
+
+  at::Tensor target(const QpgUpdate& update) const {
+    torch::NoGradGuard no_grad;
+    const auto& n = agent_.networks();
+    const auto& next = in_[In::kNext];
+    at::Tensor value;
+    if (agent_.stochastic()) {
+      const auto chosen = draw(n.policy_mlp.forward(n.policy, next), in_[In::kNextNoise]);
+      value = values(n.target_critics, next, chosen.action).amin(0) -
+              in_.number(In::kAlpha) * chosen.log_prob;
+    } else {
+      auto action = n.policy_mlp.forward(n.target_policy, next).tanh();
+      if (update.target_noise > 0) {
+        const auto z = in_[In::kNextNoise] * update.target_noise;
+        action = (action + z.clamp(-update.target_clip, update.target_clip)).clamp(-1, 1);
+      }
+      value = values(n.target_critics, next, action).amin(0);
+    }
+    return in_[In::kReward] + in_[In::kDiscount] * value;
+  }
+
+  void step(const at::Tensor& parameters, const at::Tensor& gradient, QpgMoments& m,
+            std::pair<In::Number, In::Number> step_and_root, double epsilon) const {
+    torch::NoGradGuard no_grad;
+    average(gradient);
+    m.mean.lerp_(gradient, 1 - kBeta1);
+    m.square.mul_(kBeta2).addcmul_(gradient, gradient, 1 - kBeta2);
+    const auto root = (m.square.sqrt() * in_.number(step_and_root.second)).add_(epsilon);
+    parameters.sub_(m.mean / root * in_.number(step_and_root.first));
+  }
+
+  static constexpr double kBeta1 = 0.9, kBeta2 = 0.999;  // of Adam
+
+  QpgAgent& agent_;
+  In in_;
+  at::Tensor out_;                         // [kResults + N]
+  TensorAddresses parameters_;             // of the agent's, which recordings read
+  std::array<CapturedGraph, 2> captured_;  // of updates without and with the policy's
+};
+
+}  // namespace
+
+std::unique_ptr<QpgLearner> make_tensor_learner(QpgAgent& agent, ProcessGroup& ranks) {
+  return std::make_unique<TensorLearner>(agent, ranks);
+}
+
+}  // namespace shoal

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+#include "shoal/core/spec.h"
+#include "shoal/data/samples.h"
+
+namespace shoal::cli {
+
+// T random steps of B environments, none of which ends, to fill a replay with. For an observation
+// of one field, bytes or real numbers, and one action.
+Samples steady_rollout(const EnvSpec& env, std::int64_t T, std::int64_t B);
+
+}  // namespace shoal::cli

@@ -1,0 +1,23 @@
+#include "cli/allocations.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+thread_local std::int64_t count = 0;
+}
+
+// The forms that are not here end in these.
+void* operator new(std::size_t size) {
+  ++count;
+  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace shoal::cli {
+
+std::int64_t allocations() { return count; }
+
+}  // namespace shoal::cli

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "cli/bench_line.h"
+#include "cli/bench_sample.h"
+#include "cli/commands.h"
+#include "shoal/core/error.h"
+#include "shoal/ipc/worker_group.h"
+#include "shoal/runners/launch.h"
+
+namespace shoal::cli {
+namespace {
+
+struct BenchFlags {
+  std::string env = "CartPole-v1", sampler = "parallel-gpu", model, precision = "float32",
+              device = "cpu";
+  std::int64_t envs = 16, horizon = 128;
+  int workers = 2, groups = 1, threads = 0;
+  BenchOptions options;
+  bool asynchronous = false, json = false;
+};
+
+bool is_atari(const std::string& id) { return id.starts_with("ALE/"); }
+
+// The setting the peers were measured with: no sticky actions, no clipping.
+Config configure(const BenchFlags& flags) {
+  Config config;
+  config.env_id = flags.env;
+  config.env.atari.sticky = 0;
+  config.env.atari.clip_reward = false;
+  config.env.atari.episodic_life = false;
+  config.sampler.horizon = flags.horizon;
+  config.sampler.envs = flags.envs;
+  config.sampler.workers = flags.workers;
+  config.sampler.groups = flags.groups;
+  config.threads = flags.threads;
+  config.asynchronous = flags.asynchronous;
+  set(config, "sampler.kind", flags.sampler);
+  set(config, "agent.act_precision", flags.precision);
+  set(config, "model.name",
+      !flags.model.empty()  ? flags.model
+      : is_atari(flags.env) ? "nature-cnn"
+                            : "mlp");
+  set(config, "device", flags.device);
+  config.model.shared_trunk = true;
+  return config;
+}
+
+nlohmann::ordered_json config_json(const BenchFlags& flags) {
+  nlohmann::ordered_json config;
+  if (is_atari(flags.env)) {
+    config["game"] = flags.env.substr(4, flags.env.find("-v") - 4);
+    config["mode"] = "network";
+  }
+  config["envs"] = flags.envs;
+  if (flags.sampler == "serial")
+    config["workers"] = nullptr;
+  else
+    config["workers"] = flags.workers;
+  config["groups"] = flags.groups;
+  config["threads"] = flags.threads;
+  config["T"] = flags.horizon;
+  config["sampler"] = flags.sampler;
+  if (flags.asynchronous) config["asynchronous"] = true;
+  config["precision"] = flags.precision;
+  return config;
+}
+
+void print_json(const BenchFlags& flags, const BenchResult& result) {
+  auto line = json_of({.bench = is_atari(flags.env) ? "sample_atari" : "sample_cartpole",
+                       .config = config_json(flags),
+                       .unit = is_atari(flags.env) ? "agent steps/s" : "env steps/s",
+                       .runs = result.sampling,
+                       .other_cpu = result.other_cpu});
+  line["environments_alone"] = five_digits(result.environments);
+  line["acting_alone"] = five_digits(result.acting);
+  line["share_of_bound"] = std::round(result.share() * 1000) / 1000;
+  line["arithmetic"] = arithmetic(configure(flags));
+  fmt::print("{}\n", line.dump());
+}
+
+void print_text(const BenchFlags& flags, const BenchResult& result) {
+  const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
+  fmt::print("{}: {} environments in {} group{}, {} workers, {} threads, {}\n", flags.env,
+             flags.envs, flags.groups, flags.groups == 1 ? "" : "s",
+             flags.sampler == "serial" ? 0 : flags.workers, flags.threads,
+             arithmetic(configure(flags)));
+  fmt::print("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
+             result.median(), result.sampling.size(), *least, *most);
+  fmt::print("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n", result.environments,
+             result.acting);
+  fmt::print("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
+             result.overlap ? "the smaller one: actions are chosen while environments are stepped"
+                            : "they take turns",
+             100 * result.share());
+  fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
+}
+
+int bench_command(BenchFlags flags, char** argv) {
+  require_runs(flags.options.runs, flags.options.seconds);
+  if (flags.threads == 0) flags.threads = static_cast<int>(allowed_cores().size());
+  flags.options.config = configure(flags);
+  launch(argv, flags.threads);
+  const auto result = bench_sample(flags.options);
+  flags.json ? print_json(flags, result) : print_text(flags, result);
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<BenchFlags>();
+  auto* bench = app.add_subcommand("bench", "Measure speed");
+  bench->require_subcommand(1);
+  auto* command = bench->add_subcommand(
+      "sample", "Agent steps a second of a sampler with its agent, and the limits");
+  command->add_option("--env", flags->env, "Environment")->capture_default_str();
+  command->add_option("--sampler", flags->sampler, "serial, parallel-cpu or parallel-gpu")
+      ->capture_default_str();
+  command->add_option("--envs", flags->envs, "Environments")->capture_default_str();
+  command->add_option("--workers", flags->workers, "Processes that step them")
+      ->capture_default_str();
+  command->add_option("--groups", flags->groups, "2: two halves of them by turns")
+      ->capture_default_str();
+  command->add_flag("--asynchronous", flags->asynchronous,
+                    "Sampling goes on while rollouts are taken, through a ring of them");
+  command->add_option("--horizon", flags->horizon, "Steps of each environment in one rollout")
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of tensor arithmetic; 0: one per core")
+      ->capture_default_str();
+  command->add_option("--runs", flags->options.runs, "Runs")->capture_default_str();
+  command->add_option("--seconds", flags->options.seconds, "Length of a run")
+      ->capture_default_str();
+  command->add_option("--act-precision", flags->precision, "float32 or bf16")
+      ->capture_default_str();
+  command->add_option("--model", flags->model,
+                      "mlp or nature-cnn; default: what suits the environment");
+  command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_flag("--json", flags->json, "One line of JSON");
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
+}
+
+}  // namespace shoal::cli

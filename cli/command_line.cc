@@ -1,0 +1,134 @@
+#include "shoal/cli/command_line.h"
+
+#include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "shoal/core/error.h"
+#include "shoal/core/stop.h"
+#include "shoal/core/text.h"
+#include "shoal/runners/console.h"
+#include "shoal/runners/version.h"
+
+namespace shoal {
+namespace cli {
+namespace {
+
+int complain(const std::string& what, int status) {
+  std::fflush(stdout);
+  // Where in torch it was thrown is of no use to anybody here; a traceback of Python's is.
+  print_to_stderr(
+      fmt::format("shoal: {}\n", what.substr(0, what.find("\nException raised from "))));
+  return status;
+}
+
+int complain_of_torch(const c10::Error& e) {
+  const std::string what = e.what_without_backtrace();
+  const bool memory = dynamic_cast<const c10::OutOfMemoryError*>(&e) != nullptr ||
+                      what.find("allocate memory") != std::string::npos;
+  const auto line = what.substr(0, what.find('\n'));
+  return memory ? complain("more memory was asked for than there is: " + line, kMistake)
+                : complain(line, kFailure);
+}
+
+int run_command(const Command& command, char** argv) {
+  try {
+    return command(argv);
+  } catch (const Interrupted& e) {
+    return complain(e.what(), 128 + e.signal);
+  } catch (const Error& e) {
+    return complain(e.what(), kMistake);
+  } catch (const std::bad_alloc&) {
+    return complain("more memory was asked for than there is", kMistake);
+  } catch (const c10::Error& e) {
+    return complain_of_torch(e);
+  } catch (const std::exception& e) {
+    return complain(e.what(), kFailure);
+  }
+}
+
+// A mistyped command deserves better than "a subcommand is required".
+std::string unknown_command(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end())
+    return "";
+  return fmt::format("there is no command '{}'; the nearest is '{}'", one_line(word),
+                     nearest(word, names));
+}
+
+// What could not be written makes a success a failure.
+int check_output(int status) {
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) return status;
+  std::clearerr(stdout);
+  if (status != kSuccess) return status;
+  return complain(fmt::format("cannot write to standard output: {}",
+                              flushed ? "a part of it is lost" : std::strerror(error)),
+                  kFailure);
+}
+
+// A file that is opened later would otherwise get the number of a closed standard stream, and what
+// is printed.
+void open_standard_streams() {
+  for (int fd = 0; fd < 3; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
+}
+
+int parse_and_run(CLI::App& app, const Command& chosen, int argc, char** argv) {
+  app.require_subcommand(1);
+  if (argc > 1)
+    if (const auto error = unknown_command(app, argv[1]); !error.empty())
+      return complain(error, kMistake);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    return complain(fmt::format("{} (see {} --help)", one_line(e.what(), 500), app.get_name()),
+                    kMistake);
+  }
+  return run_command(chosen, argv);
+}
+
+}  // namespace
+
+int run_app(CLI::App& app, const Command& chosen, int argc, char** argv) {
+  open_standard_streams();
+  // A file that may not grow any more is an error that can be told, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return check_output(parse_and_run(app, chosen, argc, argv));
+}
+
+}  // namespace cli
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("Sampling and learning in reinforcement learning.", "shoal");
+  app.set_version_flag("--version", std::string(kVersion));
+  cli::Command chosen;
+  cli::add_train(app, chosen);
+  cli::add_eval(app, chosen);
+  cli::add_play(app, chosen);
+  cli::add_plot(app, chosen);
+  cli::add_export(app, chosen);
+  cli::add_launch(app, chosen);
+  cli::add_bench(app, chosen);
+  cli::add_list(app, chosen);
+  cli::add_check_env(app, chosen);
+  cli::add_verify(app, chosen);
+  cli::add_rewind(app, chosen);
+  return cli::run_app(app, chosen, argc, argv);
+}
+
+}  // namespace shoal

@@ -1,0 +1,149 @@
+#include "cli/curves.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <map>
+
+#include "cli/commands.h"
+#include "shoal/core/error.h"
+#include "shoal/runners/config.h"
+#include "shoal/runners/progress_file.h"
+#include "shoal/runners/session.h"
+
+namespace fs = std::filesystem;
+
+namespace shoal::cli {
+namespace {
+
+using Settings = std::map<std::string, std::string>;
+
+struct Points {
+  std::vector<double> x, y;
+};
+
+struct Group {
+  Settings settings;
+  std::vector<Points> runs;
+};
+
+const std::vector<double>& column(const Named<std::vector<double>>& table, const std::string& name,
+                                  const fs::path& file) {
+  if (table.contains(name)) return table.at(name);
+  std::vector<std::string> names;
+  for (const auto& [known, numbers] : table) names.push_back(known);
+  throw Error("{} has no column '{}'; it has {}", file.string(), name, fmt::join(names, ", "));
+}
+
+Points read_points(const fs::path& run, const Axes& axes) {
+  const auto file = run / kProgressFile;
+  const auto table = read_progress(file);
+  const auto &x = column(table, axes.x, file), &y = column(table, axes.y, file);
+  Points points;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
+    points.x.push_back(x[i]);
+    points.y.push_back(y[i]);
+  }
+  require(!points.x.empty(), "{} holds no numbers of '{}' yet", file.string(), axes.y);
+  return points;
+}
+
+// What decides how a run goes, but its seed.
+Settings settings_of(const fs::path& run) {
+  Settings settings;
+  for (const auto& [key, value, doc] : setting_docs(read_run_config(run)))
+    if (key != "seed" && (!may_change(key) || key == "steps" || key == "schedule_steps"))
+      settings[key] = value;
+  return settings;
+}
+
+double value_at(const Points& points, double x) {
+  const auto right = std::ranges::lower_bound(points.x, x) - points.x.begin();
+  if (right == 0) return points.y.front();
+  if (right == std::ssize(points.x)) return points.y.back();
+  const double before = points.x[right - 1], share = (x - before) / (points.x[right] - before);
+  return points.y[right - 1] + share * (points.y[right] - points.y[right - 1]);
+}
+
+Curve average(const std::vector<Points>& runs) {
+  constexpr int kPoints = 400;
+  const auto n = static_cast<double>(runs.size());
+  double first = runs[0].x.front(), last = runs[0].x.back();
+  for (const auto& run : runs) {
+    first = std::max(first, run.x.front());
+    last = std::min(last, run.x.back());
+  }
+  require(
+      first <= last,
+      "these runs have not been at the same place yet: one ends at {:g}, another begins at {:g}",
+      last, first);
+  const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
+  Curve curve;
+  for (int i = 0; i <= kPoints; ++i) {
+    const double x = first + (last - first) * i / kPoints;
+    double sum = 0, squares = 0;
+    for (const auto& run : runs) sum += value_at(run, x);
+    const double mean = sum / n;
+    for (const auto& run : runs) squares += std::pow(value_at(run, x) - mean, 2);
+    const double half = t * std::sqrt(squares / (n - 1) / n);
+    curve.x.push_back(x);
+    curve.mean.push_back(mean);
+    curve.low.push_back(mean - half);
+    curve.high.push_back(mean + half);
+  }
+  return curve;
+}
+
+std::string word(std::string toml) {
+  std::erase(toml, '"');
+  return toml;
+}
+
+// The preset, unless it is that of all groups, and what sets this one apart from others of it.
+std::string label_of(const Settings& settings, const std::vector<Group>& groups) {
+  const auto& preset = settings.at("base");
+  const bool one_preset = std::ranges::all_of(
+      groups, [&](const Group& group) { return group.settings.at("base") == preset; });
+  std::vector<std::string> parts;
+  if (!one_preset) parts.push_back(word(preset));
+  for (const auto& setting : settings) {
+    const bool differs = std::ranges::any_of(groups, [&](const Group& group) {
+      return group.settings.at("base") == preset &&
+             group.settings.at(setting.first) != setting.second;
+    });
+    if (differs) parts.push_back(fmt::format("{}={}", setting.first, word(setting.second)));
+  }
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+}  // namespace
+
+std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& axes) {
+  std::vector<Group> groups;
+  for (const auto& run : runs) {
+    const auto settings = settings_of(run);
+    auto group = std::ranges::find(groups, settings, &Group::settings);
+    if (group == groups.end()) group = groups.insert(group, {.settings = settings, .runs = {}});
+    group->runs.push_back(read_points(run, axes));
+  }
+  std::vector<Curve> curves;
+  for (const auto& [settings, points] : groups) {
+    Curve curve;
+    if (points.size() == 1) {
+      curve.x = points[0].x;
+      curve.mean = points[0].y;
+    } else {
+      curve = average(points);
+    }
+    curve.runs = static_cast<int>(points.size());
+    curve.label = label_of(settings, groups);
+    curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+}  // namespace shoal::cli

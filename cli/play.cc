@@ -1,0 +1,154 @@
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/frame_sink.h"
+#include "cli/trained_agent.h"
+#include "shoal/core/error.h"
+#include "shoal/envs/wrapper.h"
+#include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/device.h"
+#include "shoal/runners/evaluation.h"
+#include "shoal/runners/launch.h"
+#include "shoal/runners/signals.h"
+
+namespace shoal::cli {
+namespace {
+
+struct PlayFlags {
+  std::filesystem::path run, video;
+  std::string device, checkpoint = kCheckpointFile;
+  std::int64_t seed = 1;
+  int episodes = 1;
+  bool sample = false, live = false;
+  double fps = 0;
+};
+
+// What the played environment and the command have to tell each other.
+struct Stage {
+  std::vector<std::unique_ptr<FrameSink>> sinks = {};
+  std::size_t episodes = 1;                // what follows the last one is not shown
+  std::vector<std::int64_t> lengths = {};  // of those that have ended
+  double pause = 0;                        // seconds a picture stays on a screen
+};
+
+// Shows a picture of every state.
+class Shown : public Wrapper {
+ public:
+  Shown(std::unique_ptr<Env> env, Stage& stage) : Wrapper(std::move(env)), stage_(stage) {}
+
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+    Wrapper::reset(seed, out);
+    steps_ = 0;
+    show();
+  }
+  StepResult step(ArraysIn action, StepOut out) override {
+    const auto result = Wrapper::step(action, out);
+    ++steps_;
+    show();
+    if (result.episode_over()) stage_.lengths.push_back(steps_);
+    return result;
+  }
+
+ private:
+  void show() {
+    if (stage_.sinks.empty() || stage_.lengths.size() >= stage_.episodes) return;
+    require(render(image_), "{} draws no pictures; play it without --video and --live", spec_.id);
+    for (const auto& sink : stage_.sinks) sink->show(image_);
+    if (stage_.pause == 0) return;
+    next_ = std::max(next_ + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(stage_.pause)),
+                     Clock::now());
+    std::this_thread::sleep_until(next_);
+  }
+
+  using Clock = std::chrono::steady_clock;
+  Stage& stage_;
+  Image image_;
+  std::int64_t steps_ = 0;
+  Clock::time_point next_;
+};
+
+Stage make_stage(const PlayFlags& flags, double fps) {
+  Stage stage{.episodes = static_cast<std::size_t>(flags.episodes)};
+  if (!flags.video.empty()) stage.sinks.push_back(make_video(flags.video, fps));
+  if (flags.live) {
+    auto window = make_window();
+    stage.sinks.push_back(window ? std::move(window) : make_terminal_view());
+    stage.pause = 1 / fps;
+  }
+  return stage;
+}
+
+int play_command(const PlayFlags& flags, char** argv) {
+  require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
+  require(flags.episodes > 0, "--episodes: found {}, expected 1 or more", flags.episodes);
+  require(flags.fps >= 0, "--fps: found {}, expected 0 (the environment's own) or more", flags.fps);
+  const Config config = trained_config(flags.run, flags.device);
+  launch(argv, 1);
+  const SignalGuard signals;
+  std::signal(SIGPIPE, SIG_IGN);  // of an ffmpeg that has given up
+  at::set_num_threads(1);         // one environment is no work for more
+  const auto agent = load_agent(config, flags.run, flags.checkpoint);
+
+  const auto make_env = make_env_factory(config);
+  auto stage = make_stage(flags, flags.fps > 0 ? flags.fps : make_env({})->spec().fps);
+  const auto make_shown = [&](const EnvContext& context) {
+    return std::make_unique<Shown>(make_env(context), stage);
+  };
+  // A window of one step: nothing is played that nobody sees.
+  Evaluator evaluator(make_shown, *agent,
+                      {.episodes = flags.episodes,
+                       .envs = 1,
+                       .seed = static_cast<std::uint64_t>(flags.seed),
+                       .greedy = !flags.sample,
+                       .kind = SamplerKind::kSerial,
+                       .horizon = 1});
+  move_to_device(*agent, config.device);
+  const auto result = evaluator.run([&] { return signals.caught() != 0; });
+  for (const auto& sink : stage.sinks)
+    if (signals.caught() == 0) sink->finish();  // ffmpeg has heard Ctrl-C, too
+  stage.sinks.clear();                          // gives the terminal back
+  for (std::size_t i = 0; i < result.returns.size(); ++i)
+    fmt::print("episode {}: return {:.2f} in {} steps\n", i + 1, result.returns[i],
+               stage.lengths[i]);
+  if (signals.caught() != 0) return 128 + signals.caught();
+  if (flags.episodes > 1) print_result(result);
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_play(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<PlayFlags>();
+  auto* command = app.add_subcommand("play", "Watch a trained agent, or film it");
+  command->add_option("RUN", flags->run, "The run folder")->type_name("")->required();
+  command->add_option("--episodes", flags->episodes, "How many")->capture_default_str();
+  command->add_option("--seed", flags->seed, "Seed of these episodes")->capture_default_str();
+  command
+      ->add_option("--video", flags->video,
+                   "The film to make: .mp4 or .gif by ffmpeg; without ffmpeg, single PNG pictures")
+      ->type_name("FILE");
+  command->add_flag("--live", flags->live,
+                    "Show it while it is played, in a window, or else in the terminal");
+  command->add_option("--fps", flags->fps, "Steps a second; default: the environment's own");
+  command->add_option("--checkpoint", flags->checkpoint, "Which of the run's checkpoints")
+      ->capture_default_str();
+  command->add_option("--device", flags->device, "cpu, cuda or cuda:N; default: as trained");
+  command->add_flag("--sample", flags->sample,
+                    "Sample actions as in training instead of taking the most likely ones");
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return play_command(*flags, argv); }; });
+}
+
+}  // namespace shoal::cli

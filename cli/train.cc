@@ -1,0 +1,262 @@
+#include "shoal/runners/train.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/cores.h"
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+#include "shoal/distributed/job_place.h"
+#include "shoal/ipc/worker_group.h"
+#include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/console.h"
+#include "shoal/runners/launch.h"
+#include "shoal/runners/run_folder.h"
+#include "shoal/runners/summary_file.h"
+
+namespace shoal::cli {
+namespace {
+
+// Flags that are short for a setting.
+struct Shorthand {
+  const char *flag, *key, *doc;
+};
+constexpr std::array<Shorthand, 8> kShorthands = {{
+    {"--steps", "steps", "Agent steps to take (does not change the schedules of a preset)"},
+    {"--seed", "seed", "Seed of everything"},
+    {"--sampler", "sampler.kind", "serial, parallel-cpu or parallel-gpu"},
+    {"--workers", "sampler.workers", "Processes that step environments"},
+    {"--envs", "sampler.envs", "Environments"},
+    {"--device", "device", "cpu, cuda or cuda:N"},
+    {"--threads", "threads", "Threads of tensor arithmetic; 0: one per core"},
+    {"--ranks", "ranks", "Processes that learn together"},
+}};
+
+struct TrainFlags {
+  std::string source, out, resume, init_from, cores, pin;
+  std::array<std::string, kShorthands.size()> values;
+  std::vector<std::string> settings;
+  bool quiet = false;
+};
+
+void change(Config& config, const TrainFlags& flags, const std::string& key,
+            const std::string& value) {
+  set(config, key, value);
+  require(flags.resume.empty() || may_change(key),
+          "{} cannot change while a run goes on; begin another one from its weights with "
+          "--init-from {}",
+          key, flags.resume);
+}
+
+// "auto", "none" or a list of cores.
+void pin_workers(Config& config, const std::string& how) {
+  config.sampler.pin = how != "none";
+  config.sampler.cores.clear();
+  if (how == "auto" || how == "none") return;
+  require(how.find_first_of(",-") != std::string::npos,
+          "--pin: found '{}', expected auto, none or a list of cores such as 0-3,6 (or 2-2)", how);
+  for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
+}
+
+bool says_ranks(const TrainFlags& flags) {
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    if (kShorthands[i].key == std::string("ranks") && !flags.values[i].empty()) return true;
+  return std::ranges::any_of(flags.settings,
+                             [](const std::string& text) { return text.starts_with("ranks="); });
+}
+
+Config configure(const TrainFlags& flags, const JobPlace& job) {
+  require(flags.resume.empty() != flags.source.empty(),
+          "give a preset or a file to begin a run, or --resume RUN to go on with one");
+  require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
+          "--resume goes on in the run's own folder, with its own weights: without --out and "
+          "--init-from");
+  if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // presets count them
+  Config config =
+      flags.resume.empty() ? preset_or_file(flags.source) : read_run_config(flags.resume);
+  if (!flags.init_from.empty()) config.init_from = flags.init_from;
+  for (const auto& text : flags.settings) {
+    const auto equals = text.find('=');
+    require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
+            one_line(text));
+    const std::string key = text.substr(0, equals);
+    require(key != "base",
+            "--set: 'base' cannot be set; name the preset instead: shoal train PRESET");
+    change(config, flags, key, text.substr(equals + 1));
+  }
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    if (!flags.values[i].empty()) change(config, flags, kShorthands[i].key, flags.values[i]);
+  if (!flags.pin.empty()) pin_workers(config, flags.pin);
+  // Unless something else is said, each process that a launcher starts is one rank.
+  const bool one_each = config.ranks == 1 || !flags.resume.empty();
+  if (job.count > 1 && one_each && !says_ranks(flags)) config.ranks = job.count;
+  return config;
+}
+
+// Its summary says that it reached its stop_return.
+bool is_solved(const std::filesystem::path& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder / kSummaryFile, error) &&
+         read_summary(folder / kSummaryFile).solved;
+}
+
+// Launchers and queues start a job again, and not all of them say so: it goes on with the run that
+// it finds, which it must have begun itself; anew, if that has no checkpoint.
+void go_on(const Config& config, const std::filesystem::path& folder, SessionOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / kConfigFile, error) && !error) return;
+  auto begun = read_run_config(folder);
+  begun.ranks = config.ranks;
+  if (config.schedule_steps == 0) begun.schedule_steps = 0;  // which a session has set
+  require(write_config(begun) == write_config(config),
+          "the run in {} has other settings than this job, which would go on with it; give another "
+          "--out, or --resume {}",
+          folder.string(), folder.string());
+  require(!is_solved(folder),
+          "the run in {} has ended: it is solved, with a mean return of at least {}; to train on, "
+          "use --resume {} with another stop_return",
+          folder.string(), config.stop_return, folder.string());
+  options.resume = std::filesystem::exists(folder / kCheckpointFile, error) || error;
+  options.again = !options.resume;
+}
+
+// Who works where, in one line.
+std::string placement(const Config& config, const JobPlace& job) {
+  const auto allowed = allowed_cores();
+  const auto& s = config.sampler;
+  const int count = worker_count(config);
+  std::string workers = "this process steps";
+  if (s.kind != SamplerKind::kSerial) {
+    workers = fmt::format("{} worker{}", count, count == 1 ? "" : "s");
+    if (s.pin) {
+      const std::vector<int> cores(s.cores.begin(), s.cores.end());
+      workers += fmt::format(" pinned to {}", cores_text(cores.empty() ? allowed : cores));
+    }
+    workers += count == 1 ? " steps" : " step";
+  }
+  const int threads = tensor_threads(config);
+  auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
+  if (job.count > 1)
+    ranks = fmt::format("{} ranks in {} processes of {}, ", config.ranks, job.count, job.launcher);
+  return fmt::format("on cores {}: {}{} {} environments, {} thread{} of arithmetic",
+                     cores_text(allowed), ranks, workers, s.envs, threads, threads == 1 ? "" : "s");
+}
+
+std::string run_name(const TrainFlags& flags, const Config& config) {
+  return config.base.empty() ? std::filesystem::path(flags.source).stem().string() : config.base;
+}
+
+// What to say of an end that is not the one asked for; "" if there is nothing to say.
+std::string shortfall(const Config& config, const TrainingEnd& end) {
+  if (end.signal != 0 || end.solved || !std::isfinite(config.stop_return)) return "";
+  const auto n = std::min<std::int64_t>(end.episodes, 100);
+  return fmt::format(
+      "the steps ran out: final return {} (the last {} episodes), wanted {:.6g} (the last 100)\n",
+      n == 0 ? "-" : fmt::format("{:.2f}", end.mean_return), n, config.stop_return);
+}
+
+// On standard error if standard output is closed, or may be.
+void tell_of_end(const Config& config, const TrainingEnd& end, const std::string& folder) {
+  auto text = fmt::format("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
+                          end.signal == 0 ? "done" : "stopped", folder, folder);
+  if (end.signal != 0) text += fmt::format("go on: shoal train --resume {}\n", folder);
+  if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
+  if (end.signal == SIGPIPE || end.signal == SIGHUP)
+    print_to_stderr(text);
+  else
+    print_to_console(text);
+}
+
+int train_command(const TrainFlags& flags, char** argv) {
+  const auto job = job_place();
+  const Config config = configure(flags, job);
+  launch(argv, config.threads);
+  std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
+  require(job.count == 1 || !folder.empty(),
+          "{} processes of {} train together: give them one folder that all can see, with --out",
+          job.count, job.launcher);
+  if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
+  SessionOptions options{.quiet = flags.quiet || job.place > 0,
+                         .resume = !flags.resume.empty(),
+                         .heading = placement(config, job)};
+  if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
+  std::signal(SIGPIPE, SIG_IGN);  // of an output that nobody reads any more
+  const auto end = train(config, folder, options, job);
+  if (!options.quiet) tell_of_end(config, end, folder.string());
+  return end.signal == 0 ? kSuccess : 128 + end.signal;
+}
+
+}  // namespace
+
+bool may_change(const std::string& key) {
+  static const std::set<std::string> kKeys = {"steps",
+                                              "schedule_steps",
+                                              "stop_return",
+                                              "checkpoint_seconds",
+                                              "checkpoint_steps",
+                                              "keep_checkpoints",
+                                              "log_steps",
+                                              "table_seconds",
+                                              "tensorboard",
+                                              "eval_steps",
+                                              "eval_episodes",
+                                              "live_eval_seconds",
+                                              "device",
+                                              "threads",
+                                              "stop_grace",
+                                              "ranks",
+                                              "rank_timeout",
+                                              "rank_backend",
+                                              "ppo.slices",
+                                              "replay.slices",
+                                              "replay.shared",
+                                              "sampler.kind",
+                                              "sampler.workers",
+                                              "sampler.groups",
+                                              "sampler.pin",
+                                              "sampler.cores",
+                                              "sampler.step_limit",
+                                              "sampler.reset_limit"};
+  return kKeys.contains(key);
+}
+
+void add_train(CLI::App& app, Command& chosen) {
+  auto flags = std::make_shared<TrainFlags>();
+  auto* command = app.add_subcommand("train", "Train an agent");
+  command
+      ->add_option("PRESET_OR_FILE", flags->source, "A preset (shoal list presets) or a TOML file")
+      ->type_name("");
+  command->add_option("--resume", flags->resume, "Go on with the run in this folder")
+      ->type_name("RUN");
+  command
+      ->add_option("--init-from", flags->init_from,
+                   "Begin with the weights of the run in this folder")
+      ->type_name("RUN");
+  command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);
+  command->add_option("--cores", flags->cores,
+                      "How many cores to use, or which (0-3,6); default: all this process may use");
+  command->add_option("--pin", flags->pin, "Bind workers to cores: auto, none or a list (0-3,6)");
+  command
+      ->add_option("--set", flags->settings,
+                   "key=value, any setting (shoal list settings); may be repeated")
+      ->take_all();
+  command->add_flag("--quiet", flags->quiet, "Print nothing but errors");
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char** argv) { return train_command(*flags, argv); }; });
+}
+
+}  // namespace shoal::cli

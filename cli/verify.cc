@@ -1,0 +1,315 @@
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "shoal/core/error.h"
+#include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/config.h"
+#include "shoal/runners/progress_file.h"
+#include "shoal/runners/session.h"
+
+namespace fs = std::filesystem;
+
+namespace shoal::cli {
+namespace {
+
+// The exit status of runs that are the same as far as both have come.
+constexpr int kSameSoFar = 3;
+
+struct Runs {
+  fs::path a, b;
+  Config config_a, config_b;
+};
+
+struct Comparison {
+  bool same = true;
+  bool whole = true;  // both runs have come as far as the other
+  std::vector<std::string> compared = {};
+
+  void add(bool is_same, std::string what) {
+    compared.push_back(std::move(what));
+    same = same && is_same;
+  }
+};
+
+// Settings that say where and how long a run trains may differ.
+void compare_settings(const Runs& runs, Comparison& result) {
+  const auto a = setting_docs(runs.config_a), b = setting_docs(runs.config_b);
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].value == b[i].value) continue;
+    ++differ;
+    const bool counts = !may_change(a[i].key) && a[i].key != "base";
+    if (counts) result.same = false;
+    fmt::print("settings: {} is {} in A and {} in B{}\n", a[i].key, a[i].value, b[i].value,
+               counts ? "" : " (not counted: the same run may have another value)");
+  }
+  if (differ == 0) fmt::print("settings: the same\n");
+}
+
+// Names of A in its order, then those that B alone has.
+template <class T>
+std::vector<std::string> names_of_both(const Named<T>& a, const Named<T>& b) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : a) names.push_back(name);
+  for (const auto& [name, value] : b)
+    if (!a.contains(name)) names.push_back(name);
+  return names;
+}
+
+using Table = Named<std::vector<double>>;
+
+bool of_time(const std::string& column) {
+  return column == "seconds" || column == "sps" || column.starts_with("share_");
+}
+
+// Empty cells are NaN in both.
+bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+std::string cell_text(double x) { return std::isnan(x) ? "empty" : fmt::format("{}", x); }
+
+std::size_t rows_of(const Table& table) { return table.empty() ? 0 : table[0].size(); }
+
+// A column that is not there yet is empty.
+double cell(const Table& table, const std::string& column, std::size_t row) {
+  return table.contains(column) ? table.at(column)[row] : std::numeric_limits<double>::quiet_NaN();
+}
+
+// With log_steps, a run that ends between two rows has one more, at its end.
+std::size_t common_rows(const Table& a, const Table& b) {
+  auto rows = std::min(rows_of(a), rows_of(b));
+  if (rows == 0 || rows_of(a) == rows_of(b) || !a.contains("steps") || !b.contains("steps"))
+    return rows;
+  return same_number(a.at("steps")[rows - 1], b.at("steps")[rows - 1]) ? rows : rows - 1;
+}
+
+std::vector<std::string> differing_columns(const Table& a, const Table& b, std::size_t row) {
+  std::vector<std::string> columns;
+  for (const auto& column : names_of_both(a, b))
+    if (!of_time(column) && !same_number(cell(a, column, row), cell(b, column, row)))
+      columns.push_back(column);
+  return columns;
+}
+
+void compare_progress(const Runs& runs, Comparison& result) {
+  const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
+  const auto rows = common_rows(a, b);
+  result.whole = result.whole && rows_of(a) == rows_of(b);
+  if (rows_of(a) != rows_of(b))
+    fmt::print("{}: {} rows in A and {} in B; the first {} are compared\n", kProgressFile,
+               rows_of(a), rows_of(b), rows);
+  if (rows == 0) return;
+  std::vector<std::string> columns;
+  std::size_t row = 0;
+  while (row < rows && (columns = differing_columns(a, b, row)).empty()) ++row;
+  result.add(row == rows, fmt::format("{} rows of {}, to step {:.0f}", rows, kProgressFile,
+                                      cell(a, "steps", rows - 1)));
+  if (row == rows) {
+    fmt::print("{}: {} rows are the same, except for the columns of time\n", kProgressFile, rows);
+    return;
+  }
+  const auto text = [&](const Table& table) { return cell_text(cell(table, columns[0], row)); };
+  fmt::print("{}: row {} ({:.0f} steps) is the first that differs: {} is {} in A and {} in B",
+             kProgressFile, row + 1, cell(a, "steps", row), columns[0], text(a), text(b));
+  if (columns.size() > 1) fmt::print("; {} more columns differ in it", columns.size() - 1);
+  fmt::print("\n");
+}
+
+std::string element_text(const at::Tensor& flat, std::int64_t i) {
+  const auto type = flat.scalar_type();
+  if (type == at::kDouble) return fmt::format("{}", flat[i].item<double>());
+  if (at::isFloatingType(type)) return fmt::format("{}", flat[i].item<float>());
+  return fmt::format("{}", flat[i].item<std::int64_t>());
+}
+
+std::string place_text(const at::Tensor& tensor, std::int64_t i) {
+  std::vector<std::int64_t> place(static_cast<std::size_t>(tensor.dim()));
+  for (auto d = tensor.dim(); d-- > 0; i /= tensor.size(d))
+    place[static_cast<std::size_t>(d)] = i % tensor.size(d);
+  return fmt::format("[{}]", fmt::join(place, ", "));
+}
+
+// Of two tensors of one name: in what they differ; "" if they are the same to the last bit.
+std::string difference(const at::Tensor& a, const at::Tensor& b) {
+  const auto described = [](const at::Tensor& x) {
+    return fmt::format("{} [{}]", c10::toString(x.scalar_type()), fmt::join(x.sizes(), ", "));
+  };
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes())
+    return fmt::format("is {} in A and {} in B", described(a), described(b));
+  if (a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0)
+    return "";
+  const auto size = static_cast<std::int64_t>(a.element_size());
+  const auto *x = static_cast<const std::byte*>(a.const_data_ptr()),
+             *y = static_cast<const std::byte*>(b.const_data_ptr());
+  std::int64_t first = -1, count = 0;
+  for (std::int64_t i = 0; i < a.numel(); ++i) {
+    if (std::memcmp(x + i * size, y + i * size, static_cast<std::size_t>(size)) == 0) continue;
+    if (count++ == 0) first = i;
+  }
+  return fmt::format("differs in {} of {} elements, first in {}: {} in A and {} in B", count,
+                     a.numel(), place_text(a, first), element_text(a.flatten(), first),
+                     element_text(b.flatten(), first));
+}
+
+template <class T, class Compare>
+std::vector<std::string> differences(const Named<T>& a, const Named<T>& b, const Compare& compare) {
+  std::vector<std::string> all;
+  for (const auto& name : names_of_both(a, b)) {
+    const auto text = !a.contains(name)   ? std::string("is in B only")
+                      : !b.contains(name) ? std::string("is in A only")
+                                          : compare(a.at(name), b.at(name));
+    if (!text.empty()) all.push_back(fmt::format("{} {}", name, text));
+  }
+  return all;
+}
+
+bool print_differences(const std::string& file, const char* kind, std::size_t count,
+                       const std::vector<std::string>& all) {
+  if (all.empty()) return true;
+  fmt::print("{}: {} of {} {} differ; the first: {}\n", file, all.size(), count, kind, all[0]);
+  return false;
+}
+
+// A checkpoint holds no times: two of the same run are the same file.
+bool same_bytes(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::file_size(a, error) != fs::file_size(b, error) || error) return false;
+  std::ifstream in_a(a, std::ios::binary), in_b(b, std::ios::binary);
+  std::vector<char> x(1 << 20), y(x.size());
+  while (in_a.good() && in_b.good()) {
+    in_a.read(x.data(), std::ssize(x));
+    in_b.read(y.data(), std::ssize(y));
+    if (in_a.gcount() != in_b.gcount() ||
+        std::memcmp(x.data(), y.data(), static_cast<std::size_t>(in_a.gcount())) != 0)
+      return false;
+  }
+  return in_a.eof() && in_b.eof();
+}
+
+// Equal objects of Python need not be pickled to equal bytes.
+bool is_pickled(const Runs& runs, const std::string& tensor) {
+  return tensor.starts_with("sampler/env/") && runs.config_a.env_id.starts_with("gymnasium:");
+}
+
+NamedTensors without_pickled(const Runs& runs, const NamedTensors& all) {
+  NamedTensors rest;
+  for (const auto& [name, tensor] : all)
+    if (!is_pickled(runs, name)) rest.add(name, tensor);
+  return rest;
+}
+
+std::int64_t steps_of(const Checkpoint& checkpoint) {
+  return checkpoint.counters.contains("steps") ? checkpoint.counters.at("steps") : -1;
+}
+
+void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& result) {
+  const auto file_a = runs.a / name, file_b = runs.b / name;
+  if (same_bytes(file_a, file_b)) {
+    fmt::print("{}: the same\n", name);
+    return result.add(true, name);
+  }
+  auto a = read_checkpoint(file_a), b = read_checkpoint(file_b);
+  if (steps_of(a) != steps_of(b)) {
+    fmt::print("{}: of {} steps in A and of {} in B, not compared\n", name, steps_of(a),
+               steps_of(b));
+    result.whole = false;
+    return;
+  }
+  const auto all = a.tensors.size();
+  a.tensors = without_pickled(runs, a.tensors), b.tensors = without_pickled(runs, b.tensors);
+  const auto counters = differences(a.counters, b.counters, [](std::int64_t x, std::int64_t y) {
+    return x == y ? std::string() : fmt::format("is {} in A and {} in B", x, y);
+  });
+  const auto tensors = differences(a.tensors, b.tensors, difference);
+  bool same = print_differences(name, "counters", a.counters.size(), counters);
+  same = print_differences(name, "tensors", a.tensors.size(), tensors) && same;
+  if (same)
+    fmt::print("{}: {} counters and {} tensors are the same\n", name, a.counters.size(),
+               a.tensors.size());
+  if (a.tensors.size() < all)
+    fmt::print(
+        "{}: {} states of environments in Python were not compared: equal ones may have "
+        "different bytes\n",
+        name, all - a.tensors.size());
+  result.add(same, fmt::format("{} of {} steps", name, steps_of(a)));
+}
+
+// The newest checkpoints; then those of as many steps as others of the other run.
+void compare_checkpoints(const Runs& runs, Comparison& result) {
+  std::set<std::string> names;
+  bool newest = false;
+  for (const auto& entry : fs::directory_iterator(runs.a)) {
+    const auto name = entry.path().filename().string();
+    if (entry.path().extension() != ".ckpt" || name == kBestFile) continue;
+    if (!fs::exists(runs.b / name)) continue;
+    if (name == kCheckpointFile)
+      newest = true;
+    else
+      names.insert(name);
+  }
+  result.whole = result.whole && newest;
+  if (newest)
+    compare_checkpoint(runs, kCheckpointFile, result);
+  else
+    fmt::print("{}: not in both, not compared\n", kCheckpointFile);
+  for (const auto& name : names) compare_checkpoint(runs, name, result);
+}
+
+int print_result(const Comparison& result) {
+  if (!result.same) {
+    fmt::print("different\n");
+    return kFailure;
+  }
+  if (result.whole) {
+    fmt::print("the same\n");
+    return kSuccess;
+  }
+  fmt::print("the same so far: {}\n", fmt::join(result.compared, "; "));
+  return kSameSoFar;
+}
+
+int verify_command(const fs::path& a, const fs::path& b) {
+  const Runs runs{a, b, read_run_config(a), read_run_config(b)};
+  Comparison result;
+  compare_settings(runs, result);
+  compare_progress(runs, result);
+  compare_checkpoints(runs, result);
+  require(
+      !result.compared.empty(),
+      "{} and {} have nothing that can be compared: no rows of {}, and no checkpoint of as many "
+      "steps",
+      a.string(), b.string(), kProgressFile);
+  if (!result.same && (runs.config_a.asynchronous || runs.config_b.asynchronous))
+    fmt::print("asynchronous runs depend on timing: they are not expected to be the same\n");
+  return print_result(result);
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Command& chosen) {
+  auto runs = std::make_shared<std::pair<fs::path, fs::path>>();
+  auto* command = app.add_subcommand("verify",
+                                     "Tell whether two runs are the same to the last bit, or where "
+                                     "they first differ; status 0: the same, "
+                                     "1: different, 3: the same as far as both have come");
+  command->add_option("A", runs->first, "A run folder")->type_name("")->required();
+  command->add_option("B", runs->second, "Another one")->type_name("")->required();
+  command->callback([runs, &chosen] {
+    chosen = [runs](char**) { return verify_command(runs->first, runs->second); };
+  });
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,200 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shoal/core/arena.h"
+#include "shoal/core/error.h"
+#include "shoal/ipc/batch_gate.h"
+#include "shoal/ipc/step_barrier.h"
+
+namespace shoal {
+
+struct BatchServiceOptions {
+  int clients = 1;
+  std::int64_t request_length = 1;  // of each client, in elements of Request
+  std::int64_t reply_length = 1;    // likewise, of Reply; 0: what clients read lies elsewhere
+  int batch = 0;                    // serve so many at once; 0: all clients
+  // How long those that have arrived wait for the others before they are served without them.
+  std::chrono::microseconds patience = BatchGate::kNoLimit;
+};
+
+// A BatchGate with its requests and replies: one process serves the others, in batches.
+//
+//   BatchService<float, std::int64_t> service({.clients = 8, .request_length = 4});
+//   WorkerGroup workers(8, [&](int w, WorkerStatus) {
+//     auto client = service.client(w);
+//     for (;;) {
+//       ...                                  // write client.request(), in place
+//       auto ticket = client.submit();       // does not block
+//       while (!ticket.wait(200ms)) {}       // client.reply() is there
+//     }
+//   });
+//   while (...)
+//     if (service.serve(answer, 200ms) == 0) workers.check();
+//
+// Construct it before the fork. Requests lie one behind the other, client by client, and so do
+// replies: the server may see all of them as one array [clients, length].
+template <class Request, class Reply>
+class BatchService {
+  static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Reply>,
+                "requests and replies lie in memory that processes share");
+
+ public:
+  class Client;
+
+  // The answer to one request. Used by the client that made it, which outlives it.
+  class Ticket {
+   public:
+    using Callback = std::function<void(std::span<const Reply>)>;
+
+    // f(reply) is called by the wait() or poll() that takes the reply; several are called in the
+    // order in which they were chained. `auto ticket = client.submit().then(f);`
+    Ticket then(Callback f) && {
+      callbacks_.push_back(std::move(f));
+      return std::move(*this);
+    }
+    // Whether the reply is there; it is taken, if so.
+    bool poll() { return take(client_->gate_.ready(ticket_)); }
+    // The same, once it is; false after the timeout, or once the service is stopped.
+    bool wait(std::chrono::milliseconds timeout) {
+      return take(client_->gate_.wait(ticket_, timeout));
+    }
+
+    Ticket(Ticket&&) noexcept = default;
+    Ticket& operator=(Ticket&&) noexcept = default;
+
+   private:
+    friend class Client;
+    Ticket(Client* client, BatchGate::Ticket ticket) : client_(client), ticket_(ticket) {}
+    bool take(bool answered) {
+      if (answered)
+        for (const auto& call : std::exchange(callbacks_, {})) call(client_->reply());
+      return answered;
+    }
+
+    Client* client_;
+    BatchGate::Ticket ticket_;
+    std::vector<Callback> callbacks_;
+  };
+
+  // One request at a time; a process that wants several under way is several clients.
+  class Client {
+   public:
+    // To be written before submit(), and left alone until the reply is there.
+    std::span<Request> request() const { return request_; }
+    // Valid from the time it is there until the next submit().
+    std::span<const Reply> reply() const { return reply_; }
+    Ticket submit() { return Ticket(this, gate_.submit(number_)); }
+    bool stopped() const { return gate_.stopped(); }
+
+   private:
+    friend class BatchService;
+    friend class Ticket;
+    Client(const BatchService& service, int number)
+        : gate_(service.gate_),
+          number_(number),
+          request_(service.request(number)),
+          reply_(service.reply(number)) {}
+
+    BatchGate gate_;
+    int number_;
+    std::span<Request> request_;
+    std::span<Reply> reply_;
+  };
+
+  // Throws Error for a number of clients or a length that is not possible.
+  explicit BatchService(const BatchServiceOptions& options)
+      : options_(checked(options)),
+        words_(plan_.add_bytes(BatchGate::bytes(options_.clients))),
+        requests_(plan_.add_bytes(bytes_of<Request>(options_.request_length))),
+        replies_(plan_.add_bytes(bytes_of<Reply>(options_.reply_length))),
+        arena_(plan_),
+        gate_(arena_.data(words_), {.clients = options_.clients,
+                                    .spin = std::min(default_spin(options_.clients + 1), kSpin),
+                                    .yields = kYields}) {}
+
+  // In the process that uses it, each number once, from 0.
+  Client client(int number) const {
+    require(number >= 0 && number < options_.clients,
+            "client {}: a number from 0 to {} was expected", number, options_.clients - 1);
+    return Client(*this, number);
+  }
+
+  // The server only. Waits until a batch is there, calls answer(numbers of its clients), which
+  // reads their requests and writes their replies, and wakes them. How many those were; 0 if no
+  // batch was there by the timeout: look for deaths then, WorkerGroup::check(). If `answer` throws,
+  // they are not answered, and are in the next batch.
+  template <class Answer>
+  int serve(const Answer& answer, std::chrono::milliseconds timeout) {
+    const auto clients = gate_.gather(options_.batch, options_.patience, timeout);
+    const auto served = static_cast<int>(clients.size());
+    if (served == 0) return 0;
+    answer(clients);
+    gate_.finish();
+    return served;
+  }
+
+  std::span<Request> request(int client) const {
+    return place<Request>(requests_, options_.request_length, client);
+  }
+  std::span<Reply> reply(int client) const {
+    return place<Reply>(replies_, options_.reply_length, client);
+  }
+  // Those of all clients.
+  std::span<Request> requests() const {
+    return {request(0).data(),
+            static_cast<std::size_t>(options_.clients * options_.request_length)};
+  }
+  std::span<Reply> replies() const {
+    return {reply(0).data(), static_cast<std::size_t>(options_.clients * options_.reply_length)};
+  }
+
+  int clients() const { return options_.clients; }
+  // For forget() and stop().
+  BatchGate& gate() { return gate_; }
+
+ private:
+  // Some microseconds, for who has a core of its own; then about 0.1 ms where nobody else wants the
+  // core. Longer spinning keeps it from the process that is waited for, if strangers have the
+  // others.
+  static constexpr int kSpin = 100, kYields = 200;
+
+  static BatchServiceOptions checked(BatchServiceOptions options) {
+    require(options.clients >= 1, "a service for {} clients: at least 1 is needed",
+            options.clients);
+    require(options.request_length >= 0 && options.reply_length >= 0,
+            "a service with requests of {} and replies of {} elements: neither may be negative",
+            options.request_length, options.reply_length);
+    require(options.batch >= 0 && options.batch <= options.clients,
+            "a service in batches of {}: 1 to {}, all clients, are possible, or 0 for all",
+            options.batch, options.clients);
+    if (options.batch == 0) options.batch = options.clients;
+    return options;
+  }
+  template <class T>
+  std::size_t bytes_of(std::int64_t length) const {
+    return static_cast<std::size_t>(options_.clients * length) * sizeof(T);
+  }
+  template <class T>
+  std::span<T> place(const Arena::Field& field, std::int64_t length, int client) const {
+    return {reinterpret_cast<T*>(arena_.data(field)) + client * length,
+            static_cast<std::size_t>(length)};
+  }
+
+  BatchServiceOptions options_;
+  Arena::Plan plan_;
+  Arena::Field words_, requests_, replies_;
+  Arena arena_;
+  BatchGate gate_;
+};
+
+}  // namespace shoal

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "samplers/shared_rollout.h"
+#include "shoal/agents/agent.h"
+#include "shoal/data/samples.h"
+
+namespace shoal {
+
+// Private copies of the final observations of one rollout, complete stacks included, with their
+// action masks and the agent's state of that moment. Its capacity grows to what a rollout needs and
+// stays.
+class FinalObservationStore {
+ public:
+  FinalObservationStore(const SharedRollout& shared, const NamedSpecs& state);
+
+  void clear() { t_.clear(), b_.clear(), truncated_.clear(); }
+  // Copies the final observation of environment b, whose episode ended in step t. frame_index: of
+  // the stacked fields, [T+1, B, stack] on the CPU. state: [B, ...] after step t.
+  void add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
+           const NamedTensors& state);
+  // All entries as FinalObservations on the agent's device, with the values of those that were
+  // truncated.
+  FinalObservations finish(Agent& agent) const;
+
+ private:
+  void grow();
+  void copy_observation(std::size_t field, std::int64_t t, std::int64_t b,
+                        const NamedTensors& frame_index);
+  void copy_mask(std::size_t field, std::int64_t t, std::int64_t b);
+
+  const SharedRollout& shared_;
+  NamedSpecs state_specs_;
+  std::int64_t capacity_ = 0;
+  NamedTensors observation_;  // [capacity, ...], or [capacity, stack, ...] for stacked fields
+  NamedTensors mask_;         // [capacity, n]
+  NamedTensors state_;        // [capacity, ...]
+  NamedTensors action_;       // [capacity, ...], of the last step
+  at::Tensor reward_;         // [capacity], of the last step
+  std::vector<std::int64_t> t_, b_;
+  std::vector<std::int64_t> truncated_;  // positions of the truncated ones
+};
+
+}  // namespace shoal

@@ -1,0 +1,264 @@
+#include "samplers/rollout.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "samplers/saved_state.h"
+#include "shoal/data/saved.h"
+
+namespace shoal {
+
+Rollout::Rollout(const SharedRollout& shared, Agent& agent, const SamplerOptions& options,
+                 std::vector<Range> parts)
+    : shared_(shared),
+      agent_(agent),
+      on_host_(options.host_rollouts),
+      T_(shared.horizon),
+      B_(shared.rows.envs()),
+      H_(shared.history),
+      actor_(shared, agent, options, std::move(parts)),
+      episode_number_(static_cast<std::size_t>(B_), 0),
+      finals_(shared, agent.spec().state) {
+  make_samples();
+  for (const auto& info : shared.infos) info_names_.push_back(info.name);
+}
+
+at::Tensor Rollout::rollout(const RolloutTensors::Mirror& m, std::int64_t rows,
+                            std::int64_t shift) const {
+  return side(m).narrow(0, H_ + shift, rows);
+}
+
+NamedTensors Rollout::rollout(const Named<RolloutTensors::Mirror>& fields, std::int64_t rows,
+                              std::int64_t shift) const {
+  NamedTensors out;
+  for (const auto& [name, m] : fields) out.add(name, rollout(m, rows, shift));
+  return out;
+}
+
+void Rollout::make_samples() {
+  const auto& x = actor_.tensors();
+  Samples s;
+  s.T = T_;
+  s.B = B_;
+  s.observation = rollout(x.observation, T_ + 1);
+  for (const auto& [name, m] : x.observation) {
+    if (x.frame_index.contains(name)) {
+      s.observed.add(name, {side(m).flatten(0, 1), side(x.frame_index.at(name)).flatten(0, 1)});
+    } else {
+      s.observed.add(name, {s.observation.at(name).flatten(0, 1), {}});
+    }
+  }
+  s.action = rollout(x.action, T_);
+  s.mask = rollout(x.mask, T_ + 1);
+  s.agent_info = rollout(x.agent_info, T_);
+  s.env_info = rollout(x.env_info, T_);
+  for (const auto& [name, m] : x.state[0]) s.initial_state.add(name, side(m).clone());
+  s.reward = rollout(x.reward, T_);
+  s.terminated = rollout(x.terminated, T_);
+  s.truncated = rollout(x.truncated, T_);
+  s.valid = rollout(x.valid, T_);
+  s.is_first = rollout(x.is_first, T_ + 1);
+  s.previous_reward = rollout(x.reward, T_ + 1, -1);
+  s.previous_action = rollout(x.action, T_ + 1, -1);
+  const auto there = at::TensorOptions().device(on_host_ ? at::Device(at::kCPU) : x.device);
+  s.bootstrap_value = at::zeros({B_}, there);
+  s.final_value = at::zeros({T_, B_}, there);
+  s.first_tick = samples_.first_tick;
+  s.policy_version = samples_.policy_version;
+  samples_ = std::move(s);
+}
+
+void Rollout::advance() {
+  if (advanced_) return;
+  advanced_ = true;
+  if (shared_.may_wait) align_ends();
+  shared_.rows.copy(T_, 0, H_ + 1);
+  if (shared_.may_wait) begin_anew();
+  samples_.first_tick += T_;
+  ++samples_.policy_version;
+  const auto& state = actor_.tensors().state;
+  for (std::size_t i = 0; i < state[0].size() && T_ % 2 == 1; ++i) {
+    state[0][i].device.copy_(state[1][i].device);
+    state[0][i].host.copy_(state[1][i].host);  // where workers act
+  }
+}
+
+void Rollout::begin() {
+  if (actor_.follow_agent()) {
+    make_samples();
+    device_has_rows_ = false;
+  }
+  advance();
+  advanced_ = false;
+  if (actor_.tensors().mirrored) agent_.before_rollout(actor_.greedy());
+  enter(state_after(-1));
+}
+
+void Rollout::read(const Numbers& numbers, const NamedTensors& initial_state,
+                   const NamedTensors& final_state) {
+  if (actor_.follow_agent()) make_samples();
+  device_has_rows_ = false;
+  samples_.first_env = numbers.first_env;
+  samples_.first_tick = numbers.first_tick;
+  samples_.policy_version = numbers.policy_version;
+  enter(initial_state);
+  finish_others(final_state);
+}
+
+// The rows that precede the first step, and the state.
+void Rollout::enter(const NamedTensors& initial_state) {
+  finals_.clear();
+  episodes_.clear();
+  // Who waited begins anew with what the host alone has.
+  actor_.tensors().enter(/*carried=*/device_has_rows_ && !shared_.may_wait);
+  device_has_rows_ = true;
+  actor_.begin(samples_.first_tick, /*device_has_first_row=*/true);
+  for (std::size_t i = 0; i < initial_state.size(); ++i)
+    samples_.initial_state[i].copy_(initial_state[i]);
+}
+
+void Rollout::save(NamedTensors& to) {
+  device_has_rows_ = false;
+  save_rows(shared_, to);
+  for (const auto& [name, m] : actor_.tensors().state[0])
+    to.add("state/" + name, m.device.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  to.add("episode_numbers", at::tensor(episode_number_));
+  to.add("clock", at::tensor({samples_.first_tick, samples_.policy_version}));
+}
+
+void Rollout::save_given_up(std::int64_t first_env, NamedTensors& to) {
+  for (std::int64_t b = 0; b < B_; ++b)
+    to.add("env/" + std::to_string(first_env + b), at::empty({0}, at::kByte));
+  samples_.first_tick += T_;
+  save(to);
+}
+
+void Rollout::restore(const NamedTensors& saved) {
+  auto numbers = at::empty({B_}, at::kLong), clock = at::empty({2}, at::kLong);
+  shoal::restore(saved, "", {{"episode_numbers", numbers}, {"clock", clock}});
+  const auto* first = numbers.const_data_ptr<std::int64_t>();
+  episode_number_.assign(first, first + B_);
+  samples_.first_tick = clock[0].item<std::int64_t>();
+  samples_.policy_version = clock[1].item<std::int64_t>();
+}
+
+// What was cut short: its last rows to where the rollout's last ones are.
+void Rollout::align_ends() {
+  const auto& rows = shared_.rows;
+  for (std::int64_t b = 0; b < B_; ++b) {
+    auto& taken = shared_.taken_by(b);
+    if (taken == T_) continue;
+    rows.copy_env_of(rows, taken, T_, H_ + 1, b);
+    rows.scalar<bool>(rows.valid, H_ + T_, b) = true;
+    taken = T_;
+  }
+}
+
+// What waited in the last rollout begins this one with what the spare row holds.
+void Rollout::begin_anew() {
+  const auto& rows = shared_.rows;
+  for (std::int64_t b = 0; b < B_; ++b) {
+    if (!shared_.waits(H_, b)) continue;
+    rows.copy_observation(shared_.spare_row(), H_, b);
+    rows.scalar<bool>(rows.is_first, H_, b) = true;
+    rows.scalar<bool>(rows.valid, H_, b) = true;
+  }
+}
+
+NamedTensors Rollout::state_after(std::int64_t t) const {
+  NamedTensors out;
+  for (const auto& [name, m] : actor_.tensors().state[(t + 1) % 2]) out.add(name, m.device);
+  return out;
+}
+
+void Rollout::record_ends(std::int64_t t, std::size_t part, const NamedTensors& state) {
+  NamedTensors frames;
+  for (const auto& [name, m] : actor_.tensors().frame_index) frames.add(name, m.host);
+  const auto& envs = actor_.parts()[part];
+  for (auto b = envs.first; b < envs.last; ++b) {
+    auto& end = shared_.episode_end(t, b);
+    if (end.length == 0) continue;
+    if (end.length != EpisodeEnd::kGoesOn) record_episode(end, t, b);
+    end.length = 0;
+    finals_.add(t, b, frames, state);
+  }
+}
+
+void Rollout::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t b) {
+  const auto infos = shared_.reduced(t, b);
+  episodes_.push_back({.env = b,
+                       .number = episode_number_[static_cast<std::size_t>(b)]++,
+                       .length = end.length,
+                       .nonzero_rewards = end.nonzero_rewards,
+                       .reward = end.reward,
+                       .discounted_reward = end.discounted_reward,
+                       .score = end.score,
+                       .info = {infos.begin(), infos.end()}});
+}
+
+void Rollout::finish(const NamedTensors& final_state) {
+  for (std::int64_t t = 0; t < T_; ++t) {
+    NamedTensors state;
+    for (const auto& [name, all] : final_state) state.add(name, all[t]);
+    for (std::size_t part = 0; part < actor_.parts().size(); ++part) record_ends(t, part, state);
+  }
+  finish();
+}
+
+void Rollout::finish_others(const NamedTensors& final_state) {
+  for (std::int64_t t = 0; t < T_; ++t)
+    for (std::size_t part = 0; part < actor_.parts().size(); ++part)
+      actor_.prepare(t, part);  // forms stacks, and copies rows to the device
+  auto& x = actor_.tensors();
+  for (const auto* fields : {&x.action, &x.agent_info})
+    for (const auto& [name, m] : *fields) x.upload(m, H_, T_);
+  for (const auto* states : {&x.state[0], &x.state[1]})
+    for (const auto& [name, m] : *states) x.upload(m, 0, B_);
+  finish(final_state);
+}
+
+// What only the device has of the rollout.
+void Rollout::bring_back() {
+  for (const auto& [name, m] : actor_.tensors().agent_info)
+    m.host.narrow(0, H_, T_).copy_(m.device.narrow(0, H_, T_));
+  auto& final_obs = samples_.final_obs;
+  for (auto& observed : final_obs.observation) observed.second = observed.second.to(at::kCPU);
+  for (auto* fields : {&final_obs.mask, &final_obs.state})
+    for (auto& [name, field] : *fields) field = field.to(at::kCPU);
+  final_obs.value = final_obs.value.to(at::kCPU);
+}
+
+void Rollout::finish() {
+  auto& x = actor_.tensors();
+  const auto& parts = actor_.parts();
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const auto& in = actor_.prepare(T_, part);
+    if (!agent_.spec().values) continue;
+    const auto own = samples_.bootstrap_value.narrow(0, parts[part].first, parts[part].size());
+    auto value = own.device() == x.device ? own : at::empty_like(own, x.device);
+    agent_.value(in, value);
+    actor_.blank_waiting(T_, parts[part], {value});
+    if (!value.is_same(own)) own.copy_(value);
+  }
+  samples_.final_obs = finals_.finish(agent_);
+  if (on_host_ && x.mirrored) bring_back();
+  samples_.final_value.zero_();
+  if (const auto& final_obs = samples_.final_obs; final_obs.size() > 0) {
+    auto place = at::empty({final_obs.size()}, at::kLong);
+    for (std::int64_t k = 0; k < final_obs.size(); ++k)
+      place.data_ptr<std::int64_t>()[k] =
+          final_obs.t[static_cast<std::size_t>(k)] * B_ + final_obs.b[static_cast<std::size_t>(k)];
+    samples_.final_value.flatten().index_copy_(0, place.to(final_obs.value.device()),
+                                               final_obs.value);
+  }
+  if (!on_host_) {
+    for (const auto& [name, m] : x.env_info) x.upload(m, H_, T_);
+    for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) x.upload(*m, H_, T_);
+  }
+  x.wait();  // the rows are the environments' again
+  samples_.steps =
+      shared_.may_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;
+}
+
+}  // namespace shoal

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+#include "shoal/agents/agent.h"
+#include "shoal/core/spec.h"
+#include "src/agents/device_copy.h"
+
+namespace shoal {
+
+// How many values there are to learn: for one discrete action. Throws Error for others.
+std::int64_t valued_actions(const EnvSpec& spec);
+
+// The action of the highest value, but with probability epsilon any of those that are legal.
+class EpsilonGreedy {
+ public:
+  EpsilonGreedy(std::int64_t actions, std::int64_t epsilons)
+      : actions_(actions), epsilon_(at::ones({epsilons})) {}
+
+  // [epsilons] float32, on the CPU: one for all environments, or one for each of them.
+  at::Tensor epsilon() const { return epsilon_; }
+
+  // values: [N, actions]; action: [N] int64. Throws Error if there are too few epsilons.
+  void choose(const ActIn& in, const at::Tensor& values, at::Tensor& action);
+  // Agent::before_rollout().
+  void before_rollout(at::Device device) { there_.of(epsilon_, device); }
+  // The same on the CPU in a loop over the rows, whose values are followed by anything.
+  void choose_by_rows(const ActIn& in, const at::Tensor& values, at::Tensor& action) const;
+
+ private:
+  void require_epsilons(const ActIn& in, std::int64_t n) const;
+  float epsilon_of(std::int64_t env) const {
+    return epsilon_.const_data_ptr<float>()[epsilon_.size(0) == 1 ? 0 : env];
+  }
+  std::int64_t any(const bool* legal, float u) const;
+  std::int64_t best(const float* value, const bool* legal) const;
+
+  std::int64_t actions_;
+  at::Tensor epsilon_;
+  DeviceCopy there_;  // of it
+};
+
+}  // namespace shoal

@@ -1,0 +1,283 @@
+#include "shoal/agents/q_agent.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "shoal/core/error.h"
+#include "shoal/core/rng.h"
+#include "shoal/data/saved.h"
+#include "src/agents/dqn/epsilon_greedy.h"
+#include "src/agents/dqn/noisy_network.h"
+#include "src/compute/accelerator.h"
+
+namespace shoal {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+class NetworkQAgent : public QAgent {
+ public:
+  NetworkQAgent(std::int64_t actions, NoisyNetwork online, NoisyNetwork target,
+                const QAgentOptions& options, std::uint64_t seed)
+      : actions_(actions),
+        atoms_(atoms_of(options)),
+        options_(options),
+        online_(std::move(online)),
+        target_(std::move(target)),
+        explorer_(actions, options.epsilons),
+        noise_seed_(env_seed(seed, Stream::kTrain, -2)),
+        noise_drawn_(at::zeros({}, at::kLong)),
+        shared_(static_cast<std::size_t>(atoms_)),
+        logits_(static_cast<std::size_t>(atoms_)) {
+    for (auto& parameter : target_.model().parameters()) parameter.set_requires_grad(false);
+    if (options.returns == ReturnKind::kCategorical)
+      support_ = at::linspace(options.v_min, options.v_max, atoms_);
+    update_target(1);
+    draw_noise();
+    parameters_changed();
+  }
+
+  const AgentSpec& spec() const override { return spec_; }
+  const QAgentOptions& options() const override { return options_; }
+
+  void act(const ActIn& in, ActOut& out) override {
+    torch::NoGradGuard no_grad;
+    auto& action = out.action[0];
+    use_noise(!in.greedy);
+    if (acting_)
+      explorer_.choose_by_rows(in, run(in), action);
+    else
+      explorer_.choose(in, values_of(online_, in.observation), action);
+  }
+
+  void value(const ActIn& in, at::Tensor& value) override {
+    torch::NoGradGuard no_grad;
+    value.copy_(std::get<0>(values_of(online_, in.observation).max(1)));
+  }
+
+  GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
+    use_noise(false);
+    auto values = values_of(online_, observation);
+    if (mask.defined()) values = values.masked_fill(mask.logical_not(), kNever);
+    const auto [value, action] = values.max(1);
+    return {.action = action, .value = value};
+  }
+
+  at::Tensor returns(const Observations& observation) override {
+    use_noise(true);
+    return returns_of(online_, observation);
+  }
+  at::Tensor target_returns(const Observations& observation) override {
+    torch::NoGradGuard no_grad;
+    return returns_of(target_, observation);
+  }
+  at::Tensor support() const override { return support_; }
+  at::Tensor means(const at::Tensor& returns) const override {
+    switch (options_.returns) {
+      case ReturnKind::kMean:
+        return returns.squeeze(-1);
+      case ReturnKind::kCategorical:
+        return returns.softmax(-1).matmul(support_);
+      case ReturnKind::kQuantile:
+        return returns.mean(-1);
+    }
+    return {};
+  }
+
+  void update_target(double share) override {
+    target_.move_towards(online_, share);
+    target_.use(true);
+  }
+  void draw_noise() override {
+    if (!online_.noisy()) return;
+    Rng rng(noise_seed_, static_cast<std::uint64_t>(noise_drawn_.item<std::int64_t>()));
+    online_.draw(rng);
+    target_.draw(rng);
+    noise_drawn_.fill_(static_cast<std::int64_t>(rng.counter()));
+    target_.use(true);
+    in_use_ = InUse::kNeither;
+  }
+  std::vector<at::Tensor> learnable() override { return online_.learnable(); }
+  std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
+    return online_.gradients(loss);
+  }
+  at::Tensor epsilon() override { return explorer_.epsilon(); }
+
+  NamedTensors parameters() override {
+    NamedTensors all = acting_parameters();
+    add_with_prefix("target/", target_.parameters(), all);
+    return all;
+  }
+  NamedTensors acting_parameters() override {
+    NamedTensors all = online_.parameters();
+    all.add("epsilon", explorer_.epsilon());
+    if (online_.noisy()) all.add("noise_drawn", noise_drawn_);
+    return all;
+  }
+  void parameters_changed() override {
+    target_.use(true);
+    in_use_ = InUse::kNeither;
+    use_noise(true);
+    if (!is_host(device()))
+      acting_ = nullptr;
+    else if (!acting_)
+      acting_ = online_.model().make_acting_network(Precision::kFloat32);
+  }
+  void before_rollout(bool greedy) override {
+    use_noise(!greedy);
+    explorer_.before_rollout(device());
+  }
+  void to(at::Device device) override {
+    online_.to(device);
+    target_.to(device);
+    if (support_.defined()) support_ = support_.to(device);
+    acting_ = nullptr;
+    parameters_changed();
+  }
+  at::Device device() const override { return online_.model().parameters().front().device(); }
+
+ private:
+  enum class InUse : std::uint8_t { kNeither, kNoise, kMeans };
+
+  static std::int64_t atoms_of(const QAgentOptions& o) {
+    return o.returns == ReturnKind::kMean ? 1 : o.atoms;
+  }
+
+  // Puts the noise, or the means, into the network; what acts for it follows when somebody acts.
+  void use_noise(bool noise) {
+    const auto wanted = noise ? InUse::kNoise : InUse::kMeans;
+    if (in_use_ == wanted || (in_use_ != InUse::kNeither && !online_.noisy())) return;
+    in_use_ = wanted;
+    online_.use(noise);
+    acting_is_old_ = true;
+  }
+
+  at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
+    const auto out = network.model().forward({observation, {}, {}}).policy;
+    auto of_action = out.narrow(1, 0, actions_ * atoms_).unflatten(1, {actions_, atoms_});
+    if (!options_.dueling) return of_action;
+    const auto of_observation = out.narrow(1, actions_ * atoms_, atoms_).unsqueeze(1);
+    return of_observation + of_action - of_action.mean(1, /*keepdim=*/true);
+  }
+  at::Tensor values_of(NoisyNetwork& network, const Observations& observation) const {
+    return means(returns_of(network, observation));
+  }
+
+  // Numbers of which the largest is that of the highest value, [N, actions or more]; a row does not
+  // depend on the others.
+  const at::Tensor& run(const ActIn& in) {
+    const auto n = in.observation[0].size(), outputs = (actions_ + options_.dueling) * atoms_;
+    if (!outputs_.defined() || outputs_.size(0) != n) {
+      outputs_ = at::empty({n, outputs});
+      unused_ = at::empty({n});
+      values_ = at::empty({n, actions_});
+    }
+    if (std::exchange(acting_is_old_, false)) acting_->refresh();
+    acting_->run(in.observation, outputs_, unused_, in.noise.first_env);
+    if (atoms_ == 1) return outputs_;  // the observation's own value changes nothing
+    const auto* from = outputs_.const_data_ptr<float>();
+    auto* to = values_.data_ptr<float>();
+    for (std::int64_t i = 0; i < n; ++i, from += outputs) {
+      if (options_.dueling && support_.defined()) find_shared(from);
+      for (std::int64_t a = 0; a < actions_; ++a) *to++ = mean_of(from, a);
+    }
+    return values_;
+  }
+
+  // What the logits of all actions have in common, from what the network puts out for one
+  // observation.
+  void find_shared(const float* outputs) {
+    const auto n = static_cast<float>(actions_);
+    for (std::int64_t k = 0; k < atoms_; ++k) {
+      float sum = 0;
+      for (std::int64_t a = 0; a < actions_; ++a) sum += outputs[a * atoms_ + k];
+      shared_[static_cast<std::size_t>(k)] = outputs[actions_ * atoms_ + k] - sum / n;
+    }
+  }
+
+  // Of action a.
+  float mean_of(const float* outputs, std::int64_t a) {
+    const auto* own = outputs + a * atoms_;
+    if (options_.returns == ReturnKind::kQuantile)
+      return std::accumulate(own, own + atoms_, 0.0F);  // what else there is, all actions share
+    std::transform(own, own + atoms_, shared_.begin(), logits_.begin(), std::plus<>());
+    const float most = *std::ranges::max_element(logits_);
+    const auto* at = support_.const_data_ptr<float>();
+    float mean = 0, total = 0;
+    for (const float logit : logits_) {
+      const float weight = std::exp(logit - most);
+      total += weight;
+      mean += weight * *at++;
+    }
+    return mean / total;
+  }
+
+  std::int64_t actions_, atoms_;
+  QAgentOptions options_;
+  AgentSpec spec_{.info = {}, .state = {}, .values = false};
+  NoisyNetwork online_, target_;
+  at::Tensor support_;
+  EpsilonGreedy explorer_;
+  std::uint64_t noise_seed_;
+  at::Tensor noise_drawn_;  // random numbers so far
+  InUse in_use_ = InUse::kNeither;
+  std::unique_ptr<ActingNetwork> acting_;  // null: on a device
+  at::Tensor outputs_, unused_, values_;   // of it
+  bool acting_is_old_ = true;              // the network has changed, perhaps more than once
+  std::vector<float> shared_, logits_;     // work space, [atoms]; shared_: 0 unless dueling
+};
+
+}  // namespace
+
+std::int64_t q_output_size(const EnvSpec& spec, const QAgentOptions& o) {
+  return (valued_actions(spec) + o.dueling) * (o.returns == ReturnKind::kMean ? 1 : o.atoms);
+}
+
+std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
+                                     std::shared_ptr<ActorCriticModel> target,
+                                     const QAgentOptions& o, std::uint64_t seed) {
+  require(o.epsilons >= 1, "epsilons is {}, it must be at least 1", o.epsilons);
+  require(o.returns == ReturnKind::kMean || o.atoms >= 2, "atoms is {}, it must be at least 2",
+          o.atoms);
+  require(o.v_min < o.v_max, "v_min is {} and v_max is {}, which must be more", o.v_min, o.v_max);
+  require(o.noise > 0, "noise is {}, it must be positive", o.noise);
+  require(model && target && model != target, "a Q-agent needs two models, one for each network");
+  require(model->state().empty(),
+          "this Q-agent learns from single steps, and a model with memory needs sequences");
+  const double noise = o.noisy ? o.noise : 0;
+  return std::make_unique<NetworkQAgent>(valued_actions(spec),
+                                         NoisyNetwork(std::move(model), noise),
+                                         NoisyNetwork(std::move(target), noise), o, seed);
+}
+
+std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& model,
+                                     const QAgentOptions& options, std::uint64_t seed) {
+  auto shaped = model;
+  shaped.shared_trunk = true;  // the value, which is not used, costs no layers of its own
+  const auto make = [&] {
+    return make_model(spec.observation, q_output_size(spec, options), shaped, seed);
+  };
+  return make_q_agent(spec, make(), make(), options, seed);
+}
+
+OptionList describe(QAgentOptions& o) {
+  OptionList list("dqn");
+  list.add("dueling", o.dueling, "dueling network: the observation's value plus advantages");
+  list.add("returns", o.returns,
+           "what the network learns of returns: mean | categorical | quantile");
+  list.add("atoms", o.atoms, "categories or quantiles", within(2, 10'000));
+  list.add("v_min", o.v_min, "lowest return of the categories", kAnySign);
+  list.add("v_max", o.v_max, "highest return of the categories", kAnySign);
+  list.add("noisy", o.noisy, "noisy networks: exploration without epsilon");
+  list.add("noise", o.noise, "initial deviation of the weights, times the root of a layer's inputs",
+           above_0());
+  return list;
+}
+
+}  // namespace shoal

@@ -1,0 +1,134 @@
+#include "shoal/agents/recurrent_q_agent.h"
+
+#include <torch/torch.h>
+
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
+#include "src/agents/dqn/epsilon_greedy.h"
+#include "src/agents/dqn/noisy_network.h"
+#include "src/compute/accelerator.h"
+
+namespace shoal {
+namespace {
+
+class NetworkRecurrentQAgent : public RecurrentQAgent {
+ public:
+  NetworkRecurrentQAgent(std::int64_t actions, std::shared_ptr<ActorCriticModel> online,
+                         std::shared_ptr<ActorCriticModel> target,
+                         const RecurrentQAgentOptions& options)
+      : actions_(actions),
+        dueling_(options.dueling),
+        spec_{.info = {}, .state = online->state(), .values = false},
+        online_(std::move(online), /*deviation=*/0),
+        target_(std::move(target), /*deviation=*/0),
+        explorer_(actions, options.epsilons) {
+    for (auto& parameter : target_.model().parameters()) parameter.set_requires_grad(false);
+    update_target(1);
+    parameters_changed();
+  }
+
+  const AgentSpec& spec() const override { return spec_; }
+
+  // The advantages decide: what the observation itself is worth, all actions share.
+  void act(const ActIn& in, ActOut& out) override {
+    torch::NoGradGuard no_grad;
+    auto& action = out.action[0];
+    const auto model_in = inputs(in);
+    if (!acting_) {
+      const auto said = online_.model().forward(model_in);
+      explorer_.choose(in, said.policy, action);
+      for (const auto& [name, state] : said.state) out.state.at(name).copy_(state);
+      return;
+    }
+    ModelOut said{at::empty({action.size(0), actions_}), at::empty({action.size(0)}), out.state};
+    acting_->run(model_in, said);
+    explorer_.choose_by_rows(in, said.policy, action);
+  }
+
+  void value(const ActIn& in, at::Tensor& value) override {
+    torch::NoGradGuard no_grad;
+    value.copy_(std::get<0>(values_of(online_.model(), inputs(in)).values.max(1)));
+  }
+
+  SequenceValues values(const ModelIn& in) override { return values_of(online_.model(), in); }
+  SequenceValues target_values(const ModelIn& in) override {
+    torch::NoGradGuard no_grad;
+    return values_of(target_.model(), in);
+  }
+  void update_target(double share) override { target_.move_towards(online_, share); }
+
+  std::vector<at::Tensor> learnable() override { return online_.learnable(); }
+  std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
+    return online_.gradients(loss);
+  }
+  at::Tensor epsilon() override { return explorer_.epsilon(); }
+
+  NamedTensors parameters() override {
+    NamedTensors all = acting_parameters();
+    add_with_prefix("target/", target_.parameters(), all);
+    return all;
+  }
+  NamedTensors acting_parameters() override {
+    NamedTensors all = online_.parameters();
+    all.add("epsilon", explorer_.epsilon());
+    return all;
+  }
+  void parameters_changed() override {
+    if (!is_host(device()))
+      acting_ = nullptr;
+    else if (acting_)
+      acting_->refresh();
+    else
+      acting_ = online_.model().make_recurrent_acting();
+  }
+  void before_rollout(bool) override { explorer_.before_rollout(device()); }
+  void to(at::Device device) override {
+    online_.to(device);
+    target_.to(device);
+    acting_ = nullptr;
+    parameters_changed();
+  }
+  at::Device device() const override { return online_.model().parameters().front().device(); }
+
+ private:
+  static ModelIn inputs(const ActIn& in) {
+    return {in.observation, in.state, in.is_first, 1, in.previous_action, in.previous_reward};
+  }
+  SequenceValues values_of(ActorCriticModel& model, const ModelIn& in) const {
+    const auto out = model.forward(in);
+    if (!dueling_) return {out.policy, out.state};
+    return {out.value.unsqueeze(1) + out.policy - out.policy.mean(1, /*keepdim=*/true), out.state};
+  }
+
+  std::int64_t actions_;
+  bool dueling_;
+  AgentSpec spec_;
+  NoisyNetwork online_, target_;
+  EpsilonGreedy explorer_;
+  std::unique_ptr<RecurrentActing> acting_;  // null: the model itself acts
+};
+
+}  // namespace
+
+std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
+                                                        std::shared_ptr<ActorCriticModel> model,
+                                                        std::shared_ptr<ActorCriticModel> target,
+                                                        const RecurrentQAgentOptions& options) {
+  require(options.epsilons >= 1, "epsilons is {}, it must be at least 1", options.epsilons);
+  require(model && target && model != target, "a Q-agent needs two models, one for each network");
+  require(!model->state().empty(), "this Q-agent learns from sequences; give its model a memory");
+  return std::make_unique<NetworkRecurrentQAgent>(valued_actions(spec), std::move(model),
+                                                  std::move(target), options);
+}
+
+std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
+                                                        const ModelOptions& model,
+                                                        const RecurrentQAgentOptions& options,
+                                                        std::uint64_t seed) {
+  const auto make = [&] {
+    return make_model(spec.observation, valued_actions(spec), model, seed, spec.action);
+  };
+  return make_recurrent_q_agent(spec, make(), make(), options);
+}
+
+}  // namespace shoal

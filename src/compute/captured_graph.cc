@@ -1,0 +1,36 @@
+#include "src/compute/captured_graph.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <mutex>
+
+namespace shoal {
+
+void CapturedGraph::run(const c10::Device& device, const std::function<void()>& work) {
+  const c10::DeviceGuard guard(device);
+  auto* const on = accelerator(device);
+  if (on == nullptr || refused_ || runs_ < kFirst) {
+    ++runs_;
+    return work();
+  }
+  if (!graph_) {
+    try {
+      graph_ = on->record(work);
+    } catch (const std::exception& e) {
+      refused_ = true;
+      static std::once_flag told;
+      std::call_once(told, [&] {
+        fmt::print(stderr,
+                   "note: work on {} is started step by step, as it cannot be recorded: {}\n",
+                   device.str(), e.what());
+      });
+      return work();
+    }
+  }
+  graph_->replay();
+}
+
+}  // namespace shoal

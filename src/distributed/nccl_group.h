@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "nccl_plugin.h"
+#include "shoal/distributed/process_group.h"
+
+namespace shoal {
+
+// make_nccl_group() with this instead of the plugin.
+std::unique_ptr<ProcessGroup> make_nccl_group(const shoal_nccl_api& nccl, ProcessGroup& host,
+                                              std::chrono::milliseconds timeout, bool insist);
+
+}  // namespace shoal

@@ -1,0 +1,256 @@
+#include "src/distributed/rendezvous.h"
+
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "src/distributed/handshake.h"
+
+namespace shoal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr const char* kKey = "shoal/first";  // of the store
+constexpr auto kPause = 50ms;                // before a process looks again
+constexpr auto kConnectTime = 5s;            // for one attempt
+constexpr auto kProbeTime = 1s;              // to see whether a process runs that need not be there
+// A rank, or a port, may still be that of a process that is ending, in whose place this one was
+// started.
+constexpr auto kEndingTime = 2s;
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+// c10d warns of addresses without a name, and of every wait; its errors are told all the same.
+class QuietStore {
+ public:
+  QuietStore() : before_(std::exchange(FLAGS_caffe2_log_level, kFatal)) {}
+  ~QuietStore() { FLAGS_caffe2_log_level = before_; }
+
+ private:
+  static constexpr int kFatal = 3;
+  int before_;
+};
+
+[[noreturn]] void fail(const TcpGroupOptions& o, const std::string& what) {
+  throw RankError(fmt::format("process 0 of {} was not reached at {} within {:.1f} s: {}", o.count,
+                              rendezvous_address(o), seconds(o.timeout), what),
+                  0);
+}
+
+// A launcher's.
+class Store {
+ public:
+  explicit Store(const TcpGroupOptions& o) : options_(o) {
+    c10d::TCPStoreOptions store;
+    store.port = static_cast<std::uint16_t>(o.port);
+    store.waitWorkers = false;
+    store.timeout = o.timeout;
+    guarded([&] { store_ = c10::make_intrusive<c10d::TCPStore>(o.address, store); });
+  }
+  // Where process 0 says, or said, that it is.
+  std::vector<Endpoint> read() {
+    std::string text;
+    guarded([&] {
+      if (store_->check({kKey})) text = store_->get_to_str(kKey);
+    });
+    return parse_addresses(text);
+  }
+  void write(const std::string& text) {
+    guarded([&] { store_->set(kKey, std::vector<std::uint8_t>(text.begin(), text.end())); });
+  }
+
+ private:
+  template <class Use>
+  void guarded(const Use& use) const {
+    const QuietStore quiet;
+    try {
+      use();
+    } catch (const c10::Error& e) {
+      fail(options_, std::string("the launcher's store failed: ") + e.what_without_backtrace());
+    }
+  }
+
+  const TcpGroupOptions& options_;
+  c10::intrusive_ptr<c10d::TCPStore> store_;
+};
+
+Hello hello_of(const TcpGroupOptions& o, const std::string& ring_port) {
+  return {job_number(o), o.rank, o.count, ring_port};
+}
+
+// Process 0's answer, by the deadline; nothing if there is none: *why says why.
+std::optional<Reply> receive_reply(const Socket& connection, Deadline deadline, std::string* why) {
+  std::vector<std::byte> bytes(kReplyBytes);
+  *why = "it has not answered";
+  if (!receive_all(connection, bytes, deadline)) return std::nullopt;
+  *why = "another program, or another version of this one, answers";
+  return parse_reply(bytes);
+}
+
+// A process other than 0.
+class JoiningPeer {
+ public:
+  JoiningPeer(const TcpGroupOptions& o, const Socket& ring_listener)
+      : options_(o),
+        hello_(bytes_of(hello_of(o, own_port(ring_listener)))),
+        deadline_(Clock::now() + o.timeout),
+        notice_(Clock::now() + notice_after(o)) {
+    if (o.store_exists) store_.emplace(o);
+  }
+
+  Joined join() {
+    for (; Clock::now() < deadline_; std::this_thread::sleep_for(kPause)) {
+      const auto places =
+          store_ ? store_->read()
+                 : std::vector<Endpoint>{{options_.address, std::to_string(options_.port)}};
+      if (places.empty()) why_ = "it has not said where it is";
+      for (const auto& at : places)
+        if (const auto joined = try_at(at)) return {.next = joined->next, .token = joined->token};
+      say_once();
+    }
+    fail(options_, why_);
+  }
+
+ private:
+  std::optional<Reply> ask(const Endpoint& at) {
+    const auto soon = std::min(deadline_, Clock::now() + kConnectTime);
+    const auto connection = connect_to(at, soon, &why_);
+    if (!connection || !send_all(*connection, hello_, soon)) return std::nullopt;
+    why_ = "it has not answered";
+    std::array<pollfd, 1> answer{{{connection->fd(), POLLIN, 0}}};
+    if (!wait_for(answer, std::min(notice_, deadline_))) say_once();
+    // Process 0 says which process is missing: it has to give up first, or would miss this one.
+    return receive_reply(*connection, deadline_ + options_.timeout / 2, &why_);
+  }
+
+  // The answer, if it is to join.
+  std::optional<Reply> try_at(const Endpoint& at) {
+    auto reply = ask(at);
+    const bool refused =
+        reply && (reply->answer == Answer::kRankTaken || reply->answer == Answer::kComplete);
+    if (!refused) refused_since_.reset();
+    if (!reply) return std::nullopt;
+    why_ = "it rejects this one";
+    if (reply->answer == Answer::kBusy) return std::nullopt;
+    if (reply->answer == Answer::kWelcome) {
+      if (reply->next.host.empty()) reply->next.host = at.host;
+      return reply;
+    }
+    if (refused && !refused_since_) refused_since_ = Clock::now();
+    if (!refused || Clock::now() - *refused_since_ >= kEndingTime) give_up(*reply);
+    return std::nullopt;
+  }
+
+  [[noreturn]] void give_up(const Reply& reply) const {
+    const auto& o = options_;
+    const auto at = rendezvous_address(o);
+    if (reply.answer == Answer::kIncomplete)
+      throw RankError(fmt::format("process {} of {} has not come to {} in time, says process 0",
+                                  reply.rank, o.count, at),
+                      reply.rank);
+    require(reply.answer != Answer::kOtherJob,
+            "at {} there is another job than this one, '{}', or one of another number of "
+            "processes than {}; give another port with MASTER_PORT",
+            at, o.job, o.count);
+    require(reply.answer != Answer::kRankTaken,
+            "another process {} of {} has come to {} before this one, from {}; give each process "
+            "a rank of its own",
+            o.rank, o.count, at, reply.next.host);
+    throw Error(
+        "the job at {} runs already: all its {} processes had come before this one, which says "
+        "that it is process {}; give each process a rank of its own, or this job another port "
+        "with MASTER_PORT",
+        at, o.count, o.rank);
+  }
+
+  void say_once() {
+    const auto now = Clock::now();
+    if (now < notice_) return;
+    notice_ = Deadline::max();
+    fmt::print(stderr,
+               "note: process {} of {}: no answer yet from process 0 at {} ({}): some processes "
+               "have not started, or the job has ended; waiting for {:.0f} s at most\n",
+               options_.rank, options_.count, rendezvous_address(options_), why_,
+               seconds(deadline_ - now));
+  }
+
+  const TcpGroupOptions& options_;
+  std::optional<Store> store_;
+  std::vector<std::byte> hello_;
+  std::string why_ = "it was not asked";
+  Deadline deadline_, notice_;
+  std::optional<Deadline> refused_since_;
+};
+
+// Whether another process 0 of this job answers there.
+bool is_taken(const TcpGroupOptions& o, const std::vector<Endpoint>& places,
+              const std::string& ring_port) {
+  const auto hello = bytes_of(hello_of(o, ring_port));
+  std::string why;
+  return std::ranges::any_of(places, [&](const Endpoint& at) {
+    const auto connection = connect_to(at, Clock::now() + kProbeTime, &why);
+    if (!connection || !send_all(*connection, hello, Clock::now() + kProbeTime)) return false;
+    const auto reply = receive_reply(*connection, Clock::now() + kProbeTime, &why);
+    return reply && (reply->answer == Answer::kRankTaken || reply->answer == Answer::kComplete);
+  });
+}
+
+[[noreturn]] void fail_for_another(const TcpGroupOptions& o) {
+  throw Error(
+      "another process 0 of {} of this job runs already, at {}; give each process a rank of its "
+      "own, or this job another port with MASTER_PORT",
+      o.count, rendezvous_address(o));
+}
+
+// At the rendezvous address.
+Socket listen_there(const TcpGroupOptions& o, const std::string& ring_port) {
+  std::string why;
+  for (const auto until = Clock::now() + kEndingTime; Clock::now() < until;
+       std::this_thread::sleep_for(kPause))
+    if (auto listener = listen_at(o.port, &why)) return std::move(*listener);
+  if (is_taken(o, {{"localhost", std::to_string(o.port)}}, ring_port)) fail_for_another(o);
+  throw Error(
+      "cannot listen at the rendezvous address {}: {}; if another job has the port, give another "
+      "one with MASTER_PORT",
+      rendezvous_address(o), why);
+}
+
+// At any port. The others can reach it by one of these addresses.
+Socket listen_by_store(const TcpGroupOptions& o, const std::string& ring_port) {
+  Store store(o);
+  const auto before = store.read();  // mostly of a process that is no more
+  for (const auto until = Clock::now() + kEndingTime; is_taken(o, before, ring_port);
+       std::this_thread::sleep_for(kPause))
+    if (Clock::now() >= until) fail_for_another(o);
+  auto listener = listen_anywhere();
+  store.write(
+      addresses_text(own_port(listener), {address_towards(o.address), o.address, host_name()}));
+  return listener;
+}
+
+}  // namespace
+
+Joined join_job(const TcpGroupOptions& o, const Socket& ring_listener) {
+  if (o.rank > 0) return JoiningPeer(o, ring_listener).join();
+  const auto deadline = Clock::now() + o.timeout;
+  const auto ring_port = own_port(ring_listener);
+  auto listener = o.store_exists ? listen_by_store(o, ring_port) : listen_there(o, ring_port);
+  auto server = std::make_unique<RendezvousServer>(o, std::move(listener), ring_port);
+  const auto ring = server->admit_all(deadline);
+  return {.next = ring.next, .token = ring.token, .server = std::move(server)};
+}
+
+}  // namespace shoal

@@ -1,0 +1,32 @@
+#include "src/distributed/ring.h"
+
+#include <fmt/format.h>
+
+#include "shoal/ipc/rank_exchange.h"
+
+namespace shoal {
+namespace {
+
+std::string text_of(const Ring::Act& act) {
+  return fmt::format("{} ({} bytes, as its number {})", act.kind == Ring::kSum ? "sums" : "gathers",
+                     act.size, act.number);
+}
+
+}  // namespace
+
+void Ring::fail(int place, const std::string& what) const {
+  throw RankError(fmt::format("process {} of {} {}", place, count_, what), place);
+}
+
+void Ring::fail_for_lateness(int place) const {
+  fail(place, fmt::format("has not come for {:.1f} s; is it stopped, or slower by far? If that is "
+                          "no hang, raise the timeout",
+                          std::chrono::duration<double>(timeout_).count()));
+}
+
+void Ring::fail_for_difference(const Act& theirs, const Act& own) const {
+  fail(place_before(),
+       fmt::format("{}, this one {}; all must do the same", text_of(theirs), text_of(own)));
+}
+
+}  // namespace shoal

@@ -1,0 +1,78 @@
+#include "src/envs/atari/ale_library.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <string_view>
+
+#include "shoal/core/error.h"
+#include "src/core/plugin.h"
+
+namespace shoal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> kNoSinglePlayer = {"combat", "joust", "maze_craze",
+                                                             "warlords"};
+
+const Plugin& ale_plugin() {
+  static const Plugin kPlugin{.name = "Atari",
+                              .file = "shoal_ale.so",
+                              .variable = "SHOAL_ALE_PLUGIN",
+                              .option = "SHOAL_WITH_ATARI",
+                              .symbol = SHOAL_ALE_GET_API,
+                              .version = SHOAL_ALE_VERSION};
+  return kPlugin;
+}
+
+}  // namespace
+
+const shoal_ale_api& ale_library() {
+  static const auto& api = ale_plugin().load<shoal_ale_api>();
+  return api;
+}
+
+bool has_ale_library() { return ale_plugin().exists(); }
+
+fs::path rom_folder() {
+  const char* chosen = std::getenv("SHOAL_ROMS");
+  return chosen ? chosen : SHOAL_ROMS_PATH;
+}
+
+std::string game_name(const std::string& rom) {
+  std::string name;
+  bool begins = true;  // a word does, after anything that is not a letter
+  for (const char c : rom) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c != '_') name += static_cast<char>(begins ? std::toupper(u) : u);
+    begins = std::isalpha(u) == 0;
+  }
+  return name;
+}
+
+std::vector<std::string> known_roms() {
+  std::vector<std::string> roms;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(rom_folder(), ignored)) {
+    const fs::path& path = entry.path();
+    const std::string stem = path.stem().string();
+    if (path.extension() == ".bin" &&
+        std::ranges::find(kNoSinglePlayer, stem) == kNoSinglePlayer.end())
+      roms.push_back(stem);
+  }
+  std::ranges::sort(roms);
+  return roms;
+}
+
+void CloseConsole::operator()(shoal_ale_console* console) const { ale_library().destroy(console); }
+
+AleConsole open_console(const fs::path& rom) {
+  std::array<char, 512> text{};
+  AleConsole console(ale_library().create(rom.c_str(), {text.data(), text.size()}));
+  require(console != nullptr, "cannot start the game: {}", text.data());
+  return console;
+}
+
+}  // namespace shoal

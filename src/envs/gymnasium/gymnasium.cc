@@ -1,0 +1,183 @@
+#include "shoal/envs/gymnasium.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <utility>
+
+#include "shoal/core/arena.h"
+#include "shoal/core/error.h"
+#include "src/envs/child.h"
+#include "src/envs/gymnasium/gymnasium_env.h"
+#include "src/envs/gymnasium/gymnasium_library.h"
+
+namespace shoal {
+namespace {
+
+std::string find_python(const GymnasiumOptions& options) {
+  if (!options.python.empty()) return options.python;
+  if (const char* chosen = std::getenv("SHOAL_PYTHON")) return chosen;
+  if (const char* active = std::getenv("VIRTUAL_ENV")) return std::string(active) + "/bin/python";
+  return SHOAL_PYTHON_PATH;
+}
+
+// The result of a child process that queries Python.
+struct Report {
+  char description[60'000];
+  char failure[4096];  // a traceback, and what the caller says of it
+  bool mask;
+};
+
+void put(char* to, std::size_t size, const std::string& text) {
+  std::copy_n(text.c_str(), std::min(size, text.size() + 1), to);
+  to[size - 1] = 0;
+}
+
+void describe(Report& report, const GymnasiumTask& task) {
+  const auto env = open_gymnasium(task);
+  const std::string description = gymnasium_library().description(env.get());
+  require(description.size() < sizeof(report.description),
+          "gymnasium:{}: its spaces have too many parts", task.id);
+  GymnasiumFailure failure;
+  const int mask = gymnasium_library().has_mask(env.get(), failure.out());
+  require(mask >= 0, "gymnasium:{}: {}", task.id, failure.text());
+  report.mask = mask == 1;
+  put(report.description, sizeof(report.description), description);
+}
+
+void list_ids(Report& report, const std::string& python) {
+  GymnasiumFailure failure;
+  const auto& library = gymnasium_library();
+  require(library.start(python.c_str(), failure.out()) != 0 &&
+              library.ids(report.description, sizeof(report.description), failure.out()) != 0,
+          "{}", failure.text());
+}
+
+// Runs `fill` in a process that ends after it, so that no interpreter stays in this one.
+template <class Fill>
+std::unique_ptr<Report> ask_python(const Fill& fill, const WorkerGroupOptions& limits = {}) {
+  Arena::Plan plan;
+  const auto at = plan.add_bytes(sizeof(Report));
+  const Arena arena(plan);
+  auto& report = *new (arena.data(at)) Report{};
+  run_in_child(
+      [&](WorkerStatus status) {
+        status.enter(WorkerStatus::kConstructing, 0, 0);
+        try {
+          fill(report);
+        } catch (const Error& e) {
+          put(report.failure, sizeof(report.failure), e.what());
+        }
+      },
+      limits);
+  return std::make_unique<Report>(report);
+}
+
+// The words of one line of a description.
+class Words {
+ public:
+  explicit Words(const std::string& line) : text_(line) {}
+  std::string word() {
+    std::string next;
+    text_ >> next;
+    return next;
+  }
+  std::int64_t integer() { return std::stoll(word()); }
+  double number() { return std::stod(word()); }  // "inf", too, unlike operator>>
+  std::vector<std::int64_t> integers(std::int64_t count) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(count));
+    for (auto& one : all) one = integer();
+    return all;
+  }
+  std::string rest() {
+    std::string all;
+    std::getline(text_ >> std::ws, all);
+    return all;
+  }
+
+ private:
+  std::istringstream text_;
+};
+
+DType dtype_named(const std::string& name) {
+  for (const auto dtype : {DType::kUInt8, DType::kBool, DType::kInt32, DType::kInt64,
+                           DType::kFloat32, DType::kFloat64})
+    if (name == name_of(dtype)) return dtype;
+  throw Error("the Gymnasium plugin speaks of the dtype '{}', which there is not", name);
+}
+
+ArraySpec read_array(Words& words) {
+  ArraySpec array{.dtype = dtype_named(words.word())};
+  array.low = words.number();
+  array.high = words.number();
+  array.shape = words.integers(words.integer());
+  return array;
+}
+
+ActionSpec read_action(Words& words) {
+  using Kind = ActionSpec::Kind;
+  const auto kind = words.word();
+  const auto count = words.integer();
+  if (kind == "discrete") return ActionSpec::discrete(count);
+  if (kind == "multi-discrete")
+    return {.kind = Kind::kMultiDiscrete, .choices = words.integers(count)};
+  if (kind == "multi-binary") return {.kind = Kind::kMultiBinary, .dims = count};
+  const double low = words.number();
+  return ActionSpec::box(count, low, words.number());
+}
+
+EnvSpec read_spec(const std::string& id, const std::string& description, bool& renders) {
+  EnvSpec spec;
+  spec.id = id;
+  std::istringstream lines(description);
+  for (std::string line; std::getline(lines, line);) {
+    Words words(line);
+    const auto what = words.word();
+    if (what == "observation") {
+      const auto array = read_array(words);
+      spec.observation.add(words.rest(), array);
+    } else if (what == "action") {
+      const auto action = read_action(words);
+      spec.action.add(words.rest(), action);
+    } else if (what == "fps") {
+      spec.fps = words.number();
+    } else if (what == "render") {
+      renders = words.integer() == 1;
+    }
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
+  std::vector<std::string> ids;
+  try {
+    const auto report = ask_python([&](Report& to) { list_ids(to, find_python(options)); });
+    std::istringstream lines(report->description);
+    for (std::string id; std::getline(lines, id);) ids.push_back(id);
+  } catch (const std::exception&) {  // no plugin, or no Python: there are none
+  }
+  return ids;
+}
+
+EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options) {
+  constexpr std::string_view kPrefix = "gymnasium:";
+  require(id.starts_with(kPrefix) && id.size() > kPrefix.size(),
+          "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1", id);
+  GymnasiumTask task{
+      .id = id.substr(kPrefix.size()), .kwargs = options.kwargs, .python = find_python(options)};
+  const auto report =
+      ask_python([&](Report& to) { describe(to, task); }, {.reset_limit = options.reset_limit});
+  require(report->failure[0] == 0, "{}", report->failure);
+  const std::string description = report->description;
+  auto spec = read_spec(id, description, task.renders);
+  spec.action_mask = report->mask;
+  return [task, spec, description](const EnvContext&) {
+    return std::make_unique<GymnasiumEnv>(task, spec, description);
+  };
+}
+
+}  // namespace shoal

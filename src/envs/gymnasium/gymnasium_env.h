@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/envs/env.h"
+#include "src/envs/gymnasium/gymnasium_library.h"
+
+namespace shoal {
+
+// An environment of Gymnasium, made in Python when it is first used: who only asks for the spec
+// starts no interpreter.
+class GymnasiumEnv : public Env {
+ public:
+  // description: what the spec was read from; that of the environment must be the same.
+  GymnasiumEnv(GymnasiumTask task, EnvSpec spec, std::string description)
+      : task_(std::move(task)), spec_(std::move(spec)), description_(std::move(description)) {}
+
+  const EnvSpec& spec() const override { return spec_; }
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override;
+  StepResult step(ArraysIn action, StepOut out) override;
+  bool save(std::vector<std::byte>& bytes) const override;
+  bool load(std::span<const std::byte> bytes) override;
+  bool render(Image& image) override;
+
+ private:
+  void open();
+  shoal_gymnasium_out pointers(const StepOut& out);
+  void check(int result) const;
+
+  GymnasiumTask task_;
+  EnvSpec spec_;
+  std::string description_;
+  GymnasiumHandle env_;
+  GymnasiumFailure failure_;
+  std::vector<std::uint8_t*> observation_;
+  std::vector<const std::uint8_t*> action_;
+};
+
+}  // namespace shoal

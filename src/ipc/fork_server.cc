@@ -1,0 +1,153 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include "shoal/core/error.h"
+#include "shoal/ipc/worker_group.h"
+#include "src/ipc/child_process.h"
+#include "src/ipc/descendants.h"
+#include "src/ipc/waiting.h"
+#include "src/ipc/worker_slot.h"
+
+// The part of a group whose workers may be forked anew: a process that does nothing but fork them,
+// reap them, and say how they ended.
+namespace shoal {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kBetweenLooks{20};  // of the fork server at its children
+constexpr std::chrono::seconds kLongestEnd{5};          // from SIGKILL to the end
+constexpr std::size_t kMostDeaths = 5;                  // within a minute
+
+}  // namespace
+
+struct WorkerGroup::ForkServer {
+  alignas(64) Word calls{0};  // changes with every call for a worker, and for the end
+  alignas(64) Word ends{0};
+};
+
+Arena::Field WorkerGroup::plan_fork_server(Arena::Plan& plan) {
+  return plan.add_bytes(sizeof(ForkServer));
+}
+
+WorkerGroup::ForkServer& WorkerGroup::fork_server() const {
+  return *reinterpret_cast<ForkServer*>(arena_.data(fork_server_));
+}
+
+void WorkerGroup::start_fork_server(const Body& body) {
+  new (&fork_server()) ForkServer;
+  const pid_t parent = getpid();
+  {
+    const SignalsBlocked blocked;
+    fork_server_pid_ = fork();
+    if (fork_server_pid_ < 0)
+      throw Error("the process that forks workers could not be forked itself: {}",
+                  std::strerror(errno));
+    if (fork_server_pid_ > 0) return;
+    become_child_of(parent);
+  }
+  serve_forks(body);
+}
+
+// In the fork server; never returns.
+void WorkerGroup::serve_forks(const Body& body) {
+  auto& words = fork_server();
+  for (;;) {
+    const auto seen = words.calls.load(std::memory_order_acquire);
+    if (words.ends.load(std::memory_order_acquire) != 0) break;
+    for (int w = 0; w < workers(); ++w) {
+      auto& of = slot(w);
+      const auto wanted = of.wanted.load(std::memory_order_acquire);
+      if (of.started.load(std::memory_order_relaxed) == wanted) continue;
+      const pid_t pid = start(w, body);
+      if (pid < 0) continue;  // there may be room for a process later
+      of.pid.store(pid, std::memory_order_relaxed);
+      of.started.store(wanted, std::memory_order_release);
+    }
+    int status = 0;
+    for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      for (int w = 0; w < workers(); ++w) {
+        auto& of = slot(w);
+        if (of.pid.load(std::memory_order_relaxed) != pid) continue;
+        of.status.store(status, std::memory_order_relaxed);
+        of.ended.store(of.started.load(std::memory_order_relaxed), std::memory_order_release);
+      }
+    }
+    futex_wait(words.calls, seen, kBetweenLooks);
+  }
+  for (int w = 0; w < workers(); ++w)
+    if (slot(w).ended.load() != slot(w).started.load()) kill(slot(w).pid.load(), SIGKILL);
+  while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+  _exit(0);
+}
+
+std::string WorkerGroup::end_by_fork_server(int worker) {
+  int status = 0;
+  if (waitpid(fork_server_pid_, &status, WNOHANG) == fork_server_pid_) {
+    restarts_allowed_ = false;
+    fork_server_pid_ = -1;  // and with it all workers have died
+    return fmt::format("is gone, because the process that forks workers {}", describe_end(status));
+  }
+  const auto& of = slot(worker);
+  const bool ended = of.ended.load(std::memory_order_acquire) == of.wanted.load();
+  return ended ? describe_end(of.status.load(std::memory_order_relaxed)) : "";
+}
+
+bool WorkerGroup::dies_too_often() {
+  const auto now = Clock::now();
+  std::erase_if(deaths_, [now](auto then) { return now - then > std::chrono::minutes(1); });
+  deaths_.push_back(now);
+  return deaths_.size() >= kMostDeaths;
+}
+
+bool WorkerGroup::await_end(int worker) const {
+  const auto& of = slot(worker);
+  const auto deadline = Clock::now() + kLongestEnd;
+  while (of.ended.load(std::memory_order_acquire) != of.wanted.load()) {
+    if (Clock::now() > deadline) return false;
+    usleep(1000);
+  }
+  return true;
+}
+
+// False if it is not to be.
+bool WorkerGroup::restart(int worker, const WorkerError& death) {
+  auto& of = slot(worker);
+  if (dies_too_often()) return false;
+  // One that is not started yet has no process: 0 would be all of this one's group.
+  const pid_t present = pid(worker);
+  if (of.ended.load(std::memory_order_acquire) != of.wanted.load() && present > 0)
+    kill(present, SIGKILL);
+  if (!await_end(worker)) return false;
+  kill_orphans();
+  if (options_.before_restart) options_.before_restart(worker, death);
+  watches_[static_cast<std::size_t>(worker)] = {};
+  of.begin_anew();
+  fork_server().calls.fetch_add(1, std::memory_order_release);
+  futex_wake_all(fork_server().calls);
+  ++restarts_;
+  return true;
+}
+
+void WorkerGroup::end_fork_server() {
+  fork_server().ends.store(1, std::memory_order_release);
+  fork_server().calls.fetch_add(1, std::memory_order_release);
+  futex_wake_all(fork_server().calls);
+  const auto deadline = Clock::now() + kLongestEnd;
+  while (waitpid(fork_server_pid_, nullptr, WNOHANG) == 0) {
+    // Workers die with it, if it does not answer.
+    if (Clock::now() > deadline) kill(fork_server_pid_, SIGKILL);
+    usleep(1000);
+  }
+  fork_server_pid_ = -1;
+}
+
+}  // namespace shoal

@@ -1,0 +1,202 @@
+#include "shoal/ipc/run_ranks.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shoal/core/arena.h"
+#include "shoal/core/error.h"
+#include "shoal/core/stop.h"
+#include "shoal/ipc/rank_exchange.h"
+#include "shoal/ipc/worker_group.h"
+#include "src/ipc/child_process.h"
+#include "src/ipc/worker_slot.h"
+
+namespace shoal {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLookEvery = 20ms;
+// How long the others may take to end once one rank has come to its end.
+constexpr auto kLongestLeave = 60s;
+
+std::atomic<int> signal_to_pass_on{0};
+
+// Passes what this process is asked to do on to rank 0, while it lives.
+class SignalsPassedOn {
+ public:
+  SignalsPassedOn() {
+    signal_to_pass_on = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int number) { signal_to_pass_on = number; };
+    sigemptyset(&action.sa_mask);
+    for (std::size_t i = 0; i < std::size(kPassed); ++i) {
+      sigaction(kPassed[i], nullptr, &before_[i]);
+      if (kPassed[i] != SIGHUP || !hangup_is_ignored()) sigaction(kPassed[i], &action, nullptr);
+    }
+  }
+  ~SignalsPassedOn() {
+    for (std::size_t i = 0; i < std::size(kPassed); ++i)
+      sigaction(kPassed[i], &before_[i], nullptr);
+  }
+
+ private:
+  static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kPassed)];
+};
+
+// How a rank's body ended, in shared memory; written by the rank.
+struct RankEnd {
+  enum Kind : std::uint32_t { kNone, kReturned, kMistake, kThrew };
+  std::atomic<std::uint32_t> kind{kNone};  // released after the others
+  int result = 0;
+  char text[4096] = {};
+
+  void tell(Kind how, const char* what) {
+    std::strncpy(text, what, sizeof text - 1);
+    kind.store(how, std::memory_order_release);
+  }
+};
+
+class Processes {
+ public:
+  Processes(int ranks, const std::function<int(int)>& body)
+      : ends_(plan_.add_bytes(static_cast<std::size_t>(ranks) * sizeof(RankEnd))), arena_(plan_) {
+    for (int r = 0; r < ranks; ++r) new (&end(r)) RankEnd;
+    std::fflush(nullptr);  // what is buffered now would be printed by each of them
+    for (int r = 0; r < ranks; ++r) start(r, ranks, body);
+  }
+  ~Processes() {
+    for (const auto pid : pids_)
+      if (pid > 0) kill(pid, SIGKILL);
+    for (const auto pid : pids_)
+      while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+  }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  int wait() {
+    auto patience = std::chrono::steady_clock::time_point::max();
+    for (;;) {
+      if (const int number = signal_to_pass_on.exchange(0)) pass_on(number);
+      const auto before = running();
+      for (int r = 0; r < ranks(); ++r) look_at(r);
+      if (running() == 0) return end(0).result;
+      if (stopped_) return 128 + stopped_;
+      const auto now = std::chrono::steady_clock::now();
+      if (running() < before && patience > now + kLongestLeave) patience = now + kLongestLeave;
+      if (now > patience) name_the_late();
+      std::this_thread::sleep_for(kLookEvery);
+    }
+  }
+
+ private:
+  int ranks() const { return static_cast<int>(pids_.size()); }
+  RankEnd& end(int rank) { return reinterpret_cast<RankEnd*>(arena_.data(ends_))[rank]; }
+  std::ptrdiff_t running() const {
+    return std::ranges::count_if(pids_, [](pid_t p) { return p > 0; });
+  }
+
+  void start(int rank, int ranks, const std::function<int(int)>& body) {
+    const pid_t parent = getpid();
+    {
+      const SignalsBlocked blocked;
+      const pid_t pid = fork();
+      require(pid >= 0,
+              "rank {} of {} could not be forked: {}; use fewer ranks or a higher `ulimit -u`",
+              rank, ranks, std::strerror(errno));
+      if (pid > 0) {
+        pids_.push_back(pid);
+        return;
+      }
+      become_child_of(parent);
+    }
+    pids_.clear();
+    auto& own = end(rank);
+    try {
+      own.result = body(rank);
+      own.tell(RankEnd::kReturned, "");
+    } catch (const Interrupted& e) {
+      std::fflush(nullptr);
+      _exit(128 + e.signal);
+    } catch (const Error& e) {
+      own.tell(RankEnd::kMistake, e.what());
+    } catch (const std::exception& e) {
+      own.tell(RankEnd::kThrew, e.what());
+    } catch (...) {
+      own.tell(RankEnd::kThrew, "an exception that is no std::exception");
+    }
+    std::fflush(nullptr);
+    _exit(0);
+  }
+
+  void pass_on(int number) {
+    if (pids_[0] <= 0) return;
+    kill(pids_[0], number);
+    passed_on_ = number;
+  }
+
+  // Throws if this rank has failed.
+  void look_at(int rank) {
+    auto& pid = pids_[static_cast<std::size_t>(rank)];
+    int status = 0;
+    if (pid <= 0 || waitpid(pid, &status, WNOHANG) != pid) return;
+    const auto former = pid;
+    pid = 0;
+    const auto& own = end(rank);
+    const auto kind = own.kind.load(std::memory_order_acquire);
+    if (kind == RankEnd::kReturned) return;
+    // A signal may end a rank at once, one by a terminal before this process looks at its own.
+    const int asked = passed_on_ != 0 ? passed_on_ : signal_to_pass_on.load();
+    if (kind == RankEnd::kNone && asked != 0 && WIFEXITED(status) &&
+        WEXITSTATUS(status) == 128 + asked) {
+      stopped_ = asked;
+      return;
+    }
+    const auto prefix = rank == 0 ? std::string() : fmt::format("rank {}: ", rank);
+    if (kind == RankEnd::kMistake) throw Error("{}{}", prefix, static_cast<const char*>(own.text));
+    if (kind == RankEnd::kThrew) throw RankError(prefix + own.text, rank);
+    throw RankError(fmt::format("rank {} (pid {}) {}", rank, former, describe_end(status)), rank);
+  }
+
+  [[noreturn]] void name_the_late() const {
+    for (int r = 0; r < ranks(); ++r)
+      if (pids_[static_cast<std::size_t>(r)] > 0)
+        throw RankError(fmt::format("rank {} goes on for more than {} s after others have ended", r,
+                                    std::chrono::seconds(kLongestLeave).count()),
+                        r);
+    throw RankError("all ranks have ended", 0);
+  }
+
+  SignalsPassedOn signals_;  // before there is anybody to pass them on to
+  Arena::Plan plan_;
+  Arena::Field ends_;
+  Arena arena_;
+  std::vector<pid_t> pids_;  // 0: it has ended
+  int passed_on_ = 0, stopped_ = 0;
+};
+
+}  // namespace
+
+int run_ranks(int ranks, const std::function<int(int)>& body) {
+  require(ranks >= 1, "{} ranks: at least 1 is needed", ranks);
+  require_fork_is_safe();
+  return Processes(ranks, body).wait();
+}
+
+}  // namespace shoal

@@ -1,0 +1,93 @@
+#include "cli/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "shoal/core/error.h"
+#include "shoal/runners/checkpoint.h"
+#include "tests/runners/temporary_folder.h"
+#include "tests/support/message_of.h"
+
+namespace shoal::cli {
+namespace {
+
+class SweepTest : public testing::Test {
+ protected:
+  Sweep read(const std::string& text) {
+    write_file(folder_ / "sweep.toml", text);
+    return read_sweep(folder_ / "sweep.toml", "out");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(SweepTest, EveryVariantHasEverySeed) {
+  const auto sweep = read(R"(
+    base = "cartpole-ppo"
+    seeds = [3, 1]
+    [all]
+    ppo.clip = 0.1
+    [variant.wide.model]
+    hidden = [128, 128]
+    [variant.serial]
+    sampler.kind = "serial"
+    ppo.epochs = 2
+  )");
+  EXPECT_EQ(sweep.base, "cartpole-ppo");
+  EXPECT_EQ(sweep.cores, 1);
+  std::vector<std::string> folders;
+  for (const auto& run : sweep.runs) folders.push_back(run.folder.string());
+  EXPECT_EQ(folders,
+            (std::vector<std::string>{"out/serial-3", "out/wide-3", "out/serial-1", "out/wide-1"}))
+      << "all of the first seed come first";
+  EXPECT_EQ(sweep.runs[0].settings,
+            (SweepSettings{{"ppo.clip", "0.1"}, {"ppo.epochs", "2"}, {"sampler.kind", "serial"}}));
+  EXPECT_EQ(sweep.runs[1].settings,
+            (SweepSettings{{"ppo.clip", "0.1"}, {"model.hidden", "[128, 128]"}}));
+}
+
+TEST_F(SweepTest, WithoutVariantsThereIsOne) {
+  const auto sweep = read("base = \"cartpole-ppo\"\nseeds = [7]\n");
+  ASSERT_EQ(sweep.runs.size(), 1U);
+  EXPECT_EQ(sweep.runs[0].variant, "cartpole-ppo");
+  EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
+}
+
+TEST_F(SweepTest, MistakesAreNamed) {
+  const std::string base = "base = \"cartpole-ppo\"\n", seeds = "seeds = [1]\n";
+  for (const auto& [text, word] : std::vector<std::pair<std::string, std::string>>{
+           {seeds, "no base"},
+           {base, "seeds: expected a list"},
+           {base + "seeds = []\n", "seeds: expected a list"},
+           {base + "seeds = [1, 1]\n", "twice"},
+           {base + "seeds = [-1]\n", "0 or more"},
+           {base + seeds + "core = 1\n", "the nearest is 'cores'"},
+           {base + seeds + "cores = 0\n", "cores: found 0, expected a whole number, 1 or more"},
+           {base + seeds + "gpus = 100000\n", "gpus: found 100000, expected at most "},
+           {base + seeds + "gpus = -1\n", "gpus: found -1, expected a whole number, 0 or more"},
+           {"base = \"a\\u0000b\"\n" + seeds, "base: found 'a?b', expected a word without a zero"},
+           {"base = 3\n" + seeds, "base: found 3"},
+           {base + seeds + std::string(1 << 20, '#'), "sweep.toml"},
+           {base + seeds + "cores = 100000\n", "may use"},
+           {"base = \"cartpole-pp\"\n" + seeds, "cartpole-ppo"},
+           {base + seeds + "[all]\nppo.clp = 1\n", "ppo.clip"},
+           {base + seeds + "[variant.a]\nppo.epochs = 0\n", "a: ppo.epochs"},
+           {base + seeds + "[variant.a]\nseed = 4\n", "what `seeds` says"},
+           {base + seeds + "[variant]\na = 4\n", "expected a table"},
+           {base + seeds + "variant = 4\n", "variant: expected a table"},
+           {base + seeds + "cores = 4294967297\n", "cores: found 4294967297"},
+           {base + seeds + "[variant.\"../a\"]\n", "variant.../a: the name is that of a folder"},
+           {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: the name is"},
+           {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "expected 1 to 200 bytes"},
+           {base + seeds + "[variant.\"\"]\n", "variant.: the name is"},
+           {"base = \"" + std::string(201, 'b') + ".toml\"\n" + seeds, "expected 1 to 200 bytes"},
+           {"base =\n", "line 1"}}) {
+    const auto what = message_of([&, text = text] { read(text); });
+    EXPECT_NE(what.find(word), std::string::npos) << text.substr(0, 500) << what;
+    EXPECT_LT(what.size(), 500U);
+  }
+}
+
+}  // namespace
+}  // namespace shoal::cli

@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/ipc/trajectory_ring.h"
+#include "tests/ipc/meeting.h"
+
+// No wake-up is lost, whatever the moment at which a side of the ring cuts in.
+namespace shoal::ring_step_test {
+namespace {
+
+constexpr std::chrono::milliseconds kNow{0};
+constexpr std::chrono::hours kLong{1};  // never over
+
+void need(bool got) {
+  if (!got) Meeting::leave();
+}
+
+Side acquires(int writer, int slots) {
+  return {"a writer that acquires", [=](auto& ring) {
+            for (int i = 0; i < slots; ++i) need(ring.acquire(writer, kLong).has_value());
+          }};
+}
+
+Side publishes(int slot) {
+  return {"a writer that publishes", [=](auto& ring) { ring.publish(slot, {}); }};
+}
+
+Side writes(int writer, int rollouts) {
+  return {"writer " + std::to_string(writer), [=](auto& ring) {
+            for (int i = 0; i < rollouts; ++i) {
+              const auto slot = ring.acquire(writer, kLong);
+              need(slot.has_value());
+              ring.publish(*slot, {.policy_version = 1});
+            }
+          }};
+}
+
+Side reads(int rollouts) {
+  return {"the reader", [=](auto& ring) {
+            for (int i = 0; i < rollouts; ++i) {
+              const auto rollout = ring.take(1, kLong);
+              need(rollout.has_value());
+              ring.release(rollout->slot);
+            }
+          }};
+}
+
+void fill(TrajectoryRing& ring, int rollouts) {
+  for (int i = 0; i < rollouts; ++i) ring.publish(ring.acquire(0, kLong).value(), {});
+}
+
+TEST(RingStepTest, PublishMeetsTake) {
+  Meeting meeting({.slots = 1},
+                  {publishes(0), {"the reader", [](auto& ring) { need(!!ring.take(0, kLong)); }}});
+  ASSERT_EQ(meeting.ring().acquire(0, kLong), 0);
+  meeting.explore(2);
+}
+
+TEST(RingStepTest, ReleaseMeetsAcquire) {
+  Meeting meeting({.slots = 1},
+                  {acquires(1, 1), {"the reader", [](auto& ring) { ring.release(0); }}});
+  fill(meeting.ring(), 1);
+  ASSERT_TRUE(meeting.ring().take(0, kLong));
+  meeting.explore(2);
+}
+
+TEST(RingStepTest, ReclaimMeetsAcquire) {
+  Meeting meeting({.slots = 1},
+                  {acquires(1, 1), {"the reader", [](auto& ring) { need(ring.reclaim(0) == 1); }}});
+  ASSERT_TRUE(meeting.ring().acquire(0, kLong));
+  meeting.explore(1);
+}
+
+// What a side does last is, once in each order, what another one waits for: nothing later makes up
+// for it.
+TEST(RingStepTest, AWriterWaitsForAnySlot) {
+  Meeting meeting({.slots = 2}, {acquires(1, 2), reads(2)});
+  fill(meeting.ring(), 2);
+  meeting.explore(1);
+}
+
+// Once the first is free, the reader waits for the second: a writer that was woken for the first
+// one, and was too late for it, has parked again by then.
+TEST(RingStepTest, AWriterWaitsForTheSlotAfterTheNext) {
+  Meeting meeting({.slots = 2}, {acquires(1, 2), publishes(1), reads(2)});
+  fill(meeting.ring(), 1);
+  ASSERT_EQ(meeting.ring().acquire(0, kLong), 1);
+  ASSERT_FALSE(meeting.ring().acquire(1, kNow)) << "it raises the flag, and there is nobody";
+  meeting.explore(1);
+}
+
+TEST(RingStepTest, TheReaderWaitsForRollouts) {
+  Meeting meeting({.slots = 2}, {writes(1, 2), reads(2)});
+  meeting.explore(1);
+}
+
+TEST(RingStepTest, WritersWaitForASlot) {
+  Meeting meeting({.slots = 2}, {acquires(1, 1), acquires(2, 1), reads(2)});
+  fill(meeting.ring(), 2);
+  meeting.explore(1);
+}
+
+TEST(RingStepTest, DroppedRolloutsMakeRoom) {
+  Meeting meeting({.slots = 2, .max_lag = 0, .stale = StaleRollouts::kDrop},
+                  {writes(1, 1), reads(1)});
+  fill(meeting.ring(), 2);
+  meeting.explore(1);
+}
+
+// The reader asks for all there will be: a writer may begin to drain a ring that is empty by then.
+TEST(RingStepTest, WritersWaitUntilTheRingIsDrained) {
+  for (const int slots : {1, 2}) {
+    std::vector<Side> sides{reads(3), writes(1, 1)};
+    if (slots == 1) sides.push_back(writes(2, 1));
+    Meeting meeting({.slots = slots, .drain = true}, std::move(sides));
+    fill(meeting.ring(), slots);
+    meeting.explore(1);
+  }
+}
+
+TEST(RingStepTest, StopEndsEveryWait) {
+  Meeting meeting({.slots = 1}, {{"a writer", [](auto& ring) { ring.acquire(1, kLong); }},
+                                 {"the reader", [](auto& ring) { ring.take(0, kLong); }},
+                                 {"who stops it", [](auto& ring) { ring.stop(); }}});
+  ASSERT_TRUE(meeting.ring().acquire(0, kLong));
+  meeting.explore(1);
+}
+
+}  // namespace
+}  // namespace shoal::ring_step_test

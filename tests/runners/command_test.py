@@ -1,0 +1,491 @@
+"""Tests of the `shoal` program from outside: exit statuses, messages, files. Usage: command_test.py SHOAL SHOAL_BENCH
+[unittest arguments]"""
+
+import csv
+import importlib.util
+import json
+import os
+import pathlib
+import pty
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+SHOAL_BENCH = os.path.abspath(sys.argv.pop(1))
+# Rollouts of 512 steps, and no end but that of the steps.
+SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
+
+LONG = "x" * 300  # no file may have such a name
+
+# Arguments after `shoal`; {dir} is a folder of the test's own. Each is a user's mistake, and its message names the word.
+MISTAKES = [
+    ([], "subcommand"),
+    (["trian"], "trian"),
+    (["train"], "give a preset or a file to begin a run, or --resume RUN"),
+    (["train", "--resume", "{dir}/none"], "config.toml; expected a run folder"),
+    (["train", "--resume", "{dir}/cut", "--steps", "2048", "--set", "schedule_steps=2048"], "model.ckpt"),
+    (["train", "cartpole-ppo", "--init-from", "{dir}/none", "--out", "{dir}/new"], "none"),
+    (["train", "cartpole-ppo", "--init-from", "{dir}/other", "--out", "{dir}/new", "--set", "model.hidden=[8, 8]"], "agent/"),
+    (["train", "cartpole-pp"], "cartpole-ppo"),
+    (["train", "cartpole-ppo", "--stepz", "3"], "--stepz"),
+    (["train", "cartpole-ppo", "--steps", "0"], "steps"),
+    (["train", "cartpole-ppo", "--steps", "-5"], "steps"),
+    (["train", "cartpole-ppo", "--steps", "many"], "steps"),
+    (["train", "cartpole-ppo", "--seed", "-1"], "seed"),
+    (["train", "cartpole-ppo", "--envs", "0"], "sampler.envs"),
+    (["train", "cartpole-ppo", "--workers=-1"], "sampler.workers"),
+    (["train", "cartpole-ppo", "--envs", "2", "--workers", "3"], "3 workers cannot share 2"),
+    (["train", "cartpole-ppo", "--sampler", "parallel"], "parallel-gpu"),
+    (["train", "cartpole-ppo", "--device", "tpu"], "tpu"),
+    (["train", "cartpole-ppo", "--set", "ppo.learning_rat=1"], "ppo.learning_rate"),
+    (["train", "cartpole-ppo", "--set", "ppo.epochs"], "key=value"),
+    (["train", "cartpole-ppo", "--set", "ppo.epochs=0"], "ppo.epochs"),
+    (["train", "cartpole-r2d1", "--set", "r2d1.length=4611686018427387904"], "r2d1.length: found 4611686018427387904, expected"),
+    (["train", "cartpole-dqn", "--set", "replay.size=9223372036854775807"], "replay.size: found 9223372036854775807, expected"),
+    (["train", "cartpole-dqn", "--set", "off_policy.replay_ratio=1e18"], "off_policy.replay_ratio: found 1e+18, expected"),
+    (["train", "cartpole-dqn", "--set", "replay.alpha=60"], "replay.alpha: found 60.0, expected 0 to 1"),
+    (["train", "cartpole-ppo", "--set", "ppo.value_coef=inf"], "ppo.value_coef: found inf, expected"),
+    (["train", "cartpole-ppo", "--set", "sampler.decorrelation=9223372036854775807"], "sampler.decorrelation: found 922"),
+    (["train", "cartpole-ppo", "--set", "ppo.learning_rate=1e30"], "ppo.learning_rate: found 1e+30, expected"),
+    (["train", "cartpole-ppo", "--set", b"device=\xff".decode(errors="surrogateescape")], "device: found '?', expected text in UTF-8"),
+    (["train", "cartpole-ppo", "--set", "gymnasium.kwargs={{gravity: 5}}"], "gymnasium.kwargs: found '{gravity: 5}', expected a JSON"),
+    (["launch", "{dir}/gpus.toml"], "gpus: found 100000, expected at most"),
+    (["launch", "{dir}/slash.toml"], "variant.a/b: the name is that of a folder"),
+    (["launch", "{dir}/long.toml"], "expected 1 to 200 bytes"),
+    (["launch", "{dir}/zero.toml"], "variant.a?b: the name is"),
+    (["train", "cartpole-ppo", "--set", "env.id=CartPol-v1"], "CartPole-v1"),
+    (["train", "cartpole-ppo", "--set", "algo=pp"], "ppo"),
+    (["train", "cartpole-ppo", "--set", "model.name=nature-cn"], "nature-cnn"),
+    (["train", "cartpole-ppo", "--set", "model.name=nature-cnn"], ""),
+    (["train", "cartpole-ppo", "--set", "model.hidden=[10000000, 10000000]"], "model.hidden"),
+    (["train", "cartpole-ppo", "--set", "model.hidden=[2000000000]"], "model.hidden"),
+    (["train", "pong-ppo", "--envs", "100000", "--workers", "1"], "minibatch"),
+    (["train", "cartpole-ppo", "--steps", "200000"], "schedule_steps"),
+    (["train", "cartpole-ppo", "--set", "agent.act_precision=bf16"], "nature-cnn"),
+    (["train", "cartpole-ppo", "--set", "sampler.cores=[-1]"], "sampler.cores: found [-1]"),
+    (["train", "cartpole-ppo", "--set", "sampler.cores=[4294967296]"], "sampler.cores: found [4294967296]"),
+    (["train", "cartpole-ppo", "--set", "sampler.pin=true", "--set", "sampler.cores=[5000]"], "sampler.cores: found 5000"),
+    (["train", "cartpole-ppo", "--set", "stop_grace=-1"], "stop_grace: found -1"),
+    (["train", "cartpole-ppo", "--envs", "100000000000"], ""),
+    (["train", "cartpole-ppo", "--set", "sampler.horizon=10000000000"], ""),
+    (["train", "cartpole-appo", "--set", "async.slots=1"], "async.slots"),
+    (["train", "cartpole-impala", "--set", "async.stale=drop", "--set", "async.max_lag=0",
+      "--set", "async.publish_interval=2"], "async.max_lag"),
+    (["train", "cartpole-dqn", "--sampler", "serial", "--set", "sampler.asynchronous=true",
+      "--set", "async.stale=drop"], "takes every rollout"),
+    (["train", "cartpole-appo", "--workers", "3"], "evenly"),
+    (["train", "cartpole-appo", "--set", "ppo.normalize_advantage=rollout"], "ppo.vtrace"),
+    (["train", "cartpole-ppo", "--sampler", "serial", "--set", "sampler.on_death=restart",
+      "--set", "sampler.asynchronous=true"], "sampler.on_death"),
+    (["train", "cartpole-ppo", "--sampler", "parallel-cpu", "--set", "sampler.dynamic_batch=4"], "sampler.dynamic_batch"),
+    (["train", "cartpole-ppo", "--set", "sampler.preempt_share=0.5"], "sampler.dynamic_batch"),
+    (["train", "cartpole-dqn", "--sampler", "parallel-gpu", "--set", "sampler.dynamic_batch=1",
+      "--set", "sampler.preempt_share=0.5"], "whole rollouts"),
+    (["train", "cartpole-dqn", "--sampler", "parallel-cpu", "--workers", "2", "--set", "sampler.asynchronous=true"],
+     "rollouts of all environments"),
+    (["train", "cartpole-dqn", "--set", "replay.size=31"], "32 steps of a rollout"),
+    (["train", "cartpole-dqn", "--set", "replay.n_step=0"], "replay.n_step"),
+    (["train", "cartpole-dqn", "--set", "dqn.batch=0"], "dqn.batch"),
+    (["train", "cartpole-dqn", "--set", "dqn.returns=mode"], "categorical"),
+    (["train", "cartpole-dqn", "--set", "off_policy.replay_ratio=0"], "off_policy.replay_ratio"),
+    (["train", "cartpole-dqn", "--set", "env.id=Pendulum-v1"], "discrete"),
+    (["train", "pendulum-sac", "--set", "env.id=CartPole-v1"], "real numbers"),
+    (["train", "pendulum-sac", "--set", "sac.tau=2"], "sac.tau"),
+    (["train", "cartpole-ppo", "--out", "{dir}/full"], "not empty"),
+    (["train", "cartpole-ppo", "--out", "{dir}/full/file/run"], "is no folder"),
+    (["train", "cartpole-ppo", "--out", "/proc/none/run"], "/proc"),
+    (["train", "cartpole-ppo", "--out", "{dir}/" + LONG], "File name too long"),
+    (["train", LONG], "File name too long"),
+    (["train", "{dir}/" + LONG + ".toml"], "File name too long"),
+    (["train", "{dir}/missing.toml"], "missing.toml"),
+    (["train", "{dir}/broken.toml"], "broken.toml"),
+    (["train", "{dir}/unknown.toml"], "sampler.workers"),
+    (["train", "{dir}/full"], "full"),
+    (["eval", "{dir}/none"], "none"),
+    (["eval", "{dir}/full"], "config.toml; expected a run folder, made by `shoal train --out`"),
+    (["eval", "{dir}/" + LONG], "File name too long"),
+    (["eval", "{dir}/cut"], "model.ckpt"),
+    (["eval", "{dir}/other"], "agent/"),
+    (["eval", "{dir}/good", "--episodes", "0"], "episodes"),
+    (["eval", "{dir}/good", "--envs", "-1"], "envs"),
+    (["eval", "{dir}/good", "--workers", "0"], "workers"),
+    (["eval", "{dir}/good", "--seed", "-1"], "--seed"),
+    (["bench", "sample", "--env", "CartPole-v2"], "CartPole-v1"),
+    (["bench", "sample", "--runs", "0"], "runs"),
+    (["bench", "sample", "--envs", "1", "--workers", "2"], "cannot share"),
+    (["list", "env"], "envs"),
+]
+BAD_BENCHES = [
+    (["ring", "--item", "vector"], "vectors"),
+    (["service", "--experiment", "parameters", "--max-staleness", "2"], "--mode no_batch"),
+    (["service", "--mode", "no_batch", "--max-staleness", "2"], "--experiment parameters"),
+    (["service", "--experiment", "parameters", "--mode", "no_batch", "--max-staleness", "-2"], "--max-staleness: found -2"),
+]
+# Valid only where Atari was not built or has no such game.
+MISSING_GAMES = ["ALE/NoSuchGame-v5", "ALE/Combat-v5"]
+
+
+def shoal(*arguments, **options):
+    return subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=120, **options)
+
+
+def shoal_bench(*arguments, **options):
+    return subprocess.run([SHOAL_BENCH, *arguments], capture_output=True, text=True, timeout=120, **options)
+
+
+def train(out, *arguments):
+    done = shoal("train", "cartpole-ppo", "--out", str(out), *SHORT, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def fill_disk():
+    """Leaves room for the configuration in a file, but not for a checkpoint, nor for the rows of 200 000 steps."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (24576, 24576))
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def undelivered(pid, number):
+    """Whether a signal that was sent to the process has yet to reach it."""
+    pending = re.search(r"^ShdPnd:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)
+    return int(pending[1], 16) >> (number - 1) & 1
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.001)
+
+
+def without_kept_failure(errors):
+    """The lines of stderr but the one that names what is kept of an environment's failure: the worker may have been in one."""
+    return [line for line in errors.splitlines() if ".rewind is kept" not in line]
+
+
+class AppTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = d = pathlib.Path(cls.temporary.name)
+        (d / "full").mkdir()
+        (d / "full/file").write_text("x")
+        (d / "broken.toml").write_text("steps = [\n")
+        (d / "unknown.toml").write_text("[sampler]\nworker = 3\n")
+        launched = 'base = "cartpole-ppo"\nseeds = [1]\n'
+        (d / "gpus.toml").write_text(launched + "gpus = 100000\n")
+        for name, variant in ("slash", "a/b"), ("long", LONG), ("zero", "a\\u0000b"):
+            (d / f"{name}.toml").write_text(f'{launched}[variant."{variant}"]\n')
+        train(d / "good", "--steps", "1024")
+        for name in ("cut", "other"):
+            (d / name).mkdir()
+            for file in ("config.toml", "model.ckpt"):
+                (d / name / file).write_bytes((d / "good" / file).read_bytes())
+        checkpoint = (d / "cut/model.ckpt").read_bytes()
+        (d / "cut/model.ckpt").write_bytes(checkpoint[: len(checkpoint) // 2])
+        config = (d / "other/config.toml").read_text()
+        (d / "other/config.toml").write_text(config.replace("hidden = [64, 64]", "hidden = [32, 32]"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def assert_mistake(self, arguments, word, program=shoal):
+        before = sorted(self.dir.rglob("*"))
+        done = program(*[a.format(dir=self.dir) for a in arguments], cwd=self.dir)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(word, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(sorted(self.dir.rglob("*")), before, "something was written")
+
+    def test_mistakes(self):
+        for arguments, word in MISTAKES:
+            with self.subTest(" ".join(arguments)):
+                self.assert_mistake(arguments, word)
+        for arguments, word in BAD_BENCHES:
+            with self.subTest(" ".join(arguments)):
+                self.assert_mistake(arguments, word, shoal_bench)
+
+    def test_a_replay_is_announced_and_refused_if_there_is_no_memory_for_it(self):
+        done = shoal("train", "cartpole-dqn", "--set", "replay.size=1000000000000", "--out", self.dir / "large")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("replay: 1000000000000 steps, 48000.0 GB", done.stdout)
+        self.assertIn("GiB is wanted and", done.stderr)
+        self.assertFalse((self.dir / "large").exists())
+
+    def test_missing_games(self):
+        for game in MISSING_GAMES:
+            with self.subTest(game):
+                self.assert_mistake(["train", "pong-ppo", "--set", f"env.id={game}"], "")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_unwritable_folder(self):
+        folder = self.dir / "locked"
+        folder.mkdir(mode=0o500)
+        self.assert_mistake(["train", "cartpole-ppo", "--out", "{dir}/locked/run"], "not writable")
+
+    def test_run_folder_and_eval(self):
+        run = self.dir / "good"
+        self.assertEqual(sorted(f.name for f in run.iterdir()),
+                         ["config.toml", "model.ckpt", "progress.csv", "summary.json"])
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["steps"], 1024)
+        self.assertLessEqual({"final_return", "steps", "seconds", "sps", "seed", "version"}, summary.keys())
+        done = shoal("eval", str(run), "--episodes", "7", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(set(result), {"mean_return", "std_return", "episodes"})
+        self.assertEqual(result["episodes"], 7)
+        again = shoal("eval", str(run), "--episodes", "7", "--json")
+        self.assertEqual(again.stdout, done.stdout, "one seed, one result")
+        self.assertNotEqual(shoal("eval", str(run), "--episodes", "7", "--json", "--seed", "9").stdout, done.stdout)
+
+    def test_config_runs_again_equally(self):
+        done = shoal("train", str(self.dir / "good/config.toml"), "--out", str(self.dir / "again"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("config.toml", "model.ckpt"):
+            self.assertEqual((self.dir / "again" / name).read_bytes(), (self.dir / "good" / name).read_bytes(), name)
+        rows = (self.dir / "again/progress.csv").read_text().splitlines()
+        self.assertEqual(len(rows), 1 + 1024 // 512)
+
+    def test_default_folder_is_named_at_the_end(self):
+        done = shoal("train", "cartpole-ppo", "--steps", "512", "--seed", "4", "--sampler", "serial", cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (run,) = (self.dir / "runs").iterdir()
+        self.assertTrue(run.name.startswith("cartpole-ppo-4-"), run.name)
+        self.assertIn(f"shoal eval runs/{run.name}", done.stdout)
+
+    def start_training(self, run, *arguments):
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", "1000000000",
+                                    *arguments],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process.stdout.readline()  # the first line of progress: it is training
+        return process
+
+    def end_of(self, process, status):
+        """What it said on stderr."""
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, status, errors)
+        with self.assertRaises(ProcessLookupError):
+            os.killpg(process.pid, 0)  # nothing is left running
+        return errors
+
+    def stop_with(self, number, status, times=1):
+        run = self.dir / f"stopped-{status}-{times}"
+        process = self.start_training(run)
+        for _ in range(times):
+            os.killpg(process.pid, number)  # as a terminal does: workers get it, too
+            wait_until(lambda: not undelivered(process.pid, number))  # or a second one would be lost
+        self.assertEqual(self.end_of(process, status), "")
+        self.assertTrue((run / "summary.json").exists())
+        self.assertEqual(shoal("eval", str(run), "--episodes", "2").returncode, 0)
+
+    def test_interrupt(self):
+        self.stop_with(signal.SIGINT, 130)
+
+    def test_terminate(self):
+        self.stop_with(signal.SIGTERM, 143)
+
+    def test_terminate_twice_at_once(self):
+        self.stop_with(signal.SIGTERM, 143, times=2)  # as timeout(1) does
+
+    def test_a_killed_worker_is_a_failure(self):
+        process = self.start_training(self.dir / "killed", "--workers", "2")
+        _, worker = children(process.pid)
+        os.kill(worker, signal.SIGKILL)
+        errors = self.end_of(process, 1)
+        self.assertEqual(len(without_kept_failure(errors)), 1, errors)
+        self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL")
+
+    ASYNCHRONOUS = ("--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true", "--set", "ppo.minibatches=2")
+
+    def test_an_asynchronous_run_is_stopped_and_resumed(self):
+        for kind in ("serial", "parallel-cpu", "parallel-gpu"):
+            with self.subTest(kind):
+                run = self.dir / f"asynchronous-{kind}"
+                process = self.start_training(run, "--sampler", kind, *self.ASYNCHRONOUS)
+                os.killpg(process.pid, signal.SIGINT)
+                self.assertEqual(self.end_of(process, 130), "")
+                before = json.loads((run / "summary.json").read_text())
+                done = shoal("train", "--resume", run, "--steps", str(before["steps"] + 20000), "--quiet")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                after = json.loads((run / "summary.json").read_text())
+                self.assertGreaterEqual(after["steps"], before["steps"] + 20000)
+                self.assertGreater(after["updates"], before["updates"])
+                self.assertGreaterEqual(after["episodes"], before["episodes"])
+
+    def test_a_killed_worker_is_started_anew_if_asked(self):
+        run = self.dir / "restarted"
+        process = self.start_training(run, "--sampler", "parallel-cpu", "--workers", "2", *self.ASYNCHRONOUS,
+                                      "--set", "sampler.on_death=restart")
+        (fork server,) = children(process.pid)
+        worker = children(fork server)[0]
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: len(children(fork server)) == 2 and worker not in children(fork server))
+
+        def restarts():
+            with open(run / "progress.csv") as file:
+                return [row["restarts"] for row in csv.DictReader(file)][-1]
+
+        wait_until(lambda: restarts() == "1")
+        os.killpg(process.pid, signal.SIGINT)
+        errors = self.end_of(process, 130)
+        self.assertEqual(len(without_kept_failure(errors)), 1, errors)
+        self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL.* it is started anew")
+
+    @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
+    def test_an_exception_in_python_is_a_failure_with_its_traceback(self):
+        toys = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
+        done = shoal("train", "cartpole-ppo", *SHORT, "--set", "env.id=gymnasium:toy_gymnasium:Raises-v0", "--quiet",
+                     "--workers", "2", "--out", self.dir / "raises", cwd=toys)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"shoal: worker \d \(pid \d+\) threw while stepping environment \d+ at step \d+")
+        self.assertIn('toy_gymnasium.py", line', done.stderr)
+        self.assertTrue(done.stderr.endswith("ValueError: the third step is a bad one\n"), done.stderr)
+
+    def test_a_full_disk_while_training_is_a_failure(self):
+        for steps, file in ("1024", "model.ckpt"), ("200000", "progress.csv"):
+            with self.subTest(file):
+                run = self.dir / f"full-{steps}"
+                done = shoal("train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", steps,
+                             preexec_fn=fill_disk, restore_signals=False)  # Python ignores SIGXFSZ: so will the program
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(f"{run}/{file}", done.stderr)
+                self.assertIn("File too large", done.stderr)
+
+    def test_the_end_tells_of_a_return_that_was_not_reached(self):
+        self.assertRegex(train(self.dir / "short", "--steps", "1024", "--set", "stop_return=475").stdout,
+                         r"final return \d+\.\d\d \(the last \d+ episodes\), wanted 475 ")
+        self.assertNotIn("wanted", train(self.dir / "solved", "--steps", "100000", "--set", "stop_return=1").stdout)
+        self.assertNotIn("wanted", train(self.dir / "endless", "--steps", "1024").stdout)
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "there is one core only")
+    def test_eval_pins_workers_as_the_run_did(self):
+        run = self.dir / "pinned"
+        train(run, "--steps", "512", "--set", "sampler.pin=true")
+        process = subprocess.Popen([SHOAL, "eval", str(run), "--episodes", "1000000000"], stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: [len(os.sched_getaffinity(child)) for child in children(process.pid)] == [1, 1])
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_a_terminal_gets_a_live_line(self):
+        main, other = pty.openpty()
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(self.dir / "live"), "--steps", "2048"],
+                                   stdout=other)
+        os.close(other)
+        text = b""
+        try:
+            while part := os.read(main, 4096):
+                text += part
+        except OSError:
+            pass  # the other end is closed
+        os.close(main)
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertIn(b"\r[", text)
+        self.assertIn(b"100%", text)
+
+    def test_bench_line(self):
+        for sampler in ("serial", "parallel-cpu", "parallel-gpu"):
+            done = shoal("bench", "sample", "--sampler", sampler, "--runs", "2", "--seconds", "0.05", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = json.loads(done.stdout)
+            self.assertEqual((line["bench"], line["peer"], line["unit"]), ("sample_cartpole", "shoal", "env steps/s"))
+            self.assertEqual(line["config"]["T"], 128)
+            self.assertEqual(len(line["runs"]), 2)
+            self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
+            self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
+    def test_bench_of_asynchronous_samplers(self):
+        for sampler in ("serial", "parallel-cpu", "parallel-gpu"):
+            done = shoal("bench", "sample", "--asynchronous", "--sampler", sampler, "--runs", "2", "--seconds", "0.05", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = json.loads(done.stdout)
+            self.assertTrue(line["config"]["asynchronous"])
+            self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
+    def test_bench_lines_of_the_parts(self):
+        for command, bench in [(["replay", "--size", "100000"], "replay"), (["ring"], "queue_ipc"), (["act", "--batch", "4"], "act"),
+                               (["act", "--network", "mlp", "--precision", "bf16"], "act"),
+                               (["update", "--hidden", "16", "--batch", "32"], "update_sac")]:
+            done = shoal_bench(*command, "--runs", "2", "--seconds", "0.05", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = json.loads(done.stdout)
+            self.assertEqual((line["bench"], line["peer"], len(line["runs"])), (bench, "shoal", 2))
+            self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
+            self.assertGreater(line["bound"], 0)
+
+    def test_bench_act_takes_several_batches(self):
+        done = shoal_bench("act", "--network", "mlp", "--batch", "2", "8", "--runs", "2", "--seconds", "0.02", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["config"]["batch"] for line in lines], [2, 8])
+        for line in lines:
+            self.assertAlmostEqual(line["share_of_bound"], line["bound"] / line["latency_us"], places=3)
+
+    def test_bench_line_of_the_parameter_server(self):
+        def line_of(clients, *more):
+            done = shoal_bench("service", "--experiment", "parameters", "--clients", clients, "--runs", "2", "--seconds",
+                         "0.05", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout) if "--json" in more else done.stdout
+
+        line = line_of("2", "--json")
+        self.assertEqual((line["bench"], line["unit"], line["config"]["mode"]), ("batch_rpc", "updates/s", "batch"))
+        self.assertNotIn("staleness", line)
+        alone = line_of("1", "--mode", "no_batch", "--json")
+        self.assertEqual(alone["staleness"], {"mean": 0, "most": 0, "refused": 0})
+        line = line_of("3", "--mode", "no_batch", "--max-staleness", "1", "--json")
+        self.assertEqual(line["config"]["max_staleness"], 1)
+        self.assertTrue(0 <= line["staleness"]["mean"] <= line["staleness"]["most"] <= 1, line)
+        # Of three with the same parameters, the last one to bring its gradient is behind by two.
+        self.assertGreater(line["staleness"]["refused"], 0)
+        self.assertIn("refused as too old", line_of("2", "--mode", "no_batch"))
+
+    def errors_on_a_terminal(self, *arguments):
+        main, other = pty.openpty()
+        process = subprocess.Popen([SHOAL, *arguments], stdout=subprocess.DEVNULL, stderr=other)
+        os.close(other)
+        text = b""
+        try:
+            while part := os.read(main, 4096):
+                text += part
+        except OSError:
+            pass  # the other end is closed
+        os.close(main)
+        self.assertEqual(process.wait(timeout=60), 0)
+        return text
+
+    def test_check_env(self):
+        done = shoal("check-env", "Pendulum-v1", "--steps", "200")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("no mistake was found in 200 steps", done.stdout)
+        self.assertIn(b" of 7, step ", self.errors_on_a_terminal("check-env", "Acrobot-v1", "--steps", "300000"))
+        done = shoal("check-env", "Pendulum-v0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Pendulum-v1", done.stderr)
+
+    def test_lists(self):
+        for what, word in [("envs", "CartPole-v1"), ("algos", "ppo"), ("samplers", "parallel-gpu"),
+                           ("presets", "pong-ppo"), ("settings", "ppo.learning_rate")]:
+            done = shoal("list", what)
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(word, done.stdout)
+        self.assertEqual(shoal("--help").returncode, 0)
+        self.assertEqual(shoal("--version").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
