@@ -322,9 +322,9 @@ TEST_F(RestartTest, WithoutTheProcessThatForksThemItFails) {
   await(lives_->begun[1], 1, group);
   group.allow_restarts();
   std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", getpid()));
-  pid_t fork server = 0;
-  ASSERT_TRUE(file >> fork server);
-  kill(fork server, SIGKILL);
+  pid_t fork_server = 0;
+  ASSERT_TRUE(file >> fork_server);
+  kill(fork_server, SIGKILL);
   std::string text;
   try {
     await(lives_->begun[1], 2, group);

@@ -31,7 +31,7 @@ struct Moment {
   std::int64_t action = 0;
   bool legal[kActions] = {};
   float reward = 0;
-  bool terminated = false, truncated = false, first = false, valid = true;
+  bool terminated = false, truncated = false, is_first = false, valid = true;
   int last_frame = 0;              // seen after a step that ended an episode
   bool last_legal[kActions] = {};  // then
   bool lost = false;               // not valid, and what was seen is known: the worker died in it
@@ -51,7 +51,7 @@ class History {
   // As Sampler::save() resets environments that cannot be saved.
   void reset_between_rollouts(std::int64_t b) {
     auto& env = envs_[static_cast<std::size_t>(b)];
-    if (!env.back().valid || env.back().first) return;
+    if (!env.back().valid || env.back().is_first) return;
     auto& last = env[env.size() - 2];
     last.truncated = true;
     end_with(last, env.back());
@@ -104,7 +104,7 @@ class History {
   }
   Moment begin() {
     Moment m;
-    m.first = true;
+    m.is_first = true;
     show(m);
     return m;
   }
@@ -144,7 +144,7 @@ class History {
   // What came before ended with what is seen now.
   static const Moment& lose(std::deque<Moment>& env) {
     auto& now = env.back();
-    if (!now.first) {
+    if (!now.is_first) {
       auto& before = env[env.size() - 2];
       before.truncated = true;
       end_with(before, now);
@@ -164,7 +164,7 @@ class History {
       s.observation.at("pose")[t][b].copy_(pose(m.frame));
       for (std::int64_t a = 0; a < kActions; ++a) s.mask[0][t][b][a] = m.legal[a];
     }
-    s.is_first[t][b] = m.first;
+    s.is_first[t][b] = m.is_first;
     if (t == s.T) return;
     s.valid[t][b] = m.valid;
     s.action[0][t][b] = m.action;
@@ -207,7 +207,7 @@ inline at::Tensor stack_of(const History& h, int newest, std::int64_t tick, std:
   for (int s = 1; s < stack; ++s, --tick) {
     frames.insert(frames.begin(),
                   blank ? at::zeros({2}, at::kInt) : History::picture(h.at(tick, b).frame));
-    if (!blank) blank = h.at(tick, b).first;
+    if (!blank) blank = h.at(tick, b).is_first;
   }
   return stack == 1 ? frames[0] : at::stack(frames);
 }
@@ -227,7 +227,7 @@ inline Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) 
   const auto narrow = [&](at::Tensor& x) { x = x.narrow(1, first, envs).contiguous(); };
   for (auto* all : {&part.observation, &part.action, &part.mask})
     for (auto& [name, x] : *all) narrow(x);
-  for (auto* x : {&part.reward, &part.terminated, &part.truncated, &part.first, &part.valid})
+  for (auto* x : {&part.reward, &part.terminated, &part.truncated, &part.is_first, &part.valid})
     narrow(*x);
   auto& final_obs = part.final_obs;
   final_obs.t.clear(), final_obs.b.clear();

@@ -61,7 +61,7 @@ void expect_row(const Sequences& s, std::int64_t at, const History& h, const Row
   const auto& m = h.at(row.tick, b);
   const auto frame = row.last ? m.last_frame : m.frame;
   const auto before = row.last ? row.tick : row.tick - 1;
-  const bool begins = m.first && !row.last;
+  const bool begins = m.is_first && !row.last;
   if (m.valid) {
     ASSERT_TRUE(at::equal(s.observation.at("picture").dense()[at],
                           stack_of(h, frame, before, b, begins, stack)));

@@ -29,7 +29,7 @@ struct Want {
 Want look_up(const History& h, std::int64_t tick, std::int64_t b, int n, double gamma, int stack) {
   Want want;
   const auto& start = h.at(tick, b);
-  want.picture = stack_of(h, start.frame, tick - 1, b, start.first, stack);
+  want.picture = stack_of(h, start.frame, tick - 1, b, start.is_first, stack);
   want.pose = History::pose(start.frame);
   float power = 1;
   for (int k = 0; k < n; ++k) {
