@@ -347,12 +347,12 @@ class Slow : public testing::ToyAgent {
 
 // Kills one of the workers, and waits for the next one in its place.
 void kill_one(Rng& rng) {
-  const auto fork server = children(getpid()).at(0);
-  const auto workers = children(fork server);
+  const auto fork_server = children(getpid()).at(0);
+  const auto workers = children(fork_server);
   const auto victim = workers.at(static_cast<std::size_t>(rng.integer(0, std::ssize(workers))));
   kill(victim, SIGKILL);
   const auto replaced = [&] {
-    const auto now = children(fork server);
+    const auto now = children(fork_server);
     return now.size() == workers.size() && std::ranges::find(now, victim) == now.end();
   };
   for (const auto deadline = Clock::now() + 5s; !replaced() && Clock::now() < deadline;)
