@@ -328,10 +328,10 @@ class AppTest(unittest.TestCase):
         run = self.dir / "restarted"
         process = self.start_training(run, "--sampler", "parallel-cpu", "--workers", "2", *self.ASYNCHRONOUS,
                                       "--set", "sampler.on_death=restart")
-        (fork server,) = children(process.pid)
-        worker = children(fork server)[0]
+        (fork_server,) = children(process.pid)
+        worker = children(fork_server)[0]
         os.kill(worker, signal.SIGKILL)
-        wait_until(lambda: len(children(fork server)) == 2 and worker not in children(fork server))
+        wait_until(lambda: len(children(fork_server)) == 2 and worker not in children(fork_server))
 
         def restarts():
             with open(run / "progress.csv") as file:
