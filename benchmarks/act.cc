@@ -75,8 +75,10 @@ class NoiseRows {
       for (std::int64_t i = 0; i < n / 4; ++i)
         reinterpret_cast<float*>(to)[i] = static_cast<float>(rng.uniform(-1, 1));
     }
-    actor_ = std::make_unique<BatchedInference>(shared_, agent, SamplerOptions{.envs = batch},
-                                                std::vector<Range>{{0, batch}});
+    tensors_ = std::make_unique<RolloutTensors>(shared_, agent.device());
+    actor_ = std::make_unique<BatchedInference>(*tensors_, agent, SamplerOptions{.envs = batch},
+                                                std::vector<Range>{{0, batch}},
+                                                BatchedInference::Options{});
   }
 
   static constexpr std::int64_t kSteps = 16;
@@ -87,6 +89,7 @@ class NoiseRows {
   Arena::Plan plan_;
   SharedRollout shared_;
   Arena arena_;
+  std::unique_ptr<RolloutTensors> tensors_;
   std::unique_ptr<BatchedInference> actor_;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "samplers/lockstep.h"
 #include "samplers/partition.h"
 #include "samplers/rollout.h"
 #include "samplers/rollout_writer.h"
@@ -42,7 +43,6 @@ struct Shape {
   }
   // Processes that step the environments of a writer.
   int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
-  int orders() const { return options.dynamic_batch > 0 ? options.workers : options.groups; }
   // A rollout whose writer has died is lost as a whole.
   bool may_wait() const {
     return options.kind == SamplerKind::kParallelCpu ? !options.mid_batch_reset
@@ -63,7 +63,7 @@ class RingSampler : public AsyncSampler {
               {.rollout = {.horizon = options_.horizon,
                            .envs = shape_.options.envs,
                            .collectors = options_.groups * shape_.steppers(),
-                           .groups = shape_.orders(),
+                           .groups = orders(shape_.options),
                            .ends_wait = true,
                            .may_wait = shape_.may_wait()},
                .slots = shape_.slots,
@@ -71,11 +71,7 @@ class RingSampler : public AsyncSampler {
         ring_memory_(plan_.add_bytes(TrajectoryRing::bytes(shape_.slots))),
         board_memory_(plan_.add_bytes(ParameterBoard::bytes(parameters_.bytes()))),
         start_memory_(plan_.add_bytes(StepBarrier::bytes(shape_.writers))),
-        gate_memory_(plan_.add_bytes(FreeRunningWorkers::bytes(shape_.steppers()))),
-        barriers_(plan_.add(
-            {options_.groups},
-            {.dtype = DType::kUInt8,
-             .shape = {static_cast<std::int64_t>(StepBarrier::bytes(shape_.steppers()))}})),
+        filler_memory_(plan_.add_bytes(workers_write() ? 0 : filler_bytes(options_, actor))),
         logs_(make_logs(context.spec)),
         arena_(plan_),
         ring_(arena_.data(ring_memory_), {.slots = shape_.slots,
@@ -99,18 +95,18 @@ class RingSampler : public AsyncSampler {
     own.reporter = &reporter_;
     if (!context.saved.empty()) restore(context.saved);
     reporter_.watch([&] {
-      if (options_.kind == SamplerKind::kParallelCpu)
-        fork_actors(own);
+      if (workers_write())
+        fork_writers(own);
       else
-        make_stepper(own);
+        filler_ =
+            make_filler(RolloutWriter::rollouts(rows_, 0), own, actor, arena_.data(filler_memory_));
     });
     make_rollouts();
   }
 
   ~RingSampler() override {
     ring_.stop();
-    if (stepper_) stepper_->give_up();
-    if (gated_) gated_->give_up();
+    if (filler_) filler_->give_up();
     const BlockingCall call(BlockingCall::kThread);  // it may step environments itself
     if (thread_.joinable()) thread_.join();
   }
@@ -136,8 +132,7 @@ class RingSampler : public AsyncSampler {
   std::int64_t versions_behind() const override { return versions_behind_; }
   RingCounts counts() const override { return ring_.counts(); }
   std::int64_t restarts() const override {
-    if (group_) return group_->restarts();
-    return gated_ ? gated_->restarts() : stepper_->restarts();
+    return group_ ? group_->restarts() : filler_->restarts();
   }
 
   NamedTensors save(bool) override {
@@ -153,29 +148,15 @@ class RingSampler : public AsyncSampler {
   }
 
  private:
-  RolloutWriter::Parts parts(int writer, Stepper* stepper, FreeRunningWorkers* gated = nullptr,
-                             WorkerStatus* status = nullptr) const {
+  // Each worker acts, and writes rollouts of its own environments; otherwise a thread does.
+  bool workers_write() const { return options_.kind == SamplerKind::kParallelCpu; }
+
+  RolloutWriter::Parts parts(int writer, Filler& filler, WorkerStatus* status = nullptr) const {
     auto& log = *logs_[static_cast<std::size_t>(writer)];
-    return {rows_, ring_, board_, stepper, gated, actor_, log, writer, status};
+    return {rows_, ring_, board_, filler, actor_, log, writer, status};
   }
 
-  void make_stepper(const SamplerContext& context) {
-    const auto rollouts = RolloutWriter::rollouts(rows_, 0);
-    if (options_.kind == SamplerKind::kSerial) {
-      stepper_ = make_serial_stepper(rollouts, context);
-      return;
-    }
-    if (options_.dynamic_batch > 0) {
-      gated_ = std::make_unique<FreeRunningWorkers>(rollouts, context, arena_.data(gate_memory_));
-      return;
-    }
-    std::vector<std::byte*> barriers;
-    for (int g = 0; g < options_.groups; ++g)
-      barriers.push_back(arena_.element(barriers_, g).data());
-    stepper_ = make_parallel_stepper(rollouts, context, barriers);
-  }
-
-  void fork_actors(const SamplerContext& context) {
+  void fork_writers(const SamplerContext& context) {
     const auto body = [&](int worker, WorkerStatus status) { work(worker, status, context); };
     auto options = worker_options(context);
     options.before_restart = [this, tell = options.before_restart](int worker,
@@ -200,9 +181,10 @@ class RingSampler : public AsyncSampler {
       own.env_states.resize(static_cast<std::size_t>(options_.envs));
       logs_[static_cast<std::size_t>(worker)]->start(own.first_tick);
     }
-    const auto stepper = make_serial_stepper(RolloutWriter::rollouts(rows_, worker), own, &status);
-    RolloutWriter writer(parts(worker, stepper.get(), nullptr, &status), shape_.options,
-                         own.first_tick);
+    Lockstep filler(
+        std::make_unique<SerialStepper>(RolloutWriter::rollouts(rows_, worker), own, &status),
+        shape_.options);
+    RolloutWriter writer(parts(worker, filler, &status), shape_.options, own.first_tick);
     if (!again) start_.arrive(worker);
     while (!start_.wait_release(worker, kPatience)) {
     }
@@ -235,8 +217,6 @@ class RingSampler : public AsyncSampler {
       slot.rollout = std::make_unique<Rollout>(rows, agent_, shape_.options, all);
       for (const auto& [name, field] : rows_.initial_state[i])
         slot.initial_state.add(name, view(arena_, field));
-      for (const auto& [name, field] : rows.final_state)
-        slot.final_state.add(name, view(arena_, field));
     }
   }
 
@@ -256,9 +236,7 @@ class RingSampler : public AsyncSampler {
       try {
         at::set_num_threads(1);
         reporter_.step_in_this_thread();
-        reporter_.watch([this] {
-          RolloutWriter(parts(0, stepper_.get(), gated_.get()), options_, tick_).run();
-        });
+        reporter_.watch([this] { RolloutWriter(parts(0, *filler_), options_, tick_).run(); });
       } catch (...) {
         failure_ = std::current_exception();
       }
@@ -295,7 +273,7 @@ class RingSampler : public AsyncSampler {
     const auto& slot = slots_[static_cast<std::size_t>(taken.slot)];
     const auto first_env = taken.tag.writer * shape_.options.envs;
     slot.rollout->read({first_env, taken.tag.first_tick, taken.tag.policy_version},
-                       slot.initial_state, slot.final_state);
+                       slot.initial_state);
     const auto batch = slot.rollout->batch();
     episodes_ = batch.episodes;
     for (auto& episode : episodes_) {
@@ -324,7 +302,7 @@ class RingSampler : public AsyncSampler {
   // What the reader has for a slot.
   struct Slot {
     std::unique_ptr<Rollout> rollout;
-    NamedTensors initial_state, final_state;
+    NamedTensors initial_state;
   };
 
   Agent& agent_;
@@ -335,7 +313,7 @@ class RingSampler : public AsyncSampler {
   Parameters parameters_;
   Arena::Plan plan_;
   RolloutSlots rows_;
-  Arena::Field ring_memory_, board_memory_, start_memory_, gate_memory_, barriers_;
+  Arena::Field ring_memory_, board_memory_, start_memory_, filler_memory_;
   std::vector<std::unique_ptr<ActionLog>> logs_;  // of each writer
   Arena arena_;
   FailureReporter reporter_;
@@ -344,10 +322,8 @@ class RingSampler : public AsyncSampler {
   StepBarrier start_;  // workers that act wait here for the first parameters
   std::vector<Slot> slots_;
   std::unique_ptr<WorkerGroup> group_;  // of workers that act
-  // Of the thread that acts: one of them.
-  std::unique_ptr<Stepper> stepper_;
-  std::unique_ptr<FreeRunningWorkers> gated_;
-  steady_clock::time_point looked_;  // at them
+  std::unique_ptr<Filler> filler_;      // of the thread that acts
+  steady_clock::time_point looked_;     // at them
   std::thread thread_;
   std::exception_ptr failure_;  // of the thread, once the ring is stopped
   int taken_ = -1;              // the slot of the last batch

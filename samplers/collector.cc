@@ -99,7 +99,7 @@ std::uint64_t Collector::seed_of_now(std::int64_t b) const {
              static_cast<std::uint64_t>(tick_))();
 }
 
-std::vector<std::byte> Collector::save(SharedRollout::Saving how) {
+std::vector<std::byte> Collector::save(Command how) {
   std::vector<std::byte> all, state;
   auto append = [&all](const void* from, std::size_t bytes) {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -110,8 +110,8 @@ std::vector<std::byte> Collector::save(SharedRollout::Saving how) {
     state.clear();
     if (slot.seed) begin_again(slot, b);
     enter(WorkerStatus::kSaving, b);
-    const bool offered = how == SharedRollout::kSaveForLog ? save_for_log(*slot.env, b, state)
-                                                           : slot.env->save(state);
+    const bool offered =
+        how == Command::kSaveForLog ? save_for_log(*slot.env, b, state) : slot.env->save(state);
     const auto infos = slot.infos.size() * sizeof(double);
     const std::size_t bytes = offered ? sizeof slot.so_far + infos + state.size() : 0;
     append(&bytes, sizeof bytes);
@@ -119,7 +119,7 @@ std::vector<std::byte> Collector::save(SharedRollout::Saving how) {
       append(&slot.so_far, sizeof slot.so_far);
       append(slot.infos.data(), infos);
       append(state.data(), state.size());
-    } else if (how == SharedRollout::kSaveAndReset) {
+    } else if (how == Command::kSaveAndReset) {
       begin(slot, b, seed_of_now(b));
     }
   }
@@ -184,23 +184,19 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
 }
 
 void Collector::step(std::int64_t t) {
-  if (t == shared_->horizon) {
-    reset_waiting();
-  } else {
-    const auto& rows = shared_->rows;
-    const auto row = shared_->history + t;
-    refuse(checks_.actions(rows, row, envs()), WorkerStatus::kStepping);
-    shared_->ended_in(options_.ends) = 0;
-    for (auto b = options_.first; b < options_.last; ++b) {
-      auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
-      if (slot.waits)
-        write_nothing(t, b);
-      else
-        step(slot, t, b);
-    }
-    refuse(checks_.step(rows, row, envs()), WorkerStatus::kStepping);
-    ++tick_;
+  const auto& rows = shared_->rows;
+  const auto row = shared_->history + t;
+  refuse(checks_.actions(rows, row, envs()), WorkerStatus::kStepping);
+  shared_->ended_in(options_.ends) = 0;
+  for (auto b = options_.first; b < options_.last; ++b) {
+    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    if (slot.waits)
+      write_nothing(t, b);
+    else
+      step(slot, t, b);
   }
+  refuse(checks_.step(rows, row, envs()), WorkerStatus::kStepping);
+  ++tick_;
   leave();
 }
 
@@ -242,6 +238,7 @@ void Collector::reset_waiting() {
     slot.waits = false;
     slot.seed.reset();
   }
+  leave();
 }
 
 StepOut Collector::out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b) {

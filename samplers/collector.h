@@ -59,16 +59,19 @@ class Collector {
   // The number of the next step: those who are cut short, or whose process died, skip some.
   void count_from(std::int64_t tick) { tick_ = tick; }
 
-  // Takes the actions of row t of the rollout, writes what follows, and resets what is over, unless
-  // resets wait. Then there is a step T after the last one, which resets what waits.
+  // Takes the actions of row t of the rollout, writes the results, and resets the environments
+  // whose episodes are over, unless resets wait.
   void step(std::int64_t t);
+  // Resets the environments that wait, after the last step of a rollout.
+  void reset_waiting();
+  std::int64_t ended() const { return shared_->ended_in(options_.ends); }  // in the last step
 
   // Everything its environments need to go on elsewhere, and the episodes under way: for each of
   // them the number of bytes (size_t), then these. An environment that offers no save() has 0
   // bytes: it is reset with a seed of this tick, there and, with kSaveAndReset, here, and writes to
   // the first row of the rollout, where the last observations of the others must be already. With
   // kSaveForLog an exception of a save() is printed, and all have 0 bytes from then on.
-  std::vector<std::byte> save(SharedRollout::Saving how);
+  std::vector<std::byte> save(Command how);
 
  private:
   struct Slot {
@@ -87,7 +90,6 @@ class Collector {
   std::uint64_t seed_of_now(std::int64_t b) const;
   void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
   void step(Slot& slot, std::int64_t t, std::int64_t b);
-  void reset_waiting();
   void begin_again(Slot& slot, std::int64_t b);
   bool save_for_log(const Env& env, std::int64_t b, std::vector<std::byte>& state);
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);

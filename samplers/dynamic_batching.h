@@ -1,38 +1,42 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "samplers/batched_inference.h"
+#include "samplers/filler.h"
 #include "samplers/free_running_workers.h"
 
 namespace shoal {
 
-// Fills rollouts with workers that go at their own pace, acting for whoever is there, as one batch;
-// and cuts short what is left of a rollout when enough of it is done (Wijmans et al., "DD-PPO",
-// ICLR 2020).
-class DynamicBatching {
+// Workers run freely, and the agent acts for those that have arrived, as one batch. Once enough
+// environments have filled the rollout, the others are cut short (Wijmans et al., "DD-PPO", ICLR
+// 2020).
+class DynamicBatching : public Filler {
  public:
-  DynamicBatching(FreeRunningWorkers& workers, const SamplerOptions& options);
+  static std::size_t bytes(const SamplerOptions& options) {
+    return FreeRunningWorkers::bytes(options.workers);
+  }
+  // memory: so many bytes in the arena, on 64 bytes.
+  DynamicBatching(const SharedRollouts& rollouts, const SamplerContext& context, std::byte* memory);
 
-  // Fills a rollout that has begun; its rows are number `rows` of those that the workers know. The
-  // actor's parts are the workers' environments. False if stopped() in the middle.
-  bool fill(const SharedRollout& rollout, std::size_t rows, BatchedInference& actor,
-            const std::function<bool()>& stopped);
-  double acting() const { return acting_; }  // seconds that choosing actions has taken so far
-  // If environments may wait: has those that do reset, and waits until they are.
-  void start_resets(std::size_t rows);
-  void finish();
+  const std::vector<Range>& parts() const override { return workers_.envs(); }
+  bool fill(const Task& task) override;
+  void start_resets(std::size_t rollout) override;
+  void finish_resets() override;
+  void save(Command how, NamedTensors& to) override { workers_.save(how, to); }
+  void give_up() override { workers_.give_up(); }
+  std::int64_t restarts() const override { return workers_.restarts(); }
 
  private:
-  void cut_short(const SharedRollout& rollout, BatchedInference& actor);
+  void act(const Task& task);
+  void gather(const Task& task);
+  void cut_short(const Task& task);
 
-  FreeRunningWorkers& workers_;
+  FreeRunningWorkers workers_;
   std::int64_t horizon_, enough_;  // enough_: environments that are done when others are cut short
   int batch_;                      // workers to act for at once
   std::chrono::microseconds patience_;
-  double acting_ = 0;
+  std::int64_t done_ = 0;                       // environments that have filled the rollout
   std::vector<std::int64_t> taken_;             // steps of each worker
   std::vector<BatchedInference::Place> ready_;  // workers that need actions
 };

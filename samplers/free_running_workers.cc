@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-FreeRunningWorkers::FreeRunningWorkers(const Rollouts& rollouts, const SamplerContext& context,
-                                       std::byte* gate)
+FreeRunningWorkers::FreeRunningWorkers(const SharedRollouts& rollouts,
+                                       const SamplerContext& context, std::byte* gate)
     : rollouts_(rollouts),
       options_(context.options),
       gate_(gate, {.clients = options_.workers, .spin = default_spin(options_.workers + 1)}),
@@ -33,10 +33,10 @@ FreeRunningWorkers::FreeRunningWorkers(const Rollouts& rollouts, const SamplerCo
   group_->allow_restarts();
 }
 
-void FreeRunningWorkers::start(std::int64_t t, int worker, std::size_t rows) {
+void FreeRunningWorkers::start(Command command, std::int64_t t, int worker, std::size_t rollout) {
   auto& tick = ticks_[static_cast<std::size_t>(worker)];
-  order(worker) = {t, static_cast<std::int64_t>(rows), tick, true};
-  if (t >= 0 && t < options_.horizon) ++tick;
+  order(worker) = {command, t, static_cast<std::int64_t>(rollout), tick, true};
+  if (command == Command::kStep) ++tick;
   starting_.push_back(worker);
 }
 
@@ -73,8 +73,8 @@ void FreeRunningWorkers::look_for_deaths() {
   group_->check([this](int worker) { return order(worker).due; });
 }
 
-void FreeRunningWorkers::save(SharedRollout::Saving how, NamedTensors& to) {
-  for (int w = 0; w < options_.workers; ++w) start(how, w, 0);
+void FreeRunningWorkers::save(Command how, NamedTensors& to) {
+  for (int w = 0; w < options_.workers; ++w) start(how, 0, w, 0);
   go();
   while (under_way_ > 0) gather(under_way_, BatchGate::kNoLimit);
   take_env_states(mailbox_, options_, to);
@@ -93,13 +93,7 @@ void FreeRunningWorkers::work(int worker, WorkerStatus status, const SamplerCont
   for (;; again = false) {
     while (!again && !gate_.wait(ticket, kPatience)) {
     }
-    const auto [step, rows, tick, due] = order(worker);
-    collector->go_to(*rollouts_[static_cast<std::size_t>(rows)]);
-    collector->count_from(tick);
-    if (step < 0)
-      mailbox_.put(worker, collector->save(SharedRollout::Saving{step}));
-    else
-      collector->step(step);
+    carry_out(order(worker), *collector, rollouts_, mailbox_, worker);
     ticket = gate_.submit(worker);
   }
 }

@@ -23,11 +23,12 @@ class FreeRunningWorkers {
 
   // As make_parallel_stepper(), of a single group; the rows of each rollout have an order for each
   // worker. gate: bytes(workers) of the arena.
-  FreeRunningWorkers(const Rollouts& rollouts, const SamplerContext& context, std::byte* gate);
+  FreeRunningWorkers(const SharedRollouts& rollouts, const SamplerContext& context,
+                     std::byte* gate);
 
-  // Orders a resting worker to take step t, as Stepper::start() does. All workers that have an
-  // order begin with go().
-  void start(std::int64_t t, int worker, std::size_t rows);
+  // Gives a resting worker an order, as Stepper::start() does. All workers that have an order begin
+  // with go().
+  void start(Command command, std::int64_t t, int worker, std::size_t rollout);
   void go();
   // A worker whose rollout was cut short counts the remaining steps, too.
   void end_rollout();
@@ -40,7 +41,7 @@ class FreeRunningWorkers {
   void give_up() { given_up_ = true; }
 
   // All of them must rest.
-  void save(SharedRollout::Saving how, NamedTensors& to);
+  void save(Command how, NamedTensors& to);
   std::int64_t restarts() const { return group_->restarts(); }  // anybody may ask
 
   // The environments of each worker.
@@ -51,7 +52,7 @@ class FreeRunningWorkers {
   void look_for_deaths();
   SharedRollout::Order& order(int worker) const { return rollouts_[0]->order(worker); }
 
-  Rollouts rollouts_;
+  SharedRollouts rollouts_;
   SamplerOptions options_;
   BatchGate gate_;
   Mailbox mailbox_;

@@ -14,14 +14,18 @@ Rollout::Rollout(const SharedRollout& shared, Agent& agent, const SamplerOptions
     : shared_(shared),
       agent_(agent),
       on_host_(options.host_rollouts),
+      greedy_(options.greedy),
       T_(shared.horizon),
       B_(shared.rows.envs()),
       H_(shared.history),
-      actor_(shared, agent, options, std::move(parts)),
+      parts_(std::move(parts)),
+      tensors_(shared, agent.device()),
       episode_number_(static_cast<std::size_t>(B_), 0),
       finals_(shared, agent.spec().state) {
   make_samples();
   for (const auto& info : shared.infos) info_names_.push_back(info.name);
+  for (const auto& [name, field] : shared.final_state)
+    final_state_.add(name, view(*shared.arena, field));
 }
 
 at::Tensor Rollout::rollout(const RolloutTensors::Mirror& m, std::int64_t rows,
@@ -37,7 +41,7 @@ NamedTensors Rollout::rollout(const Named<RolloutTensors::Mirror>& fields, std::
 }
 
 void Rollout::make_samples() {
-  const auto& x = actor_.tensors();
+  const auto& x = tensors_;
   Samples s;
   s.T = T_;
   s.B = B_;
@@ -67,6 +71,11 @@ void Rollout::make_samples() {
   s.first_tick = samples_.first_tick;
   s.policy_version = samples_.policy_version;
   samples_ = std::move(s);
+  last_inputs_.clear();
+  for (const auto& envs : parts_) {
+    last_inputs_.push_back(x.inputs(T_, envs));
+    last_inputs_.back().greedy = greedy_;
+  }
 }
 
 void Rollout::advance() {
@@ -77,43 +86,45 @@ void Rollout::advance() {
   if (shared_.may_wait) begin_anew();
   samples_.first_tick += T_;
   ++samples_.policy_version;
-  const auto& state = actor_.tensors().state;
+  const auto& state = tensors_.state;
   for (std::size_t i = 0; i < state[0].size() && T_ % 2 == 1; ++i) {
     state[0][i].device.copy_(state[1][i].device);
     state[0][i].host.copy_(state[1][i].host);  // where workers act
   }
 }
 
+bool Rollout::follow_agent() {
+  if (agent_.device() == tensors_.device) return false;
+  tensors_ = RolloutTensors(shared_, agent_.device());
+  make_samples();
+  return true;
+}
+
 void Rollout::begin() {
-  if (actor_.follow_agent()) {
-    make_samples();
-    device_has_rows_ = false;
-  }
+  if (follow_agent()) device_has_rows_ = false;
   advance();
   advanced_ = false;
-  if (actor_.tensors().mirrored) agent_.before_rollout(actor_.greedy());
+  if (tensors_.mirrored) agent_.before_rollout(greedy_);
   enter(state_after(-1));
 }
 
-void Rollout::read(const Numbers& numbers, const NamedTensors& initial_state,
-                   const NamedTensors& final_state) {
-  if (actor_.follow_agent()) make_samples();
+void Rollout::read(const Numbers& numbers, const NamedTensors& initial_state) {
+  follow_agent();
   device_has_rows_ = false;
   samples_.first_env = numbers.first_env;
   samples_.first_tick = numbers.first_tick;
   samples_.policy_version = numbers.policy_version;
   enter(initial_state);
-  finish_others(final_state);
+  finish(/*filled_elsewhere=*/true);
 }
 
 // The rows that precede the first step, and the state.
 void Rollout::enter(const NamedTensors& initial_state) {
   finals_.clear();
   episodes_.clear();
-  // Who waited begins anew with what the host alone has.
-  actor_.tensors().enter(/*carried=*/device_has_rows_ && !shared_.may_wait);
+  // Only the host has the first rows of environments that waited.
+  tensors_.enter(/*carried=*/device_has_rows_ && !shared_.may_wait);
   device_has_rows_ = true;
-  actor_.begin(samples_.first_tick, /*device_has_first_row=*/true);
   for (std::size_t i = 0; i < initial_state.size(); ++i)
     samples_.initial_state[i].copy_(initial_state[i]);
 }
@@ -121,7 +132,7 @@ void Rollout::enter(const NamedTensors& initial_state) {
 void Rollout::save(NamedTensors& to) {
   device_has_rows_ = false;
   save_rows(shared_, to);
-  for (const auto& [name, m] : actor_.tensors().state[0])
+  for (const auto& [name, m] : tensors_.state[0])
     to.add("state/" + name, m.device.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   to.add("episode_numbers", at::tensor(episode_number_));
   to.add("clock", at::tensor({samples_.first_tick, samples_.policy_version}));
@@ -168,20 +179,27 @@ void Rollout::begin_anew() {
 
 NamedTensors Rollout::state_after(std::int64_t t) const {
   NamedTensors out;
-  for (const auto& [name, m] : actor_.tensors().state[(t + 1) % 2]) out.add(name, m.device);
+  for (const auto& [name, m] : tensors_.state[(t + 1) % 2]) out.add(name, m.device);
   return out;
 }
 
-void Rollout::record_ends(std::int64_t t, std::size_t part, const NamedTensors& state) {
+void Rollout::record_ends(std::int64_t t, const Range& envs, const NamedTensors& state) {
   NamedTensors frames;
-  for (const auto& [name, m] : actor_.tensors().frame_index) frames.add(name, m.host);
-  const auto& envs = actor_.parts()[part];
+  for (const auto& [name, m] : tensors_.frame_index) frames.add(name, m.host);
   for (auto b = envs.first; b < envs.last; ++b) {
     auto& end = shared_.episode_end(t, b);
     if (end.length == 0) continue;
     if (end.length != EpisodeEnd::kGoesOn) record_episode(end, t, b);
     end.length = 0;
     finals_.add(t, b, frames, state);
+  }
+}
+
+void Rollout::record_all_ends() {
+  for (std::int64_t t = 0; t < T_; ++t) {
+    NamedTensors state;
+    for (const auto& [name, all] : final_state_) state.add(name, all[t]);
+    for (const auto& envs : parts_) record_ends(t, envs, state);
   }
 }
 
@@ -197,30 +215,22 @@ void Rollout::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t
                        .info = {infos.begin(), infos.end()}});
 }
 
-void Rollout::finish(const NamedTensors& final_state) {
+void Rollout::upload_all() {
+  auto& x = tensors_;
+  const Range all{0, B_};
   for (std::int64_t t = 0; t < T_; ++t) {
-    NamedTensors state;
-    for (const auto& [name, all] : final_state) state.add(name, all[t]);
-    for (std::size_t part = 0; part < actor_.parts().size(); ++part) record_ends(t, part, state);
+    x.stack_frames(t, all);
+    x.upload_inputs(t, all, /*stacks_only=*/t == 0);
   }
-  finish();
-}
-
-void Rollout::finish_others(const NamedTensors& final_state) {
-  for (std::int64_t t = 0; t < T_; ++t)
-    for (std::size_t part = 0; part < actor_.parts().size(); ++part)
-      actor_.prepare(t, part);  // forms stacks, and copies rows to the device
-  auto& x = actor_.tensors();
   for (const auto* fields : {&x.action, &x.agent_info})
     for (const auto& [name, m] : *fields) x.upload(m, H_, T_);
   for (const auto* states : {&x.state[0], &x.state[1]})
     for (const auto& [name, m] : *states) x.upload(m, 0, B_);
-  finish(final_state);
 }
 
 // What only the device has of the rollout.
 void Rollout::bring_back() {
-  for (const auto& [name, m] : actor_.tensors().agent_info)
+  for (const auto& [name, m] : tensors_.agent_info)
     m.host.narrow(0, H_, T_).copy_(m.device.narrow(0, H_, T_));
   auto& final_obs = samples_.final_obs;
   for (auto& observed : final_obs.observation) observed.second = observed.second.to(at::kCPU);
@@ -229,18 +239,25 @@ void Rollout::bring_back() {
   final_obs.value = final_obs.value.to(at::kCPU);
 }
 
-void Rollout::finish() {
-  auto& x = actor_.tensors();
-  const auto& parts = actor_.parts();
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    const auto& in = actor_.prepare(T_, part);
+void Rollout::value_last_row() {
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const auto& envs = parts_[part];
+    tensors_.stack_frames(T_, envs);
+    tensors_.upload_inputs(T_, envs);
     if (!agent_.spec().values) continue;
-    const auto own = samples_.bootstrap_value.narrow(0, parts[part].first, parts[part].size());
-    auto value = own.device() == x.device ? own : at::empty_like(own, x.device);
-    agent_.value(in, value);
-    actor_.blank_waiting(T_, parts[part], {value});
+    const auto own = samples_.bootstrap_value.narrow(0, envs.first, envs.size());
+    auto value = own.device() == tensors_.device ? own : at::empty_like(own, tensors_.device);
+    agent_.value(last_inputs_[part], value);
+    tensors_.blank_waiting(T_, envs, {value});
     if (!value.is_same(own)) own.copy_(value);
   }
+}
+
+void Rollout::finish(bool filled_elsewhere) {
+  auto& x = tensors_;
+  if (filled_elsewhere) upload_all();
+  if (shared_.ends_wait) record_all_ends();
+  value_last_row();
   samples_.final_obs = finals_.finish(agent_);
   if (on_host_ && x.mirrored) bring_back();
   samples_.final_value.zero_();

@@ -12,6 +12,10 @@ namespace shoal {
 
 namespace {
 
+at::Tensor part_of(const at::Tensor& all, const Range& envs) {
+  return all.narrow(0, envs.first, envs.size());
+}
+
 // Rows of several rollouts share an arena, whose memory is told to the device once.
 std::shared_ptr<void> pinned(const Arena& arena, const at::Device& device) {
   auto* const on = accelerator(device);
@@ -127,6 +131,70 @@ void RolloutTensors::stack_frames(std::int64_t t, const Range& envs) {
       }
     }
   }
+}
+
+ActIn RolloutTensors::inputs(std::int64_t t, const Range& envs) const {
+  const auto row = shared->history + t;
+  const auto part = [&envs](const at::Tensor& all) { return part_of(all, envs); };
+  const auto parts = [&](const Named<Mirror>& fields, std::int64_t at_row) {
+    NamedTensors out;
+    for (const auto& [name, m] : fields) out.add(name, part(m.device[at_row]));
+    return out;
+  };
+  ActIn in;
+  for (const auto& [name, m] : observation) {
+    if (frame_index.contains(name))
+      in.observation.add(name, {m.device.flatten(0, 1), part(frame_index.at(name).device[t])});
+    else
+      in.observation.add(name, {part(m.device[row]), {}});
+  }
+  in.mask = parts(mask, row);
+  for (const auto& [name, m] : state[static_cast<std::size_t>(t % 2)])
+    in.state.add(name, part(m.device));
+  in.previous_action = parts(action, row - 1);
+  in.previous_reward = part(reward.device[row - 1]);
+  in.is_first = part(is_first.device[row]);
+  return in;
+}
+
+void RolloutTensors::upload_inputs(std::int64_t t, const Range& envs, bool stacks_only) {
+  if (!mirrored) return;
+  const auto row = shared->history + t;
+  for (const auto& [name, m] : frame_index) upload(m, t, envs);
+  if (stacks_only) return;
+  for (const auto* fields : {&observation, &mask})
+    for (const auto& [name, m] : *fields) upload(m, row, envs);
+  upload(is_first, row, envs);
+  upload(reward, row - 1, envs);
+}
+
+void RolloutTensors::blank_waiting(std::int64_t t, const Range& envs,
+                                   const NamedTensors& tensors) const {
+  if (!shared->may_wait) return;
+  const auto is_valid = part_of(valid.host[shared->history + t], envs);
+  if (is_valid.all().item<bool>()) return;
+  const auto waits = is_valid.logical_not().to(device);
+  for (const auto& [name, tensor] : tensors) {
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(tensor.dim()), 1);
+    shape[0] = envs.size();
+    tensor.masked_fill_(waits.view(shape), 0);
+  }
+}
+
+void RolloutTensors::cut_short(std::int64_t t, const Range& envs) {
+  const auto T = shared->horizon, now = shared->history + t;
+  shared->cut_short(t, envs.first, envs.last);
+  for (auto row = t; row < T; ++row) stack_frames(row, envs);
+  if (!mirrored) return;
+  for (const auto& [name, m] : frame_index) upload(m, t, T - t, envs);
+  for (const auto* fields : {&observation, &mask, &action, &agent_info})
+    for (const auto& [name, m] : *fields) upload(m, now, T - t, envs);
+  upload(is_first, now, T - t, envs);
+  upload(reward, now - 1, T - t + 1, envs);
+  if ((T - t) % 2 == 0) return;
+  for (std::size_t i = 0; i < state[0].size(); ++i)
+    part_of(state[static_cast<std::size_t>(T % 2)][i].device, envs)
+        .copy_(part_of(state[static_cast<std::size_t>(t % 2)][i].device, envs));
 }
 
 }  // namespace shoal

@@ -6,6 +6,7 @@
 
 #include "samplers/partition.h"
 #include "samplers/shared_rollout.h"
+#include "shoal/agents/agent.h"
 #include "shoal/data/samples.h"
 
 namespace shoal {
@@ -23,6 +24,15 @@ struct RolloutTensors {
 
   // Finds which stored frames make the observations of row t of the rollout.
   void stack_frames(std::int64_t t, const Range& envs);
+  // Views of what the agent is told of row t, without the noise.
+  ActIn inputs(std::int64_t t, const Range& envs) const;
+  // Copies what acting and learning need of row t to the device, once the row's observations are
+  // there and stacked. stacks_only: the device has the row already.
+  void upload_inputs(std::int64_t t, const Range& envs, bool stacks_only = false);
+  // Zeros in the rows of n tensors [n, ...] whose environments wait in row t.
+  void blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const;
+  // Ends the rollout of some environments after t steps (SharedRollout::cut_short()).
+  void cut_short(std::int64_t t, const Range& envs);
 
   // Nothing, unless there is a copy. Rows [from, from + n), or a part of them or of one row, to the
   // device; the host's must stay until it has read them.

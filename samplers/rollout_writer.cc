@@ -42,25 +42,22 @@ std::int64_t Parameters::follow(const ParameterBoard& board) {
   return version_;
 }
 
-Rollouts RolloutWriter::rollouts(const RolloutSlots& rows, int writer) {
-  Rollouts all{&rows.next[static_cast<std::size_t>(writer)]};
+SharedRollouts RolloutWriter::rollouts(const RolloutSlots& rows, int writer) {
+  SharedRollouts all{&rows.next[static_cast<std::size_t>(writer)]};
   for (const auto& slot : rows.slots) all.push_back(&slot);
   return all;
 }
 
+RolloutWriter::Slot::Slot(const SharedRollout& shared, const RolloutWriter& writer)
+    : tensors(shared, writer.parts_.agent.device()),
+      actor(tensors, writer.parts_.agent, writer.options_, writer.parts_.filler.parts(),
+            {.first_env = writer.parts_.writer * writer.options_.envs, .host_reads = true}) {}
+
 RolloutWriter::RolloutWriter(const Parts& parts, const SamplerOptions& options,
                              std::int64_t first_tick)
     : parts_(parts), options_(options), parameters_(parts.agent), tick_(first_tick) {
-  if (parts.workers) {
-    dynamic_.emplace(*parts.workers, options);
-    groups_ = parts.workers->envs();
-  }
-  for (int g = 0; g < options.groups && !dynamic_; ++g)
-    groups_.push_back(group_range(options.envs, options.groups, g));
-  for (const auto& slot : parts.rows.slots)
-    actors_.push_back(std::make_unique<BatchedInference>(slot, parts.agent, options, groups_,
-                                                         parts.writer * options.envs,
-                                                         /*host_reads=*/true));
+  for (const auto& shared : parts.rows.slots)
+    slots_.push_back(std::make_unique<Slot>(shared, *this));
 }
 
 void RolloutWriter::run() {
@@ -74,65 +71,41 @@ void RolloutWriter::run() {
     if (parts_.status) parts_.status->leave();  // alive, even if it waits for a slot for long
     if (!slot) continue;
     const auto version = parameters_.follow(parts_.board);
-    fill(*slot);
-    if (parts_.ring.stopped()) return;  // it may have stopped in the middle
+    if (!fill(*slot)) return;
     parts_.ring.publish(*slot, {.first_tick = tick_, .policy_version = version});
     tick_ += options_.horizon;
   }
 }
 
-void RolloutWriter::fill(int slot) {
-  const auto& rollout = parts_.rows.slots[static_cast<std::size_t>(slot)];
-  auto& actor = *actors_[static_cast<std::size_t>(slot)];
-  const auto rows = static_cast<std::size_t>(slot) + 1;  // as in rollouts()
-  parts_.log.save_if_due([this](NamedTensors& states) {
-    if (parts_.stepper != nullptr)
-      parts_.stepper->save(SharedRollout::kSaveForLog, states);
-    else
-      parts_.workers->save(SharedRollout::kSaveForLog, states);
-  });
+bool RolloutWriter::fill(int slot) {
+  const auto& shared = parts_.rows.slots[static_cast<std::size_t>(slot)];
+  auto& [x, actor] = *slots_[static_cast<std::size_t>(slot)];
+  const auto rollout = static_cast<std::size_t>(slot) + 1;  // as in rollouts()
+  auto& filler = parts_.filler;
+  parts_.log.save_if_due([&](NamedTensors& states) { filler.save(Command::kSaveForLog, states); });
   parts_.rows.begin(slot, parts_.writer);
-  parts_.log.begin(rows);
+  parts_.log.begin(rollout);
   parts_.rows.tick(parts_.writer) = tick_;
   actor.begin(tick_, /*device_has_first_row=*/true);
-  if (auto& x = actor.tensors(); x.mirrored) {
+  if (x.mirrored) {
     parts_.agent.before_rollout(actor.greedy());
     x.enter(/*carried=*/false);
     for (const auto& [name, m] : x.state[0]) x.upload(m, 0, m.host.size(0));
   }
-  if (dynamic_) {
-    if (!dynamic_->fill(rollout, rows, actor, [this] { return parts_.ring.stopped(); })) return;
-    parts_.log.end(rollout);
-    if (rollout.may_wait) dynamic_->start_resets(rows);
-    dynamic_->finish();
-  } else {
-    fill_by_turns(rollout, rows, actor);
-  }
-  parts_.rows.end(slot, parts_.writer);
-}
-
-// While one group is stepped, actions are chosen for the other.
-void RolloutWriter::fill_by_turns(const SharedRollout& rollout, std::size_t rows,
-                                  BatchedInference& actor) {
-  auto& stepper = *parts_.stepper;
-  const auto finish = [&](std::int64_t t, int group) {
-    stepper.finish(group);
-    const auto& envs = groups_[static_cast<std::size_t>(group)];
-    rollout.keep_final_states(t, envs.first, envs.last);
+  const auto keep_states = [&](std::int64_t t, const Range& envs) {
+    shared.keep_final_states(t, envs.first, envs.last);
   };
-  for (std::int64_t t = 0; t < options_.horizon; ++t) {
-    if (parts_.ring.stopped()) return;
-    for (int g = 0; g < options_.groups; ++g) {
-      if (t > 0) finish(t - 1, g);
-      actor.act(t, static_cast<std::size_t>(g));
-      stepper.start(t, g, rows);
-    }
-  }
-  for (int g = 0; g < options_.groups; ++g) finish(options_.horizon - 1, g);
-  parts_.log.end(rollout);
-  if (!rollout.may_wait) return;
-  for (int g = 0; g < options_.groups; ++g) stepper.start(options_.horizon, g, rows);
-  for (int g = 0; g < options_.groups; ++g) stepper.finish(g);
+  if (!filler.fill({.rollout = rollout,
+                    .actor = &actor,
+                    .ended = keep_states,
+                    .stopped = [this] { return parts_.ring.stopped(); },
+                    .times = times_}))
+    return false;
+  parts_.log.end(shared);
+  if (shared.may_wait) filler.start_resets(rollout);
+  filler.finish_resets();
+  parts_.rows.end(slot, parts_.writer);
+  return !parts_.ring.stopped();
 }
 
 }  // namespace shoal

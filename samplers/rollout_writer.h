@@ -2,13 +2,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "samplers/batched_inference.h"
-#include "samplers/dynamic_batching.h"
+#include "samplers/filler.h"
 #include "samplers/rollout_slots.h"
-#include "samplers/stepper.h"
 #include "shoal/ipc/parameter_board.h"
 #include "shoal/ipc/trajectory_ring.h"
 
@@ -31,24 +28,22 @@ class Parameters {
   std::int64_t version_ = 0;
 };
 
-// Fills slots of a ring with rollouts, one after the other, acting for all its environments. For
-// one thread or process.
+// Fills slots of a ring with rollouts, one after the other. For one thread or process.
 class RolloutWriter {
  public:
   struct Parts {
     const RolloutSlots& rows;
     TrajectoryRing ring;
     const ParameterBoard& board;
-    // One of them, made with rollouts(rows, writer).
-    Stepper* stepper;
-    FreeRunningWorkers* workers;
-    Agent& agent;
+    Filler& filler;  // made with rollouts(rows, writer)
+    Agent& agent;    // that acts
     ActionLog& log;  // of this writer
     int writer;
     WorkerStatus* status = nullptr;  // of this process, if it is a worker
   };
-  // The rows that a writer's environments are stepped in.
-  static Rollouts rollouts(const RolloutSlots& rows, int writer);
+  // The rollouts that a writer's environments are stepped in: the rows that its next rollout begins
+  // with, and then all slots.
+  static SharedRollouts rollouts(const RolloutSlots& rows, int writer);
 
   // options.envs: those of this writer.
   RolloutWriter(const Parts& parts, const SamplerOptions& options, std::int64_t first_tick);
@@ -56,16 +51,19 @@ class RolloutWriter {
   void run();
 
  private:
-  void fill(int slot);
-  void fill_by_turns(const SharedRollout& rollout, std::size_t rows, BatchedInference& actor);
+  struct Slot {
+    Slot(const SharedRollout& shared, const RolloutWriter& writer);
+    RolloutTensors tensors;
+    BatchedInference actor;
+  };
+  bool fill(int slot);
 
   Parts parts_;
   SamplerOptions options_;
   Parameters parameters_;
-  std::optional<DynamicBatching> dynamic_;  // with workers that go at their own pace
-  std::vector<Range> groups_;               // that are acted for, or what each of those workers has
-  std::vector<std::unique_ptr<BatchedInference>> actors_;  // of each slot
+  std::vector<std::unique_ptr<Slot>> slots_;
   std::int64_t tick_;
+  SamplerTimes times_;
 };
 
 }  // namespace shoal

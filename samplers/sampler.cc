@@ -58,6 +58,20 @@ std::unique_ptr<Collector> make_collector(const SharedRollout& shared,
                                      status);
 }
 
+int orders(const SamplerOptions& o) { return o.dynamic_batch > 0 ? o.workers : o.groups; }
+
+void carry_out(const SharedRollout::Order& order, Collector& collector,
+               const SharedRollouts& rollouts, const Mailbox& mailbox, int slot) {
+  collector.go_to(*rollouts[static_cast<std::size_t>(order.rollout)]);
+  collector.count_from(order.tick);
+  if (order.command == Command::kStep)
+    collector.step(order.step);
+  else if (order.command == Command::kReset)
+    collector.reset_waiting();
+  else
+    mailbox.put(slot, collector.save(order.command));
+}
+
 namespace {
 
 void check_cores(const SamplerOptions& o) {
@@ -128,10 +142,7 @@ SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions&
 
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
-  const auto context = checked_context(make_env, options, saved);
-  if (options.kind == SamplerKind::kParallelCpu) return make_parallel_cpu_sampler(context, agent);
-  return options.dynamic_batch > 0 ? make_dynamic_sampler(context, agent)
-                                   : make_lockstep_sampler(context, agent);
+  return make_synchronous_sampler(checked_context(make_env, options, saved), agent);
 }
 
 }  // namespace shoal

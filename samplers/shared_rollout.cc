@@ -20,6 +20,7 @@ SharedRollout::SharedRollout(Arena::Plan& plan, const EnvSpec& env, const AgentS
                              const Sizes& n)
     : horizon(n.horizon),
       history(std::max<std::int64_t>(1, rows_back(env))),  // 1: the previous action and reward
+      ends_wait(n.ends_wait),
       may_wait(n.may_wait),
       statistics_bytes(env.statistics_bytes),
       infos(episode_infos(env)),

@@ -22,6 +22,15 @@ struct EpisodeEnd {
   double discount = 1;  // of the next reward
 };
 
+enum class Command : std::int64_t {
+  kStep,          // take one step
+  kReset,         // reset the environments that wait for the end of the rollout
+  kFill,          // act and step until the rollout is full (workers that act themselves)
+  kSave,          // save the environments
+  kSaveAndReset,  // likewise, and reset those that cannot be saved
+  kSaveForLog,    // save the environments that can be saved, without throwing
+};
+
 // What the agent process and its workers share: the rows of one rollout, a place per environment
 // for an episode that ended, in the present step or in each of them, and the agent's state.
 //
@@ -44,7 +53,7 @@ struct SharedRollout {
   void attach(const Arena& arena);
 
   std::int64_t horizon, history;
-  bool may_wait;
+  bool ends_wait, may_wait;
   std::size_t statistics_bytes;  // of one environment
   std::vector<EpisodeInfo> infos;
   Rows rows;
@@ -112,20 +121,17 @@ struct SharedRollout {
   bool waits(std::int64_t row, std::int64_t b) const {
     return may_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
-  // What the next release asks of a group's workers: the step to take. If environments may wait,
-  // step T resets what does; or a Saving.
+  // The next order of a group of environments, written by the process that acts.
   struct Order {
-    std::int64_t step;
-    std::int64_t rows;  // in which of the SharedRollout that the workers know
-    std::int64_t tick;  // steps that the environments have taken before it
-    bool due = false;   // whether it is not done yet; kept where workers go at their own pace
+    Command command;
+    std::int64_t step;     // of the rollout, for kStep
+    std::int64_t rollout;  // number of the SharedRollout among those that the workers know
+    std::int64_t tick;     // steps that the environments have taken before it
+    bool due = false;      // true until it is carried out; kept by free-running workers
   };
   Order& order(int group) const {
     return *reinterpret_cast<Order*>(arena->data(orders) + group * 64);
   }
-  // To save the environments; kSaveAndReset: and to reset those that cannot be saved; kSaveForLog:
-  // those that can be, without an exception.
-  enum Saving : std::int64_t { kSave = -1, kSaveAndReset = -2, kSaveForLog = -3 };
   std::int64_t end_row(std::int64_t t) const { return t % last.count(); }
   std::int64_t& ended_in(int collector) const {
     return *reinterpret_cast<std::int64_t*>(arena->data(ended) + collector * 64);

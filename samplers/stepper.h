@@ -1,42 +1,94 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "samplers/mailbox.h"
+#include "samplers/partition.h"
 #include "samplers/sampler_context.h"
+#include "shoal/ipc/step_barrier.h"
 
 namespace shoal {
 
-// Makes the environments of a group take one step: start() once their actions are there, and what
-// follows is there after finish(). If resets wait, step T resets what waits.
+// Makes a part of the environments, a group, carry out a command: start() once the actions of a
+// step are there; the results are there after finish().
 class Stepper {
  public:
   virtual ~Stepper() = default;
-  // rows: which of those it was made with; a rollout's steps in the same ones.
-  virtual void start(std::int64_t t, int group, std::size_t rows = 0) = 0;
-  // Throws WorkerError if a worker fails, and Interrupted.
-  virtual void finish(int group) = 0;
+  virtual const std::vector<Range>& parts() const = 0;
+  // t: for kStep. rollout: its number among those that the stepper was made with.
+  virtual void start(Command command, std::int64_t t, std::size_t part, std::size_t rollout) = 0;
+  // The number of episodes that ended in a step. Throws WorkerError if a worker fails, and
+  // Interrupted.
+  virtual std::int64_t finish(std::size_t part) = 0;
   // From another thread: a finish() that waits for workers ends soon, with Interrupted.
   virtual void give_up() {}
-  virtual void save(SharedRollout::Saving how, NamedTensors& to) = 0;
-  virtual std::int64_t restarts() const { return 0; }  // of workers so far; anybody may ask
+  virtual void save(Command how, NamedTensors& to) = 0;
+  virtual std::int64_t restarts() const { return 0; }  // of workers so far; any thread may ask
 };
 
-// Where environments may be stepped. They write their first observations to the first row of the
-// first rollout.
-using Rollouts = std::vector<const SharedRollout*>;
+// Steps in this process the environments of worker `worker` of `workers`: all of them, unless told
+// otherwise. `status`: of this process, if it is a worker.
+class SerialStepper : public Stepper {
+ public:
+  SerialStepper(const SharedRollouts& rollouts, const SamplerContext& context,
+                WorkerStatus* status = nullptr, int workers = 1, int worker = 0);
 
-// In this process. `status` may be null.
-std::unique_ptr<Stepper> make_serial_stepper(const Rollouts& rollouts,
-                                             const SamplerContext& context,
-                                             WorkerStatus* status = nullptr);
+  const std::vector<Range>& parts() const override { return parts_; }
+  void start(Command command, std::int64_t t, std::size_t part, std::size_t rollout) override;
+  std::int64_t finish(std::size_t part) override;
+  void save(Command how, NamedTensors& to) override;
+  // Carries out an order to save for each group: to slot group * workers + worker.
+  void save(Command how, const Mailbox& mailbox);
 
-// In forked workers. A worker has environments of every group, if there are enough, and steps the
-// groups by turns. barriers: memory for the StepBarrier of each group.
-std::unique_ptr<Stepper> make_parallel_stepper(const Rollouts& rollouts,
-                                               const SamplerContext& context,
-                                               const std::vector<std::byte*>& barriers);
+ private:
+  struct Due {
+    Command command;
+    std::int64_t t;
+  };
+  SharedRollouts rollouts_;
+  std::int64_t first_env_;
+  std::vector<Range> parts_;
+  std::vector<int> slots_;  // of a mailbox
+  std::vector<Due> due_;
+  std::vector<std::unique_ptr<Collector>> collectors_;
+};
+
+// Steps in forked workers. A worker has environments of every group, if there are enough, and steps
+// the groups by turns.
+class ParallelStepper : public Stepper {
+ public:
+  static std::size_t bytes(const SamplerOptions& options);
+  // memory: so many bytes in the arena, on 64 bytes.
+  ParallelStepper(const SharedRollouts& rollouts, const SamplerContext& context, std::byte* memory);
+
+  const std::vector<Range>& parts() const override { return parts_; }
+  void start(Command command, std::int64_t t, std::size_t part, std::size_t rollout) override;
+  std::int64_t finish(std::size_t part) override;
+  void give_up() override { given_up_ = true; }
+  void save(Command how, NamedTensors& to) override;
+  std::int64_t restarts() const override { return workers_->restarts(); }
+
+ private:
+  struct Group {
+    StepBarrier barrier;
+    std::int64_t tick;         // of the next step
+    std::vector<int> workers;  // that have environments of it
+    const SharedRollout* rollout;
+  };
+  void work(int worker, WorkerStatus status, const SamplerContext& context);
+  std::size_t next_group(int worker) const;
+
+  SharedRollouts rollouts_;
+  SamplerOptions options_;
+  Mailbox mailbox_;
+  std::vector<Range> parts_;
+  std::vector<Group> groups_;
+  std::unique_ptr<WorkerGroup> workers_;
+  std::atomic<bool> given_up_{false};
+};
 
 }  // namespace shoal
