@@ -14,35 +14,35 @@
 
 namespace shoal::cli {
 
-// How many processes of a sampler act at once, each for its own environments.
+// Number of processes of a sampler that act at once, each for its own environments.
 int acting_processes(const SamplerOptions& sampler);
-// For which environments of a rollout one of them acts, batch by batch. The rollouts of
-// asynchronous workers that act are of their own environments alone.
+// The batches of environments of a rollout for which one acting process acts. A rollout of an
+// asynchronous worker that acts holds the worker's own environments only.
 std::vector<Range> acting_batches(const SamplerOptions& sampler, bool asynchronous, int process);
 
-// Acting as a sampler does it, without environments: in the same batches, in as many processes at
-// once, on the observations of a recorded rollout.
+// Measures acting without environments: in the batches and the number of processes of a sampler, on
+// the observations of a recorded rollout.
 class ActingAlone {
  public:
-  // Of one process.
+  // The work of one process.
   struct Work {
     Agent& agent;
     std::vector<ActingReplay> batches;
-    std::int64_t act();  // for a rollout; the steps
+    std::int64_t act();  // acts for one rollout; returns the steps
   };
 
-  // Forks if workers act: the rules of make_sampler() hold then. Otherwise the calling process acts
-  // on the agent's device, where the rollout is, with `threads`.
+  // Forks if workers act: then the rules of make_sampler() apply. Otherwise the calling process
+  // acts on the agent's device, which must hold the rollout, with `threads` threads.
   ActingAlone(const Samples& rollout, const EnvSpec& env, Agent& agent,
               const SamplerOptions& sampler, bool asynchronous, int threads);
 
-  // Steps a second, of all processes together.
+  // Steps per second, summed over all processes.
   double rate(double seconds);
 
  private:
   static constexpr std::chrono::milliseconds kPatience{100};
   [[noreturn]] void serve(int process, Work work) const;
-  double& of_process(int process) const;  // seconds to act for, and then its rate
+  double& of_process(int process) const;  // seconds to act for, then the measured rate
   void await();
 
   int processes_, threads_;
@@ -50,8 +50,8 @@ class ActingAlone {
   Arena::Field barrier_memory_, rates_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<StepBarrier> barrier_;
-  std::unique_ptr<WorkerGroup> group_;  // null: this process acts
-  std::vector<Work> here_;              // one, or none
+  std::unique_ptr<WorkerGroup> group_;  // null: the calling process acts
+  std::vector<Work> here_;              // one element, or none
 };
 
 }  // namespace shoal::cli

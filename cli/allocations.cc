@@ -7,7 +7,7 @@ namespace {
 thread_local std::int64_t count = 0;
 }
 
-// The forms that are not here end in these.
+// The other forms of operator new and delete call these.
 void* operator new(std::size_t size) {
   ++count;
   if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;

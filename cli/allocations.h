@@ -4,7 +4,7 @@
 
 namespace shoal::cli {
 
-// How often this thread has asked for memory through operator new.
+// Number of calls of operator new by this thread.
 std::int64_t allocations();
 
 }  // namespace shoal::cli

@@ -27,7 +27,7 @@ struct BenchFlags {
 
 bool is_atari(const std::string& id) { return id.starts_with("ALE/"); }
 
-// The setting the peers were measured with: no sticky actions, no clipping.
+// The settings of the peers' benchmarks: no sticky actions, no clipping.
 Config configure(const BenchFlags& flags) {
   Config config;
   config.env_id = flags.env;
@@ -95,10 +95,10 @@ void print_text(const BenchFlags& flags, const BenchResult& result) {
   fmt::print("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n", result.environments,
              result.acting);
   fmt::print("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
-             result.overlap ? "the smaller one: actions are chosen while environments are stepped"
-                            : "they take turns",
+             result.overlap ? "the smaller rate: acting and stepping overlap"
+                            : "acting and stepping take turns",
              100 * result.share());
-  fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
+  fmt::print("other processes used {:.2f} cores during the runs\n", result.other_cpu);
 }
 
 int bench_command(BenchFlags flags, char** argv) {
@@ -115,33 +115,37 @@ int bench_command(BenchFlags flags, char** argv) {
 
 void add_bench(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<BenchFlags>();
-  auto* bench = app.add_subcommand("bench", "Measure speed");
+  auto* bench = app.add_subcommand("bench", "Measure the speed of this machine");
   bench->require_subcommand(1);
   auto* command = bench->add_subcommand(
-      "sample", "Agent steps a second of a sampler with its agent, and the limits");
-  command->add_option("--env", flags->env, "Environment")->capture_default_str();
-  command->add_option("--sampler", flags->sampler, "serial, parallel-cpu or parallel-gpu")
+      "sample", "Measure a sampler with its agent in agent steps per second, and its upper bound");
+  command->add_option("--env", flags->env, "Name of the environment")->capture_default_str();
+  command->add_option("--sampler", flags->sampler, "Sampler: serial, parallel-cpu or parallel-gpu")
       ->capture_default_str();
-  command->add_option("--envs", flags->envs, "Environments")->capture_default_str();
-  command->add_option("--workers", flags->workers, "Processes that step them")
+  command->add_option("--envs", flags->envs, "Number of environments")->capture_default_str();
+  command->add_option("--workers", flags->workers, "Number of worker processes")
       ->capture_default_str();
-  command->add_option("--groups", flags->groups, "2: two halves of them by turns")
+  command
+      ->add_option(
+          "--groups", flags->groups,
+          "Groups of environments; with 2, one is stepped while the agent acts for the other")
       ->capture_default_str();
   command->add_flag("--asynchronous", flags->asynchronous,
-                    "Sampling goes on while rollouts are taken, through a ring of them");
-  command->add_option("--horizon", flags->horizon, "Steps of each environment in one rollout")
+                    "Sample continuously into a ring of rollouts (asynchronous sampling)");
+  command->add_option("--horizon", flags->horizon, "Steps of each environment per rollout (T)")
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads of tensor arithmetic; 0: one per core")
+  command->add_option("--threads", flags->threads, "Threads of tensor operations; 0: one per core")
       ->capture_default_str();
-  command->add_option("--runs", flags->options.runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->options.seconds, "Length of a run")
+  command->add_option("--runs", flags->options.runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->options.seconds, "Duration of each run")
       ->capture_default_str();
-  command->add_option("--act-precision", flags->precision, "float32 or bf16")
+  command->add_option("--act-precision", flags->precision, "Precision of acting: float32 or bf16")
       ->capture_default_str();
   command->add_option("--model", flags->model,
-                      "mlp or nature-cnn; default: what suits the environment");
-  command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+                      "Network: mlp or nature-cnn; default: nature-cnn for Atari, else mlp");
+  command->add_option("--device", flags->device, "Device of the agent: cpu, cuda or cuda:N")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });
 }

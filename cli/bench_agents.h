@@ -10,10 +10,10 @@
 
 namespace shoal::cli {
 
-// [T, B, ...], uniform over what there is to choose; unbounded numbers lie in [-1, 1].
+// [T, B, ...], uniform over the valid actions; unbounded components are in [-1, 1].
 at::Tensor random_actions(const ActionSpec& spec, std::int64_t T, std::int64_t B);
 
-// Takes its actions from a table of random ones: what it costs is a copy of a few bytes.
+// Takes its actions from a table of random actions: an action costs a copy of a few bytes.
 class TableAgent : public Agent {
  public:
   TableAgent(const EnvSpec& spec, std::int64_t envs);
@@ -29,11 +29,11 @@ class TableAgent : public Agent {
   NamedTensors table_;  // [rows, envs, ...]
 };
 
-// The observations of some environments of a rollout, step by step, to act on again without
-// environments: acting may depend on how they follow each other.
+// The observations of some environments of a rollout, step by step, for acting without
+// environments. The cost of acting may depend on the sequence of observations.
 struct ActingReplay {
-  std::vector<Observations> observations;  // of each step
-  ActIn in;                                // all but the observation
+  std::vector<Observations> observations;  // one element per step
+  ActIn in;                                // everything except the observation
   ActOut out;
 };
 ActingReplay acting_replay(const Samples& samples, const Range& envs, const EnvSpec& env,

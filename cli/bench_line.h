@@ -8,25 +8,25 @@
 
 namespace shoal::cli {
 
-// A measurement, as the peers' benchmarks print theirs.
+// A measurement, in the format of the peers' benchmarks.
 struct BenchLine {
   std::string bench, peer = "shoal";
   nlohmann::ordered_json config;
   std::string unit;
   std::vector<double> runs;
-  double other_cpu = 0;  // cores that other processes used meanwhile
+  double other_cpu = 0;  // cores used by other processes during the runs
 };
-nlohmann::ordered_json json_of(const BenchLine& line);  // to which more may be added
+nlohmann::ordered_json json_of(const BenchLine& line);  // the caller may add fields
 
 double five_digits(double x);
 
 // The median of at least one number.
 double middle(std::vector<double> numbers);
 
-// How often a second `act` can be done, for so long.
+// Calls of `act` per second, measured for `seconds`.
 double rate_of(double seconds, const std::function<void()>& act);
 
-// Throws Error unless a benchmark can run so often, for so long.
+// Throws Error unless runs >= 1 and seconds > 0.
 void require_runs(std::int64_t runs, double seconds);
 
 }  // namespace shoal::cli

@@ -23,7 +23,7 @@
 namespace shoal::cli {
 namespace {
 
-// A sampler whose rollouts are counted.
+// A sampler that counts the steps of its rollouts.
 class Counted {
  public:
   Counted(const Config& config, const EnvFactory& make_env, Agent& agent, Agent& actor) {
@@ -40,8 +40,8 @@ class Counted {
 
   const Samples& collect() { return sampler_->collect().samples; }
 
-  // An asynchronous sampler goes on between two runs until all slots are full: these rollouts are
-  // none of the run, and what is measured meanwhile must have the machine for itself.
+  // An asynchronous sampler continues between two runs until its slots are full. Those rollouts do
+  // not count, and nothing else may run on the machine during the other measurements.
   double rate(double seconds) {
     for (int i = 0; i < slots_; ++i) collect();
     const auto found = cli::rate(seconds, [this] { return collect().steps; });
@@ -51,18 +51,19 @@ class Counted {
   void rest() const {
     const auto full = [this] {
       const auto counts = async_->counts();
-      return counts.published - counts.taken - counts.dropped >= slots_ - 1;  // and one was taken
+      return counts.published - counts.taken - counts.dropped >=
+             slots_ - 1;  // one slot is held by the caller
     };
     while (async_ && !full()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
  private:
   std::unique_ptr<Sampler> sampler_;
-  const AsyncSampler* async_ = nullptr;  // null: it does nothing between two rollouts
+  const AsyncSampler* async_ = nullptr;  // null: the sampler is idle between two rollouts
   int slots_ = 0;
 };
 
-// With which the sampler's process acts.
+// Threads with which the sampler's process acts.
 int acting_threads(const Config& config) {
   if (config.asynchronous) return 1;
   return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
@@ -105,7 +106,7 @@ BenchResult bench_sample(const BenchOptions& options) {
     return ActingAlone(rollout, spec, *agent, config.sampler, config.asynchronous, threads);
   };
   std::optional<ActingAlone> acting_alone;
-  // Workers that act are forked before there are threads, and a device.
+  // Workers that act are forked before any threads or a CUDA context exist.
   if (config.sampler.kind == SamplerKind::kParallelCpu)
     acting_alone.emplace(acting_of(sampler.collect()));
   const auto device = parse_device(config.device);
@@ -115,7 +116,7 @@ BenchResult bench_sample(const BenchOptions& options) {
 
   BenchResult result;
   result.overlap = acting_overlaps_stepping(config.sampler);
-  // The first rollouts start processes, fill caches, and are not counted.
+  // The first rollouts start processes and fill caches; they do not count.
   no_network.collect();
   const auto& rollout = sampler.collect();
   if (!acting_alone) acting_alone.emplace(acting_of(rollout));
@@ -124,7 +125,7 @@ BenchResult bench_sample(const BenchOptions& options) {
   std::vector<double> environments, acting;
   for (int run = 0; run < options.runs; ++run) {
     result.sampling.push_back(sampler.rate(options.seconds));
-    // Beside every run, since a machine that others use too changes its speed meanwhile.
+    // Measured beside every run, because the speed of a shared machine varies.
     environments.push_back(no_network.rate(options.seconds / 2));
     acting.push_back(acting_alone->rate(options.seconds / 2));
     result.bounds.push_back(sampling_bound(environments.back(), acting.back(), result.overlap));

@@ -22,7 +22,7 @@ using Colour = std::array<double, 3>;
 
 constexpr double kWidth = 760, kHeight = 360;
 constexpr double kLeft = 64, kRight = 20, kTop = 48, kBottom = 52;  // margins
-constexpr double kPngScale = 2;                                     // pixels of a unit
+constexpr double kPngScale = 2;                                     // pixels per unit
 constexpr Colour kText{0.46, 0.50, 0.56}, kGrid{0.55, 0.58, 0.62};
 constexpr std::array<Colour, 6> kColours = {{{0.18, 0.51, 0.97},
                                              {0.88, 0.46, 0.17},
@@ -37,7 +37,7 @@ std::string short_number(double number) {
   return number_text(number);
 }
 
-// What cairo draws on, and a file at the end.
+// A cairo surface that is written to a file at the end.
 class Page {
  public:
   explicit Page(const std::filesystem::path& file)
@@ -62,7 +62,7 @@ class Page {
   void colour(const Colour& c, double alpha = 1) {
     cairo_set_source_rgba(cairo_, c[0], c[1], c[2], alpha);
   }
-  // `share` of the text's width lies left of x.
+  // `share`: the fraction of the text's width that lies left of x.
   void text(const std::string& text, double x, double y, double share, double size = 13) {
     cairo_set_font_size(cairo_, size);
     cairo_text_extents_t extents;
@@ -102,14 +102,14 @@ class Page {
                                       static_cast<int>(kPngScale * kHeight));
   }
 
-  std::string content_;  // of the file
+  std::string content_;  // of the output file
   std::filesystem::path file_;
   bool png_;
   cairo_surface_t* surface_;
   cairo_t* cairo_;
 };
 
-// The part of the page between the axes.
+// The area between the axes.
 class Plot {
  public:
   Plot(const std::vector<Curve>& curves, const ChartOptions& options) {
@@ -122,11 +122,11 @@ class Plot {
           high = std::max(high, y);
         }
     }
-    require(last_x_ > 0, "no number of '{}' is above 0: nothing can be drawn along it",
+    require(last_x_ > 0, "column '{}' has no value above 0; choose another one with --x",
             options.x_label);
-    // This axis ends at round numbers, the other one where the longest curve does.
+    // The y axis ends at round numbers, the x axis at the end of the longest curve.
     const double size = std::max(1.0, std::abs(low));
-    if (high - low < 1e-6 * size) high = low + size / 10;  // they are all the same
+    if (high - low < 1e-6 * size) high = low + size / 10;  // all values are equal
     rows_ = ticks(low, high);
     columns_ = ticks(0, last_x_);
     std::erase_if(columns_, [&](double x) { return x > last_x_; });

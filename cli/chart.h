@@ -14,13 +14,13 @@ struct ChartOptions {
   std::optional<double> goal = {};  // a dashed line at this height
 };
 
-// Draws the curves, each with its band and a line of the legend. The file's ending decides: .png or
-// .svg; the latter has no background, and reads on light and dark pages. Throws Error for another
-// one, and if the file cannot be written.
+// Draws each curve with its confidence band and a line of the legend. The suffix of the file
+// selects the format, .png or .svg. An .svg file has no background and suits light and dark pages.
+// Throws Error for another suffix, and if the file cannot be written.
 void draw_chart(const std::filesystem::path& file, const std::vector<Curve>& curves,
                 const ChartOptions& options);
 
-// Round numbers, at most about `about` of them, from at or below `low` to at or above `high`.
+// Round numbers, about `about` at most, that enclose [low, high].
 std::vector<double> ticks(double low, double high, int about = 5);
 
 }  // namespace shoal::cli

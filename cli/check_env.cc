@@ -22,7 +22,7 @@ struct CheckFlags {
   std::int64_t steps = 1000, seed = 1;
 };
 
-// On a terminal one line, which is written over; elsewhere a line every few seconds.
+// On a terminal, one line that is overwritten; elsewhere, one line every few seconds.
 class ProgressLine {
  public:
   void show(const CheckEnvProgress& now) {
@@ -59,7 +59,7 @@ int check_env_command(const CheckFlags& flags) {
   for (const auto& note : notes) fmt::print("{}: note: {}\n", flags.env, note);
   for (const auto& mistake : mistakes) fmt::print("{}: {}\n", flags.env, mistake);
   if (!mistakes.empty()) return kFailure;
-  fmt::print("{}: no mistake was found in {} steps\n", flags.env, flags.steps);
+  fmt::print("{}: no mistake found in {} steps\n", flags.env, flags.steps);
   return kSuccess;
 }
 
@@ -67,11 +67,12 @@ int check_env_command(const CheckFlags& flags) {
 
 void add_check_env(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<CheckFlags>();
-  auto* command = app.add_subcommand("check-env", "Look for mistakes in an environment");
-  command->add_option("ENV", flags->env, "Its name (see shoal list envs)")->required();
-  command->add_option("--steps", flags->steps, "Random actions in each trial")
-      ->capture_default_str();
-  command->add_option("--seed", flags->seed, "Of the environment")->capture_default_str();
+  auto* command = app.add_subcommand(
+      "check-env", "Check that an environment meets the contract of environments");
+  command->add_option("ENV", flags->env, "Name of the environment (see shoal list envs)")
+      ->required();
+  command->add_option("--steps", flags->steps, "Random actions per trial")->capture_default_str();
+  command->add_option("--seed", flags->seed, "Seed of the environment")->capture_default_str();
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return check_env_command(*flags); }; });
 }

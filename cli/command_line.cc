@@ -27,7 +27,7 @@ namespace {
 
 int complain(const std::string& what, int status) {
   std::fflush(stdout);
-  // Where in torch it was thrown is of no use to anybody here; a traceback of Python's is.
+  // Drops torch's C++ backtrace, which does not help a user. A Python traceback is kept.
   print_to_stderr(
       fmt::format("shoal: {}\n", what.substr(0, what.find("\nException raised from "))));
   return status;
@@ -38,8 +38,7 @@ int complain_of_torch(const c10::Error& e) {
   const bool memory = dynamic_cast<const c10::OutOfMemoryError*>(&e) != nullptr ||
                       what.find("allocate memory") != std::string::npos;
   const auto line = what.substr(0, what.find('\n'));
-  return memory ? complain("more memory was asked for than there is: " + line, kMistake)
-                : complain(line, kFailure);
+  return memory ? complain("out of memory: " + line, kMistake) : complain(line, kFailure);
 }
 
 int run_command(const Command& command, char** argv) {
@@ -50,7 +49,7 @@ int run_command(const Command& command, char** argv) {
   } catch (const Error& e) {
     return complain(e.what(), kMistake);
   } catch (const std::bad_alloc&) {
-    return complain("more memory was asked for than there is", kMistake);
+    return complain("out of memory", kMistake);
   } catch (const c10::Error& e) {
     return complain_of_torch(e);
   } catch (const std::exception& e) {
@@ -58,17 +57,17 @@ int run_command(const Command& command, char** argv) {
   }
 }
 
-// A mistyped command deserves better than "a subcommand is required".
+// CLI11 would only say that a subcommand is required.
 std::string unknown_command(CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end())
     return "";
-  return fmt::format("there is no command '{}'; the nearest is '{}'", one_line(word),
-                     nearest(word, names));
+  return fmt::format("found the command '{}', expected a known one; the nearest is '{}'",
+                     one_line(word), nearest(word, names));
 }
 
-// What could not be written makes a success a failure.
+// A successful command fails if its output could not be written.
 int check_output(int status) {
   const bool flushed = std::fflush(stdout) == 0;
   const int error = errno;
@@ -76,12 +75,12 @@ int check_output(int status) {
   std::clearerr(stdout);
   if (status != kSuccess) return status;
   return complain(fmt::format("cannot write to standard output: {}",
-                              flushed ? "a part of it is lost" : std::strerror(error)),
+                              flushed ? "some output is lost" : std::strerror(error)),
                   kFailure);
 }
 
-// A file that is opened later would otherwise get the number of a closed standard stream, and what
-// is printed.
+// Otherwise the next file opened would take the descriptor of a closed standard stream, and receive
+// its output.
 void open_standard_streams() {
   for (int fd = 0; fd < 3; ++fd)
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
@@ -106,7 +105,7 @@ int parse_and_run(CLI::App& app, const Command& chosen, int argc, char** argv) {
 
 int run_app(CLI::App& app, const Command& chosen, int argc, char** argv) {
   open_standard_streams();
-  // A file that may not grow any more is an error that can be told, not a death.
+  // A write beyond the file size limit fails with an error instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
   return check_output(parse_and_run(app, chosen, argc, argv));
 }
@@ -114,7 +113,7 @@ int run_app(CLI::App& app, const Command& chosen, int argc, char** argv) {
 }  // namespace cli
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app("Sampling and learning in reinforcement learning.", "shoal");
+  CLI::App app("Sampling and learning for reinforcement learning.", "shoal");
   app.set_version_flag("--version", std::string(kVersion));
   cli::Command chosen;
   cli::add_train(app, chosen);

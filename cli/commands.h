@@ -9,10 +9,10 @@ class App;
 
 namespace shoal::cli {
 
-// What the chosen subcommand does, given main()'s argv; returns the exit status.
+// The action of the chosen subcommand. Takes main()'s argv; returns the exit status.
 using Command = std::function<int(char** argv)>;
 
-// Each adds one subcommand, which puts itself into `chosen` when it is parsed.
+// Each adds one subcommand, which sets `chosen` when it is parsed.
 void add_train(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_play(CLI::App& app, Command& chosen);
@@ -28,12 +28,12 @@ void add_rewind(CLI::App& app, Command& chosen);
 // Runs the subcommand that argv names and returns the exit status. Prints errors.
 int run_app(CLI::App& app, const Command& chosen, int argc, char** argv);
 
-// Whether a run that goes on may have another value of this setting: it says where and how long,
-// not what is trained.
+// Whether a resumed run may change this setting: true for settings that say where and how long it
+// trains, not what it trains.
 bool may_change(const std::string& key);
 
-// Exit statuses. A mistake is the user's and was found before the work began; a failure came while
-// it was done. A signal gives 128 + its number.
+// Exit statuses. kMistake: an error of the user, found before the work began. kFailure: an error
+// during the work. A signal gives 128 + its number.
 inline constexpr int kSuccess = 0, kFailure = 1, kMistake = 2;
 
 }  // namespace shoal::cli

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMost = 1 << 16;  // no machine has more cores
 
-// The whole of `part` as a number; -1 if it is none.
+// -1 unless all of `part` is a number.
 int number_of(const std::string& part) {
   int number = -1;
   const auto* end = part.data() + part.size();
@@ -22,7 +22,7 @@ int number_of(const std::string& part) {
   return error == std::errc() && rest == end && number < kMost ? number : -1;
 }
 
-// "3" or "3-5"; nothing if it is neither.
+// "3" or "3-5"; otherwise empty.
 std::vector<int> range_of(const std::string& part) {
   const auto dash = part.find('-');
   const int first = number_of(part.substr(0, dash));
@@ -37,7 +37,8 @@ std::vector<int> listed(const std::string& text) {
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     const auto range = range_of(part);
-    require(!range.empty(), "cores: found '{}', expected how many, or a list such as 0-3,6", text);
+    require(!range.empty(),
+            "cores: found '{}', expected a number of cores, or a list such as 0-3,6", text);
     cores.insert(cores.end(), range.begin(), range.end());
   }
   std::ranges::sort(cores);
@@ -55,10 +56,12 @@ std::vector<int> parse_cores(const std::string& text) {
           cores_text(allowed));
   if (count > 0) return {allowed.begin(), allowed.begin() + count};
   auto cores = listed(text);
-  require(!cores.empty(), "cores: found nothing, expected how many, or a list such as 0-3,6");
+  require(!cores.empty(),
+          "cores: found nothing, expected a number of cores, or a list such as 0-3,6");
   for (const int core : cores)
     require(std::ranges::binary_search(allowed, core),
-            "cores: {} is none of those that this process may use: {}", core, cores_text(allowed));
+            "cores: found {}, expected cores that this process may use: {}", core,
+            cores_text(allowed));
   return cores;
 }
 

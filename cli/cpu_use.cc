@@ -12,7 +12,7 @@
 namespace shoal::cli {
 namespace {
 
-// The numbers of a line of /proc, from field `first` on. Empty if the file is gone.
+// The numbers in a line of /proc from field `first` on. Empty if the file is gone.
 std::vector<long long> numbers(const std::string& line, int first) {
   std::istringstream words(line);
   std::vector<long long> found;
@@ -48,7 +48,7 @@ long long our_ticks() {
     const auto behind_name = line.rfind(')');
     if (behind_name == std::string::npos) continue;
     const auto n =
-        numbers(line.substr(behind_name + 1), 0);  // state, parent, ...; 11 to 14 are times
+        numbers(line.substr(behind_name + 1), 0);  // state, parent, ...; fields 11 to 14 are times
     const bool ours = std::stoll(name) == getpid() || (n.size() > 14 && n[1] == getpid());
     for (std::size_t i = 11; ours && i < 15; ++i) total += n[i];
   }

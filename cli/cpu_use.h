@@ -4,12 +4,12 @@
 
 namespace shoal::cli {
 
-// How busy the machine is with other things while we measure.
+// Measures the load of other processes during a benchmark.
 class CpuUse {
  public:
   CpuUse();
-  // Cores that processes other than this one and its children have used on average since
-  // construction.
+  // Average number of cores used since construction by processes other than this one and its
+  // children.
   double others() const;
 
  private:

@@ -48,11 +48,11 @@ Points read_points(const fs::path& run, const Axes& axes) {
     points.x.push_back(x[i]);
     points.y.push_back(y[i]);
   }
-  require(!points.x.empty(), "{} holds no numbers of '{}' yet", file.string(), axes.y);
+  require(!points.x.empty(), "{} has no values in column '{}' yet", file.string(), axes.y);
   return points;
 }
 
-// What decides how a run goes, but its seed.
+// The settings that determine a run, except its seed.
 Settings settings_of(const fs::path& run) {
   Settings settings;
   for (const auto& [key, value, doc] : setting_docs(read_run_config(run)))
@@ -77,10 +77,9 @@ Curve average(const std::vector<Points>& runs) {
     first = std::max(first, run.x.front());
     last = std::min(last, run.x.back());
   }
-  require(
-      first <= last,
-      "these runs have not been at the same place yet: one ends at {:g}, another begins at {:g}",
-      last, first);
+  require(first <= last,
+          "the runs of one curve do not overlap yet: one ends at {:g}, another begins at {:g}",
+          last, first);
   const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
   Curve curve;
   for (int i = 0; i <= kPoints; ++i) {
@@ -103,7 +102,8 @@ std::string word(std::string toml) {
   return toml;
 }
 
-// The preset, unless it is that of all groups, and what sets this one apart from others of it.
+// The preset, unless all groups share it, and the settings that differ between groups of this
+// preset.
 std::string label_of(const Settings& settings, const std::vector<Group>& groups) {
   const auto& preset = settings.at("base");
   const bool one_preset = std::ranges::all_of(

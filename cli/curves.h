@@ -6,13 +6,13 @@
 
 namespace shoal::cli {
 
-// How runs that differ in their seed alone went, on average.
+// The mean of the runs that differ in their seed only.
 struct Curve {
-  std::string label;  // what sets them apart from the others, e.g. "ppo.clip=0.1"; empty: nothing
+  std::string label;  // settings that differ between the curves, e.g. "ppo.clip=0.1"; may be empty
   int runs = 0;
   std::vector<double> x, mean;
-  std::vector<double> low, high;  // the 95 % confidence interval of the mean, by Student's t; of
-                                  // one run: none
+  // The 95 % confidence interval of the mean (Student's t); empty for one run.
+  std::vector<double> low, high;
 };
 
 // Columns of progress.csv.
@@ -20,9 +20,9 @@ struct Axes {
   std::string x = "steps", y = "return_mean";
 };
 
-// A curve for each configuration among these run folders. Several runs are averaged where all of
-// them have been, between their points along straight lines. Throws Error for a folder without
-// progress, and columns that it does not have.
+// One curve per configuration among these run folders. The mean covers the range of x that all runs
+// of the configuration reached; values between two points are interpolated linearly. Throws Error
+// for a folder without progress, and for a missing column.
 std::vector<Curve> read_curves(const std::vector<std::filesystem::path>& runs, const Axes& axes);
 
 }  // namespace shoal::cli

@@ -66,21 +66,26 @@ int eval_command(EvalFlags flags, char** argv) {
 void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<EvalFlags>();
   auto* command = app.add_subcommand(
-      "eval", "Play complete episodes with a trained agent, on seeds of their own");
-  command->add_option("RUN", flags->run, "The run folder")->type_name("")->required();
-  command->add_option("--episodes", flags->options.episodes, "How many")->capture_default_str();
-  command->add_option("--seed", flags->seed, "Seed of the evaluation's own stream")
+      "eval", "Evaluate a trained agent on complete episodes, with seeds not used in training");
+  command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
+  command->add_option("--episodes", flags->options.episodes, "Number of episodes")
       ->capture_default_str();
-  command->add_option("--envs", flags->options.envs, "Environments that share the episodes")
+  command->add_option("--seed", flags->seed, "Seed of the evaluation")->capture_default_str();
+  command
+      ->add_option("--envs", flags->options.envs,
+                   "Number of environments that play the episodes in parallel")
       ->capture_default_str();
-  command->add_option("--workers", flags->options.workers, "Processes that step them")
+  command->add_option("--workers", flags->options.workers, "Number of worker processes")
       ->capture_default_str();
-  command->add_option("--checkpoint", flags->checkpoint, "Which of the run's checkpoints")
+  command
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "Name of the checkpoint file in the run folder")
       ->capture_default_str();
-  command->add_option("--device", flags->device, "cpu, cuda or cuda:N; default: as trained");
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_option("--device", flags->device,
+                      "Device: cpu, cuda or cuda:N; default: the device of the run");
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->add_flag("--sample", flags->sample,
-                    "Sample actions as in training instead of taking the most likely ones");
+                    "Sample actions as in training; default: greedy actions");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return eval_command(*flags, argv); }; });
 }

@@ -24,7 +24,7 @@ struct ExportFlags {
 
 int export_command(const ExportFlags& flags) {
   require(flags.out.extension() != ".json",
-          "--out: {} is where the description of the policy goes; call the policy .pt",
+          "--out: found {}, expected another suffix, e.g. .pt: the .json file is the description",
           flags.out.string());
   const Config config = trained_config(flags.run, "cpu");
   at::set_num_threads(1);
@@ -43,14 +43,16 @@ int export_command(const ExportFlags& flags) {
 void add_export(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<ExportFlags>();
   auto* command = app.add_subcommand(
-      "export", "Write a trained policy as TorchScript, which needs nothing of Shoal");
-  command->add_option("RUN", flags->run, "The run folder")->type_name("")->required();
+      "export", "Export a trained policy as TorchScript, which runs without Shoal");
+  command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
   command
       ->add_option("--out", flags->out,
-                   "The file; beside it, ending in .json, what goes in and out, and how "
-                   "observations are made")
+                   "TorchScript file; a .json file beside it describes inputs, outputs and "
+                   "preprocessing")
       ->capture_default_str();
-  command->add_option("--checkpoint", flags->checkpoint, "Which of the run's checkpoints")
+  command
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "Name of the checkpoint file in the run folder")
       ->capture_default_str();
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return export_command(*flags); }; });

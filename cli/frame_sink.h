@@ -9,32 +9,32 @@
 
 namespace shoal::cli {
 
-// Where the pictures of an episode go.
+// Receives the frames of an episode.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // All pictures are of one size. Throws std::runtime_error if it cannot take them.
+  // All frames have the same size. Throws std::runtime_error if the frame cannot be written.
   virtual void show(const Image& image) = 0;
-  // After the last one; likewise.
+  // Called after the last frame. Throws as show() does.
   virtual void finish() {}
 };
 
-// How many times its size a picture is shown: small ones are enlarged pixel by pixel.
+// The integer factor by which small frames are enlarged.
 inline int enlargement(const Image& image) { return std::max(1, 400 / image.height); }
 
-// A film, as `file` is called (.mp4, .gif, ...), made by ffmpeg; numbered PNG pictures in the
-// folder <stem>-frames beside it where there is no ffmpeg, which is said. Throws Error if that
-// cannot be written.
+// A video, written by ffmpeg in the format that the suffix of `file` names (.mp4, .gif, ...).
+// Without ffmpeg, prints a note and writes numbered PNG files to the folder <stem>-frames beside
+// it. Throws Error if neither can be written.
 std::unique_ptr<FrameSink> make_video(const std::filesystem::path& file, double fps);
 
-// Draws on standard output, in colour, as large as it has room.
+// Draws on standard output, in colour, as large as the terminal permits.
 std::unique_ptr<FrameSink> make_terminal_view();
 
-// A window on the desktop. Null: there is none here, or the command was built without SDL2.
+// A desktop window. Null without a display, and if the command was built without SDL2.
 std::unique_ptr<FrameSink> make_window();
 
-// A picture as text of at most so many columns and rows: a character is two pixels, one above the
-// other. For terminals that know 24-bit colours.
+// A frame as text of at most this many columns and rows. One character shows two pixels, one above
+// the other. Needs a terminal with 24-bit colours.
 std::string terminal_text(const Image& image, int columns, int rows);
 
 }  // namespace shoal::cli

@@ -40,7 +40,7 @@ struct LaunchFlags {
   fs::path file, out;
 };
 
-// Killed after its last checkpoint, a run has no summary.
+// A run that was killed after its last checkpoint has no summary.
 std::optional<RunSummary> outcome_of(const SweepRun& run) {
   RunSummary outcome;
   if (fs::exists(run.folder / kSummaryFile)) {
@@ -55,25 +55,25 @@ std::optional<RunSummary> outcome_of(const SweepRun& run) {
   return outcome;
 }
 
-// One that was stopped has a summary, too.
+// A run that was stopped has a summary, too.
 bool is_end(const RunSummary& outcome, const SweepRun& run) {
   return outcome.solved || outcome.steps >= run.config.steps;
 }
 
-// What was trained must be what the file says now. Throws Error otherwise.
+// The run in the folder must have the settings of the file. Throws Error otherwise.
 void require_same(const SweepRun& run) {
   if (!fs::exists(run.folder)) return;
   require(fs::exists(run.folder / kConfigFile),
-          "{} is there already, and is no run; give another folder with --out",
+          "{} exists, but is not a run folder; give another folder with --out",
           run.folder.string());
   const auto before = setting_docs(read_run_config(run.folder)), now = setting_docs(run.config);
   for (std::size_t i = 0; i < now.size(); ++i)
     require(before[i].value == now[i].value || may_change(now[i].key),
-            "{} was trained with {} = {}, and is to have {} now; give another folder with --out",
+            "{} was trained with {} = {}, but the file says {}; give another folder with --out",
             run.folder.string(), now[i].key, before[i].value, now[i].value);
 }
 
-// Some cores, and a GPU, on which one run after the other is trained.
+// Cores, and possibly a GPU, for one run at a time.
 struct Slot {
   std::vector<int> cores;
   int gpu = -1;
@@ -92,7 +92,7 @@ std::vector<Slot> make_slots(const Sweep& sweep) {
   return slots;
 }
 
-// Arguments of the `shoal train` that begins a run, or goes on with it.
+// Arguments of the `shoal train` that begins or resumes a run.
 std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, const Slot& slot) {
   std::vector<std::string> words = {"shoal", "train"};
   if (fs::exists(run.folder / kCheckpointFile)) {
@@ -115,12 +115,12 @@ std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, c
 
 fs::path log_of(const SweepRun& run) { return run.folder.string() + ".log"; }
 
-// What the new process does until it is another program. Returns if it cannot be.
+// Executes `shoal train` in the new process. Returns only on failure.
 void become(std::vector<char*>& argv, const Slot& slot, const fs::path& log, pid_t launcher) {
-  ::setpgid(0, 0);  // Ctrl-C reaches it through the launcher only
+  ::setpgid(0, 0);  // Ctrl-C must reach it through the launcher only
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it then ends with a checkpoint
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the run then writes a checkpoint and ends
   if (::getppid() != launcher) return;
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (out < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(out, STDERR_FILENO) < 0) return;
@@ -140,7 +140,7 @@ pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::p
   std::vector<char*> argv;
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  // A signal in between would be taken by the launcher's handler, in the new process.
+  // Until execv, the new process has the launcher's handlers, which must not take a signal.
   sigset_t all, before;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
@@ -156,7 +156,7 @@ pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::p
 }
 
 std::string text_of(const RunSummary& outcome) {
-  return fmt::format("return {:.2f} after {} steps, {:.0f} a second", outcome.final_return,
+  return fmt::format("return {:.2f} after {} steps, {:.0f} steps/s", outcome.final_return,
                      outcome.steps, outcome.sps);
 }
 
@@ -278,14 +278,14 @@ int launch_command(const LaunchFlags& flags) {
   auto sweep = read_sweep(flags.file, out);
   std::error_code error;
   fs::create_directories(out, error);
-  require(!error, "the folder {} cannot be made: {}", out.string(), error.message());
+  require(!error, "cannot create the folder {}: {}", out.string(), error.message());
   const RunFolder lock(out, RunFolder::Kind::kExisting);  // one launcher at a time
   for (const auto& run : sweep.runs) require_same(run);
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();
   if (launcher.stop_signal() != 0) {
-    fmt::print("stopped; the same command goes on\n");
+    fmt::print("stopped; run the same command again to continue\n");
     return 128 + launcher.stop_signal();
   }
   return failed == 0 ? kSuccess : kFailure;
@@ -296,12 +296,12 @@ int launch_command(const LaunchFlags& flags) {
 void add_launch(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<LaunchFlags>();
   auto* command = app.add_subcommand(
-      "launch", "Train variants with several seeds, as many at a time as there are cores for");
-  command->add_option("FILE", flags->file, "What to train (docs/watching_runs.md)")
+      "launch", "Train variants with several seeds, in parallel on the available cores");
+  command->add_option("FILE", flags->file, "Sweep file (see docs/watching_runs.md)")
       ->type_name("")
       ->required();
   command->add_option("--out", flags->out,
-                      "Folder of the run folders; default: runs/<name of FILE>");
+                      "Parent of the run folders; default: runs/<name of FILE>");
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return launch_command(*flags); }; });
 }

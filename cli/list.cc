@@ -45,7 +45,8 @@ int list_command(const std::string& what) {
 
 void add_list(CLI::App& app, Command& chosen) {
   auto what = std::make_shared<std::string>();
-  auto* command = app.add_subcommand("list", "What there is to choose from");
+  auto* command = app.add_subcommand(
+      "list", "List environments, algorithms, models, samplers, presets or settings");
   command->add_option("what", *what, "envs, algos, models, samplers, presets or settings")
       ->required();
   command->callback([what, &chosen] { chosen = [what](char**) { return list_command(*what); }; });

@@ -34,15 +34,15 @@ struct PlayFlags {
   double fps = 0;
 };
 
-// What the played environment and the command have to tell each other.
+// State that the played environment shares with the command.
 struct Stage {
   std::vector<std::unique_ptr<FrameSink>> sinks = {};
-  std::size_t episodes = 1;                // what follows the last one is not shown
-  std::vector<std::int64_t> lengths = {};  // of those that have ended
-  double pause = 0;                        // seconds a picture stays on a screen
+  std::size_t episodes = 1;                // after the last of them, nothing is shown
+  std::vector<std::int64_t> lengths = {};  // of the finished episodes
+  double pause = 0;                        // seconds for which a screen shows one frame
 };
 
-// Shows a picture of every state.
+// Shows a frame of every state.
 class Shown : public Wrapper {
  public:
   Shown(std::unique_ptr<Env> env, Stage& stage) : Wrapper(std::move(env)), stage_(stage) {}
@@ -63,7 +63,7 @@ class Shown : public Wrapper {
  private:
   void show() {
     if (stage_.sinks.empty() || stage_.lengths.size() >= stage_.episodes) return;
-    require(render(image_), "{} draws no pictures; play it without --video and --live", spec_.id);
+    require(render(image_), "{} cannot render; play it without --video and --live", spec_.id);
     for (const auto& sink : stage_.sinks) sink->show(image_);
     if (stage_.pause == 0) return;
     next_ = std::max(next_ + std::chrono::duration_cast<Clock::duration>(
@@ -97,8 +97,8 @@ int play_command(const PlayFlags& flags, char** argv) {
   const Config config = trained_config(flags.run, flags.device);
   launch(argv, 1);
   const SignalGuard signals;
-  std::signal(SIGPIPE, SIG_IGN);  // of an ffmpeg that has given up
-  at::set_num_threads(1);         // one environment is no work for more
+  std::signal(SIGPIPE, SIG_IGN);  // ffmpeg may exit before the last frame
+  at::set_num_threads(1);         // one environment does not need more threads
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
 
   const auto make_env = make_env_factory(config);
@@ -106,7 +106,7 @@ int play_command(const PlayFlags& flags, char** argv) {
   const auto make_shown = [&](const EnvContext& context) {
     return std::make_unique<Shown>(make_env(context), stage);
   };
-  // A window of one step: nothing is played that nobody sees.
+  // Rollouts of one step: no step is played that is not shown.
   Evaluator evaluator(make_shown, *agent,
                       {.episodes = flags.episodes,
                        .envs = 1,
@@ -117,8 +117,8 @@ int play_command(const PlayFlags& flags, char** argv) {
   move_to_device(*agent, config.device);
   const auto result = evaluator.run([&] { return signals.caught() != 0; });
   for (const auto& sink : stage.sinks)
-    if (signals.caught() == 0) sink->finish();  // ffmpeg has heard Ctrl-C, too
-  stage.sinks.clear();                          // gives the terminal back
+    if (signals.caught() == 0) sink->finish();  // Ctrl-C has interrupted ffmpeg, too
+  stage.sinks.clear();                          // restores the terminal
   for (std::size_t i = 0; i < result.returns.size(); ++i)
     fmt::print("episode {}: return {:.2f} in {} steps\n", i + 1, result.returns[i],
                stage.lengths[i]);
@@ -131,22 +131,26 @@ int play_command(const PlayFlags& flags, char** argv) {
 
 void add_play(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<PlayFlags>();
-  auto* command = app.add_subcommand("play", "Watch a trained agent, or film it");
-  command->add_option("RUN", flags->run, "The run folder")->type_name("")->required();
-  command->add_option("--episodes", flags->episodes, "How many")->capture_default_str();
-  command->add_option("--seed", flags->seed, "Seed of these episodes")->capture_default_str();
+  auto* command = app.add_subcommand("play", "Watch a trained agent, or record a video of it");
+  command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
+  command->add_option("--episodes", flags->episodes, "Number of episodes")->capture_default_str();
+  command->add_option("--seed", flags->seed, "Seed of the episodes")->capture_default_str();
   command
       ->add_option("--video", flags->video,
-                   "The film to make: .mp4 or .gif by ffmpeg; without ffmpeg, single PNG pictures")
+                   "Video file, .mp4 or .gif (needs ffmpeg; without it, PNG files)")
       ->type_name("FILE");
   command->add_flag("--live", flags->live,
-                    "Show it while it is played, in a window, or else in the terminal");
-  command->add_option("--fps", flags->fps, "Steps a second; default: the environment's own");
-  command->add_option("--checkpoint", flags->checkpoint, "Which of the run's checkpoints")
+                    "Show the episodes in a window, or in the terminal if there is no display");
+  command->add_option("--fps", flags->fps,
+                      "Steps per second; default: the rate of the environment");
+  command
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "Name of the checkpoint file in the run folder")
       ->capture_default_str();
-  command->add_option("--device", flags->device, "cpu, cuda or cuda:N; default: as trained");
+  command->add_option("--device", flags->device,
+                      "Device: cpu, cuda or cuda:N; default: the device of the run");
   command->add_flag("--sample", flags->sample,
-                    "Sample actions as in training instead of taking the most likely ones");
+                    "Sample actions as in training; default: greedy actions");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return play_command(*flags, argv); }; });
 }

@@ -38,17 +38,20 @@ int plot_command(const PlotFlags& flags) {
 void add_plot(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<PlotFlags>();
   auto* command = app.add_subcommand(
-      "plot", "Draw learning curves: one for all runs that differ in their seed alone");
+      "plot", "Draw learning curves: one per configuration, averaged over its seeds");
   command->add_option("RUN", flags->runs, "Run folders")->type_name("")->required();
-  command->add_option("--out", flags->out, "The picture, .png or .svg; may be repeated")
+  command->add_option("--out", flags->out, "Image file, .png or .svg; may be repeated")
       ->capture_default_str()
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--x", flags->axes.x, "Column of progress.csv")->capture_default_str();
-  command->add_option("--y", flags->axes.y, "Column of progress.csv")->capture_default_str();
-  command->add_option("--title", flags->title, "What to write above")->capture_default_str();
-  command->add_option("--x-label", flags->x_label, "What to write below; default: the column");
-  command->add_option("--goal", flags->goal, "A dashed line at this return");
+  command->add_option("--x", flags->axes.x, "Column of progress.csv on the x axis")
+      ->capture_default_str();
+  command->add_option("--y", flags->axes.y, "Column of progress.csv on the y axis")
+      ->capture_default_str();
+  command->add_option("--title", flags->title, "Title of the chart")->capture_default_str();
+  command->add_option("--x-label", flags->x_label,
+                      "Label of the x axis; default: the name of the column");
+  command->add_option("--goal", flags->goal, "Draw a dashed line at this value of y");
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return plot_command(*flags); }; });
 }

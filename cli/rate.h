@@ -5,7 +5,7 @@
 
 namespace shoal::cli {
 
-// Repeats work(), which returns how many steps it took, for some seconds; steps a second.
+// Repeats work(), which returns its number of steps, for `seconds`. Returns steps per second.
 template <class Work>
 double rate(double seconds, Work work) {
   using Clock = std::chrono::steady_clock;

@@ -53,9 +53,9 @@ void print_kept(const fs::path& file, const EnvFailure& failure, const std::stri
              failure.env, id, failure.step, failure.error);
   const auto beginning = failure.seed ? fmt::format("a reset with seed {}", *failure.seed)
                          : failure.state.empty()
-                             ? std::string("no beginning")
-                             : fmt::format("its state of {} bytes", failure.state.size());
-  fmt::print("kept: {} at step {}, and {} actions since\n", beginning, failure.begin,
+                             ? std::string("no start state")
+                             : fmt::format("a saved state of {} bytes", failure.state.size());
+  fmt::print("recorded: {} at step {}, and {} actions since\n", beginning, failure.begin,
              failure.steps());
 }
 
@@ -78,13 +78,13 @@ void wait_for_debugger() {
   while (continued == 0 && !is_traced()) std::this_thread::sleep_for(kPause);
 }
 
-// The whole replay, in the process that may die of it.
+// The whole replay, in the process that may crash.
 class Rewinding {
  public:
   Rewinding(const RewindFlags& flags, const EnvFactory& make_env, const EnvFailure& failure)
       : flags_(flags), make_env_(make_env), failure_(failure) {}
 
-  // status: of this process, if it is a worker. arrived: becomes true before the call that failed.
+  // status: of this process, if it is a worker. arrived: set to true before the call that failed.
   void run(WorkerStatus* status, std::atomic<bool>& arrived) {
     status_ = status;
     const auto arrive = [&](const std::string& taken) {
@@ -130,33 +130,31 @@ class Rewinding {
   static void show(FailureReplay& replay, FrameSink* video) {
     if (video == nullptr) return;
     Image image;
-    require(replay.env().render(image), "{} draws no pictures; rewind it without --video",
+    require(replay.env().render(image), "{} cannot render; rewind it without --video",
             replay.env().spec().id);
     video->show(image);
   }
 
   static std::string steps_text(const FailureReplay& replay) {
-    auto text = fmt::format("{} steps are taken", replay.steps_before());
+    auto text = fmt::format("{} steps replayed", replay.steps_before());
     if (const auto same = replay.same_observation())
-      text += *same
-                  ? "; the observation is the one that the run had, to the last bit"
-                  : "; the observation is NOT the one that the run had: the environment depends on "
-                    "more than its seed and its actions";
+      text += *same ? "; the observation equals that of the run bit for bit"
+                    : "; the observation DIFFERS from that of the run: the environment depends on "
+                      "more than its seed and its actions";
     return text + "\n";
   }
 
   void announce(const std::string& taken) const {
     if (failure_.phase == WorkerStatus::kConstructing)
-      fmt::print("about to make the environment, which failed\n");
+      fmt::print("next: the constructor of the environment, which failed\n");
     else if (failure_.at_beginning())
-      fmt::print("about to call the first reset, in which or soon after which it failed\n");
+      fmt::print("next: the first reset; the failure came in it or soon after it\n");
     else if (failure_.phase == WorkerStatus::kResetting)
-      fmt::print("{}about to call the reset that failed\n", taken);
+      fmt::print("{}next: the reset that failed\n", taken);
     else if (failure_.in_step)
-      fmt::print("{}about to take the step that failed, with action {}\n", taken,
-                 action_text(failure_));
+      fmt::print("{}next: the step that failed, with action {}\n", taken, action_text(failure_));
     else
-      fmt::print("{}about to call the save that failed\n", taken);
+      fmt::print("{}next: the save that failed\n", taken);
   }
 
   const RewindFlags& flags_;
@@ -166,17 +164,18 @@ class Rewinding {
 };
 
 int not_again() {
-  fmt::print("it did not fail this time\n");
+  fmt::print("the environment did not fail this time\n");
   return kFailure;
 }
 
-// arrived: at the call that failed.
+// arrived: whether the call that failed was reached.
 int failed(bool arrived, const std::exception& e) {
-  fmt::print("{}: {}\n", arrived ? "it failed again" : "another failure came before it", e.what());
+  fmt::print("{}: {}\n", arrived ? "it failed again" : "it failed earlier, with another error",
+             e.what());
   return arrived ? kSuccess : kFailure;
 }
 
-// A debugger wants the process that it sees: nothing is forked.
+// Nothing is forked, because the debugger attaches to this process.
 int run_here(Rewinding& rewinding) {
   std::atomic<bool> arrived{false};
   try {
@@ -187,7 +186,7 @@ int run_here(Rewinding& rewinding) {
   return not_again();
 }
 
-// In a process of its own, whose death is told as that of a worker is.
+// Runs in a worker process, so that its death is reported as in training.
 int run_apart(Rewinding& rewinding, const Config& config) {
   Arena::Plan plan;
   const auto memory = plan.add_bytes(StepBarrier::bytes(1));
@@ -225,10 +224,10 @@ int rewind_command(const RewindFlags& flags) {
   require(
       failure.repeatable(),
       "the failure cannot be repeated: {} cannot save its state, and its last reset with a seed is "
-      "older than the kept actions",
+      "older than the recorded actions",
       config.env_id);
-  std::signal(SIGPIPE, SIG_IGN);  // of an ffmpeg that has given up
-  at::set_num_threads(1);         // one environment is no work for more
+  std::signal(SIGPIPE, SIG_IGN);  // ffmpeg may exit before the last frame
+  at::set_num_threads(1);         // one environment does not need more threads
   Rewinding rewinding(flags, make_env, failure);
   return flags.breaks ? run_here(rewinding) : run_apart(rewinding, config);
 }
@@ -238,17 +237,19 @@ int rewind_command(const RewindFlags& flags) {
 void add_rewind(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<RewindFlags>();
   auto* command = app.add_subcommand(
-      "rewind", "Repeat the failure of an environment, in one process, from what the run has kept");
+      "rewind",
+      "Repeat a failure of an environment in one process, from the recording in the run folder");
   command
       ->add_option("RUN", flags->run,
-                   "The run folder, for its latest failure, or one of its failure-*.rewind")
+                   "Run folder (its latest failure), or one of its failure-*.rewind files")
       ->type_name("")
       ->required();
   command->add_flag("--break", flags->breaks,
-                    "Wait for a debugger before the call that failed; in this process");
+                    "Wait for a debugger before the call that failed, without forking");
   command
       ->add_option("--video", flags->video,
-                   "Film what came before it: .mp4 or .gif by ffmpeg; without ffmpeg, PNG pictures")
+                   "Video of the steps before the failure, .mp4 or .gif (needs ffmpeg; without it, "
+                   "PNG files)")
       ->type_name("FILE");
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return rewind_command(*flags); }; });

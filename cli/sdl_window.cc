@@ -11,7 +11,7 @@
 namespace shoal::cli {
 namespace {
 
-// A window that can be resized; closing it is a Ctrl-C.
+// A resizable window. Closing it acts as Ctrl-C.
 class SdlWindow : public FrameSink {
  public:
   ~SdlWindow() override {
@@ -41,7 +41,8 @@ class SdlWindow : public FrameSink {
   using Owned = std::unique_ptr<T, Destroy<T>>;
   template <class T>
   static Owned<T> owned(T* thing, void (*destroy)(T*)) {
-    if (thing == nullptr) throw std::runtime_error(std::string("no window: ") + SDL_GetError());
+    if (thing == nullptr)
+      throw std::runtime_error(std::string("cannot open a window: ") + SDL_GetError());
     return {thing, {destroy}};
   }
 
@@ -67,7 +68,7 @@ class SdlWindow : public FrameSink {
 
 std::unique_ptr<FrameSink> make_window() {
   SDL_SetMainReady();
-  SDL_SetHint(SDL_HINT_NO_SIGNAL_HANDLERS, "1");  // the command has its own
+  SDL_SetHint(SDL_HINT_NO_SIGNAL_HANDLERS, "1");  // the command installs its own handlers
   if (SDL_Init(SDL_INIT_VIDEO) != 0) return nullptr;
   return std::make_unique<SdlWindow>();
 }

@@ -20,7 +20,7 @@ namespace {
 
 const std::vector<std::string> kKeys = {"base", "seeds", "cores", "gpus", "all", "variant"};
 
-// The settings of a table and of the tables in it, with dotted keys; words without quotes.
+// The settings of a table and its subtables, with dotted keys and unquoted strings.
 void flatten(const std::string& prefix, const toml::table& table, SweepSettings& settings) {
   for (const auto& [name, node] : table) {
     const auto key = prefix + std::string(name.str());
@@ -51,7 +51,7 @@ std::vector<std::int64_t> seeds_of(const toml::table& table) {
     seeds.push_back(*seed);
   }
   require(std::set(seeds.begin(), seeds.end()).size() == seeds.size(),
-          "seeds: one is there twice; it would train the same run again");
+          "seeds: found a seed twice, expected each once: the run would be the same");
   return seeds;
 }
 
@@ -61,8 +61,8 @@ void require_folder_name(const std::string& variant) {
   const bool plain = std::ranges::none_of(
       variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
   require(plain && !variant.empty() && variant.size() <= kLongest,
-          "variant.{}: the name is that of a folder, too: expected 1 to {} bytes, without '/' and "
-          "control characters",
+          "variant.{}: expected a name of 1 to {} bytes without '/' and control characters: it "
+          "names a folder",
           one_line(variant), kLongest);
 }
 
@@ -89,13 +89,13 @@ std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table
   return variants;
 }
 
-// What a variant trains, checked before anything is started.
+// The configuration of a variant, validated before any run starts.
 Config config_of(const std::string& base, const std::string& variant,
                  const SweepSettings& settings) {
   try {
     Config config = preset_or_file(base);
     for (const auto& [key, value] : settings) {
-      require(key != "seed", "the seed is what `seeds` says");
+      require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");
       set(config, key, value);
     }
     validate(config);
@@ -126,11 +126,13 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
   read_value("base", *table.get("base"), sweep.base);
   const auto allowed = allowed_cores().size();
   require(sweep.cores <= static_cast<int>(allowed),
-          "cores: a run is to have {}, but this process may use {} only", sweep.cores, allowed);
+          "cores: found {} per run, expected at most {}, which this process may use", sweep.cores,
+          allowed);
   const int gpus = sweep.gpus > 0 ? count_gpus() : 0;
-  require(sweep.gpus <= gpus, "gpus: found {}, expected at most {}, as many as this machine has",
-          sweep.gpus, gpus);
-  std::vector<SweepRun> variants;  // their seeds and folders are to come
+  require(sweep.gpus <= gpus,
+          "gpus: found {}, expected at most {}, the number of GPUs of this machine", sweep.gpus,
+          gpus);
+  std::vector<SweepRun> variants;  // seeds and folders are set below
   for (const auto& [variant, settings] : variants_of(table, sweep.base))
     variants.push_back({.variant = variant,
                         .settings = settings,

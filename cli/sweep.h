@@ -10,36 +10,36 @@
 
 namespace shoal::cli {
 
-using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // as --set takes them
+using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // in the form of --set
 
-// What one process trains.
+// One training run of a sweep.
 struct SweepRun {
   std::string variant;
-  SweepSettings settings;        // that the file says about it
-  Config config;                 // what they come to, with its seed
+  SweepSettings settings;        // of the file, for this run
+  Config config;                 // the resulting configuration, with the seed
   std::filesystem::path folder;  // <out>/<variant>-<seed>
 };
 
-// Variants of one training, each with every seed:
+// A sweep trains each variant with each seed:
 //
 //   base = "cartpole-ppo"   # a preset, or the path of a file
 //   seeds = [1, 2, 3]
-//   cores = 1               # of each run
-//   gpus = 0                # that runs take turns on; 0: the device that `base` says
+//   cores = 1               # per run
+//   gpus = 0                # number of GPUs, assigned to runs in turn; 0: the device of `base`
 //   [all]                   # settings of every run
 //   steps = 200000
-//   [variant.wide]          # and of some; without any there is one variant, called as `base` is
+//   [variant.wide]          # settings of one variant; without variants there is one, named as base
 //   model.hidden = [256, 256]
 struct Sweep {
   std::string base;
   int cores = 1, gpus = 0;
-  std::vector<SweepRun> runs;  // variant by variant for the first seed, then for the next
+  std::vector<SweepRun> runs;  // all variants with the first seed, then with the next
 };
 
-// Throws Error for a file that cannot be read or makes no sense, for settings that a run of `base`
-// refuses, and for more cores than there are.
+// Throws Error for a file that cannot be read or is invalid, for settings that a run of `base`
+// rejects, and for more cores or GPUs than the machine has.
 Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out);
-// The sweep in the text of such a file; `file` is for messages.
+// Parses the text of such a file; `file` appears in messages.
 Sweep parse_sweep(const std::string& text, const std::string& file,
                   const std::filesystem::path& out);
 

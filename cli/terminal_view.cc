@@ -15,7 +15,7 @@ namespace {
 
 using Colour = std::array<int, 3>;
 
-// The mean colour of the part of a picture that pixel (x, y) of one of width * height stands for.
+// The mean colour of the area of `image` that pixel (x, y) of a width * height image covers.
 Colour shrunk(const Image& image, int x, int y, int width, int height) {
   const int left = x * image.width / width, top = y * image.height / height;
   const int right = std::max(left + 1, (x + 1) * image.width / width),
@@ -32,12 +32,12 @@ Colour shrunk(const Image& image, int x, int y, int width, int height) {
 class TerminalView : public FrameSink {
  public:
   ~TerminalView() override {
-    if (begun_) fmt::print("\x1b[?25h\n");  // the cursor again
+    if (begun_) fmt::print("\x1b[?25h\n");  // show the cursor
   }
   void show(const Image& image) override {
     winsize size{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size = {24, 80, 0, 0};
-    if (!begun_) fmt::print("\x1b[?25l\x1b[2J");  // no cursor, and a clear screen
+    if (!begun_) fmt::print("\x1b[?25l\x1b[2J");  // hide the cursor, clear the screen
     begun_ = true;
     fmt::print("\x1b[H{}", terminal_text(image, size.ws_col, size.ws_row - 1));
     std::fflush(stdout);
@@ -56,7 +56,7 @@ std::string terminal_text(const Image& image, int columns, int rows) {
             height = std::max(2, static_cast<int>(image.height * scale) / 2 * 2);
   std::string text;
   for (int y = 0; y < height; y += 2) {
-    std::optional<std::array<Colour, 2>> last;  // of this line; changes alone are written
+    std::optional<std::array<Colour, 2>> last;  // of this line; only changes are written
     for (int x = 0; x < width; ++x) {
       const std::array<Colour, 2> pair{shrunk(image, x, y, width, height),
                                        shrunk(image, x, y + 1, width, height)};

@@ -29,19 +29,19 @@
 namespace shoal::cli {
 namespace {
 
-// Flags that are short for a setting.
+// Flags that abbreviate a setting.
 struct Shorthand {
   const char *flag, *key, *doc;
 };
 constexpr std::array<Shorthand, 8> kShorthands = {{
-    {"--steps", "steps", "Agent steps to take (does not change the schedules of a preset)"},
-    {"--seed", "seed", "Seed of everything"},
-    {"--sampler", "sampler.kind", "serial, parallel-cpu or parallel-gpu"},
-    {"--workers", "sampler.workers", "Processes that step environments"},
-    {"--envs", "sampler.envs", "Environments"},
-    {"--device", "device", "cpu, cuda or cuda:N"},
-    {"--threads", "threads", "Threads of tensor arithmetic; 0: one per core"},
-    {"--ranks", "ranks", "Processes that learn together"},
+    {"--steps", "steps", "Total agent steps (does not change the schedules of a preset)"},
+    {"--seed", "seed", "Seed of all random numbers"},
+    {"--sampler", "sampler.kind", "Sampler: serial, parallel-cpu or parallel-gpu"},
+    {"--workers", "sampler.workers", "Number of worker processes that step environments"},
+    {"--envs", "sampler.envs", "Number of environments"},
+    {"--device", "device", "Device: cpu, cuda or cuda:N"},
+    {"--threads", "threads", "Threads of tensor operations; 0: one per core"},
+    {"--ranks", "ranks", "Number of processes of data-parallel training"},
 }};
 
 struct TrainFlags {
@@ -55,7 +55,7 @@ void change(Config& config, const TrainFlags& flags, const std::string& key,
             const std::string& value) {
   set(config, key, value);
   require(flags.resume.empty() || may_change(key),
-          "{} cannot change while a run goes on; begin another one from its weights with "
+          "{} cannot change when a run is resumed; begin another run from its weights with "
           "--init-from {}",
           key, flags.resume);
 }
@@ -79,11 +79,11 @@ bool says_ranks(const TrainFlags& flags) {
 
 Config configure(const TrainFlags& flags, const JobPlace& job) {
   require(flags.resume.empty() != flags.source.empty(),
-          "give a preset or a file to begin a run, or --resume RUN to go on with one");
+          "give a preset or a file to begin a run, or --resume RUN to continue one");
   require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
-          "--resume goes on in the run's own folder, with its own weights: without --out and "
+          "--resume continues in the run's own folder, with its own weights; remove --out and "
           "--init-from");
-  if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // presets count them
+  if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // before presets count the cores
   Config config =
       flags.resume.empty() ? preset_or_file(flags.source) : read_run_config(flags.resume);
   if (!flags.init_from.empty()) config.init_from = flags.init_from;
@@ -99,29 +99,30 @@ Config configure(const TrainFlags& flags, const JobPlace& job) {
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     if (!flags.values[i].empty()) change(config, flags, kShorthands[i].key, flags.values[i]);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
-  // Unless something else is said, each process that a launcher starts is one rank.
+  // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();
   if (job.count > 1 && one_each && !says_ranks(flags)) config.ranks = job.count;
   return config;
 }
 
-// Its summary says that it reached its stop_return.
+// Whether the summary says that the run reached its stop_return.
 bool is_solved(const std::filesystem::path& folder) {
   std::error_code error;
   return std::filesystem::exists(folder / kSummaryFile, error) &&
          read_summary(folder / kSummaryFile).solved;
 }
 
-// Launchers and queues start a job again, and not all of them say so: it goes on with the run that
-// it finds, which it must have begun itself; anew, if that has no checkpoint.
+// Launchers and queues restart jobs, and not all of them announce it. A restarted job resumes the
+// run that it finds, whose settings must be those of the job; without a checkpoint, the run begins
+// again.
 void go_on(const Config& config, const std::filesystem::path& folder, SessionOptions& options) {
   std::error_code error;
   if (!std::filesystem::exists(folder / kConfigFile, error) && !error) return;
   auto begun = read_run_config(folder);
   begun.ranks = config.ranks;
-  if (config.schedule_steps == 0) begun.schedule_steps = 0;  // which a session has set
+  if (config.schedule_steps == 0) begun.schedule_steps = 0;  // set by the session
   require(write_config(begun) == write_config(config),
-          "the run in {} has other settings than this job, which would go on with it; give another "
+          "the run in {} has other settings than this job, which would resume it; give another "
           "--out, or --resume {}",
           folder.string(), folder.string());
   require(!is_solved(folder),
@@ -132,7 +133,7 @@ void go_on(const Config& config, const std::filesystem::path& folder, SessionOpt
   options.again = !options.resume;
 }
 
-// Who works where, in one line.
+// One line about cores, ranks, workers and threads.
 std::string placement(const Config& config, const JobPlace& job) {
   const auto allowed = allowed_cores();
   const auto& s = config.sampler;
@@ -150,7 +151,7 @@ std::string placement(const Config& config, const JobPlace& job) {
   auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
   if (job.count > 1)
     ranks = fmt::format("{} ranks in {} processes of {}, ", config.ranks, job.count, job.launcher);
-  return fmt::format("on cores {}: {}{} {} environments, {} thread{} of arithmetic",
+  return fmt::format("on cores {}: {}{} {} environments, {} thread{} for tensor operations",
                      cores_text(allowed), ranks, workers, s.envs, threads, threads == 1 ? "" : "s");
 }
 
@@ -158,20 +159,19 @@ std::string run_name(const TrainFlags& flags, const Config& config) {
   return config.base.empty() ? std::filesystem::path(flags.source).stem().string() : config.base;
 }
 
-// What to say of an end that is not the one asked for; "" if there is nothing to say.
+// A note for a run that ended without reaching stop_return; "" otherwise.
 std::string shortfall(const Config& config, const TrainingEnd& end) {
   if (end.signal != 0 || end.solved || !std::isfinite(config.stop_return)) return "";
   const auto n = std::min<std::int64_t>(end.episodes, 100);
-  return fmt::format(
-      "the steps ran out: final return {} (the last {} episodes), wanted {:.6g} (the last 100)\n",
-      n == 0 ? "-" : fmt::format("{:.2f}", end.mean_return), n, config.stop_return);
+  return fmt::format("not solved: final return {} (last {} episodes), expected {:.6g} (last 100)\n",
+                     n == 0 ? "-" : fmt::format("{:.2f}", end.mean_return), n, config.stop_return);
 }
 
-// On standard error if standard output is closed, or may be.
+// Prints to standard error if standard output is closed, or may be.
 void tell_of_end(const Config& config, const TrainingEnd& end, const std::string& folder) {
   auto text = fmt::format("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
                           end.signal == 0 ? "done" : "stopped", folder, folder);
-  if (end.signal != 0) text += fmt::format("go on: shoal train --resume {}\n", folder);
+  if (end.signal != 0) text += fmt::format("resume it: shoal train --resume {}\n", folder);
   if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
   if (end.signal == SIGPIPE || end.signal == SIGHUP)
     print_to_stderr(text);
@@ -185,14 +185,14 @@ int train_command(const TrainFlags& flags, char** argv) {
   launch(argv, config.threads);
   std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
   require(job.count == 1 || !folder.empty(),
-          "{} processes of {} train together: give them one folder that all can see, with --out",
+          "{} processes of {} train one run: give a folder that all of them can see, with --out",
           job.count, job.launcher);
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
   SessionOptions options{.quiet = flags.quiet || job.place > 0,
                          .resume = !flags.resume.empty(),
                          .heading = placement(config, job)};
   if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
-  std::signal(SIGPIPE, SIG_IGN);  // of an output that nobody reads any more
+  std::signal(SIGPIPE, SIG_IGN);  // the reader of standard output may be gone
   const auto end = train(config, folder, options, job);
   if (!options.quiet) tell_of_end(config, end, folder.string());
   return end.signal == 0 ? kSuccess : 128 + end.signal;
@@ -236,25 +236,25 @@ void add_train(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<TrainFlags>();
   auto* command = app.add_subcommand("train", "Train an agent");
   command
-      ->add_option("PRESET_OR_FILE", flags->source, "A preset (shoal list presets) or a TOML file")
+      ->add_option("PRESET_OR_FILE", flags->source, "Preset (see shoal list presets) or TOML file")
       ->type_name("");
-  command->add_option("--resume", flags->resume, "Go on with the run in this folder")
-      ->type_name("RUN");
+  command->add_option("--resume", flags->resume, "Resume the run in this folder")->type_name("RUN");
   command
       ->add_option("--init-from", flags->init_from,
-                   "Begin with the weights of the run in this folder")
+                   "Start from the weights of the run in this folder")
       ->type_name("RUN");
   command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);
-  command->add_option("--cores", flags->cores,
-                      "How many cores to use, or which (0-3,6); default: all this process may use");
-  command->add_option("--pin", flags->pin, "Bind workers to cores: auto, none or a list (0-3,6)");
+  command->add_option(
+      "--cores", flags->cores,
+      "Number of cores to use, or a list (0-3,6); default: all that this process may use");
+  command->add_option("--pin", flags->pin, "Pin workers to cores: auto, none or a list (0-3,6)");
   command
       ->add_option("--set", flags->settings,
-                   "key=value, any setting (shoal list settings); may be repeated")
+                   "Setting as key=value (see shoal list settings); may be repeated")
       ->take_all();
-  command->add_flag("--quiet", flags->quiet, "Print nothing but errors");
+  command->add_flag("--quiet", flags->quiet, "Print errors only");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return train_command(*flags, argv); }; });
 }

@@ -9,16 +9,16 @@
 
 namespace shoal::cli {
 
-// The configuration of a run for playing with what it learned: whole games, on `device` if one is
-// given. Throws Error if there is no such run.
+// The configuration of a run, changed for playing: complete games, on `device` unless it is empty.
+// Throws Error if there is no such run.
 Config trained_config(const std::filesystem::path& run, const std::string& device);
 
-// Its agent, on the CPU, with the parameters of one of its checkpoints. Throws Error if that cannot
-// be used.
+// The agent of the run, on the CPU, with the parameters of one of its checkpoints. Throws Error if
+// the checkpoint cannot be used.
 std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
                                   const std::string& checkpoint);
 
-// "return 20.10 ± 0.30 over 10 episodes"
+// Prints "return 20.10 ± 0.30 over 10 episodes".
 void print_result(const EvaluationResult& result);
 
 }  // namespace shoal::cli

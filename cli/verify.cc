@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 namespace shoal::cli {
 namespace {
 
-// The exit status of runs that are the same as far as both have come.
+// Exit status if two runs are the same as far as both have come.
 constexpr int kSameSoFar = 3;
 
 struct Runs {
@@ -36,7 +36,7 @@ struct Runs {
 
 struct Comparison {
   bool same = true;
-  bool whole = true;  // both runs have come as far as the other
+  bool whole = true;  // both runs have the same length
   std::vector<std::string> compared = {};
 
   void add(bool is_same, std::string what) {
@@ -45,7 +45,7 @@ struct Comparison {
   }
 };
 
-// Settings that say where and how long a run trains may differ.
+// Settings that may_change() allows may differ.
 void compare_settings(const Runs& runs, Comparison& result) {
   const auto a = setting_docs(runs.config_a), b = setting_docs(runs.config_b);
   std::size_t differ = 0;
@@ -55,12 +55,12 @@ void compare_settings(const Runs& runs, Comparison& result) {
     const bool counts = !may_change(a[i].key) && a[i].key != "base";
     if (counts) result.same = false;
     fmt::print("settings: {} is {} in A and {} in B{}\n", a[i].key, a[i].value, b[i].value,
-               counts ? "" : " (not counted: the same run may have another value)");
+               counts ? "" : " (ignored: does not affect what is trained)");
   }
   if (differ == 0) fmt::print("settings: the same\n");
 }
 
-// Names of A in its order, then those that B alone has.
+// Names of A in its order, then names that only B has.
 template <class T>
 std::vector<std::string> names_of_both(const Named<T>& a, const Named<T>& b) {
   std::vector<std::string> names;
@@ -76,19 +76,19 @@ bool of_time(const std::string& column) {
   return column == "seconds" || column == "sps" || column.starts_with("share_");
 }
 
-// Empty cells are NaN in both.
+// Empty cells are NaN in both tables.
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 std::string cell_text(double x) { return std::isnan(x) ? "empty" : fmt::format("{}", x); }
 
 std::size_t rows_of(const Table& table) { return table.empty() ? 0 : table[0].size(); }
 
-// A column that is not there yet is empty.
+// A column that does not exist yet is empty.
 double cell(const Table& table, const std::string& column, std::size_t row) {
   return table.contains(column) ? table.at(column)[row] : std::numeric_limits<double>::quiet_NaN();
 }
 
-// With log_steps, a run that ends between two rows has one more, at its end.
+// With log_steps, a run that ends between two rows has an additional last row.
 std::size_t common_rows(const Table& a, const Table& b) {
   auto rows = std::min(rows_of(a), rows_of(b));
   if (rows == 0 || rows_of(a) == rows_of(b) || !a.contains("steps") || !b.contains("steps"))
@@ -142,7 +142,7 @@ std::string place_text(const at::Tensor& tensor, std::int64_t i) {
   return fmt::format("[{}]", fmt::join(place, ", "));
 }
 
-// Of two tensors of one name: in what they differ; "" if they are the same to the last bit.
+// The difference of two tensors with the same name; "" if they are equal bit for bit.
 std::string difference(const at::Tensor& a, const at::Tensor& b) {
   const auto described = [](const at::Tensor& x) {
     return fmt::format("{} [{}]", c10::toString(x.scalar_type()), fmt::join(x.sizes(), ", "));
@@ -183,7 +183,7 @@ bool print_differences(const std::string& file, const char* kind, std::size_t co
   return false;
 }
 
-// A checkpoint holds no times: two of the same run are the same file.
+// A checkpoint holds no times, so checkpoints of equal runs are equal files.
 bool same_bytes(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::file_size(a, error) != fs::file_size(b, error) || error) return false;
@@ -199,7 +199,7 @@ bool same_bytes(const fs::path& a, const fs::path& b) {
   return in_a.eof() && in_b.eof();
 }
 
-// Equal objects of Python need not be pickled to equal bytes.
+// Equal Python objects may pickle to different bytes.
 bool is_pickled(const Runs& runs, const std::string& tensor) {
   return tensor.starts_with("sampler/env/") && runs.config_a.env_id.starts_with("gymnasium:");
 }
@@ -223,8 +223,7 @@ void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& r
   }
   auto a = read_checkpoint(file_a), b = read_checkpoint(file_b);
   if (steps_of(a) != steps_of(b)) {
-    fmt::print("{}: of {} steps in A and of {} in B, not compared\n", name, steps_of(a),
-               steps_of(b));
+    fmt::print("{}: at {} steps in A and {} in B, not compared\n", name, steps_of(a), steps_of(b));
     result.whole = false;
     return;
   }
@@ -241,13 +240,13 @@ void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& r
                a.tensors.size());
   if (a.tensors.size() < all)
     fmt::print(
-        "{}: {} states of environments in Python were not compared: equal ones may have "
+        "{}: {} states of Python environments were not compared: equal states may have "
         "different bytes\n",
         name, all - a.tensors.size());
   result.add(same, fmt::format("{} of {} steps", name, steps_of(a)));
 }
 
-// The newest checkpoints; then those of as many steps as others of the other run.
+// Compares the newest checkpoints, then the checkpoints that both runs have under the same name.
 void compare_checkpoints(const Runs& runs, Comparison& result) {
   std::set<std::string> names;
   bool newest = false;
@@ -264,7 +263,7 @@ void compare_checkpoints(const Runs& runs, Comparison& result) {
   if (newest)
     compare_checkpoint(runs, kCheckpointFile, result);
   else
-    fmt::print("{}: not in both, not compared\n", kCheckpointFile);
+    fmt::print("{}: not in both runs, not compared\n", kCheckpointFile);
   for (const auto& name : names) compare_checkpoint(runs, name, result);
 }
 
@@ -287,13 +286,12 @@ int verify_command(const fs::path& a, const fs::path& b) {
   compare_settings(runs, result);
   compare_progress(runs, result);
   compare_checkpoints(runs, result);
-  require(
-      !result.compared.empty(),
-      "{} and {} have nothing that can be compared: no rows of {}, and no checkpoint of as many "
-      "steps",
-      a.string(), b.string(), kProgressFile);
+  require(!result.compared.empty(),
+          "{} and {} have nothing to compare: no common rows of {}, and no checkpoints at the same "
+          "step",
+          a.string(), b.string(), kProgressFile);
   if (!result.same && (runs.config_a.asynchronous || runs.config_b.asynchronous))
-    fmt::print("asynchronous runs depend on timing: they are not expected to be the same\n");
+    fmt::print("asynchronous runs depend on timing and are not expected to be the same\n");
   return print_result(result);
 }
 
@@ -301,12 +299,15 @@ int verify_command(const fs::path& a, const fs::path& b) {
 
 void add_verify(CLI::App& app, Command& chosen) {
   auto runs = std::make_shared<std::pair<fs::path, fs::path>>();
-  auto* command = app.add_subcommand("verify",
-                                     "Tell whether two runs are the same to the last bit, or where "
-                                     "they first differ; status 0: the same, "
-                                     "1: different, 3: the same as far as both have come");
-  command->add_option("A", runs->first, "A run folder")->type_name("")->required();
-  command->add_option("B", runs->second, "Another one")->type_name("")->required();
+  auto* command =
+      app.add_subcommand("verify",
+                         "Compare two runs bit for bit and report the first difference. "
+                         "Exit status: 0: the same, 1: different, "
+                         "3: the same as far as both have come");
+  command->add_option("A", runs->first, "Run folder")->type_name("")->required();
+  command->add_option("B", runs->second, "Run folder to compare it with")
+      ->type_name("")
+      ->required();
   command->callback([runs, &chosen] {
     chosen = [runs](char**) { return verify_command(runs->first, runs->second); };
   });

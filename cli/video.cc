@@ -35,15 +35,15 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-// ffmpeg reads the pictures from a pipe.
+// Pipes the frames to ffmpeg.
 class Film : public FrameSink {
  public:
   Film(const fs::path& file, double fps)
       : file_(fs::absolute(file)), unfinished_(file_), fps_(fps) {
-    // Its ending tells ffmpeg what kind of film it is.
+    // ffmpeg takes the format from the suffix.
     unfinished_.replace_filename(file_.stem().string() + ".new" + file_.extension().string());
   }
-  // Of a film that was stopped, the part that ffmpeg has finished stays.
+  // Keeps the finished part of an interrupted video.
   ~Film() override {
     if (pipe_ == nullptr) return;
     ::pclose(pipe_);
@@ -53,7 +53,7 @@ class Film : public FrameSink {
 
   void show(const Image& image) override {
     if (pipe_ == nullptr) start(image);
-    // If ffmpeg has given up, finish() says so.
+    // If ffmpeg has exited, finish() reports it.
     std::fwrite(image.rgb.data(), 1, image.rgb.size(), pipe_);
   }
   void finish() override {
@@ -62,7 +62,7 @@ class Film : public FrameSink {
     if (status != 0) {
       std::error_code ignored;
       fs::remove(unfinished_, ignored);
-      throw std::runtime_error("ffmpeg cannot write " + file_.string() + " (see what it says)");
+      throw std::runtime_error("ffmpeg cannot write " + file_.string() + " (see its message)");
     }
     sync_file(unfinished_);
     fs::rename(unfinished_, file_);
@@ -70,7 +70,7 @@ class Film : public FrameSink {
 
  private:
   void start(const Image& image) {
-    // Most players want even sizes.
+    // Most players need an even width and height.
     std::string filter = fmt::format(
         "scale=iw*{0}:ih*{0}:flags=neighbor,pad=ceil(iw/2)*2:ceil(ih/2)*2", enlargement(image));
     std::string format = "-pix_fmt yuv420p";
@@ -96,8 +96,8 @@ class Pictures : public FrameSink {
   explicit Pictures(fs::path folder) : folder_(std::move(folder)) {
     std::error_code error;
     fs::create_directories(folder_, error);
-    require(!error, "cannot make the folder {}: {}", folder_.string(), error.message());
-    for (const auto& old : fs::directory_iterator(folder_))  // those of a longer film
+    require(!error, "cannot create the folder {}: {}", folder_.string(), error.message());
+    for (const auto& old : fs::directory_iterator(folder_))  // frames of an earlier, longer video
       if (old.path().extension() == ".png") fs::remove(old, error);
   }
 
@@ -135,14 +135,14 @@ class Pictures : public FrameSink {
 }  // namespace
 
 std::unique_ptr<FrameSink> make_video(const fs::path& file, double fps) {
-  require(file.has_extension(),
-          "'{}' does not say what kind of film it shall be; call it .mp4 or .gif", file.string());
+  require(file.has_extension(), "--video: found '{}', expected a name ending in .mp4 or .gif",
+          file.string());
   const auto folder = fs::absolute(file).parent_path();
   require(::access(folder.c_str(), W_OK | X_OK) == 0, "cannot write to the folder {}: {}",
           folder.string(), std::strerror(errno));
   if (has_ffmpeg()) return std::make_unique<Film>(file, fps);
   const auto pictures = file.parent_path() / (file.stem().string() + "-frames");
-  fmt::print("there is no ffmpeg: single pictures go to {}, {:g} a second\n", pictures.string(),
+  fmt::print("ffmpeg not found: writing PNG files to {}, {:g} per second\n", pictures.string(),
              fps);
   return std::make_unique<Pictures>(pictures);
 }

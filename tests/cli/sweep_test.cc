@@ -73,15 +73,15 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {"base = \"cartpole-pp\"\n" + seeds, "cartpole-ppo"},
            {base + seeds + "[all]\nppo.clp = 1\n", "ppo.clip"},
            {base + seeds + "[variant.a]\nppo.epochs = 0\n", "a: ppo.epochs"},
-           {base + seeds + "[variant.a]\nseed = 4\n", "what `seeds` says"},
+           {base + seeds + "[variant.a]\nseed = 4\n", "seeds in the list `seeds`"},
            {base + seeds + "[variant]\na = 4\n", "expected a table"},
            {base + seeds + "variant = 4\n", "variant: expected a table"},
            {base + seeds + "cores = 4294967297\n", "cores: found 4294967297"},
-           {base + seeds + "[variant.\"../a\"]\n", "variant.../a: the name is that of a folder"},
-           {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: the name is"},
-           {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "expected 1 to 200 bytes"},
-           {base + seeds + "[variant.\"\"]\n", "variant.: the name is"},
-           {"base = \"" + std::string(201, 'b') + ".toml\"\n" + seeds, "expected 1 to 200 bytes"},
+           {base + seeds + "[variant.\"../a\"]\n", "variant.../a: expected a name of"},
+           {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: expected a name"},
+           {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "1 to 200 bytes"},
+           {base + seeds + "[variant.\"\"]\n", "variant.: expected a name"},
+           {"base = \"" + std::string(201, 'b') + ".toml\"\n" + seeds, "1 to 200 bytes"},
            {"base =\n", "line 1"}}) {
     const auto what = message_of([&, text = text] { read(text); });
     EXPECT_NE(what.find(word), std::string::npos) << text.substr(0, 500) << what;

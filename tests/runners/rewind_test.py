@@ -48,7 +48,7 @@ class RewindTest(unittest.TestCase):
 
     def rewind(self, run, *arguments):
         done = command("rewind", run, *arguments)
-        self.assertIn("the observation is the one that the run had, to the last bit", done.stdout)
+        self.assertIn("the observation equals that of the run bit for bit", done.stdout)
         return done.stdout
 
     def test_what_ends_a_worker_ends_the_replay(self):
@@ -61,8 +61,8 @@ class RewindTest(unittest.TestCase):
                     run = self.fails(how + saves, *environment(how + saves))
                     said = self.rewind(run)
                     self.assertRegex(said, rf"failed at step 499:\n  worker 1 \(pid \d+\) {re.escape(text)}")
-                    self.assertRegex(said, "kept: its state of" if saves == "" and "state" in said else "kept: a reset with seed .* at step 0, and 500 actions")
-                    self.assertRegex(said, rf"about to take the step that failed, with action \[\d\]\nit failed again: .*{re.escape(text)}")
+                    self.assertRegex(said, "recorded: a saved state of" if saves == "" and "state" in said else "recorded: a reset with seed .* at step 0, and 500 actions")
+                    self.assertRegex(said, rf"next: the step that failed, with action \[\d\]\nit failed again: .*{re.escape(text)}")
 
     def test_every_sampler_keeps_it(self):
         for name, kind in KINDS.items():
@@ -88,27 +88,27 @@ class RewindTest(unittest.TestCase):
 
     def test_failures_before_the_first_rollout_are_repeated(self):
         asynchronous = ["--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true", "--set", "ppo.minibatches=4"]
-        for how, about, text in (("constructor", "make the environment", "there is no wheel"),
-                                 ("first-reset", "call the first reset", "the wheel does not fit")):
+        for how, about, text in (("constructor", "the constructor of the environment", "there is no wheel"),
+                                 ("first-reset", "the first reset", "the wheel does not fit")):
             for kind in ["--sampler", "serial"], ["--sampler", "parallel-gpu"], ["--sampler", "serial", *asynchronous]:
                 with self.subTest(how, kind=kind):
                     run = self.fails(f"{how}-{len(kind)}-{kind[1]}", *environment(how), *kind)
                     said = command("rewind", run).stdout
-                    self.assertRegex(said, f"about to {about}.*\nit failed again: .*{text}")
+                    self.assertRegex(said, f"next: {about}.*\nit failed again: .*{text}")
         settings = run / "config.toml"
         settings.write_text(settings.read_text().replace("Fragile-first-reset", "Fragile-constructor"))
-        self.assertIn("another failure came before it: worker 0", command("rewind", run, status=1).stdout)
+        self.assertIn("it failed earlier, with another error: worker 0", command("rewind", run, status=1).stdout)
 
     def test_a_save_that_fails_is_repeated(self):
         run = self.fails("save", *environment("save"), "--set", "checkpoint_steps=256")
-        self.assertRegex(command("rewind", run).stdout, "about to call the save that failed\nit failed again: .* the wheel cannot be described")
+        self.assertRegex(command("rewind", run).stdout, "next: the save that failed\nit failed again: .* the wheel cannot be described")
 
     def test_a_resumed_run_is_repeated_from_its_checkpoint(self):
         run = self.dir / "resumed"
         command(*TRAIN, "--out", run, *environment("throw"), "--steps", 3000)
         done = command("train", "--resume", run, "--steps", 50000, "--quiet", status=1)
         self.assertIn("the wheel came off", done.stderr)
-        step, actions = re.search(r"kept: its state of \d+ bytes at step (\d+), and (\d+) actions since", self.rewind(run)).groups()
+        step, actions = re.search(r"recorded: a saved state of \d+ bytes at step (\d+), and (\d+) actions since", self.rewind(run)).groups()
         self.assertGreaterEqual(int(step), 384)  # or a later one, if that took long
         self.assertEqual(int(step) + int(actions), 500)
 
@@ -117,8 +117,8 @@ class RewindTest(unittest.TestCase):
         config = (run / "config.toml").read_text()
         (run / "config.toml").write_text(config.replace("Fragile-throw-unsaved", "CartPole-v1"))  # what the id stands for has changed
         done = command("rewind", run, status=1)
-        self.assertIn("NOT the one that the run had", done.stdout)
-        self.assertIn("it did not fail this time", done.stdout)
+        self.assertIn("the observation DIFFERS from that of the run", done.stdout)
+        self.assertIn("the environment did not fail this time", done.stdout)
 
     def test_the_latest_few_deaths_of_a_run_are_kept(self):
         run = self.dir / "restarts"
@@ -140,7 +140,7 @@ class RewindTest(unittest.TestCase):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
         said = [process.stdout.readline() for _ in range(6)]
-        self.assertIn("about to take the step that failed", said[-2])
+        self.assertIn("next: the step that failed", said[-2])
         self.assertIn(f"gdb -p {process.pid}", said[-1])
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGCONT)
@@ -152,7 +152,7 @@ class RewindTest(unittest.TestCase):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
         said = [process.stdout.readline() for _ in range(6)]
-        self.assertEqual(said[-2], "about to call the reset that failed\n")
+        self.assertEqual(said[-2], "next: the reset that failed\n")
         process.send_signal(signal.SIGCONT)
         self.assertEqual(process.stdout.read(), "it failed again: the wheel came off while it was put on\n")
         self.assertEqual(process.wait(20), 0)
@@ -162,7 +162,7 @@ class RewindTest(unittest.TestCase):
         empty = self.dir / "empty"
         empty.mkdir()
         said = command("rewind", run, "--video", self.dir / "film.mp4", env={**os.environ, "PATH": str(empty)}).stdout
-        steps = int(re.search(r"(\d+) steps are taken", said)[1])
+        steps = int(re.search(r"(\d+) steps replayed", said)[1])
         self.assertEqual(len(list((self.dir / "film-frames").glob("*.png"))), steps + 1)
         self.assertIn("it failed again", said)
 

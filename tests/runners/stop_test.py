@@ -106,7 +106,7 @@ class OutputTest(StopCase):
         self.wait_for_rows(training)
         training.send_signal(signal.SIGHUP)
         errors = self.assert_ends(training, 128 + signal.SIGHUP)
-        self.assertIn("go on: shoal train --resume", errors)
+        self.assertIn("resume it: shoal train --resume", errors)
         self.goes_on()
 
     def test_a_hangup_ends_several_ranks_with_a_checkpoint(self):

@@ -79,7 +79,7 @@ class VerifyTest(unittest.TestCase):
 
     def test_where_a_run_trains_is_no_difference(self):
         text = self.verify(self.run_of("elsewhere", "--sampler", "serial"), 0)
-        self.assertIn('settings: sampler.kind is "parallel-gpu" in A and "serial" in B (not counted', text)
+        self.assertIn('settings: sampler.kind is "parallel-gpu" in A and "serial" in B (ignored', text)
 
     def test_another_seed_is_told_with_the_first_row_and_tensor(self):
         text = self.verify(self.run_of("seed", "--seed", 2), 1)
@@ -120,7 +120,7 @@ class VerifyTest(unittest.TestCase):
         text = self.verify(shorter, 3)
         self.assertIn("progress.csv: 4 rows in A and 2 in B; the first 2 are compared\n", text)
         self.assertTrue(text.endswith("\nthe same so far: 2 rows of progress.csv, to step 1024\n"), text)
-        self.assertIn("model.ckpt: of 2048 steps in A and of 1024 in B, not compared\n", text)
+        self.assertIn("model.ckpt: at 2048 steps in A and 1024 in B, not compared\n", text)
         shoal("train", "--resume", shorter, "--steps", 2048, "--quiet")
         self.assertIn("model.ckpt: the same\n", self.verify(shorter, 0))
 
@@ -143,7 +143,7 @@ class VerifyTest(unittest.TestCase):
         empty = self.copy_of_a("empty")
         (empty / "progress.csv").write_text("")
         (empty / "model.ckpt").unlink()
-        self.assertIn("nothing that can be compared", shoal("verify", self.dir / "a", empty, status=2).stderr)
+        self.assertIn("nothing to compare", shoal("verify", self.dir / "a", empty, status=2).stderr)
 
 
 if __name__ == "__main__":

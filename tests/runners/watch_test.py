@@ -140,7 +140,7 @@ class WatchTest(unittest.TestCase):
             (["play", self.dir / "none"], "config.toml"),
             (["play", self.run1, "--episodes", "0"], "--episodes"),
             (["play", self.run1, "--fps", "-1"], "--fps"),
-            (["play", self.run1, "--video", "film"], "what kind"),
+            (["play", self.run1, "--video", "film"], "--video: found 'film'"),
             (["play", self.run1, "--video", "/none/film.mp4"], "/none"),
             (["play", self.run1, "--checkpoint", "best"], "best"),
             (["plot", self.dir / "none"], "config.toml"),
