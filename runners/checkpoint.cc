@@ -36,7 +36,7 @@ json header_of(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-// Piece by piece: a large one is not held in memory twice.
+// Written piece by piece, so that a large checkpoint is not in memory twice.
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint) {
   FileReplacement replacement(file);
   std::uint32_t crc = 0;
@@ -78,8 +78,8 @@ void restore_agent(const Checkpoint& from, const std::filesystem::path& file, Ag
     require_finite(agent.parameters());
   } catch (const Error& e) {
     throw Error(
-        "{} is of another agent than the settings describe, or of a run that diverged: {}; use "
-        "the config.toml and a checkpoint of one run",
+        "{} does not fit the agent of the settings, or its run has diverged: {}; use the "
+        "config.toml and a checkpoint of the same run",
         file.string(), e.what());
   }
   agent.parameters_changed();

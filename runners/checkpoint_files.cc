@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char *kNumbered = "checkpoint-", *kReplay = "replay-";
 
-// All of one width, so that names are in the order of the steps.
+// Fixed width, so that names sort by steps.
 std::string number(std::int64_t steps) { return fmt::format("{:012}", steps); }
 
 fs::path replay_file(const fs::path& folder, std::int64_t steps, int rank) {
@@ -43,7 +43,7 @@ void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps) co
   try {
     write_checkpoint(newest, checkpoint);
   } catch (const std::runtime_error& e) {
-    throw std::runtime_error(fmt::format("{}; the checkpoint before it stays", e.what()));
+    throw std::runtime_error(fmt::format("{}; the previous checkpoint is kept", e.what()));
   }
   if (keep_ > 1)
     give_second_name(newest, folder_ / fmt::format("{}{}.ckpt", kNumbered, number(steps)));
@@ -62,7 +62,7 @@ NamedTensors CheckpointFiles::read_replay(std::int64_t steps, int rank) const {
   return read_checkpoint(replay_file(folder_, steps, rank)).tensors;
 }
 
-// What a run that was killed has left unfinished goes, too; and replays without their checkpoint.
+// Also removes the unfinished files of a killed run, and replays without their checkpoint.
 void CheckpointFiles::drop_oldest(std::int64_t newest) const {
   std::vector<fs::path> files, replays;
   for (const auto& entry : fs::directory_iterator(folder_)) {

@@ -23,7 +23,7 @@ constexpr at::ScalarType kTypes[] = {at::kByte,  at::kBool,   at::kInt,     at::
                                      at::kFloat, at::kDouble, at::kBFloat16};
 constexpr std::uint64_t kChecksum = sizeof(std::uint32_t);
 
-// A tensor, as the header describes it.
+// A tensor as described in the header.
 struct StoredTensor {
   std::string name;
   at::ScalarType type = at::kFloat;
@@ -43,13 +43,13 @@ at::ScalarType type_of(const std::string& name) {
   throw Error("unknown element type '{}'", one_line(name));
 }
 
-// A stream of which `rest` bytes are still to come.
+// A stream of which `rest` bytes are not read yet.
 struct Input {
   std::istream& in;
   std::uint64_t rest;
 
   void read(void* to, std::uint64_t n, const std::string& what) {
-    require(n <= rest, "{} is cut short", what);
+    require(n <= rest, "{} is truncated", what);
     in.read(static_cast<char*>(to), static_cast<std::streamsize>(n));
     require(in.good(), "{} cannot be read: {}", what, std::strerror(errno));
     rest -= n;
@@ -66,7 +66,7 @@ std::int64_t whole_number(const json& value, const std::string& what, std::int64
   return value.get<std::int64_t>();
 }
 
-// Products and strides of the shape, zeros counted as one, must be numbers of 64 bits, too.
+// The product and the strides of the shape, with zeros counted as one, must fit 64 bits, too.
 StoredTensor entry_of(const json& described) {
   constexpr std::size_t kMostDimensions = 64;
   StoredTensor entry{.name = described.at("name").get<std::string>(),
@@ -88,7 +88,7 @@ StoredTensor entry_of(const json& described) {
   return entry;
 }
 
-// Deeper ones than ours would take much memory.
+// Deeply nested JSON would take much memory.
 json parse_json(const std::string& text) {
   constexpr int kDeepest = 4;
   return json::parse(text, [](int depth, json::parse_event_t, const json&) {
@@ -110,7 +110,7 @@ Header parse_header(const std::string& text) {
                                              std::numeric_limits<std::int64_t>::min()));
     for (const auto& tensor : tensors) {
       const auto& entry = header.tensors.emplace_back(entry_of(tensor));
-      require(names.insert(entry.name).second, "'{}' is there twice", one_line(entry.name));
+      require(names.insert(entry.name).second, "'{}' occurs twice", one_line(entry.name));
     }
   } catch (const json::exception&) {
     throw Error("its header is damaged");
@@ -118,16 +118,16 @@ Header parse_header(const std::string& text) {
   return header;
 }
 
-// Throws Error unless the sizes of its tensors are those of the file.
+// Throws Error unless the sizes of the tensors add up to the size of the file.
 Header read_header(Input& input) {
-  constexpr const char* kOther = "it is no checkpoint, or cut short";
+  constexpr const char* kOther = "it is not a checkpoint, or is truncated";
   std::string magic(kCheckpointMagic.size(), ' ');
   require(input.rest >= magic.size(), "{}", kOther);
   input.read(magic.data(), magic.size(), "it");
   require(magic == kCheckpointMagic, "{}", kOther);
   std::uint64_t length = 0;
   input.read(&length, sizeof length, "its header");
-  require(length <= input.rest, "its header is cut short");
+  require(length <= input.rest, "its header is truncated");
   require(length <= kLargestHeader, "its header has {} bytes, expected at most {}", length,
           kLargestHeader);
   std::string text(length, ' ');
@@ -137,13 +137,13 @@ Header read_header(Input& input) {
   for (const auto& entry : header.tensors)
     require(!__builtin_add_overflow(bytes, static_cast<std::uint64_t>(entry.bytes), &bytes) &&
                 bytes <= input.rest,
-            "it is cut short: '{}' has {} bytes and {} are left", one_line(entry.name), entry.bytes,
+            "it is truncated: '{}' has {} bytes and {} are left", one_line(entry.name), entry.bytes,
             input.rest);
   require(bytes == input.rest, "it is damaged: {} bytes follow its tensors", input.rest - bytes);
   return header;
 }
 
-// Throws Error unless the stream ends with the checksum of all before.
+// Throws Error unless the stream ends with the checksum of everything before it.
 void require_checksum(Input input) {
   std::vector<char> bytes(1 << 20);
   std::uint32_t crc = 0;

@@ -31,10 +31,10 @@ constexpr std::pair<const char*, const char*> kRenamed[] = {
 
 [[noreturn]] void refuse_unknown(const std::string& key) {
   for (const auto& [before, now] : kRenamed)
-    require(key != before, "the setting '{}' is called '{}' now", before, now);
+    require(key != before, "the setting '{}' was renamed to '{}'", before, now);
   std::vector<std::string> keys;
   for (const auto& setting : setting_docs()) keys.push_back(setting.key);
-  throw Error("there is no setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
+  throw Error("unknown setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
 }
 
 Option option_of(const OptionList& options, const std::string& key) {
@@ -43,7 +43,7 @@ Option option_of(const OptionList& options, const std::string& key) {
   refuse_unknown(key);
 }
 
-// Settings of a table and of the tables in it, with dotted keys. `base` was dealt with before.
+// Sets the values of a table and its subtables, with dotted keys. The caller has handled `base`.
 void set_table(const OptionList& options, const std::string& prefix, const toml::table& table) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
@@ -54,7 +54,7 @@ void set_table(const OptionList& options, const std::string& prefix, const toml:
   }
 }
 
-// A table whose "value" is `text` as a word.
+// A table whose "value" is the string `text`.
 toml::table parse_word(const std::string& key, const std::string& text) {
   try {
     auto table = toml::parse("value = " + toml_text(text));
@@ -64,7 +64,7 @@ toml::table parse_word(const std::string& key, const std::string& text) {
   throw Error("{}: found '{}', expected text in UTF-8", key, one_line(text));
 }
 
-// The same for a TOML value; other text is taken for a word.
+// The same for a TOML value; any other text is a string.
 toml::table parse_value(const std::string& key, const std::string& text) {
   require_flat(text, key);
   try {
@@ -116,7 +116,7 @@ Config parse_config(const std::string& text, const std::string& file) {
 
 Config read_run_config(const std::filesystem::path& run) {
   const auto file = run / kConfigFile;
-  std::error_code error;  // what is there but cannot be read is read_config()'s to tell
+  std::error_code error;  // read_config() reports a file that cannot be read
   require(std::filesystem::exists(file, error) || error,
           "there is no file {}; expected a run folder, made by `shoal train --out`", file.string());
   return read_config(file);

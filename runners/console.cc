@@ -16,7 +16,7 @@
 namespace shoal {
 namespace {
 
-constexpr double kLiveInterval = 0.1;  // seconds between two pictures of the live line
+constexpr double kLiveInterval = 0.1;  // seconds between two updates of the live line
 constexpr int kShortestBar = 8, kLongestBar = 24;
 
 int terminal_width() {
@@ -69,7 +69,7 @@ std::string duration(double seconds) {
 std::string live_line(const Status& status, int width) {
   const double done = done_share(status);
   const std::string text = fmt::format("] {:3.0f}%  {}", std::floor(done * 100), numbers(status));
-  // The bar gets what the numbers leave.
+  // The bar gets the columns that the numbers leave.
   const int bar = std::clamp(width - 1 - static_cast<int>(text.size()), kShortestBar, kLongestBar);
   const auto filled = static_cast<std::size_t>(std::lround(done * bar));
   std::string line = fmt::format("[{:<{}}{}", std::string(filled, '='), bar, text);
@@ -93,7 +93,7 @@ bool Console::due(double seconds, bool last) {
 void Console::show(const Status& status, bool last) {
   if (!due(status.seconds, last)) return;
   if (terminal_) {
-    // The whole line and then "erase to the end", in one write: nothing flickers.
+    // The whole line and "erase to the end" in one write, so that it does not flicker.
     print_to_console(fmt::format("\r{}\x1b[K", live_line(status, terminal_width() - 1)));
     open_ = true;
   } else {

@@ -20,7 +20,7 @@
 namespace shoal {
 namespace {
 
-// As the driver says, which it can do only once it is initialized.
+// The driver reports the number after its initialization only.
 int ask_driver() {
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
   if (driver == nullptr) return 0;
@@ -37,8 +37,7 @@ int ask_driver() {
 int count_gpus() {
   constexpr int kMost = 255;  // an exit status has 8 bits
   const pid_t child = fork();
-  require(child >= 0, "a process that counts the GPUs could not be forked: {}",
-          std::strerror(errno));
+  require(child >= 0, "cannot fork a process to count the GPUs: {}", std::strerror(errno));
   if (child == 0) _exit(std::min(ask_driver(), kMost));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -59,15 +58,15 @@ at::Device parse_device(const std::string& text) {
 
 void open_device(const at::Device& device) {
   if (!device.is_cuda()) return;
-  // Its static initialisers register the CUDA half of every operation; it stays loaded.
+  // Static initialisers of the library register the CUDA operations; it stays loaded.
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
-    throw Error("device {}: LibTorch's CUDA half cannot be loaded: {}", device.str(), dlerror());
-  // NOLINTNEXTLINE(bugprone-signed-char-misuse): numbers that never are below 0
+    throw Error("device {}: cannot load LibTorch's CUDA library: {}", device.str(), dlerror());
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): the value is never negative
   const int gpus = at::detail::getCUDAHooks().deviceCount();
   require(gpus > 0, "device {}: no GPU was found; use --device cpu", device.str());
-  require(device.index() < gpus, "device {}: there are {} GPUs, numbered from 0", device.str(),
-          gpus);
-  // Kernels are started on the thread's device, whatever the tensors are on.
+  require(device.index() < gpus, "device {}: expected an index below {}, the number of GPUs",
+          device.str(), gpus);
+  // Kernels start on the thread's current device, not on the device of their tensors.
   c10::impl::getDeviceGuardImpl(at::kCUDA)->setDevice(device);
   if (const auto* kernels = cuda_kernels()) set_accelerator(at::kCUDA, kernels->accelerator());
 }

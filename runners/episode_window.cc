@@ -68,7 +68,7 @@ std::vector<Episode> EpisodeWindow::episodes_of(const NamedTensors& from) {
   require(whole.dim() == 2 && whole.size(1) == 4 && whole.scalar_type() == at::kLong &&
               real.dim() == 2 && real.size(1) >= 3 && real.scalar_type() == at::kDouble &&
               real.size(0) == whole.size(0),
-          "these are no episodes");
+          "the episodes have the wrong shape or dtype");
   const auto* w = whole.const_data_ptr<std::int64_t>();
   const auto* r = real.const_data_ptr<double>();
   std::vector<Episode> all;

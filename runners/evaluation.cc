@@ -56,8 +56,8 @@ std::int64_t Evaluator::quota(std::int64_t env) const {
 }
 
 EvaluationResult Evaluator::run(const std::function<bool()>& stop) {
-  // The number of the first episode that counts: the sampler numbers on from run to run, and what
-  // is under way was begun with the parameters of another time.
+  // The number of the first episode that counts. The sampler numbers episodes across runs, and the
+  // current episodes began with earlier parameters.
   auto first = ended_;
   for (auto& number : first) number += begun_ ? 1 : 0;
   std::vector<Episode> counted;

@@ -19,14 +19,14 @@ namespace {
 
 using torch::jit::Stack;
 
-// A word that may be an attribute in TorchScript.
+// A valid name of a TorchScript attribute.
 std::string identifier(std::string name) {
   std::ranges::replace_if(
       name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 
-// n observations as a caller gives them, then the mask if there is one.
+// n observations, as a caller passes them, then the mask if there is one.
 Stack random_inputs(const EnvSpec& env, std::int64_t n) {
   Stack inputs;
   for (const auto& [name, spec] : env.observation) {
@@ -53,8 +53,8 @@ Stack outputs_of(Agent& agent, const EnvSpec& env, const Stack& inputs) {
   return {c10::ivalue::Tuple::create(std::move(values))};
 }
 
-// By their names in TorchScript; without those of the normalization, which is written into the
-// code, and those of a target network.
+// By TorchScript name. Without the tensors of the normalization, which the code holds as constants,
+// and those of the target network.
 NamedTensors attributes_of(Agent& agent) {
   NamedTensors all;
   for (const auto& [name, tensor] : agent.parameters())
@@ -70,7 +70,7 @@ bool normalizes(Agent& agent) {
 
 torch::jit::Module trace(Agent& agent, const EnvSpec& env) {
   torch::jit::Module module("ShoalPolicy");
-  // The tracer knows them by identity.
+  // The tracer recognises parameters by identity.
   for (const auto& [name, tensor] : attributes_of(agent)) module.register_buffer(name, tensor);
   constexpr std::int64_t kTraced = 2;
   const auto no_names = [](const torch::autograd::Variable&) { return std::string(); };
@@ -84,7 +84,7 @@ torch::jit::Module trace(Agent& agent, const EnvSpec& env) {
   return module;
 }
 
-// Whether the trace gives what the agent gives, for another number of observations.
+// Whether the trace and the agent agree for another number of observations.
 bool is_equal(torch::jit::Module& module, Agent& agent, const EnvSpec& env) {
   constexpr std::int64_t kOther = 7;
   const auto inputs = random_inputs(env, kOther);
@@ -92,7 +92,7 @@ bool is_equal(torch::jit::Module& module, Agent& agent, const EnvSpec& env) {
   c10::IValue found;
   try {
     found = module.forward(inputs);
-  } catch (const std::exception&) {  // an operation that cannot take so many
+  } catch (const std::exception&) {  // an operation does not take this number
     return false;
   }
   for (std::size_t i = 0; i < expected->elements().size(); ++i) {
@@ -121,13 +121,12 @@ const std::string& or_else(const std::string& name, const std::string& otherwise
 
 namespace {
 
-// The policy as a TorchScript archive. LibTorch's own writer of files ends the program where a disk
-// is full.
+// The policy as a TorchScript archive. On a full disk, LibTorch's own file writer ends the program.
 std::string exported(Agent& agent, const EnvSpec& env) {
   auto module = trace(agent, env);
   require(is_equal(module, agent, env),
-          "the model of {} cannot be exported: what was traced gives other results for another "
-          "number of observations; flatten with -1, and let no value decide what is done",
+          "the model of {} cannot be exported: its trace is wrong for another number of "
+          "observations; flatten with -1, and do not branch on values",
           env.id);
   // The exported policy needs no gradients.
   for (const auto& [name, tensor] : attributes_of(agent))
@@ -142,7 +141,7 @@ std::string exported(Agent& agent, const EnvSpec& env) {
 void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file) {
   require(agent.device().is_cpu(), "the agent is on {}; move it to the CPU to export it",
           agent.device().str());
-  // In a stack, blanks stay zeros; among numbers that a caller gives, they cannot be told.
+  // Blanks in a stack must stay zeros, but are indistinguishable among the numbers of a caller.
   for (const auto& [name, spec] : env.observation)
     require(spec.stack == 1 || !at::isFloatingType(torch_dtype(spec.dtype)) || !normalizes(agent),
             "observation '{}' of {} is a stack of numbers that the agent normalizes; such a policy "

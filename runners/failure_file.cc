@@ -39,7 +39,7 @@ Bytes to_bytes_of(const at::Tensor& tensor) {
   return Bytes(first, first + tensor.numel());
 }
 
-// Oldest first.
+// Sorted from oldest to newest.
 std::vector<fs::path> failures_in(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   std::error_code error;  // ranks may remove files at the same time
@@ -98,7 +98,7 @@ EnvFailure from_checkpoint(const Checkpoint& checkpoint) {
   if (counter("has_seed") != 0) f.seed = static_cast<std::uint64_t>(counter("seed"));
   for (const auto& [name, action] : f.actions)
     require(action.dim() > 0 && action.size(0) == f.steps(),
-            "its actions '{}' are not of as many steps as the others", name);
+            "its actions '{}' have another number of steps than the others", name);
   return f;
 }
 
@@ -109,7 +109,7 @@ FailureHandler keep_failures(const fs::path& run, const Config& config) {
     const auto file = write_failure(run, failure);
     if (!fs::exists(run / kConfigFile)) write_file(run / kConfigFile, write_config(config));
     print_to_stderr(
-        fmt::format("{} is kept: `shoal rewind {}` repeats the failure of environment {}\n",
+        fmt::format("recorded in {}: `shoal rewind {}` repeats the failure of environment {}\n",
                     file.string(), run.string(), failure.env));
   };
 }
@@ -128,7 +128,7 @@ EnvFailure read_failure(const fs::path& file) {
   try {
     return from_checkpoint(checkpoint);
   } catch (const Error& e) {
-    throw Error("{} is no record of a failure: {}", file.string(), e.what());
+    throw Error("{} is not a record of a failure: {}", file.string(), e.what());
   }
 }
 

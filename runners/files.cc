@@ -24,10 +24,10 @@ namespace {
   throw std::runtime_error(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
 }
 
-// Special files cannot be synced, and need not be.
+// Special files cannot be synced, and do not need it.
 bool sync(int fd) { return ::fsync(fd) == 0 || errno == EINVAL || errno == EROFS; }
 
-// Without it the new name may be lost with the power.
+// Without this the new name may be lost in a power failure.
 void sync_folder_of(const fs::path& file) {
   const auto folder = file.parent_path();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,7 +94,7 @@ void sync_file(const fs::path& file) {
   if (!done) fail_to_write(file);
 }
 
-// A name may come from another file.
+// The name may come from another file.
 std::ifstream open_file(const fs::path& file) {
   constexpr std::size_t kLongest = 500;
   const auto name = one_line(file.string(), kLongest);
@@ -117,7 +117,7 @@ std::string read_file(const fs::path& file, std::uint64_t most) {
   std::string content(size, '\0');
   in.read(content.data(), static_cast<std::streamsize>(size));
   require(!in.bad(), "cannot read {}: {}", file.string(), std::strerror(errno));
-  content.resize(static_cast<std::size_t>(in.gcount()));  // it has become shorter meanwhile
+  content.resize(static_cast<std::size_t>(in.gcount()));  // the file may have shrunk meanwhile
   return content;
 }
 

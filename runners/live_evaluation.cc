@@ -27,7 +27,7 @@
 namespace shoal {
 namespace {
 
-// When parameters were published. On the board before them, and in the result.
+// Time of publication of parameters. Stored before the parameters on the board, and in the result.
 struct Moment {
   std::int64_t steps;
   double seconds;
@@ -43,19 +43,20 @@ std::span<std::byte> bytes_in(T& plain) {
   return std::as_writable_bytes(std::span(&plain, 1));
 }
 
-// Only on cores that nobody else wants.
+// The process runs only on cores that are otherwise idle.
 void take_the_lowest_priority() {
   const sched_param none{};
-  // Neither needs rights; a kernel without the first has the second.
+  // Neither needs privileges; the second is for kernels without the first.
   if (::sched_setscheduler(0, SCHED_IDLE, &none) != 0) (void)!::nice(19);
 }
 
 using Clock = std::chrono::steady_clock;
 
-// It rests after every few steps, for as long as they took: even a process of the lowest priority
-// slows others down, where it takes their caches and the other half of a core of two threads.
+// Evaluates in a process of its own. After every few steps it sleeps for as long as they took,
+// because even a process of the lowest priority slows others through shared caches and
+// hyper-threads.
 //
-// The boards carry parameters one way and results the other; neither side ever waits.
+// The boards carry parameters one way and results the other; neither side waits.
 class LiveEvaluation : public LogSink {
  public:
   LiveEvaluation(const EnvFactory& make_env, Agent& agent, const std::filesystem::path& folder,
@@ -79,8 +80,7 @@ class LiveEvaluation : public LogSink {
       throw;  // as in training
     } catch (const WorkerError& e) {
       alive_ = false;
-      print_to_stderr(
-          fmt::format("no more evaluation beside the training, which goes on: {}\n", e.what()));
+      print_to_stderr(fmt::format("live evaluation has ended, training continues: {}\n", e.what()));
       return;
     }
     Result result;
@@ -108,7 +108,7 @@ class LiveEvaluation : public LogSink {
 
   void record(const Result& result) {
     if (!open_) {
-      // Of a run that was resumed, rows beyond the checkpoint are of another past.
+      // In a resumed run, rows beyond the checkpoint are obsolete.
       if (std::filesystem::exists(file_))
         table_.resume(file_, result.of.steps - 1);
       else
@@ -153,10 +153,10 @@ class LiveEvaluation : public LogSink {
     }
   }
 
-  Agent& agent_;  // in the process that evaluates: its own copy
+  Agent& agent_;  // a copy in the evaluating process
   std::filesystem::path file_;
   LiveEvaluationOptions options_;
-  std::vector<std::byte> flat_;  // parameters on their way
+  std::vector<std::byte> flat_;  // parameters in transit
   Arena::Plan plan_;
   Arena::Field parameters_memory_, results_memory_;
   Arena arena_;

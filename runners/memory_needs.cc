@@ -11,7 +11,7 @@
 namespace shoal {
 namespace {
 
-// Numbers a network keeps: weights, and outputs of its layers for one observation.
+// Numbers that a network stores: weights, and outputs of its layers for one observation.
 struct NetworkSize {
   double weights = 0, outputs = 0;
 };
@@ -26,7 +26,7 @@ NetworkSize mlp_size(double inputs, const ModelOptions& model) {
   return {size.weights * trunks, size.outputs * trunks};
 }
 
-// Of height x width x channels numbers; the layers of Mnih et al. (2015).
+// For an input of height x width x channels; the layers of Mnih et al. (2015).
 NetworkSize nature_cnn_size(double height, double width, double channels) {
   NetworkSize size{.outputs = height * width * channels};
   for (const auto& [filter, stride, filters] :
@@ -69,7 +69,7 @@ NetworkSize network_size(const Config& config, const EnvSpec& env) {
   return {layers.weights + cell.weights, layers.outputs + cell.outputs};
 }
 
-// What does not fit would otherwise end as a killed process.
+// Otherwise the kernel would kill the process for lack of memory.
 void require_fits(double numbers, const std::string& what) {
   const double bytes = numbers * sizeof(float), available = static_cast<double>(available_memory());
   require(bytes < available, "{} needs {}, and {} are available", what, bytes_text(bytes),
@@ -78,13 +78,13 @@ void require_fits(double numbers, const std::string& what) {
 
 }  // namespace
 
-// Weights, their gradients and two moments, and the copy that acts.
+// Weights, gradients, two moments of the optimizer, and the copy that acts.
 void require_weights_fit(const Config& config, const EnvSpec& env) {
   require_fits(5 * network_size(config, env).weights,
                "the network (model.hidden, model.memory_size)");
 }
 
-// Outputs of all layers and their gradients; off-policy also those of the next observations.
+// Outputs of all layers and their gradients; off-policy also the outputs for next observations.
 void require_minibatch_fits(const Config& config, const EnvSpec& env) {
   const auto steps = algo_of(config).steps_at_once(run_options(config));
   const double copies = is_off_policy(config) ? 3 : 2;

@@ -4,7 +4,7 @@
 
 namespace shoal {
 
-// Throws Error if the network and what learns it take more memory than there is.
+// Throws Error if the network and its optimizer need more memory than is available.
 void require_weights_fit(const Config& config, const EnvSpec& env);
 
 }  // namespace shoal

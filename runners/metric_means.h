@@ -9,14 +9,14 @@
 
 namespace shoal {
 
-// The numbers of several updates as their means, by name, in the order in which they came first.
+// Means of the metrics of several updates, by name, in the order of first appearance.
 class MetricMeans {
  public:
   void add(const Metrics& metrics);
-  // The means; begins anew.
+  // Returns the means and resets the accumulator.
   Metrics take();
 
-  // [2] double by name: sum and count.
+  // One tensor [2] of double per name: sum and count.
   NamedTensors save() const;
   void restore(const NamedTensors& saved);
 

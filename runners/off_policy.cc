@@ -23,7 +23,7 @@ void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
       const Batch batch = session.collect(sampler);
       const Progress before = session.advance(batch);
       replay.append(batch.samples);
-      // Told by the steps alone, so that a run that was resumed makes the same ones.
+      // Depends on the steps only, so that a resumed run makes the same updates.
       const auto updates = updates_due(session.steps(), learner.batch, options) -
                            updates_due(before.steps, learner.batch, options);
       const bool learns = updates > 0 && session.all_ranks(replay.size() > 0);

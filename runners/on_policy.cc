@@ -14,7 +14,7 @@ void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
     while (session.running()) {
       const Batch batch = session.collect(sampler);
       const Progress progress = session.advance(batch);
-      // None are left where a worker was lost with all that it did.
+      // No steps are left if a worker and all of its steps were lost.
       const bool learns = session.rollout_steps() > 0;
       auto metrics = learns ? algo.update(batch.samples, progress) : Metrics{};
       add_numbers(sampler, metrics);

@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// For reading. Throws Error unless it is a regular file that can be opened.
+// Opens for reading. Throws Error unless it is a regular file that can be opened.
 std::ifstream open_file(const std::filesystem::path& file);
 
 }  // namespace shoal

@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// A file of presets/, as the build found it.
+// A file of presets/, compiled into the library.
 struct File {
   std::string_view name, text;
 };
@@ -26,7 +26,7 @@ const File* find(std::string_view name) {
 
 }  // namespace
 
-// Each file begins with a comment that describes it.
+// Each file begins with a comment that describes the preset.
 std::vector<Preset> presets() {
   std::vector<Preset> list;
   for (const auto& [name, text] : kFiles)
@@ -47,7 +47,7 @@ Config preset(const std::string& name) {
 
 Config preset_or_file(const std::string& name) {
   if (find(name) != nullptr) return preset(name);
-  std::error_code error;  // of what cannot be looked at: read_config() tells
+  std::error_code error;  // read_config() reports a file that cannot be accessed
   const bool file = name.find('/') != std::string::npos || name.ends_with(".toml") ||
                     std::filesystem::exists(name, error) || error;
   return file ? read_config(name) : preset(name);

@@ -29,7 +29,7 @@ std::vector<std::string> split(const std::string& line) {
   return parts;
 }
 
-// The whole lines of a text; what follows the last line break is none.
+// The complete lines of a text; text after the last line break is dropped.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t from = 0, end; (end = text.find('\n', from)) != std::string::npos;
@@ -38,7 +38,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The whole of a cell as a number, unless it is none.
+// The cell as a number; empty unless all of it is one.
 template <class Number>
 std::optional<Number> number_in(const std::string& cell) {
   Number number{};
@@ -47,7 +47,7 @@ std::optional<Number> number_in(const std::string& cell) {
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 
-// Lines are counted from 0 here, and from 1 in the message.
+// `line` counts from 0, the message from 1.
 [[noreturn]] void refuse_cell(const std::string& file, std::size_t line, const std::string& column,
                               const std::string& cell, const char* expected) {
   throw Error("{}, line {}: {} is '{}', expected {}; correct it, or remove the line", file,
@@ -113,7 +113,7 @@ void ProgressFile::write(const LogRow& row) {
   std::string line = std::to_string(row.steps);
   auto next = row.numbers.begin();
   for (auto column = columns_.begin() + 1; column != columns_.end(); ++column) {
-    // Nearly always they come in the same order.
+    // The order is nearly always the same.
     if (next == row.numbers.end() || next->first != *column)
       next = std::ranges::find(row.numbers, *column, &Metrics::value_type::first);
     line += ',';
@@ -130,7 +130,7 @@ void ProgressFile::sync() {
 }
 
 ProgressFile::~ProgressFile() {
-  out_ << waiting_;  // too late to complain
+  out_ << waiting_;  // errors can no longer be reported
 }
 
 Named<std::vector<double>> read_progress(const std::filesystem::path& file) {
@@ -143,7 +143,7 @@ Named<std::vector<double>> parse_progress(const std::string& text, const std::st
   Named<std::vector<double>> table;
   if (lines.empty()) return table;
   for (const auto& name : split(lines[0])) table.add(name, {});
-  // Each cell of a whole row takes at least one byte.
+  // Each cell of a complete row takes at least one byte.
   constexpr std::size_t kMissing = 1'000'000;
   require(table.size() <= (text.size() + kMissing) / lines.size(),
           "{} is damaged: its rows have fewer cells than its header has columns", file);

@@ -9,18 +9,18 @@
 
 namespace shoal {
 
-// What a rank tells the others after a rollout.
+// The status that a rank sends to the others after a rollout.
 struct RankStatus {
-  std::int64_t steps = 0;  // that were learned from, or will be
-  int signal = 0;          // that asked it to stop
-  bool saves = false;      // it is time for a checkpoint
+  std::int64_t steps = 0;  // used for learning
+  int signal = 0;          // signal that asked the rank to stop; 0: none
+  bool saves = false;      // a checkpoint is due
   std::vector<Episode> episodes = {};
-  std::string failure = {};  // its error, if it ends here
+  std::string failure = {};  // error message of a rank that fails
 };
 
-// The news of all ranks, each of which has so many environments: the sum of their steps, a signal
-// and a failure that any of them has, rank 0's clock, and all episodes in the order of the ranks,
-// their environments counted through.
+// Combines the status of all ranks, each of which has `envs` environments: the sum of the steps,
+// any rank's signal and failure, `saves` of rank 0, and all episodes in rank order with global
+// environment indices.
 RankStatus exchange_status(ProcessGroup& ranks, const RankStatus& own, std::int64_t envs);
 
 }  // namespace shoal

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 namespace shoal {
 namespace {
 
-// Outermost first; of the folder that exit_suddenly() removes.
+// Parents before children; exit_suddenly() removes them.
 std::atomic<const std::vector<fs::path>*> to_remove{nullptr};
-std::atomic<pid_t> remover{0};  // the process that made them; its workers remove nothing
+std::atomic<pid_t> remover{0};  // the process that created them; its workers remove nothing
 
 void remove_what_was_made() {
   const auto* const made = to_remove.load();
@@ -33,7 +33,7 @@ void remove_what_was_made() {
 }
 
 void require_made(const fs::path& folder, const std::error_code& error) {
-  require(!error, "the run folder {} cannot be made: {}", folder.string(), error.message());
+  require(!error, "cannot create the run folder {}: {}", folder.string(), error.message());
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ RunFolder::~RunFolder() {
   ::close(lock_);
 }
 
-// The lock goes with the process, and with its workers, which outlive a killed one by an instant.
+// The process and its workers hold the lock, and workers outlive a killed process for a moment.
 void RunFolder::lock() {
   constexpr int kTries = 100;
   constexpr std::chrono::milliseconds kPause{10};
@@ -90,10 +90,10 @@ void RunFolder::make() {
     made_.push_back(missing);
   require_made(path_, error);
   std::reverse(made_.begin(), made_.end());
-  require(fs::is_directory(missing, error), "the run folder {} cannot be made: {} is no folder",
+  require(fs::is_directory(missing, error), "cannot create the run folder {}: {} is not a folder",
           path_.string(), missing.string());
   require(::access(missing.c_str(), W_OK | X_OK) == 0,
-          "the run folder {} cannot be written: {} is not writable", path_.string(),
+          "cannot write to the run folder {}: {} is not writable", path_.string(),
           missing.string());
   const bool empty = !made_.empty() || fs::is_empty(folder, error);
   require(!error, "the run folder {} cannot be read: {}", path_.string(), error.message());
@@ -102,10 +102,10 @@ void RunFolder::make() {
   if (made_.size() > 1) fs::create_directories(folder.parent_path(), error);
   const bool mine = !error && fs::create_directory(folder, error);
   if (mine) return;
-  if (!error) made_.clear();  // somebody else's
+  if (!error) made_.clear();  // created by another process
   undo();
   require_made(path_, error);
-  throw Error("another run has just made the run folder {}; start again, or give one with --out",
+  throw Error("another run has just created the run folder {}; start again, or give one with --out",
               path_.string());
 }
 
@@ -115,7 +115,7 @@ void RunFolder::keep() {
 }
 
 void RunFolder::undo() {
-  std::error_code ignored;  // a folder that is in use by now stays
+  std::error_code ignored;  // a folder that is in use stays
   for (auto it = made_.rbegin(); it != made_.rend(); ++it) fs::remove(*it, ignored);
 }
 
@@ -127,7 +127,7 @@ fs::path default_run_folder(const std::string& name, unsigned long long seed) {
   std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
   const std::string base = fmt::format("runs/{}-{}-{}", name, seed, text);
   std::string folder = base;
-  std::error_code ignored;  // a name that cannot be looked at is refused when the folder is made
+  std::error_code ignored;  // a name that cannot be accessed is rejected when the folder is created
   for (int n = 2; fs::exists(folder, ignored); ++n) folder = fmt::format("{}-{}", base, n);
   return folder;
 }

@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// An Error here is no mistake of the user's: a disk is full, or an environment threw it.
+// During training an Error is not the user's mistake: a disk is full, or an environment threw it.
 template <class Action>
 void run_training(Action action) {
   try {
@@ -18,7 +18,7 @@ void run_training(Action action) {
   }
 }
 
-// A loop that may be left between two updates, where a wait was given up.
+// The loop may be left between two updates if a wait was given up.
 template <class Loop>
 void run_training(Session& session, Loop loop) {
   run_training([&] {

@@ -5,8 +5,8 @@
 
 namespace shoal {
 
-// What an asynchronous sampler adds to the numbers of a row: batches by which the rollout's policy
-// lay behind, rollouts dropped so far for being too old, and workers that were started anew.
+// Adds the columns of an asynchronous sampler: policy lag of the rollout in updates, number of
+// rollouts dropped as stale so far, and number of workers restarted.
 inline void add_numbers(const Sampler& sampler, Metrics& metrics) {
   const auto* async = dynamic_cast<const AsyncSampler*>(&sampler);
   if (async == nullptr) return;

@@ -24,17 +24,17 @@ namespace fs = std::filesystem;
 
 namespace shoal {
 
-// Where the time since the last row went, as fractions of it.
+// How the time since the last row was spent, as fractions of it.
 struct Session::Shares {
   double stepping, acting, waiting, learning, logging;
-  double other() const {  // not below 0 by rounding
+  double other() const {  // rounding must not make it negative
     return std::max(0.0, 1 - stepping - acting - waiting - learning - logging);
   }
 };
 
 namespace {
 
-// Removes what nobody writes anew at once.
+// Removes the files that a new attempt does not overwrite at once.
 void forget_attempt(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
@@ -43,7 +43,7 @@ void forget_attempt(const fs::path& folder) {
   forget_failures(folder);
 }
 
-// Before any worker is forked; the weights are read when there is an agent.
+// Called before any worker is forked; the weights are read once there is an agent.
 void require_weights(const fs::path& run) {
   std::error_code error;
   require(fs::exists(run / kCheckpointFile, error) || error,
@@ -53,11 +53,11 @@ void require_weights(const fs::path& run) {
           one_line((run / kCheckpointFile).string(), 300), error.message());
 }
 
-// Throws Error unless a run can go on from this checkpoint.
+// Throws Error unless a run can be resumed from this checkpoint.
 void check_counters(const Checkpoint& checkpoint, const fs::path& file) {
   const auto check = [&](const char* name, std::int64_t low, std::int64_t high) {
     require(checkpoint.counters.contains(name),
-            "{} is no checkpoint of a run: it has no counter '{}'", file.string(), name);
+            "{} is not a checkpoint of a run: it has no counter '{}'", file.string(), name);
     const auto found = checkpoint.counters.at(name);
     require(found >= low && found <= high,
             "{} cannot be used: counter '{}' is {}, expected {} to {}", file.string(), name, found,
@@ -84,32 +84,32 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       checkpoints_(folder, config.keep_checkpoints),
       means_(std::make_unique<MetricMeans>()) {
   set_stop_grace(std::chrono::milliseconds(std::llround(1e3 * config.stop_grace)));
-  std::error_code error;  // what is there but cannot be read is told by who reads it
+  std::error_code error;  // the reader of a file reports that it cannot be read
   if (leads()) {
     const bool begun = resumes_ || options.again;
     folder_.emplace(folder, begun ? RunFolder::Kind::kExisting : RunFolder::Kind::kNew);
     if (options.again) forget_attempt(folder);
   }
-  // A run that goes on with more steps keeps its schedules.
+  // A run that is resumed with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
   if (!resumes_ && !config_.init_from.empty()) require_weights(config_.init_from);
   if (!resumes_) return;
   require(
       fs::exists(folder / kCheckpointFile, error) || error,
-      "there is no {}: the run in {} was stopped before its first checkpoint; begin it again in "
+      "there is no {}: the run in {} was stopped before its first checkpoint; start it again in "
       "another folder",
       kCheckpointFile, folder.string());
   resumed_ = read_checkpoint(folder / kCheckpointFile);
   check_counters(resumed_, folder / kCheckpointFile);
   require(resumed_.algo.empty() || resumed_.algo == config_.algo,
-          "algo: found '{}', but the run in {} was saved by '{}', which alone can go on with it; "
-          "begin another run from its weights with --init-from {}",
+          "algo: found '{}', but the run in {} was saved by '{}', which alone can resume it; "
+          "start another run from its weights with --init-from {}",
           config_.algo, folder.string(), one_line(resumed_.algo), folder.string());
   const auto taken = resumed_.counters.at("steps");
   require(taken < config_.steps,
-          "the run in {} has taken {} of its {} steps; give it more with --steps, and with "
-          "schedule_steps, if its rates have ended at 0",
+          "the run in {} has taken {} of its {} steps; give more with --steps, and with "
+          "schedule_steps if its learning rate has reached 0",
           folder.string(), taken, config_.steps);
 }
 
@@ -140,7 +140,7 @@ void Session::open_files(const std::string& settings) {
   write_file(folder() / kConfigFile, settings);
   folder_->keep();
   if (resumes_) {
-    fs::remove(folder() / kSummaryFile);  // of an end that is none
+    fs::remove(folder() / kSummaryFile);  // of an end that no longer holds
     seconds_before_ = row_seconds_ = saved_seconds_ =
         progress_.resume(folder() / kProgressFile, steps_);
   } else {
@@ -182,13 +182,13 @@ Batch Session::collect(Sampler& sampler) {
   }
 }
 
-// They wait in advance() for this rollout.
+// Other ranks wait in advance() for the status of this rollout.
 void Session::tell_ranks(const std::string& failure) {
   if (ranks_.count() == 1) return;
   try {
     exchange_status(ranks_, {.failure = failure}, config_.sampler.envs / ranks_.count());
   } catch (const RankError&) {
-    return;  // others have failed, too; this rank's own error is thrown
+    return;  // other ranks have failed, too; this rank throws its own error
   }
 }
 
@@ -212,10 +212,11 @@ Progress Session::advance(const Batch& batch) {
     episodes_.add(news.episodes);
   }
   if (!infos_) infos_ = batch.infos;
-  require(*infos_ == batch.infos,
-          "this rollout has infos [{}], the first one had [{}]; the columns of {} are those of the "
-          "first; report rollouts of one kind",
-          fmt::join(batch.infos, ", "), fmt::join(*infos_, ", "), kProgressFile);
+  require(
+      *infos_ == batch.infos,
+      "this rollout has infos [{}], but the first rollout had [{}], which are the columns of {}; "
+      "report rollouts of one kind",
+      fmt::join(batch.infos, ", "), fmt::join(*infos_, ", "), kProgressFile);
   learning_since_ = Clock::now();
   return before;
 }
@@ -233,7 +234,7 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int
   for (const auto& [name, value] : metrics)
     if (name == kEvalReturn) save_if_best(value);
   if (checkpoint_is_due()) save_checkpoint();
-  // They only differ if the machine or this program is at fault: all the more reason to look.
+  // They differ only after a hardware fault or a bug, which must not stay unnoticed.
   constexpr std::int64_t kBetweenLooks = 100;
   if (++reports_ % kBetweenLooks == 0)
     require_equal(ranks_, "the parameters", agent_->parameters());
@@ -326,7 +327,7 @@ void Session::finish() {
   console_.finish_line();
   save_checkpoint();
   if (leads()) save_summary();
-  // Launchers end a job as soon as one process of it has ended by a signal.
+  // Launchers end a job as soon as a signal has ended one of its processes.
   const StopDeferred all_ranks_end;
   if (ranks_.count() > 1) ranks_.gather({});
 }

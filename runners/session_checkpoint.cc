@@ -14,10 +14,10 @@
 
 namespace fs = std::filesystem;
 
-// The checkpoints of a Session.
+// Session: checkpoints.
 namespace shoal {
 
-// However many ranks the run has had.
+// Independent of the number of ranks that saved it.
 NamedTensors Session::sampler_state() const {
   auto all = with_prefix("sampler/", resumed_.tensors);
   if (all.empty() || ranks_.count() == 1) return all;
@@ -40,7 +40,7 @@ void Session::restore() {
   resumed_ = {};
 }
 
-// The saved replay of this rank's environments, however many ranks have saved it.
+// The saved replay of this rank's environments, for any number of ranks that saved it.
 NamedTensors Session::saved_replay() const {
   const auto parts = resumed_.counters.at("replay_parts");
   const auto read = [&](std::int64_t part) {
@@ -62,20 +62,19 @@ NamedTensors Session::saved_replay() const {
   return join_saved_replays(own);
 }
 
-// Before anything is written of them: the last checkpoint stays a good one.
+// Called before anything is written, so that the last checkpoint stays valid.
 void Session::require_finite_parameters() const {
   try {
     require_finite(agent_->parameters());
   } catch (const Error& e) {
     throw DataError(fmt::format(
         "after {} steps and {} updates the agent's {}: it has diverged; lower the learning rate. "
-        "No checkpoint is written; those of before stay",
+        "No checkpoint is written; earlier ones are kept",
         steps_, updates_, e.what()));
   }
 }
 
-// A checkpoint with a large replay takes seconds: all of them together take a twentieth of the time
-// at most.
+// Saving a large replay takes seconds; checkpoints take at most a twentieth of the time.
 bool Session::pause_is_over() const {
   return seconds() - saved_seconds_ >= std::max(config_.checkpoint_seconds, 20 * saving_);
 }
@@ -90,7 +89,7 @@ bool Session::checkpoint_steps_are_over() const {
   return every > 0 && steps_ / every > saved_steps_ / every;
 }
 
-// If environments do not save themselves in time, all that can be had without them.
+// If environments do not save themselves in time, saves everything except them.
 NamedTensors Session::own_sampler_state(bool reset_others) {
   renew_stop_grace();
   try {
@@ -108,7 +107,8 @@ NamedTensors Session::of_all_ranks(const NamedTensors& own) {
   return join_saved(all);
 }
 
-// They are large, so each rank writes its own. All are there before a checkpoint says so.
+// Each rank writes its own replay, because replays are large. The checkpoint refers to them only
+// once all of them are written.
 void Session::save_replay(Checkpoint& checkpoint) {
   checkpoint.counters.add("replay_parts", ranks_.count());
   if (ranks_.count() == 1) {
@@ -122,7 +122,8 @@ void Session::save_replay(Checkpoint& checkpoint) {
 void Session::save_checkpoint() {
   require_finite_parameters();
   const double start = seconds();
-  // Only these come at the same steps in every run, so that all of them may reset environments.
+  // Only these checkpoints come at the same steps in every run, so only they may reset
+  // environments.
   const bool by_steps = checkpoint_steps_are_over();
   const auto own = sampler_ == nullptr ? NamedTensors() : own_sampler_state(by_steps);
   const StopDeferred all_ranks_write;
@@ -150,7 +151,7 @@ void Session::save_checkpoint() {
   saved_steps_ = steps_;
 }
 
-// The agent alone: of the best one, nobody wants to go on with the training.
+// Saves the agent only: training is not resumed from the best checkpoint.
 void Session::save_if_best(double score) {
   if (!leads() || !(score > best_return_)) return;
   require_finite_parameters();
@@ -184,7 +185,7 @@ void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
                   config_.env_id, lost));
 }
 
-// Their states are missing in the checkpoint for this reason.
+// Explains why the states of environments are missing in the checkpoint.
 void Session::say_given_up(const Interrupted& why, const char* lost) {
   said_ = true;
   console_.finish_line();

@@ -34,76 +34,82 @@ namespace {
 
 OptionList general_options(Config& c) {
   OptionList list;
-  list.add("base", c.base, "the preset that this started from");
+  list.add("base", c.base, "preset that the run started from");
   list.add("algo", c.algo, "learning algorithm (`shoal list algos`)");
-  list.add("steps", c.steps, "agent steps to take, of all environments together", kCount);
-  list.add("schedule_steps", c.schedule_steps, "steps over which schedules run; 0: `steps`");
+  list.add("steps", c.steps, "total agent steps, over all environments", kCount);
+  list.add("schedule_steps", c.schedule_steps, "length of the schedules, in steps; 0: `steps`");
   list.add("stop_return", c.stop_return,
-           "stop once the mean score of the last 100 episodes reaches this; inf: never",
+           "stop when the mean score of the last 100 episodes reaches this; inf: never",
            kAnyNumber);
-  list.add("init_from", c.init_from, "run folder whose weights this run begins with");
+  list.add("init_from", c.init_from, "run folder from whose weights this run starts");
   list.add("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints", above_0());
   list.add("checkpoint_steps", c.checkpoint_steps, "steps between checkpoints; 0: time only");
   list.add("keep_checkpoints", c.keep_checkpoints, "number of checkpoints to keep", kCount);
-  list.add("log_steps", c.log_steps, "steps between rows of progress.csv; 0: one for each rollout");
+  list.add("log_steps", c.log_steps, "steps between rows of progress.csv; 0: one row per rollout");
   list.add("table_seconds", c.table_seconds,
-           "seconds between tables of all metrics on the console; 0: none");
+           "seconds between tables of all metrics on the console; 0: no tables");
   list.add("tensorboard", c.tensorboard, "also write the rows of progress.csv for TensorBoard");
   list.add("eval_steps", c.eval_steps,
-           "steps between evaluations, during which training pauses; 0: none");
-  list.add("eval_episodes", c.eval_episodes, "complete, greedy episodes in each evaluation",
+           "steps between evaluations, during which training pauses; 0: no evaluation");
+  list.add("eval_episodes", c.eval_episodes, "complete greedy episodes per evaluation",
            within(1, kMostNumber));
   list.add("live_eval_seconds", c.live_eval_seconds,
-           "seconds between evaluations in a process beside the training; 0: none");
+           "seconds between evaluations in a separate process during training; 0: no evaluation");
   list.add("seed", c.seed, "seed of environments, actions, initial weights and minibatches",
            within(0, 0x1p63));
-  list.add("device", c.device, "device that acts and learns: cpu, cuda or cuda:N");
-  list.add("threads", c.threads, "threads of tensor arithmetic in each rank; 0: one for each core",
+  list.add("device", c.device, "device of acting and learning: cpu, cuda or cuda:N");
+  list.add("threads", c.threads, "threads of tensor operations per rank; 0: one per core",
            within(0, 4096));
   list.add("stop_grace", c.stop_grace,
-           "seconds to complete a rollout in after SIGINT, SIGTERM or SIGHUP", within(0, 1e6));
-  list.add("ranks", c.ranks,
-           "processes that learn together, each with its share of environments, workers and cores",
-           within(1, kMostRanks));
-  list.add("rank_timeout", c.rank_timeout, "seconds that a rank waits for another", above_0(1e6));
+           "seconds for completing a rollout after SIGINT, SIGTERM or SIGHUP", within(0, 1e6));
+  list.add(
+      "ranks", c.ranks,
+      "processes of data-parallel training, which share environments, workers and cores evenly",
+      within(1, kMostRanks));
+  list.add("rank_timeout", c.rank_timeout, "seconds that a rank waits for another before it fails",
+           above_0(1e6));
   list.add("rank_backend", c.rank_backend,
            "communication between a launcher's processes: auto | tcp | mpi | nccl (gradients by "
-           "NCCL; auto uses it where each rank has a GPU)");
+           "NCCL; auto selects it if each rank has a GPU)");
   return list;
 }
 
 OptionList env_options(Config& c) {
   OptionList env("env"), atari("atari"), gymnasium("gymnasium");
-  env.add("id", c.env_id, "environment, by its Gymnasium name");
+  env.add("id", c.env_id, "name of the environment (`shoal list envs`)");
   env.add("observation_indices", c.env.observation_indices,
-          "indices of the observed numbers that the agent sees, e.g. [0, 2]; empty: all",
+          "elements of the observation that the agent sees, e.g. [0, 2]; empty: all",
           within(0, kMostNumber));
-  env.add("action_repeat", c.env.action_repeat, "number of times that each action is repeated",
-          within(1, 1e6));
+  env.add("action_repeat", c.env.action_repeat,
+          "environment steps per agent step, with the same action", within(1, 1e6));
   env.add("time_limit", c.env.time_limit,
           "agent steps after which an episode is truncated; 0: the environment's own limit");
-  env.add("reward_scale", c.env.reward_scale, "factor of the rewards", kAnySign);
+  env.add("reward_scale", c.env.reward_scale, "factor applied to rewards", kAnySign);
   env.add("normalize_reward", c.env.normalize_reward,
-          "divide rewards by the running deviation of the return, discounted by 0.99");
+          "divide rewards by the running standard deviation of the return, discounted by 0.99");
   env.add("reward_clip", c.env.reward_clip,
-          "clip rewards to this size, last of all; 0: not clipped");
+          "clip rewards to this absolute value, after scaling and normalization; 0: no clipping");
   auto& a = c.env.atari;
-  atari.add("frame_skip", a.frame_skip, "frames of one agent step", within(1, 1000));
+  atari.add("frame_skip", a.frame_skip, "frames per agent step", within(1, 1000));
   atari.add("noop_max", a.noop_max, "largest number of no-ops at the start of an episode",
             within(0, 1e6));
-  atari.add("fire_on_reset", a.fire_on_reset, "press FIRE at the start, in games that wait for it");
+  atari.add("fire_on_reset", a.fire_on_reset,
+            "press FIRE after a reset, in games that wait for it");
   atari.add("episodic_life", a.episodic_life, "a lost life ends the episode for the agent");
-  atari.add("sticky", a.sticky, "probability that the last action is repeated", kShare);
-  atari.add("clip_reward", a.clip_reward, "the reward is its sign");
-  atari.add("full_action_set", a.full_action_set, "all 18 actions instead of those of the game");
+  atari.add("sticky", a.sticky, "probability that the previous action is repeated (sticky actions)",
+            kShare);
+  atari.add("clip_reward", a.clip_reward, "clip rewards to their sign");
+  atari.add("full_action_set", a.full_action_set,
+            "use all 18 actions instead of the minimal set of the game");
   atari.add("max_frames", a.max_frames, "frames after which an episode is truncated", kCount);
-  atari.add("stack", a.stack, "frames in one observation", within(1, 256));
+  atari.add("stack", a.stack, "frames stacked in one observation", within(1, 256));
   atari.add("screen", a.screen, "height and width of a frame, in pixels", within(16, 160));
-  atari.add("rgb", a.rgb, "frames in colour instead of gray");
-  gymnasium.add("kwargs", c.env.gymnasium.kwargs, "of gymnasium.make, as a JSON object",
-                within(0, 60'000));
-  gymnasium.add("python", c.env.gymnasium.python,
-                "the interpreter; empty: $SHOAL_PYTHON, the active environment's, or the build's");
+  atari.add("rgb", a.rgb, "colour frames instead of grayscale");
+  gymnasium.add("kwargs", c.env.gymnasium.kwargs,
+                "keyword arguments of gymnasium.make, as a JSON object", within(0, 60'000));
+  gymnasium.add(
+      "python", c.env.gymnasium.python,
+      "Python interpreter; empty: $SHOAL_PYTHON, that of the active environment, or of the build");
   env.append(std::move(atari));
   env.append(std::move(gymnasium));
   return env;
@@ -116,43 +122,48 @@ OptionList sampler_options(Config& c) {
               "serial | parallel-cpu: workers step and act | parallel-gpu: workers step, the agent "
               "process acts in batches, on a GPU or the CPU");
   sampler.add("horizon", s.horizon, "steps of each environment in one rollout", within(1, 0x1p40));
-  sampler.add("envs", s.envs, "environments", within(1, 0x1p40));
-  sampler.add(
-      "workers", s.workers,
-      "processes that step the environments; 0: one for each core, as far as they can share",
-      within(0, 4096));
+  sampler.add("envs", s.envs, "number of environments", within(1, 0x1p40));
+  sampler.add("workers", s.workers,
+              "processes that step the environments; 0: one per core, at most one per environment",
+              within(0, 4096));
   sampler.add("groups", s.groups,
-              "2: one half of the environments steps while actions are chosen for the other",
+              "groups of environments; 2: one half is stepped while the agent acts for the other",
               within(1, 2));
-  sampler.add("dynamic_batch", s.dynamic_batch,
-              "act as soon as so many environments are ready, without waiting for the others "
-              "(parallel-gpu); 0: act for all of them in lock-step");
+  sampler.add(
+      "dynamic_batch", s.dynamic_batch,
+      "act as soon as this many environments are ready (parallel-gpu); 0: act for all of them "
+      "in lock-step");
   sampler.add("dynamic_batch_timeout_us", s.dynamic_batch_timeout_us,
-              "or so many microseconds after the first of them is ready", within(0, kMostNumber));
-  sampler.add("preempt_share", s.preempt_share,
-              "with sampler.dynamic_batch: once this fraction of the environments has filled its "
-              "rollout, the others stop early; 1: never",
-              above_0(1));
+              "act at the latest this many microseconds after the first environment is ready",
+              within(0, kMostNumber));
+  sampler.add(
+      "preempt_share", s.preempt_share,
+      "with sampler.dynamic_batch: end a rollout early once this fraction of the environments "
+      "has filled its part; 1: never",
+      above_0(1));
   sampler.add("mid_batch_reset", s.mid_batch_reset,
-              "reset an environment as soon as its episode is over; false: when the rollout ends");
+              "reset an environment when its episode ends; false: when the rollout ends");
   sampler.add("decorrelation", s.decorrelation,
-              "largest number of random steps that each environment takes first", within(0, 1e6));
-  sampler.add("step_limit", s.step_limit, "seconds after which a step counts as a death");
-  sampler.add("reset_limit", s.reset_limit, "seconds after which a reset counts as a death");
-  sampler.add("on_death", s.on_death, "a worker that dies: fail (end the run) | restart");
-  sampler.add("pin", s.pin, "bind each worker to a core");
-  sampler.add("cores", s.cores, "cores to bind workers to, by turns; empty: all allowed ones",
+              "largest number of random steps that each environment takes before sampling",
               within(0, 1e6));
-  sampler.add("asynchronous", c.asynchronous, "sampling goes on while the agent learns");
+  sampler.add("step_limit", s.step_limit, "seconds after which a worker in a step counts as dead");
+  sampler.add("reset_limit", s.reset_limit,
+              "seconds after which a worker in a reset counts as dead");
+  sampler.add("on_death", s.on_death,
+              "if a worker dies: fail (end the run) | restart (the worker)");
+  sampler.add("pin", s.pin, "pin each worker to a core");
+  sampler.add("cores", s.cores,
+              "cores for pinned workers, assigned in turn; empty: all allowed cores",
+              within(0, 1e6));
+  sampler.add("asynchronous", c.asynchronous, "sample continuously while the agent learns");
   auto& a = c.async;
-  async.add("slots", a.slots, "rollouts in memory; 0: one for each writer, and two more",
-            within(0, 10'000));
+  async.add("slots", a.slots, "rollouts in memory; 0: one per writer plus two", within(0, 10'000));
   async.add("max_lag", a.max_lag, "largest policy lag of a rollout, in updates", within(0, 0x1p63));
-  async.add("stale", a.stale, "rollouts with a larger lag: use | drop");
+  async.add("stale", a.stale, "treatment of rollouts with a larger lag: use | drop");
   async.add("drain", a.drain,
-            "once no slot is free, sampling rests until every waiting rollout is learned from");
+            "once no slot is free, pause sampling until all waiting rollouts are used");
   async.add("publish_interval", a.publish_interval,
-            "updates between two publications of the policy to the sampler", kCount);
+            "updates between publications of the policy to the sampler", kCount);
   sampler.append(std::move(async));
   return sampler;
 }
@@ -160,22 +171,20 @@ OptionList sampler_options(Config& c) {
 OptionList agent_options(Config& c) {
   OptionList agent("agent"), model("model");
   agent.add("act_precision", c.agent.act_precision,
-            "arithmetic of acting on the CPU: float32 | bf16");
+            "precision of acting on the CPU: float32 | bf16");
   agent.add("initial_std", c.agent.initial_std,
-            "deviation of real-valued actions before learning, in half-widths of their bounds",
+            "initial standard deviation of continuous actions, in half-widths of their bounds",
             above_0());
   agent.add("network_std", c.agent.network_std,
-            "the network outputs the deviations; else they are parameters");
-  agent.add("squash", c.agent.squash,
-            "keep real-valued actions within their bounds by tanh, not by clipping");
+            "the network outputs the standard deviations; false: they are parameters");
+  agent.add("squash", c.agent.squash, "bound continuous actions by tanh instead of clipping");
   agent.add("normalize_observation", c.agent.normalize_observation,
-            "normalize observed numbers to mean 0 and deviation 1");
-  model.add("name", c.model.name, "mlp | nature-cnn");
+            "normalize observations to mean 0 and standard deviation 1");
+  model.add("name", c.model.name, "network: mlp | nature-cnn");
   model.add("hidden", c.model.hidden, "units of each hidden layer (mlp)", within(1, 0x1p32));
   model.add("shared_trunk", c.model.shared_trunk, "policy and value share the hidden layers (mlp)");
-  model.add("precision", c.model.precision, "arithmetic of learning: float32 | bf16 (nature-cnn)");
-  model.add("memory", c.model.memory,
-            "recurrent layer behind the others, which are shared then: none | lstm | gru");
+  model.add("precision", c.model.precision, "precision of learning: float32 | bf16 (nature-cnn)");
+  model.add("memory", c.model.memory, "recurrent layer after a shared trunk: none | lstm | gru");
   model.add("memory_size", c.model.memory_size, "units of the recurrent layer", within(1, 1e6));
   model.add("memory_sees_previous", c.model.memory_sees_previous,
             "the recurrent layer also reads the previous action and reward");

@@ -5,9 +5,9 @@
 
 namespace shoal {
 
-// All settings of a run, bound to `config`: what reading, writing, --set, the help text and
-// validate() follow. The part of a key before the dot is its table in a file; settings of a table
-// stand together, those without one come first.
+// All settings of a run, bound to `config`. Reading, writing, --set, the help text and validate()
+// use this list. The part of a key before the dot is its table in a file. Settings of a table are
+// adjacent; settings without a table come first.
 OptionList options_of(Config& config);
 
 }  // namespace shoal

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;  // in nanoseconds
 
-std::atomic<std::int64_t> caught_at{0};  // nanoseconds of the monotonic clock; 0: not yet
+std::atomic<std::int64_t> caught_at{0};  // nanoseconds of the monotonic clock; 0: no signal yet
 std::atomic<bool> ends_at_once{false};
-// Usable in a handler.
+// Required for use in a signal handler.
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-// Two may run at once, in two threads: whichever sets the time is the first.
+// Two handlers may run at once in two threads; the first one sets the time.
 void on_signal(int number) {
   if (ends_at_once) exit_suddenly(128 + number);
   const std::int64_t now = monotonic_nanoseconds();

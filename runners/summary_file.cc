@@ -16,7 +16,7 @@ RunSummary read_summary(const std::filesystem::path& file) {
             .sps = summary.at("sps"),
             .solved = summary.at("solved")};
   } catch (const nlohmann::json::exception&) {
-    throw Error("{} is damaged; remove it, and what it says is taken from the run's checkpoint",
+    throw Error("{} is damaged; remove it, and the checkpoint of the run is used instead",
                 file.string());
   }
 }

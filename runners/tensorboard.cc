@@ -18,8 +18,8 @@
 namespace shoal {
 namespace {
 
-// Fields of tensorflow.Event, Summary, Summary.Value and SessionLog, by their numbers in
-// TensorFlow's event.proto and summary.proto.
+// Field numbers of tensorflow.Event, Summary, Summary.Value and SessionLog, from TensorFlow's
+// event.proto and summary.proto.
 enum EventField : protozero::pbf_tag_type {
   kWallTime = 1,
   kStep = 2,
@@ -28,10 +28,10 @@ enum EventField : protozero::pbf_tag_type {
   kSessionLog = 7
 };
 constexpr protozero::pbf_tag_type kValue = 1, kTag = 1, kSimpleValue = 2, kStatus = 1;
-constexpr int kStart = 1;  // SessionLog: events of later steps are of a run that was given up
+constexpr int kStart = 1;  // SessionLog: later events of an earlier process are obsolete
 
-// Checksums that are stored beside what they check are shuffled, so that a checksum of both makes
-// sense.
+// The masked CRC of TFRecord: a checksum is stored beside its data, so that a checksum of both must
+// stay meaningful.
 std::uint32_t masked_crc(const char* bytes, std::size_t n) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(bytes, n);
@@ -48,7 +48,7 @@ class TensorBoard : public LogSink {
   TensorBoard(const std::filesystem::path& folder, std::int64_t from_steps) {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
-    // The names TensorBoard looks for; the process keeps two of one second apart.
+    // The name pattern that TensorBoard reads; the process id separates files of the same second.
     file_ =
         folder / fmt::format("events.out.tfevents.{:.0f}.{}.{}", now(), host.data(), ::getpid());
     out_.open(file_, std::ios::binary);
@@ -86,7 +86,7 @@ class TensorBoard : public LogSink {
     std::memcpy(length.data(), &size, sizeof size);
     append(length.data(), length.size());
     append(event.data(), event.size());
-    out_.flush();  // whoever watches sees whole records
+    out_.flush();  // a reader sees complete records only
     require(out_.good(), "cannot write {}: {}", file_.string(), std::strerror(errno));
   }
   void append(const char* bytes, std::size_t n) {

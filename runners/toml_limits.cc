@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-// The end of what begins at `at`, a string or a comment; at + 1 if neither does.
+// The end of the string or comment that begins at `at`; at + 1 if there is none.
 std::size_t end_of_piece(std::string_view text, std::size_t at) {
   const char c = text[at];
   if (c == '#') return std::min(text.find('\n', at), text.size());
@@ -42,8 +42,8 @@ void require_flat(const std::string& text, const std::string& file) {
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') depth = std::max(depth - 1, 0);
     require(dots < kMostParts, "{}, line {}: a key has more than {} parts", file, line, kMostParts);
-    require(depth <= kDeepest, "{}, line {}: values lie more than {} deep in each other", file,
-            line, kDeepest);
+    require(depth <= kDeepest, "{}, line {}: values are nested more than {} deep", file, line,
+            kDeepest);
   }
 }
 

@@ -23,12 +23,12 @@ void read_value(const std::string& key, const toml::node& node, bool& to) {
 
 void read_value(const std::string& key, const toml::node& node, double& to) {
   if (!node.is_number()) refuse(key, node, "a number");
-  // A whole number that no double is equal to is rounded, which value<double>() refuses to do.
+  // An integer that no double represents exactly is rounded; value<double>() rejects it.
   to = node.is_integer() ? static_cast<double>(**node.as_integer()) : **node.as_floating_point();
   if (std::isnan(to)) refuse(key, node, "a number");
 }
 
-// Numbers above 2^63 - 1 do not exist in TOML.
+// TOML has no integers above 2^63 - 1.
 template <std::integral T>
 void read_value(const std::string& key, const toml::node& node, T& to) {
   if (!node.is_integer()) refuse(key, node, "a whole number");

@@ -1,8 +1,8 @@
 #pragma once
 
-// toml++ 3.3 asserts that a key begins as keys do, and refuses what does not (`[+a]`) just behind.
+// toml++ 3.3 asserts that a key starts validly, and reports an invalid start (`[+a]`) just after.
 #define TOML_ASSERT(expr) static_cast<void>(0)
-// Asked whether U+00E9 is a space, it reaches what it holds to be unreachable; the answer is no.
+// If U+00E9 is tested for being a space, toml++ reaches TOML_UNREACHABLE; the result is false.
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false
@@ -17,21 +17,21 @@
 
 namespace shoal {
 
-// Throws Error, naming the file and the line, if it is no TOML.
+// Throws Error, naming the file and the line, if the text is not valid TOML.
 toml::table parse_toml(const std::string& text, const std::string& file);
 
 // Throws Error: "<key>: found <node>, expected <expected>".
 [[noreturn]] void refuse(const std::string& key, const toml::node& node,
                          const std::string& expected);
 
-// The value as people write it, words without quotes.
+// The value as users write it: strings without quotes.
 std::string node_text(const toml::node& node);
 
-// Each writes a value to a field, or throws Error if it is of another type than the field.
+// Each writes a value to a field, or throws Error if the types differ.
 void read_value(const std::string& key, const toml::node& node, std::string& to);
 void read_value(const toml::node& node, const Option& to);
 
-// The value as TOML.
+// Formats the value as TOML.
 std::string toml_text(const std::string& value);
 std::string toml_text(const Option& option);
 

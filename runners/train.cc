@@ -32,8 +32,8 @@ namespace {
 
 EnvFactory make_evaluated(const Config& config) { return make_env_factory(whole_games(config)); }
 
-// Each rank plays its share, in this process, on seeds of this moment: the same ones in a run that
-// was resumed.
+// Each rank plays its share in its own process. The seeds depend on the current step, so that a
+// resumed run uses the same ones.
 Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
                      ProcessGroup& ranks) {
   const std::int64_t n = ranks.count(), r = ranks.rank();
@@ -53,16 +53,16 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
           {"eval_std", std::sqrt(all.variance * (all.count - 1) / all.count)}};
 }
 
-// What a rank has on this machine.
+// The resources of a rank on this machine.
 struct LocalRank {
-  int gpu = 0;                           // its number, if each rank has one
-  int core_index = 0, core_count = 1;    // among those that share this process's cores
-  const ReplayMemory* replay = nullptr;  // of all ranks, if they share one
+  int gpu = 0;                           // index of its GPU, if each rank has one
+  int core_index = 0, core_count = 1;    // among the ranks that share this process's cores
+  const ReplayMemory* replay = nullptr;  // of all ranks, if they share a replay
 };
 
-// Beside its share of the environments and workers, a rank has its share of the cores, if there is
-// one for each and none are given: what it forks and the threads it starts stay there. And it has a
-// GPU of its own.
+// The configuration of one rank: its share of the environments and workers, its GPU, and its share
+// of the cores if there is a core per rank and none are given. Its workers and threads inherit the
+// cores.
 Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank& local) {
   auto own = config;
   const int n = ranks.count(), r = ranks.rank();
@@ -93,7 +93,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
-  std::unique_ptr<Agent> actor;  // of an asynchronous sampler
+  std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler
   std::unique_ptr<Sampler> sampler;
   auto sampling = training_sampler(config);
   sampling.on_failure = session.failure_handler();
@@ -112,7 +112,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
   move_to_device(*agent, config.device);
-  // In worker processes it stays where they were forked.
+  // In worker processes the actor stays on the CPU.
   if (actor && config.sampler.kind != SamplerKind::kParallelCpu)
     move_to_device(*actor, config.device);
   at::set_num_threads(tensor_threads(config));
@@ -136,7 +136,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
           .mean_return = session.episodes().mean_score()};
 }
 
-// What fails in one process of a job is seen beside what fails in others.
+// Adds the process to error messages, because the output of all processes of a job is mixed.
 template <class Body>
 TrainingEnd naming_process(const JobPlace& job, const Body& body) {
   if (job.count == 1) return body();
@@ -152,7 +152,7 @@ TrainingEnd naming_process(const JobPlace& job, const Body& body) {
   } catch (const RankError& e) {
     throw RankError(named(e), e.rank);
   } catch (const c10::Error&) {
-    throw;  // which are looked at more closely
+    throw;  // handled separately by the command
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& e) {
@@ -160,26 +160,25 @@ TrainingEnd naming_process(const JobPlace& job, const Body& body) {
   }
 }
 
-// Each rank has a GPU. Whether this process sees only those of its own ranks, as with
-// `srun --gpus-per-task`, instead of all of the machine's.
+// For ranks with a GPU each: whether this process sees the GPUs of its own ranks only, as with
+// `srun --gpus-per-task`, instead of all GPUs of the machine.
 bool has_own_gpus(const Config& config, int here, int local) {
   if (config.device != "cuda" || local == 1) return false;
   const int gpus = count_gpus();
   require(local <= gpus || here == gpus,
-          "device cuda: each of the {} ranks on this machine would have a GPU of its own, and this "
+          "device cuda: each of the {} ranks on this machine needs a GPU of its own, but this "
           "process sees {}; use fewer ranks, or let them share one with --device cuda:0",
           local, gpus);
   return local > gpus;
 }
 
-// Whether gradients are added up on the ranks' GPUs.
+// Whether gradients are reduced on the ranks' GPUs.
 bool uses_nccl(const Config& config) {
   const bool own_gpus = config.device == "cuda";
-  require(
-      own_gpus || config.rank_backend != RankBackend::kNccl,
-      "rank_backend: nccl adds up on GPUs, one for each rank, and device is '{}'; set device to "
-      "cuda, or rank_backend to auto",
-      config.device);
+  require(own_gpus || config.rank_backend != RankBackend::kNccl,
+          "rank_backend: nccl needs one GPU per rank, but device is '{}'; set device to cuda, or "
+          "rank_backend to auto",
+          config.device);
   return config.rank_backend == RankBackend::kNccl ||
          (config.rank_backend == RankBackend::kAuto && own_gpus && has_nccl());
 }
@@ -188,11 +187,12 @@ std::chrono::milliseconds timeout_of(const Config& config) {
   return std::chrono::milliseconds(std::llround(1e3 * config.rank_timeout));
 }
 
-// Forks this process's ranks.
+// Forks the ranks of this process.
 template <class Run>
 TrainingEnd run_several(const Config& config, int here, int local, const JobPlace& job,
                         const Run& run) {
-  // A rank that waits for another machine is not late: the ones beside it are more patient.
+  // A rank that waits for another machine must not count as late, so local waits have a longer
+  // limit.
   const auto timeout = job.count == 1 ? timeout_of(config) : timeout_of(config) * 3 / 2;
   const RankExchangeOptions exchange_options{
       .ranks = here, .spin = default_spin(local), .timeout = timeout};
@@ -212,12 +212,12 @@ TrainingEnd run_several(const Config& config, int here, int local, const JobPlac
     if (rank == 0) result = of_rank;
     return 0;
   });
-  if (status != 0) result.signal = status - 128;  // that ended rank 0 before it could say so
+  if (status != 0) result.signal = status - 128;  // rank 0 ended before it could report it
   return result;
 }
 
-// Whether this process has cores of its own, to which its launcher has bound it. If all together
-// seem to have more than there are, they share the same ones.
+// Whether the launcher has bound this process to cores of its own. If the processes together seem
+// to have more cores than the machine, they share them.
 bool is_bound(const JobPlace& job) {
   return job.count > 1 && job.launcher != "torchrun" &&
          std::ssize(allowed_cores()) * job.local_count <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -229,7 +229,7 @@ std::unique_ptr<ProcessGroup> make_job_group(const Config& config, const JobPlac
   auto backend = config.rank_backend;
   if ((backend == RankBackend::kAuto || backend == RankBackend::kNccl) &&
       job.launcher == "mpirun" && has_mpi())
-    backend = RankBackend::kMpi;  // what NCCL is not for goes this way, too
+    backend = RankBackend::kMpi;  // also carries the operations that NCCL does not
   if (backend == RankBackend::kMpi) return make_mpi_group(job.place, job.count, timeout_of(config));
   return make_tcp_group({.rank = job.place,
                          .count = job.count,
@@ -250,10 +250,11 @@ TrainingEnd train(const Config& config, const std::filesystem::path& folder,
             "with --ranks",
             config.ranks, job.count, job.launcher);
     const bool shares_replay = config.replay.shared && is_off_policy(config);
-    require(!shares_replay || job.count == 1,
-            "replay.shared: ranks share a replay in the memory of one machine, which those that {} "
-            "has started do not; start them with --ranks, or set it to false",
-            job.launcher);
+    require(
+        !shares_replay || job.count == 1,
+        "replay.shared: a shared replay needs all ranks in one process tree, but {} has started "
+        "several; start ranks with --ranks, or set it to false",
+        job.launcher);
     const int here = config.ranks / job.count, local = here * job.local_count;
     const bool own_gpus = has_own_gpus(config, here, local);
     const bool bound = is_bound(job);

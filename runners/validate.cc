@@ -12,8 +12,8 @@
 namespace shoal {
 namespace {
 
-// Environments times steps. The product with the size of an observation is checked where memory is
-// planned.
+// Limit of environments times steps. The memory planner checks the product with the size of an
+// observation.
 constexpr std::int64_t kMostCells = std::int64_t{1} << 40;
 
 void validate_sampler(const SamplerOptions& s, int workers) {
@@ -26,19 +26,16 @@ void validate_sampler(const SamplerOptions& s, int workers) {
   require(s.dynamic_batch <= s.envs,
           "sampler.dynamic_batch: found {}, expected at most sampler.envs, {}", s.dynamic_batch,
           s.envs);
-  require(s.dynamic_batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
-          "sampler.dynamic_batch: found {}; only sampler.kind = parallel-gpu acts for whoever is "
-          "there, and "
-          "with sampler.groups = 1",
-          s.dynamic_batch);
+  require(
+      s.dynamic_batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
+      "sampler.dynamic_batch: found {}; only sampler.kind = parallel-gpu with sampler.groups = 1 "
+      "supports dynamic batching",
+      s.dynamic_batch);
   require(s.preempt_share == 1 || s.dynamic_batch > 0,
-          "sampler.preempt_share: found {}; it needs sampler.dynamic_batch, so that workers need "
-          "not wait "
-          "for each other",
+          "sampler.preempt_share: found {}, expected 1 without sampler.dynamic_batch",
           s.preempt_share);
   require(s.envs <= kMostCells / s.horizon,
-          "sampler.envs: {} environments times {} steps (sampler.horizon) is more than any machine "
-          "holds",
+          "sampler.envs: {} environments times {} steps (sampler.horizon) exceed 2^40 steps",
           s.envs, s.horizon);
 }
 
@@ -47,7 +44,7 @@ void validate_async(const Config& config) {
   const auto& s = config.sampler;
   require(a.slots != 1, "async.slots: found 1, expected 0, or at least 2");
   require(!config.asynchronous || a.stale != StaleRollouts::kDrop || !is_off_policy(config),
-          "async.stale: found drop, and algo '{}' learns from a replay, which takes every rollout; "
+          "async.stale: found drop, but algo '{}' learns from a replay, which takes every rollout; "
           "choose use",
           config.algo);
   require(a.stale != StaleRollouts::kDrop || a.max_lag >= a.publish_interval - 1,
@@ -55,34 +52,34 @@ void validate_async(const Config& config) {
           "async.stale = drop every rollout between two publications would be dropped",
           a.max_lag, a.publish_interval - 1);
   require(s.on_death == OnDeath::kFail || !config.asynchronous || s.kind != SamplerKind::kSerial,
-          "sampler.on_death: found restart; with sampler.asynchronous, serial does not offer it");
+          "sampler.on_death: found restart, expected fail with serial and sampler.asynchronous");
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;
   const int workers = worker_count(config);
   require(s.envs % workers == 0,
           "sampler.envs: {} environments cannot be shared evenly by {} workers, as "
-          "sampler.asynchronous demands of parallel-cpu",
+          "sampler.asynchronous requires of parallel-cpu",
           s.envs, workers);
   require(s.groups <= s.envs / workers,
           "sampler.groups: {} groups cannot share the {} environments of each worker, as "
-          "sampler.asynchronous demands of parallel-cpu",
+          "sampler.asynchronous requires of parallel-cpu",
           s.groups, s.envs / workers);
   require(!is_off_policy(config) || workers == 1,
-          "sampler.workers: found {}, expected 1: a replay takes rollouts of all environments, and "
-          "those of parallel-cpu with sampler.asynchronous are of one worker's; or choose "
+          "sampler.workers: found {}, expected 1: a replay takes rollouts of all environments, but "
+          "parallel-cpu with sampler.asynchronous fills one rollout per worker; or choose "
           "sampler.kind = parallel-gpu",
           workers);
 }
 
-// The number of updates is counted in 64 bits, those of one rollout in 32.
+// Updates are counted in 64 bits, those of one rollout in 32.
 void validate_replay_ratio(const Config& config) {
   const double ratio = config.off_policy.replay_ratio;
   const double rollout = ratio * static_cast<double>(config.sampler.envs) *
                          static_cast<double>(config.sampler.horizon);
-  require(rollout <= 1e9 && ratio * static_cast<double>(config.steps) <= 9e18,
-          "off_policy.replay_ratio: found {}, which is more updates than can be counted, of {} "
-          "environments times {} steps (sampler.horizon), or of {} steps altogether; choose a "
-          "smaller one",
-          ratio, config.sampler.envs, config.sampler.horizon, config.steps);
+  require(
+      rollout <= 1e9 && ratio * static_cast<double>(config.steps) <= 9e18,
+      "off_policy.replay_ratio: found {}, which gives too many updates for {} environments times "
+      "{} steps (sampler.horizon), or for {} steps in total; choose a smaller one",
+      ratio, config.sampler.envs, config.sampler.horizon, config.steps);
 }
 
 void validate_model(const ModelOptions& model) {
@@ -91,10 +88,12 @@ void validate_model(const ModelOptions& model) {
           "there is no model (model.name) '{}'; the nearest is '{}'", one_line(model.name),
           nearest(model.name, names));
   require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
-          "model.memory: found a memory for model '{}'; only mlp and nature-cnn get one this way",
+          "model.memory: found a memory for model '{}', expected none; only mlp and nature-cnn "
+          "support it",
           model.name);
   require(model.precision == Precision::kFloat32 || model.name == "nature-cnn",
-          "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn has both",
+          "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn supports "
+          "both",
           model.name);
 }
 
@@ -102,7 +101,7 @@ bool is_json_object(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).is_object();
 }
 
-// What several ranks must share evenly.
+// The environments must be evenly divisible among several ranks.
 void validate_ranks(const Config& config) {
   if (config.ranks == 1) return;
   require(algo_of(config).uses_ranks(),
@@ -119,17 +118,16 @@ void validate(const Config& config) {
   check_ranges(options_of(copy));
   const auto& algo = algo_of(config);
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
-  require(
-      config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
-          !algo.anneals_learning_rate(),
-      "steps: found {}, but schedules end after {} (schedule_steps), and nothing is learned at a "
-      "rate of 0; give schedule_steps = {} too",
-      config.steps, config.schedule_steps, config.steps);
+  require(config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
+              !algo.anneals_learning_rate(),
+          "steps: found {}, but the learning rate reaches 0 after {} (schedule_steps); give "
+          "schedule_steps = {} too",
+          config.steps, config.schedule_steps, config.steps);
   require(
       config.agent.act_precision == Precision::kFloat32 ||
           (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
-      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn has both, "
-      "and without a memory",
+      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn without a "
+      "memory supports both",
       config.model.name);
   require(config.env.gymnasium.kwargs.empty() || is_json_object(config.env.gymnasium.kwargs),
           "gymnasium.kwargs: found '{}', expected a JSON object such as {{\"gravity\": 5.0}}",
@@ -139,7 +137,7 @@ void validate(const Config& config) {
   validate_ranks(config);
   validate_async(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),
-          "sampler.preempt_share: found {}, and algo '{}' learns from a replay, which takes whole "
+          "sampler.preempt_share: found {}, but algo '{}' learns from a replay, which takes whole "
           "rollouts only; choose an on-policy algorithm",
           config.sampler.preempt_share, config.algo);
   validate_model(config.model);

@@ -13,7 +13,7 @@ SHOAL = os.path.abspath(sys.argv.pop(1))
 SHORT = ["--quiet", "--set", "stop_return=inf", "--envs", "8", "--workers", "1", "--set", "sampler.horizon=16", "--steps", "128",
          "--set", "ppo.minibatches=2", "--set", "schedule_steps=1000"]
 MORE = ["--steps", "256", "--quiet"]
-MISFIT = r"model.ckpt is of another agent .*"
+MISFIT = r"model.ckpt does not fit the agent .*"
 
 
 def shoal(*arguments):

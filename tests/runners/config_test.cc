@@ -146,9 +146,9 @@ TEST(Config, UnknownNamesAreRefusedWithTheNearest) {
 }
 
 TEST(Config, RenamedSettingsAreRefusedWithTheNewName) {
-  EXPECT_EQ(refusal("preset", "cartpole-ppo"), "the setting 'preset' is called 'base' now");
+  EXPECT_EQ(refusal("preset", "cartpole-ppo"), "the setting 'preset' was renamed to 'base'");
   EXPECT_EQ(refusal("async.too_old", "drop"),
-            "the setting 'async.too_old' is called 'async.stale' now");
+            "the setting 'async.too_old' was renamed to 'async.stale'");
 }
 
 TEST(Config, PresetsMayStartFromOthers) {

@@ -237,9 +237,9 @@ class JobsTest(unittest.TestCase):
     def test_mistakes_are_named(self):
         for arguments, word in ((["--ranks", "3", "--set", "sampler.envs=18"], "ranks: found 3, which the 2 processes of torchrun cannot share"),
                                 (["--set", "sampler.envs=15"], "sampler.envs: found 15, which 2 ranks cannot share"),
-                                (["--device", "cuda"], "device cuda: each of the 2 ranks on this machine would have a GPU of its own"),
+                                (["--device", "cuda"], "device cuda: each of the 2 ranks on this machine needs a GPU of its own"),
                                 (["--set", "rank_backend=nccl"], "rank_backend: nccl"),
-                                (["--set", "algo=dqn", "--set", "replay.shared=true"], "replay.shared: ranks share a replay in the memory of one machine")):
+                                (["--set", "algo=dqn", "--set", "replay.shared=true"], "replay.shared: a shared replay needs all ranks")):
             with self.subTest(word):
                 if "cuda" in arguments and pathlib.Path("/proc/driver/nvidia/gpus").exists():
                     continue

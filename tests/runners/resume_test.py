@@ -197,7 +197,7 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("model.ckpt", done.stderr)
         self.assertIn("File too large", done.stderr)
-        self.assertIn("the checkpoint before it stays", done.stderr)
+        self.assertIn("the previous checkpoint is kept", done.stderr)
         self.assertEqual((run / "model.ckpt").read_bytes(), before)
         shoal("train", "--resume", run, "--steps", 2048)
         self.assertEqual([row["steps"] for row in table(run)], ["512", "1024", "1536", "2048"])

@@ -171,7 +171,7 @@ class RewindTest(unittest.TestCase):
         command(*TRAIN, "--out", run, "--steps", 256)
         self.assertIn("no environment of this run has failed", command("rewind", run, status=2).stderr)
         (run / "failure-1-2.rewind").write_bytes(b"SHOALCK1")
-        self.assertIn("cut short", command("rewind", run, status=2).stderr)
+        self.assertIn("truncated", command("rewind", run, status=2).stderr)
         self.assertIn("expected a run folder", command("rewind", self.dir, status=2).stderr)
 
     @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")

@@ -97,13 +97,13 @@ TEST(Checkpoint, NumbersThatCannotBeAreErrors) {
       {R"({"counters":{},"tensors":[],"algo":5})", "header is damaged"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[-1]}]})", "found -1"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[1099511627776]}]})",
-       "cut short: 'w' has 4398046511104 bytes"},
+       "truncated: 'w' has 4398046511104 bytes"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Float","shape":[0,4611686018427387904]}]})",
        "fewer than 2^63 bytes"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Byte","shape":[4]}]})", "4 bytes follow"},
       {R"({"counters":{},"tensors":[{"name":"w","type":"Byte","shape":[4]},)"
        R"({"name":"w","type":"Byte","shape":[4]}]})",
-       "'w' is there twice"}};
+       "'w' occurs twice"}};
   for (const auto& [header, part] : wrong) {
     write_with_header(folder / "c", header, 8);
     const auto what = message_of([&] { read_checkpoint(folder / "c"); });
@@ -272,7 +272,7 @@ TEST(Files, NamesTheSystemRefusesAreErrorsWithItsReason) {
     const auto read = message_of([&] { read_file(path); });
     EXPECT_EQ(read, "cannot read " + path.string() + ": " + reason);
     const auto made = message_of([&] { const RunFolder run(path); });
-    EXPECT_EQ(made, "the run folder " + path.string() + " cannot be made: " + reason);
+    EXPECT_EQ(made, "cannot create the run folder " + path.string() + ": " + reason);
   }
   const auto config = message_of([&] { preset_or_file(long_name); });
   EXPECT_EQ(config, "cannot read " + long_name + ": File name too long");

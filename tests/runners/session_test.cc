@@ -408,7 +408,7 @@ TEST(Session, ResumesOnlyWhatCanGoOn) {
     p.session.finish();
   }
   const auto message = message_of([&] { Parts(folder / "run", resume); });
-  EXPECT_NE(message.find("has taken 100 of its 100 steps; give it more with --steps, and"),
+  EXPECT_NE(message.find("has taken 100 of its 100 steps; give more with --steps, and"),
             std::string::npos)
       << message;
   Config more = Parts::config();

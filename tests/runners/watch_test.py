@@ -176,7 +176,7 @@ class WatchTest(unittest.TestCase):
         self.assertEqual(len(idle), 1, "one process, at the lowest priority")
         os.kill(idle[0], signal.SIGKILL)
         line = training.stderr.readline()
-        self.assertIn("no more evaluation beside the training, which goes on", line)
+        self.assertIn("live evaluation has ended, training continues", line)
         steps = len(table(run / "progress.csv"))
         while len(table(run / "progress.csv")) <= steps:
             self.assertIsNone(training.poll())
