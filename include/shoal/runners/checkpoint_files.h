@@ -7,12 +7,12 @@
 
 namespace shoal {
 
-inline constexpr const char* kCheckpointFile = "model.ckpt";  // the newest
-inline constexpr const char* kBestFile = "best.ckpt";         // the one with the best return
+inline constexpr const char* kCheckpointFile = "model.ckpt";  // the newest checkpoint
+inline constexpr const char* kBestFile = "best.ckpt";         // the checkpoint with the best return
 
-// The checkpoints of a run, in its folder: the newest is model.ckpt, and the last `keep`, if more
-// than one, are checkpoint-<steps>.ckpt, too (the same file under two names, where the file system
-// has links). Whatever happens while one is written, the others stay as they are.
+// The checkpoints of a run in its folder. The newest is model.ckpt. If `keep` is above one, the
+// last `keep` checkpoints are also named checkpoint-<steps>.ckpt (hard links, if the file system
+// supports them). A failed write leaves the existing checkpoints unchanged.
 class CheckpointFiles {
  public:
   CheckpointFiles(std::filesystem::path folder, std::int64_t keep)
@@ -22,9 +22,9 @@ class CheckpointFiles {
   void write(const Checkpoint& checkpoint, std::int64_t steps) const;
   void write_best(const Checkpoint& checkpoint) const;
 
-  // What one of several ranks has in its replay, in a file of its own: replay-<steps>-<rank>.ckpt.
-  // It is written before the checkpoint of as many steps, and kept as long as that. Writing throws
-  // as FileReplacement does, reading throws Error.
+  // The replay of one of several ranks, in its own file replay-<steps>-<rank>.ckpt. It is written
+  // before the checkpoint at the same step and kept as long as that checkpoint. Writing throws as
+  // FileReplacement does; reading throws Error.
   void write_replay(const NamedTensors& replay, std::int64_t steps, int rank) const;
   NamedTensors read_replay(std::int64_t steps, int rank) const;
 

@@ -7,10 +7,10 @@
 
 namespace shoal {
 
-// All numbers of a row in two columns, 80 characters wide.
+// All metrics of a row in two columns, 80 characters wide.
 std::string table_of(const LogRow& row);
 
-// Prints such a table on standard output, at most once in so many seconds of training.
+// Prints such a table on standard output, at most once per `seconds` of training.
 std::unique_ptr<LogSink> make_console_table(double seconds);
 
 }  // namespace shoal

@@ -8,20 +8,22 @@
 
 namespace shoal {
 
-// "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for anything else. Touches no GPU.
+// "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for any other text. Does not initialize
+// CUDA.
 at::Device parse_device(const std::string& text);
 
-// How many GPUs this process may use; 0 also without a driver. A child process asks for it, so that
-// this one may still fork afterwards. Needs a process without other threads.
+// Number of GPUs that this process may use; 0 without a driver. A child process counts them, so
+// that the caller may still fork. The calling process must not have other threads.
 int count_gpus();
 
-// Makes it this thread's device, and loads what it needs (the program is linked with the CPU half
-// of LibTorch only), the plugin of CUDA kernels included where it was built, and checks that it is
-// there. Call it after the samplers were made: workers cannot be forked once CUDA is in use. Throws
-// Error if LibTorch's CUDA half is missing, the plugin cannot be loaded, or there is no such GPU.
+// Loads the CUDA library of LibTorch (the program is linked with the CPU library only) and the
+// plugin of CUDA kernels if it was built, checks that the device exists, and makes it the current
+// device of this thread. Call it after the samplers were made: workers cannot be forked once CUDA
+// is in use. Throws Error if LibTorch's CUDA library is missing, the plugin cannot be loaded, or
+// the GPU does not exist.
 void open_device(const at::Device& device);
 
-// All of it: parses, opens, and moves the agent there.
+// Parses `device`, opens it, and moves the agent to it.
 void move_to_device(Agent& agent, const std::string& device);
 
 }  // namespace shoal

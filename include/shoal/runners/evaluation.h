@@ -14,44 +14,44 @@ struct EvaluationOptions {
   std::int64_t episodes = 100;
   std::int64_t envs = 16;  // at most one per episode is used
   int workers = 2;         // at most one per environment is used; ignored by serial
-  std::uint64_t seed = 1;  // of the evaluation stream: no training environment ever has these seeds
-  bool greedy = true;      // the most likely actions instead of sampled ones
+  std::uint64_t seed = 1;  // of the evaluation stream, whose seeds training never uses
+  bool greedy = true;      // greedy instead of sampled actions
   SamplerKind kind = SamplerKind::kParallelGpu;
-  std::int64_t horizon = 128;  // steps between looks at what has ended
-  // As SamplerOptions has them.
+  std::int64_t horizon = 128;  // steps per rollout, between checks for finished episodes
+  // As in SamplerOptions.
   std::chrono::milliseconds step_limit{60'000}, reset_limit{300'000};
   bool pin = false;
 };
 
 struct EvaluationResult {
-  double mean_return = 0,
-         std_return =
-             0;  // of the raw scores; the deviation is that of these episodes (divided by N)
-  std::int64_t episodes = 0;    // complete ones; none, if stopped early, have a mean of NaN
-  std::vector<double> returns;  // by environment, then by order in time
+  // Of the raw scores; std_return is the population standard deviation (divided by N).
+  double mean_return = 0, std_return = 0;
+  std::int64_t episodes = 0;    // complete episodes; if stopped before the first, the mean is NaN
+  std::vector<double> returns;  // by environment, then by time
 };
 
-// Plays exactly `episodes` complete episodes. How many of them each environment plays is fixed
-// beforehand (its first ones count), so that short episodes are not favoured by ending first.
+// Plays exactly `episodes` complete episodes. The number of episodes of each environment is fixed
+// in advance, and its first episodes count; otherwise short episodes, which end first, would be
+// over-represented.
 class Evaluator {
  public:
-  // Forks workers: the rules of make_sampler() hold. Throws Error for impossible options, before
-  // any fork.
+  // Forks workers: the rules of make_sampler() apply. Throws Error for invalid options, before any
+  // fork.
   Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationOptions& options);
-  // Stops early, with the episodes complete so far, once `stop` returns true. May be called again,
-  // for other episodes: those that the run before left unfinished are played out and do not count.
-  // Throws WorkerError if an environment fails.
+  // Stops early, with the episodes completed so far, once `stop` returns true. Each further call
+  // plays other episodes; episodes left unfinished by the call before are played to their end and
+  // do not count. Throws WorkerError if an environment fails.
   EvaluationResult run(const std::function<bool()>& stop = {});
 
  private:
   std::int64_t quota(std::int64_t env) const;
   EvaluationOptions options_;
   std::unique_ptr<Sampler> sampler_;
-  bool begun_ = false;               // every environment is somewhere inside an episode
-  std::vector<std::int64_t> ended_;  // episodes of each environment that have ended, in all runs
+  bool begun_ = false;               // every environment is inside an episode
+  std::vector<std::int64_t> ended_;  // finished episodes of each environment, over all calls
 };
 
-// Both steps at once.
+// Constructs an Evaluator and runs it once.
 EvaluationResult evaluate(const EnvFactory& make_env, Agent& agent,
                           const EvaluationOptions& options);
 

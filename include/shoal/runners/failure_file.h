@@ -7,17 +7,17 @@
 
 namespace shoal {
 
-// The failures of environments that a run folder keeps: files failure-<step>-<env>.rewind, the
-// latest five, which `shoal rewind` repeats.
+// A run folder keeps the latest five failures of environments as files failure-<step>-<env>.rewind,
+// which `shoal rewind` repeats.
 
-// For SamplerOptions::on_failure: writes failures into the folder of a run, and its settings, which
-// `shoal rewind` needs, if they are not there yet. Throws as FileReplacement does.
+// For SamplerOptions::on_failure: writes failures to the folder of a run. Also writes the run's
+// settings, which `shoal rewind` needs, unless they exist. Throws as FileReplacement does.
 FailureHandler keep_failures(const std::filesystem::path& run, const Config& config);
-// Throws as FileReplacement does. Returns the file.
+// Returns the file. Throws as FileReplacement does.
 std::filesystem::path write_failure(const std::filesystem::path& folder, const EnvFailure& failure);
-// Throws Error if it cannot be used.
+// Throws Error if the file cannot be used.
 EnvFailure read_failure(const std::filesystem::path& file);
-// The latest of a run. Throws Error if there is none.
+// The latest failure of a run. Throws Error if there is none.
 std::filesystem::path latest_failure(const std::filesystem::path& run);
 void forget_failures(const std::filesystem::path& run);
 

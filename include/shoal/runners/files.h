@@ -7,19 +7,19 @@
 
 namespace shoal {
 
-// A file that is written beside its target, as "<target>.new", and replaces it in finish(), once
-// all of it is on the disk: the target holds the old content or the new one, never a part of it. A
-// target that is no regular file, such as a pipe or a device, is written in place.
+// Writes a file beside its target, as "<target>.new". finish() replaces the target once everything
+// is on disk, so the target holds the old content or the new content, never a part. A target that
+// is not a regular file, such as a pipe or a device, is written in place.
 class FileReplacement {
  public:
-  // Throws Error if the target is a folder, or if its folder cannot be written to.
+  // Throws Error if the target is a folder, or if its folder is not writable.
   explicit FileReplacement(std::filesystem::path target);
-  // Removes what was written, unless finish() has succeeded.
+  // Removes the written file unless finish() has succeeded.
   ~FileReplacement();
   FileReplacement(const FileReplacement&) = delete;
   FileReplacement& operator=(const FileReplacement&) = delete;
 
-  // Both throw std::runtime_error: a disk that is full is no mistake of the user's.
+  // Both throw std::runtime_error, not Error: a full disk is not a mistake of the user.
   void write(std::string_view bytes);
   void finish();
 
@@ -29,14 +29,14 @@ class FileReplacement {
   bool in_place_ = false;
 };
 
-// Replaces a file as a whole. Throws as FileReplacement does.
+// Replaces the content of a file atomically. Throws as FileReplacement does.
 void write_file(const std::filesystem::path& file, std::string_view content);
-// Waits until all of it is on the disk. Throws Error if it cannot be opened, std::runtime_error if
-// it cannot be written.
+// Waits until the file is on disk. Throws Error if it cannot be opened, std::runtime_error if it
+// cannot be written.
 void sync_file(const std::filesystem::path& file);
 
 inline constexpr std::uint64_t kLargestText = std::uint64_t{1} << 32;
-// Throws Error if it cannot be read or has more than `most` bytes.
+// Throws Error if the file cannot be read or has more than `most` bytes.
 std::string read_file(const std::filesystem::path& file, std::uint64_t most = kLargestText);
 
 }  // namespace shoal

@@ -9,11 +9,11 @@
 
 namespace shoal {
 
-// An algorithm and what it learns from.
+// An off-policy algorithm and its replay.
 struct Learner {
   std::unique_ptr<Replay> replay;
   std::unique_ptr<OffPolicyAlgo> algo;
-  std::int64_t batch;  // steps that one update draws
+  std::int64_t batch;  // steps drawn per update
 };
 
 }  // namespace shoal

@@ -11,18 +11,19 @@
 namespace shoal {
 
 struct LiveEvaluationOptions {
-  double seconds = 60;         // from the start of one evaluation to that of the next, at least
-  std::int64_t episodes = 10;  // complete ones in each, greedy
+  double seconds = 60;         // minimum time between the starts of two evaluations
+  std::int64_t episodes = 10;  // complete greedy episodes per evaluation
   std::uint64_t seed = 1;      // of the evaluation stream
 };
 
-// A process of its own that evaluates the agent while the training goes on: on its own
-// environments, with the newest parameters at the time it begins, at the lowest priority. Nobody
-// waits for it; results come late, and become rows of `folder`/evaluation.csv, whose "steps" and
-// "seconds" are those of the parameters.
+// A process that evaluates the agent during training: on its own environments, with the newest
+// parameters at the start of the evaluation, at the lowest priority. Training does not wait for it.
+// Its results are rows of `folder`/evaluation.csv, whose "steps" and "seconds" are those of the
+// parameters.
 //
-// Forks: the rules of make_sampler() hold. Give it to Session::add_sink(): with each row it is
-// offered the agent's parameters. If the process fails, the training goes on, and this is said.
+// Forks: the rules of make_sampler() apply. Pass the sink to Session::add_sink(); it receives the
+// agent's parameters with each row. If the process fails, a message is printed and training
+// continues.
 std::unique_ptr<LogSink> make_live_evaluation(const EnvFactory& make_env, Agent& agent,
                                               const std::filesystem::path& folder,
                                               const LiveEvaluationOptions& options = {});

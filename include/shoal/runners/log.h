@@ -6,26 +6,26 @@
 
 namespace shoal {
 
-// What there is to tell after an update: numbers by name, always in the same order. Some may come
-// later than others, and some may be missing now and then.
+// The metrics after an update: numbers by name, always in the same order. Rows may lack some
+// metrics, and new metrics may appear later.
 struct LogRow {
-  std::int64_t steps = 0;  // agent steps taken so far
-  Metrics numbers;         // "seconds" among them
+  std::int64_t steps = 0;  // agent steps so far
+  Metrics numbers;         // includes "seconds"
 
-  double seconds() const {  // 0 if they are not
+  double seconds() const {  // 0 if there is no "seconds"
     for (const auto& [name, number] : numbers)
       if (name == "seconds") return number;
     return 0;
   }
 };
 
-// Where rows go. To add one of your own: Session::add_sink().
+// Receives rows. Session::add_sink() adds a sink of your own.
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  // Called by the session's thread after every update. Throws Error if the row cannot be written.
+  // Called by the session's thread for every row. Throws Error if the row cannot be written.
   virtual void write(const LogRow& row) = 0;
-  // Waits until all rows are on the disk, before each checkpoint. Throws as write().
+  // Waits until all rows are on disk. Called before each checkpoint. Throws as write() does.
   virtual void sync() {}
 };
 

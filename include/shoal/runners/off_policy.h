@@ -7,11 +7,11 @@
 
 namespace shoal {
 
-// Updates that are due after so many steps, since the beginning; batch: steps of one update.
+// Total number of updates that are due after `steps` steps; batch: steps per update.
 std::int64_t updates_due(std::int64_t steps, std::int64_t batch, const OffPolicyOptions& options);
 
-// Collects a rollout, appends it to the replay, makes the updates that are due, evaluates if that
-// is, reports; until the session says stop. Otherwise like run_on_policy().
+// Repeats until the session stops: collect a rollout, append it to the replay, make the updates
+// that are due, evaluate if due, report. Otherwise as run_on_policy().
 void run_off_policy(Session& session, Sampler& sampler, Learner& learner,
                     const OffPolicyOptions& options, const Evaluate& evaluate = {});
 

@@ -8,13 +8,13 @@
 
 namespace shoal {
 
-// After the rollout that evaluation_is_due() after: more numbers for its row.
+// Returns metrics for the row of a rollout after which evaluation_is_due().
 using Evaluate = std::function<Metrics()>;
 
-// Collects a rollout, learns from it, evaluates if that is due, reports; until the session says
-// stop. session.begin() must have been called, and session.finish() is left to the caller. Throws
-// WorkerError if a worker fails, and std::runtime_error, never Error, for whatever else does: once
-// training has begun it is no mistake in what the user asked for.
+// Repeats until the session stops: collect a rollout, learn from it, evaluate if due, report. The
+// caller calls session.begin() before and session.finish() after it. Throws WorkerError if a worker
+// fails, and std::runtime_error for any other failure; never Error, because a failure during
+// training is not a mistake in the user's settings.
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate = {});
 

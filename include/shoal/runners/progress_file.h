@@ -12,21 +12,21 @@
 
 namespace shoal {
 
-// A table in CSV that grows by a row at a time, its first column "steps". Columns may come and go:
-// one that was not there before is added behind the others and is empty in the rows before it; one
-// that is missing is empty. Whole numbers are written as such, others with six digits.
+// A CSV table that grows row by row. Its first column is "steps". A new column is appended after
+// the others and is empty in earlier rows; a column that a row lacks is empty there. Integers are
+// written in full, other numbers with six digits.
 class ProgressFile : public LogSink {
  public:
-  // Begins a new table.
+  // Starts a new table.
   void open(const std::filesystem::path& file);
-  // Goes on with the one in `file` after the rows with at most so many steps; whatever follows
-  // them, half a row perhaps, is dropped. Returns the last one's "seconds", 0 if there are none.
+  // Continues the table in `file` after the rows with at most `steps` steps, and drops everything
+  // after them, including an incomplete row. Returns "seconds" of the last row, 0 if there is none.
   // Throws Error if the file cannot be read or written, or if these numbers are damaged.
   double resume(const std::filesystem::path& file, std::int64_t steps);
-  // Whoever watches the file sees whole rows. Those that come faster than ten a second wait for
-  // each other: telling the system of one takes longer than making it.
+  // A reader of the file sees complete rows. Rows are flushed at most ten times a second, because a
+  // system call takes longer than making a row.
   void write(const LogRow& row) override;
-  // Waits until all rows are on the disk: a checkpoint must not be ahead of them.
+  // Waits until all rows are on disk: a checkpoint must not be ahead of them.
   void sync() override;
   ~ProgressFile() override;
 
@@ -38,12 +38,12 @@ class ProgressFile : public LogSink {
   std::filesystem::path file_;
   std::ofstream out_;
   std::vector<std::string> columns_;
-  std::string waiting_;  // whole rows
+  std::string waiting_;  // complete rows
   Clock::time_point flushed_;
 };
 
-// The rows of such a text with at most so many steps, and its header; whatever follows them is left
-// out. `file` is for messages. Throws Error as ProgressFile::resume() does.
+// The header of such a text and its rows with at most `steps` steps; the rest is dropped. `file`
+// appears in messages. Throws Error as ProgressFile::resume() does.
 struct KeptRows {
   std::string text;
   std::vector<std::string> columns;
@@ -51,10 +51,10 @@ struct KeptRows {
 };
 KeptRows keep_rows(const std::string& text, const std::string& file, std::int64_t steps);
 
-// The columns of such a file, NaN where a cell is empty; a last line that is none yet is left out.
-// Throws Error if the file cannot be read, or if a cell is no number.
+// The columns of such a file, NaN where a cell is empty. An incomplete last line is ignored. Throws
+// Error if the file cannot be read, or if a cell is not a number.
 Named<std::vector<double>> read_progress(const std::filesystem::path& file);
-// Those of its text; `file` is for messages.
+// Parses the text of such a file; `file` appears in messages.
 Named<std::vector<double>> parse_progress(const std::string& text, const std::string& file);
 
 }  // namespace shoal

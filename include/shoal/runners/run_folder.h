@@ -7,14 +7,15 @@
 
 namespace shoal {
 
-// The folder of one run, locked against other runs as long as this lives. Until keep() is called
-// the destructor removes what was made, and so does exit_suddenly(), of the last one made.
+// The folder of a run, locked against other runs during the lifetime of this object. Until keep()
+// is called, the destructor removes created folders, and exit_suddenly() removes those of the most
+// recently constructed RunFolder.
 class RunFolder {
  public:
   enum class Kind : std::uint8_t { kNew, kExisting };
-  // kNew: makes the folder and its missing parents; an empty one may exist already. Throws Error if
-  // it holds something, is no folder, cannot be written to, or is in use by another run; an
-  // existing one also if it is not there.
+  // kNew creates the folder and its missing parents; an empty folder may exist. kExisting requires
+  // the folder to exist. Throws Error if a new folder is not empty, and if the path is not a
+  // folder, is not writable, or is in use by another run.
   explicit RunFolder(std::filesystem::path path, Kind kind = Kind::kNew);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -28,11 +29,11 @@ class RunFolder {
   void lock();
   void undo();
   std::filesystem::path path_;
-  std::vector<std::filesystem::path> made_;  // outermost first
-  int lock_ = -1;                            // the folder, open
+  std::vector<std::filesystem::path> made_;  // parents before children
+  int lock_ = -1;                            // descriptor of the folder
 };
 
-// runs/<name>-<seed>-<date and time>, with a number behind it if that exists.
+// runs/<name>-<seed>-<date and time>, with a number appended if that exists.
 std::filesystem::path default_run_folder(const std::string& name, unsigned long long seed);
 
 }  // namespace shoal

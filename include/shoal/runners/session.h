@@ -25,24 +25,23 @@ namespace shoal {
 class MetricMeans;
 
 // The files of a run folder.
-inline constexpr const char* kProgressFile = "progress.csv";  // a row for every update
+inline constexpr const char* kProgressFile = "progress.csv";  // one row per update
 inline constexpr const char* kSummaryFile = "summary.json";   // written at the end
 
 struct SessionOptions {
-  bool quiet = false;        // nothing on the console
-  bool resume = false;       // go on with the run in the folder from its newest checkpoint
-  bool again = false;        // begin anew in the folder of a run that came to no checkpoint
-  std::string heading = {};  // the first line on the console, once the run begins
-  // With several, each has a session of its own, and all call the same functions in the same order:
-  // rank 0's has the files and the console, the others have none. Must outlive the session.
+  bool quiet = false;        // print nothing on the console
+  bool resume = false;       // resume the run in the folder from its newest checkpoint
+  bool again = false;        // restart in the folder of a run that has no checkpoint
+  std::string heading = {};  // first line on the console, printed when the run begins
+  // With several ranks, each has its own session, and all call the same functions in the same
+  // order. The session of rank 0 has the files and the console. Must outlive the session.
   ProcessGroup* ranks = &group_of_one();
 };
 
-// The metric that says what an evaluation gave, a mean return: best.ckpt is the agent of the
-// highest.
+// The metric with the mean return of an evaluation; best.ckpt is the agent with the highest one.
 inline constexpr const char* kEvalReturn = "eval_return";
 
-// What a run is besides its loop: folder, signals, progress, checkpoints. A runner is
+// The parts of a run besides its loop: folder, signals, progress, checkpoints. A runner is
 //
 //   Session session(config, folder);  // first of all: claims the folder; Ctrl-C ends it at once
 //   ... make agent, sampler (from session.sampler_state()), algo ...
@@ -54,71 +53,73 @@ inline constexpr const char* kEvalReturn = "eval_return";
 //   }
 //   session.finish();
 //
-// Used by one thread, one at a time in a process. If begin() is never reached, no trace of the
-// folder is left, unless failure_handler() has been given a failure.
+// Used by one thread; a process has at most one session at a time. If begin() is never reached, the
+// folder is removed, unless failure_handler() has received a failure.
 //
-// A resumed run is the one that never stopped: on the CPU, with as many threads, progress.csv is
-// the same but for the columns that tell of time (seconds, sps, share_*), and with log_steps for
-// the row where the first part ended. If environments cannot be
-// saved, that holds for runs that stop at Config::checkpoint_steps.
+// A resumed run equals the run without interruption: on the CPU, with the same number of threads,
+// progress.csv is the same except for the columns of time (seconds, sps, share_*) and, with
+// log_steps, the row where the first part ended. If environments cannot be saved, this holds for
+// runs that stop at Config::checkpoint_steps.
 class Session {
  public:
-  // Throws Error if the folder holds something already, or cannot be made and written to; of a run
-  // to resume, if it is in use, has no checkpoint that can be used, or has taken all its steps. Its
-  // config is read_run_config(folder); what was changed in it is taken as given.
+  // Throws Error if the folder is not empty, cannot be created or is not writable. For a run to
+  // resume: if it is in use, has no usable checkpoint, or has taken all its steps; `config` must
+  // then be read_run_config(folder), possibly changed.
   Session(const Config& config, const std::filesystem::path& folder,
           const SessionOptions& options = {});
   ~Session();
 
   // For SamplerOptions::on_failure: see keep_failures().
   FailureHandler failure_handler() const;
-  // For make_sampler(): what the checkpoint says of a run to resume; of a new run, nothing.
+  // For make_sampler(): the sampler state in the checkpoint of a run to resume; empty for a new
+  // run.
   NamedTensors sampler_state() const;
 
-  // Writes config.toml and starts the clock; gives agent, algo and replay what the checkpoint, or
-  // that of Config::init_from, has of them. All must outlive the last call of report() and
-  // finish(). sampler null: checkpoints know nothing of environments, and a resumed run begins new
-  // episodes. replay: of an off-policy algorithm.
+  // Writes config.toml and starts the clock. Restores agent, algo and replay from the checkpoint,
+  // or the agent from that of Config::init_from. All must outlive the last call of report() and
+  // finish(). sampler: if null, checkpoints do not contain environments, and a resumed run begins
+  // new episodes. replay: for off-policy algorithms.
   void begin(Agent& agent, Algo& algo, Sampler* sampler = nullptr, Replay* replay = nullptr);
-  // Rows go there, too, from now on.
+  // The sink receives all rows from now on.
   void add_sink(std::unique_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
 
-  // False once the steps are taken, the return aimed at is reached, or a signal asked to stop.
+  // False once the steps are taken, stop_return is reached, or a signal has asked to stop.
   bool running() const;
   Progress progress() const { return {.steps = steps_, .schedule_steps = config_.schedule_steps}; }
-  // sampler.collect(). With several ranks, all of them end with what it throws of numbers that are
-  // not finite: DataError in the others, from advance().
+  // Calls sampler.collect(). With several ranks, if it throws because of numbers that are not
+  // finite, all ranks end: the others throw DataError from advance().
   Batch collect(Sampler& sampler);
-  // Counts a rollout, before learning from it; the progress before it. With several ranks, the
-  // rollouts of all of them: they learn the others' episodes and whether to stop here.
+  // Counts a rollout before learning from it; returns the progress before it. With several ranks,
+  // counts the rollouts of all ranks, and exchanges their episodes and stop requests.
   Progress advance(const Batch& batch);
-  // Of the last rollout, of all ranks together.
+  // Steps of the last rollout, over all ranks.
   std::int64_t rollout_steps() const { return steps_ - rollout_steps_; }
-  // After learning, by that many updates: if Config::log_steps are over, a row of progress, with
-  // the means of the metrics since the last one, and the console; now and then a checkpoint, which
-  // ends the batch. Environments that cannot be saved are reset by those that come at
-  // checkpoint_steps, and by no others. Throws Error if they cannot be written, and DataError,
-  // before it writes anything, if a parameter of the agent is NaN or infinite; the last checkpoint
-  // stays then.
+  // Call it after learning, with the number of updates. Once Config::log_steps have passed, writes
+  // a row of progress with the means of the metrics since the last row, and updates the console.
+  // Writes a checkpoint when one is due; this ends the batch. Checkpoints at checkpoint_steps reset
+  // environments that cannot be saved; other checkpoints do not. Throws Error if a file cannot be
+  // written. Throws DataError, before anything is written, if a parameter of the agent is NaN or
+  // infinite; the last checkpoint is then kept.
   void report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates = 1);
-  // Whether the rollout just learned from has reached the next multiple of Config::eval_steps.
+  // Whether the last rollout has reached the next multiple of Config::eval_steps.
   bool evaluation_is_due() const;
-  // Writes the last checkpoint and summary.json; likewise. Call it after a signal, too.
+  // Writes the last checkpoint and summary.json. Throws as report() does. Call it after a signal,
+  // too.
   void finish();
-  // Call it where collect() has thrown Interrupted, between two updates: what was learned goes into
-  // the checkpoint of finish(), the rollout that was given up does not, and environments begin new
-  // episodes in a resumed run. Several ranks cannot agree on one then: it throws the same again.
+  // Call it between two updates if collect() has thrown Interrupted. The checkpoint of finish()
+  // then contains everything learned so far but not the interrupted rollout, and a resumed run
+  // begins new episodes. Several ranks cannot agree on a rollout to give up, so it rethrows `why`.
   void give_up_rollout(const Interrupted& why);
 
-  int stop_signal() const;  // that all ranks know of; 0 if none
-  bool solved() const;      // the return aimed at is reached
+  int stop_signal() const;  // the signal that all ranks know of; 0: none
+  bool solved() const;      // stop_return is reached
   std::int64_t steps() const { return steps_; }
-  std::int64_t updates() const { return updates_; }  // as reported
-  double seconds() const;                            // of training, since begin() and before
+  std::int64_t updates() const { return updates_; }  // as passed to report()
+  double seconds() const;                            // of training, including those before a resume
   const EpisodeWindow& episodes() const { return episodes_; }
   const std::filesystem::path& folder() const { return path_; }
 
-  // Whether this is true in all ranks; all must ask together.
+  // Whether `own` is true in all ranks. All ranks must call it together.
   bool all_ranks(bool own) const;
 
  private:
@@ -149,7 +150,7 @@ class Session {
   SignalGuard signals_{SignalGuard::First::kEndsAtOnce};
   ProcessGroup& ranks_;
   std::filesystem::path path_;
-  std::optional<RunFolder> folder_;  // rank 0's
+  std::optional<RunFolder> folder_;  // rank 0 only
   Console console_;
   EpisodeWindow episodes_;
   std::optional<std::vector<std::string>> infos_;  // Batch::infos of the first rollout
@@ -162,21 +163,21 @@ class Session {
   std::string heading_;
   CheckpointFiles checkpoints_;
   ProgressFile progress_;
-  std::vector<std::unique_ptr<LogSink>> sinks_;  // further ones
+  std::vector<std::unique_ptr<LogSink>> sinks_;  // added by add_sink()
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_since_;
   std::int64_t steps_ = 0, updates_ = 0, saved_steps_ = 0;
-  std::int64_t rollout_steps_ = 0, row_steps_ = 0;  // before the last rollout, at the last row
+  std::int64_t rollout_steps_ = 0, row_steps_ = 0;  // before the last rollout; at the last row
   std::unique_ptr<MetricMeans> means_;              // since the last row
-  double seconds_before_ = 0;                       // of a resumed run
+  double seconds_before_ = 0;                       // of the run before it was resumed
   double row_seconds_ = 0, saved_seconds_ = 0;
   double best_return_ = -std::numeric_limits<double>::infinity();
   SamplerTimes row_times_;
   double learning_ = 0, logging_ = 0;  // seconds since the last row
-  double saving_ = 0;                  // seconds that the last checkpoint took
-  int agreed_signal_ = 0;              // of several ranks
-  bool agreed_checkpoint_ = false;     // rank 0's clock says so
+  double saving_ = 0;                  // duration of the last checkpoint, in seconds
+  int agreed_signal_ = 0;              // the signal that all ranks agreed on
+  bool agreed_checkpoint_ = false;     // decided by the clock of rank 0
   std::int64_t reports_ = 0;
 };
 

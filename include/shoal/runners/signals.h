@@ -7,18 +7,19 @@
 
 namespace shoal {
 
-// While it lives, the first SIGINT, SIGTERM or SIGHUP (unless that was ignored from the start, as
-// by nohup) is a request to stop (shoal/core/stop.h), and another one ends the process at once; but
-// not within a second of the first: that is the same request, sent twice, as timeout(1) does. The
-// program looks at caught() where it can stop cleanly; waits for workers that do not end within the
-// grace of such a request throw Interrupted. One at a time in a process.
+// During its lifetime, the first SIGINT, SIGTERM or SIGHUP is a request to stop
+// (shoal/core/stop.h), and a later one ends the process at once. A second signal within a second
+// counts as the same request, because timeout(1) sends it twice. SIGHUP stays ignored if it was
+// ignored at the start, as by nohup. The program polls caught() where it can stop cleanly. A wait
+// for workers that exceeds the grace period of the request throws Interrupted. At most one guard
+// exists per process.
 class SignalGuard {
  public:
-  // The effect of the first signal.
+  // Effect of the first signal.
   enum class First : std::uint8_t {
-    kAsks,  // it is a request
-    // It ends the process at once, until remember() is called: there is nothing to lose yet. And
-    // SIGPIPE is ignored: a closed output must not end a training.
+    kAsks,  // a request to stop
+    // Ends the process at once until remember() is called, because there is nothing to save yet.
+    // SIGPIPE is ignored, because a closed output must not end training.
     kEndsAtOnce,
   };
   explicit SignalGuard(First first = First::kAsks);
@@ -27,7 +28,7 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
 
   void remember() noexcept;
-  int caught() const { return stop_requested(); }  // the signal's number, 0 if there was none
+  int caught() const { return stop_requested(); }  // number of the signal, 0: none
 
  private:
   struct sigaction old_int_, old_term_, old_hangup_, old_pipe_;

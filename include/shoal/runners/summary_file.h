@@ -6,11 +6,11 @@
 
 namespace shoal {
 
-// How a run ended, in its folder's summary.json.
+// The outcome of a run, from summary.json in its folder.
 struct RunSummary {
-  double final_return = std::nan("");  // mean of the last episodes; NaN: there were none
+  double final_return = std::nan("");  // mean of the last episodes; NaN: none
   std::int64_t steps = 0;
-  double sps = 0;       // steps a second
+  double sps = 0;       // steps per second
   bool solved = false;  // Config::stop_return was reached
 };
 

@@ -8,10 +8,10 @@
 
 namespace shoal {
 
-// A file of scalars that TensorBoard reads, in `folder`: records of the protocol buffer `Event`,
-// each behind its length, with checksums (CRC-32C) of both. from_steps: where a resumed run goes
-// on; what an earlier file says beyond it is hidden; 0: a new run. Throws Error if the file cannot
-// be made.
+// A file of scalars for TensorBoard in `folder`: records of the protocol buffer `Event`, each
+// preceded by its length, with checksums (CRC-32C) of both. from_steps: the step from which a
+// resumed run continues; TensorBoard then hides later events of earlier files; 0: a new run. Throws
+// Error if the file cannot be created.
 std::unique_ptr<LogSink> make_tensorboard(const std::filesystem::path& folder,
                                           std::int64_t from_steps = 0);
 

@@ -7,25 +7,25 @@
 
 namespace shoal {
 
-// How a training run ended.
+// The outcome of a training run.
 struct TrainingEnd {
-  int signal = 0;             // that stopped it; 0: none
+  int signal = 0;             // signal that stopped it; 0: none
   bool solved = false;        // Config::stop_return was reached
-  std::int64_t episodes = 0;  // that ended
+  std::int64_t episodes = 0;  // finished episodes
   double mean_return = 0;     // mean score of the last 100 of them
 };
 
-// A whole training run as the configuration describes it, in the order that forks demand, or the
-// rest of one. Config::ranks processes do it together, forked here; several may not be asked for
-// once this one has threads. With the processes of a job, each has as many of the ranks; all call
-// this, with the same settings and a folder that all can see. Throws Error for a mistake that shows
-// before training begins; after that WorkerError if a worker fails (of several ranks, RankError,
-// whatever fails), and std::runtime_error for whatever else does.
+// Runs the training that the configuration describes, or resumes it, in the order that forking
+// requires. Forks Config::ranks processes; with several, the caller must not have threads. In a job
+// of several processes, each forks an equal share of the ranks; all processes call this function
+// with the same settings and a folder that all of them can access. Throws Error for a mistake that
+// is found before training begins. After that it throws WorkerError if a worker fails (with several
+// ranks, RankError for any failure), and std::runtime_error for any other failure.
 TrainingEnd train(const Config& config, const std::filesystem::path& folder,
                   const SessionOptions& options = {}, const JobPlace& job = {});
 
-// The processes of a job, each as one rank, by Config::rank_backend and rank_timeout. Throws Error
-// if there is no such backend.
+// A process group of the processes of a job, one rank per process, by Config::rank_backend and
+// rank_timeout. Throws Error if the backend is not available.
 std::unique_ptr<ProcessGroup> make_job_group(const Config& config, const JobPlace& job);
 
 }  // namespace shoal
