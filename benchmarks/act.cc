@@ -56,8 +56,8 @@ std::unique_ptr<ActorCritic> agent_of(const ActFlags& flags) {
                            {.act_precision = flags.arithmetic()}, 1);
 }
 
-// The rows of a sampler, full of random bytes or numbers of an endless episode, and what acts
-// there.
+// The rows of a sampler and its batched inference. The rows hold random bytes or numbers of an
+// endless episode.
 class NoiseRows {
  public:
   NoiseRows(const ActFlags& flags, std::int64_t batch, Agent& agent)
@@ -93,8 +93,8 @@ class NoiseRows {
   std::unique_ptr<BatchedInference> actor_;
 };
 
-// Multiplications and additions of the network for one observation. Of these pictures nothing is
-// known from the last step: in a game, most of a picture is.
+// Multiplications and additions of the network for one observation. Successive frames are
+// independent here; in a game most of a frame is known from the last step.
 double operations(const ActFlags& flags, ActorCritic& agent) {
   if (!flags.sees_pictures()) {
     double sum = 0;
@@ -116,7 +116,7 @@ double operations(const ActFlags& flags, ActorCritic& agent) {
   return sum;
 }
 
-// How long the device takes for `work`, if the host does not hold it up.
+// Time that the device takes for `work` if the host does not delay it.
 double device_time(Accelerator& on, const std::function<void()>& work) {
   constexpr int kTimes = 200;
   const auto graph = on.record(work);
@@ -128,8 +128,8 @@ double device_time(Accelerator& on, const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count() / kTimes;
 }
 
-// Microseconds for a batch: on a CPU, the network's products at its peak, and the observations
-// copied; on a device, what it takes for the copy and the network alone.
+// Microseconds per batch. On a CPU: the products of the network at peak speed plus copying the
+// observations. On a device: the measured time of the copy and the network alone.
 double bound_of(const ActFlags& flags, std::int64_t batch, ActorCritic& agent, NoiseRows& rows) {
   auto& tensors = rows.actor().tensors();
   if (!tensors.mirrored) {
@@ -152,9 +152,9 @@ double bound_of(const ActFlags& flags, std::int64_t batch, ActorCritic& agent, N
 }
 
 struct ActResult {
-  std::vector<double> runs;       // actions a second
-  std::vector<double> latencies;  // microseconds, of all calls, in order of size
-  double bound = 0;               // microseconds; 0: not known
+  std::vector<double> runs;       // actions per second
+  std::vector<double> latencies;  // microseconds, of all calls, sorted
+  double bound = 0;               // microseconds; 0: unknown
   double other_cpu = 0;
   double latency(double share) const {
     const auto last = static_cast<double>(latencies.size() - 1);
@@ -186,7 +186,7 @@ ActResult measure_acting(const ActFlags& flags, std::int64_t batch, ActorCritic&
     return calls * static_cast<double>(batch) / passed;
   };
   act_for(std::min(0.2, flags.seconds));
-  while (rollouts < 4) act_for(0.001);  // until every step is recorded
+  while (rollouts < 4) act_for(0.001);  // until every step is captured
   out.latencies.clear();
   const CpuUse use;
   for (int i = 0; i < flags.runs; ++i) out.runs.push_back(act_for(flags.seconds));
@@ -223,15 +223,16 @@ void print_acting(const ActFlags& flags, std::int64_t batch, const ActResult& m)
   fmt::print("{} ({}), batches of {}, {}, {} thread{}, {}\n", flags.network, size, batch,
              flags.precision, flags.threads, flags.threads == 1 ? "" : "s",
              flags.device == "cpu" ? instructions(flags.arithmetic()) : flags.device.c_str());
-  fmt::print("{:.1f} us for a batch, median ({:.1f} at 99 %)\n", m.latency(0.5), m.latency(0.99));
-  fmt::print("{:.0f} actions a second, median of {} ({:.0f} to {:.0f})\n", middle(m.runs),
-             m.runs.size(), least, most);
+  fmt::print("{:.1f} us per batch, median ({:.1f} at the 99th percentile)\n", m.latency(0.5),
+             m.latency(0.99));
+  fmt::print("{:.0f} actions/s, median of {} ({:.0f} to {:.0f})\n", middle(m.runs), m.runs.size(),
+             least, most);
   if (m.bound > 0)
     fmt::print("bound {:.1f} us ({}); reached: {:.0f} %\n", m.bound,
-               flags.device == "cpu" ? "its products at this CPU's peak, its bytes copied"
+               flags.device == "cpu" ? "its products at this CPU's peak, and its bytes copied"
                                      : "the copy and the network alone",
                100 * m.share());
-  fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
+  fmt::print("other processes used {:.2f} cores during the runs\n", m.other_cpu);
 }
 
 int bench_act(const ActFlags& flags, char** argv) {
@@ -259,20 +260,26 @@ int bench_act(const ActFlags& flags, char** argv) {
 void add_bench_act(CLI::App& bench, Command& chosen) {
   auto flags = std::make_shared<ActFlags>();
   auto* command = bench.add_subcommand(
-      "act", "How long an actor-critic takes to act for a batch of environments");
-  command->add_option("--network", flags->network, "mlp or nature-cnn")->capture_default_str();
-  command->add_option("--observed", flags->observed, "mlp: numbers of an observation")
+      "act", "Measure the time in which an actor-critic acts for a batch of environments");
+  command->add_option("--network", flags->network, "Network: mlp or nature-cnn")
       ->capture_default_str();
-  command->add_option("--hidden", flags->hidden, "mlp: units of each of two hidden layers")
+  command->add_option("--observed", flags->observed, "Elements of an observation (mlp)")
       ->capture_default_str();
-  command->add_option("--batch", flags->batches, "Environments; several: one after the other")
+  command->add_option("--hidden", flags->hidden, "Units of each of the two hidden layers (mlp)")
       ->capture_default_str();
-  command->add_option("--precision", flags->precision, "float32 or bf16")->capture_default_str();
-  command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads of arithmetic")->capture_default_str();
-  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command
+      ->add_option("--batch", flags->batches,
+                   "Batch size (environments); several sizes are measured in turn")
+      ->capture_default_str();
+  command->add_option("--precision", flags->precision, "Precision: float32 or bf16")
+      ->capture_default_str();
+  command->add_option("--device", flags->device, "Device: cpu, cuda or cuda:N")
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of tensor operations")
+      ->capture_default_str();
+  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_act(*flags, argv); }; });
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTries = 20;
 
-// Null: in float32.
+// Null: computes in float32.
 const PanelBf16* bf16_for(Precision precision) {
   return precision == Precision::kBf16 ? panel_bf16() : nullptr;
 }

@@ -4,14 +4,14 @@
 
 namespace shoal::cli {
 
-// What this CPU can do at most, measured now.
+// Peak rates of this CPU, measured by these calls.
 
-// Multiplications and additions a second that so many threads do in registers, with the fastest
-// instructions for this precision (bf16: float32 where there are none).
+// Multiplications and additions per second of `threads` threads in registers, with the fastest
+// instructions for this precision (float32 instead of bf16 if the CPU has no bf16 instructions).
 double peak_operations(int threads, Precision precision);
 const char* instructions(Precision precision);
 
-// Bytes a second that one thread copies from memory to memory.
+// Bytes per second that one thread copies in main memory.
 double peak_copying();
 
 }  // namespace shoal::cli

@@ -2,7 +2,7 @@
 
 int main(int argc, char** argv) {
   using namespace shoal::cli;
-  CLI::App app("Measure the parts of Shoal.", "shoal_bench");
+  CLI::App app("Benchmarks of the components of Shoal.", "shoal_bench");
   Command chosen;
   add_bench_act(app, chosen);
   add_bench_replay(app, chosen);

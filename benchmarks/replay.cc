@@ -34,8 +34,8 @@ EnvSpec spec_of(bool frames) {
   return env;
 }
 
-// Cache lines at random places of as much memory as the replay has, that can be read in a second
-// when the next one is known before the last one has come.
+// Random cache lines per second that can be read from memory as large as the replay, if each
+// address is known before the previous line has arrived.
 double lines_a_second(std::size_t bytes, double seconds) {
   const std::size_t lines = bytes / 64;
   std::vector<std::uint64_t> memory(lines * 8, 1);
@@ -51,7 +51,7 @@ double lines_a_second(std::size_t bytes, double seconds) {
   return rate * kLines;
 }
 
-// Bytes a second of plain copies, from memory that no cache holds.
+// Bytes per second of plain copies that miss all caches.
 double bytes_a_second(double seconds, std::int64_t bytes) {
   const auto from = at::ones({std::int64_t{1} << 28}, at::kByte);
   auto to = at::empty({bytes}, at::kByte);
@@ -63,7 +63,7 @@ double bytes_a_second(double seconds, std::int64_t bytes) {
   return rate * static_cast<double>(bytes);
 }
 
-// As if the sampler had gone on.
+// As the next rollout of the same sampler.
 void append_next(StepReplay& replay, Samples& rollout) {
   replay.append(rollout);
   rollout.first_tick += rollout.T;
@@ -75,7 +75,7 @@ struct Measured {
   double median() const { return middle(runs); }
 };
 
-// Batches of stacked pictures, drawn alike. The bound is of batches that are copied.
+// Batches of stacked frames, drawn uniformly. The bound applies to batches that are copied.
 Measured measure_frames(const ReplayFlags& flags) {
   constexpr std::int64_t kEnvs = 16, kSteps = 125;
   const auto env = spec_of(true);
@@ -98,7 +98,7 @@ Measured measure_frames(const ReplayFlags& flags) {
   return out;
 }
 
-// Cycles of appending 32 steps, drawing a batch by priority and giving it new ones.
+// Cycles of appending 32 steps, drawing a batch by priority, and setting its priorities.
 Measured measure_priorities(const ReplayFlags& flags) {
   constexpr std::int64_t kNew = 32, kSteps = 1000;
   const auto env = spec_of(false);
@@ -120,8 +120,8 @@ Measured measure_priorities(const ReplayFlags& flags) {
       replay.update_priorities(batch.index, priorities[k++ % 64]);
     }));
   out.other_cpu = use.others();
-  // Of each step drawn, what no small cache holds: two levels of the tree, what follows the step,
-  // two observations, the action.
+  // Per drawn step, cache lines that a small cache does not hold: two levels of the tree, the
+  // fields of the step, two observations, the action.
   constexpr double kLinesEach = 6;
   out.bound = lines_a_second(StepReplay::bytes(env, kNew, options), flags.seconds) /
               (kLinesEach * static_cast<double>(flags.batch));
@@ -133,14 +133,14 @@ void print(const ReplayFlags& flags, const Measured& m) {
   if (!flags.json) {
     fmt::print("{} of {} out of {}, {} thread{}\n", flags.frames ? "batches" : "cycles",
                flags.batch, flags.size, flags.threads, flags.threads == 1 ? "" : "s");
-    fmt::print("{:.0f} a second, median of {} ({:.0f} to {:.0f})\n", m.median(), m.runs.size(),
+    fmt::print("{:.0f} per second, median of {} ({:.0f} to {:.0f})\n", m.median(), m.runs.size(),
                least, most);
-    if (!flags.frames || flags.copied)  // by reference, pictures are not touched
+    if (!flags.frames || flags.copied)  // by reference, frames are not read
       fmt::print("bound {:.0f} ({}); reached: {:.0f} %\n", m.bound,
-                 flags.frames ? "a plain copy of as many bytes"
-                              : "as many cache lines read at random places",
+                 flags.frames ? "a plain copy of the same number of bytes"
+                              : "random reads of the same number of cache lines",
                  100 * m.median() / m.bound);
-    fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
+    fmt::print("other processes used {:.2f} cores during the runs\n", m.other_cpu);
     return;
   }
   auto line = json_of(
@@ -173,19 +173,20 @@ int bench_replay(ReplayFlags flags, char** argv) {
 void add_bench_replay(CLI::App& bench, Command& chosen) {
   auto flags = std::make_shared<ReplayFlags>();
   auto* command = bench.add_subcommand(
-      "replay", "Cycles of appending 32 steps, drawing a batch by priority, and updating it");
+      "replay",
+      "Measure cycles of appending 32 steps, drawing a batch by priority, and updating it");
   command->add_flag("--frames", flags->frames,
-                    "Instead, batches of stacked 84x84 pictures, drawn alike");
+                    "Measure batches of stacked 84x84 frames instead, drawn uniformly");
   command->add_flag("--copied", flags->copied,
-                    "With --frames: also form both stacks of every step");
+                    "With --frames: also copy both stacks of every step");
   command->add_option("--size", flags->size,
                       "Steps in the replay; default: 1000000, or 50000 with --frames");
-  command->add_option("--batch", flags->batch, "Steps in a batch")->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads of tensor arithmetic")
+  command->add_option("--batch", flags->batch, "Steps per batch")->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of tensor operations")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_replay(*flags, argv); }; });
 }

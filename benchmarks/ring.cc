@@ -27,12 +27,12 @@ struct RingFlags {
   bool json = false;
 };
 
-// 128 steps of an observation: four numbers, or a stack of four pictures.
+// 128 steps of an observation: four numbers, or a stack of four frames.
 std::size_t bytes_of(const RingFlags& flags) {
   return flags.item == "vectors" ? 128 * 4 * sizeof(float) : 128 * 4 * 84 * 84;
 }
 
-// The ring, and what its slots hold.
+// The ring and the content of its slots.
 class Rollouts {
  public:
   explicit Rollouts(std::size_t bytes)
@@ -47,7 +47,7 @@ class Rollouts {
     const auto to = content(slot);
     std::ranges::fill(to, static_cast<std::byte>(k % 251));
   }
-  // Of a number in every line of the cache.
+  // Sum of one number in every cache line.
   std::int64_t sum(int slot) const {
     const auto from = content(slot);
     std::int64_t sum = 0;
@@ -69,7 +69,7 @@ class Rollouts {
 
 struct RingResult {
   std::vector<double> runs;
-  double bound = 0;  // one process that fills rollouts, and hands them to nobody
+  double bound = 0;  // one process that fills rollouts without passing them on
   double other_cpu = 0;
 };
 
@@ -125,11 +125,10 @@ int bench_ring(const RingFlags& flags, char** argv) {
   }
   const auto [least, most] = std::ranges::minmax(m.runs);
   fmt::print("rollouts of {:.4f} MB from one process to another, {} slots\n", megabytes, kSlots);
-  fmt::print("{:.0f} a second, median of {} ({:.0f} to {:.0f}); {:.0f} MB a second\n", median,
+  fmt::print("{:.0f} per second, median of {} ({:.0f} to {:.0f}); {:.0f} MB/s\n", median,
              m.runs.size(), least, most, median * megabytes);
-  fmt::print("bound {:.0f} (filling them alone); reached: {:.0f} %\n", m.bound,
-             100 * median / m.bound);
-  fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
+  fmt::print("bound {:.0f} (filling alone); reached: {:.0f} %\n", m.bound, 100 * median / m.bound);
+  fmt::print("other processes used {:.2f} cores during the runs\n", m.other_cpu);
   return kSuccess;
 }
 
@@ -137,13 +136,14 @@ int bench_ring(const RingFlags& flags, char** argv) {
 
 void add_bench_ring(CLI::App& bench, Command& chosen) {
   auto flags = std::make_shared<RingFlags>();
-  auto* command =
-      bench.add_subcommand("ring", "Rollouts a second from one process to another, in place");
-  command->add_option("--item", flags->item, "vectors (2 kB) or frames (3.6 MB)")
+  auto* command = bench.add_subcommand(
+      "ring", "Measure rollouts per second from one process to another, in place");
+  command
+      ->add_option("--item", flags->item, "Content of a rollout: vectors (2 kB) or frames (3.6 MB)")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_ring(*flags, argv); }; });
 }

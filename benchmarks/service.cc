@@ -44,7 +44,7 @@ std::int64_t ClientCounts::least() const {
 
 ServiceResult measure_service(const ServiceFlags& flags, const ClientCounts& counts,
                               WorkerGroup& clients, const Serving& server) {
-  constexpr int kWarm = 10;  // of each client, as the peer's
+  constexpr int kWarm = 10;  // per client, as in the peer's benchmark
   const auto work = [&](const auto& enough) {
     for (auto looked = std::chrono::steady_clock::now(); !enough();) {
       const bool idle = server.serve() == 0;
@@ -101,9 +101,9 @@ void print_service(const ServiceFlags& flags, const ServiceResult& result) {
   fmt::print("{:.0f} {}, median of {} ({:.0f} to {:.0f})\n", middle(result.runs), unit,
              result.runs.size(), least, most);
   if (flags.asynchronous())
-    fmt::print("gradients of parameters {:.2f} updates old, {} at most; {} refused as too old\n",
-               stale.mean, stale.most, stale.refused);
-  fmt::print("other processes used {:.2f} cores meanwhile\n", result.other_cpu);
+    fmt::print("staleness of gradients: {:.2f} updates, {} at most; {} refused\n", stale.mean,
+               stale.most, stale.refused);
+  fmt::print("other processes used {:.2f} cores during the runs\n", result.other_cpu);
 }
 
 void require_choice(const char* flag, const std::string& found,
@@ -121,9 +121,10 @@ int bench_service(const ServiceFlags& flags, char** argv) {
   require_runs(flags.runs, flags.seconds);
   require(flags.max_staleness >= -1, "--max-staleness: found {}, expected a number of updates",
           flags.max_staleness);
-  require(flags.max_staleness == -1 || flags.asynchronous(),
-          "--max-staleness: only gradients that are applied one after the other are ever stale; "
-          "expected --experiment parameters --mode no_batch beside it");
+  require(
+      flags.max_staleness == -1 || flags.asynchronous(),
+      "--max-staleness: expected --experiment parameters --mode no_batch beside it; only gradients "
+      "that are applied one by one can be stale");
   launch(argv, 1);
   print_service(flags,
                 flags.experiment == "agent" ? measure_agent(flags) : measure_parameters(flags));
@@ -135,23 +136,27 @@ int bench_service(const ServiceFlags& flags, char** argv) {
 void add_bench_service(CLI::App& bench, Command& chosen) {
   auto flags = std::make_shared<ServiceFlags>();
   auto* command = bench.add_subcommand(
-      "service", "What one process does for others: acting (env steps/s), applying gradients");
-  command->add_option("--experiment", flags->experiment, "agent or parameters")
+      "service",
+      "Measure a server process: acting (env steps/s) or applying gradients (updates/s)");
+  command->add_option("--experiment", flags->experiment, "Kind of server: agent or parameters")
       ->capture_default_str();
-  command->add_option("--clients", flags->clients, "Observers or trainers")->capture_default_str();
+  command->add_option("--clients", flags->clients, "Number of observers or trainers")
+      ->capture_default_str();
   command
       ->add_option("--mode", flags->mode,
-                   "batch: all at once; no_batch: one after the other; alone: nobody is asked")
+                   "batch: all requests at once; no_batch: one by one; alone: no server")
       ->capture_default_str();
   command
-      ->add_option("--network", flags->network,
-                   "Whose gradients: mlp (1 million parameters) or resnet50 (as many numbers)")
+      ->add_option(
+          "--network", flags->network,
+          "Size of the gradients: mlp (1 million parameters) or resnet50 (as many as ResNet-50)")
       ->capture_default_str();
-  command->add_option("--max-staleness", flags->max_staleness,
-                      "Refuse gradients of parameters that are older, in updates (no_batch)");
-  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_option(
+      "--max-staleness", flags->max_staleness,
+      "Refuse gradients with a larger staleness, in updates (no_batch); default: none");
+  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_service(*flags, argv); }; });
 }

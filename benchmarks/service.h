@@ -23,24 +23,24 @@ struct ServiceFlags {
 
   bool group_of_one() const { return mode == "alone"; }
   bool batched() const { return mode == "batch"; }
-  // Trainers that do not wait for one another.
+  // Trainers do not wait for each other.
   bool asynchronous() const { return experiment == "parameters" && mode == "no_batch"; }
 };
 
-// Of gradients, since the trainers began.
+// Staleness of gradients, since the trainers began.
 struct Staleness {
-  double mean = 0;        // of those that were applied, in updates
-  std::int64_t most = 0;  // likewise
+  double mean = 0;        // of the applied gradients, in updates
+  std::int64_t most = 0;  // of the applied gradients, in updates
   std::int64_t refused = 0;
 };
 
 struct ServiceResult {
-  std::vector<double> runs;  // what all clients together did in a second
+  std::vector<double> runs;  // operations per second, of all clients
   double other_cpu = 0;
   Staleness staleness = {};  // asynchronous trainers only
 };
 
-// What each client has done so far, in shared memory.
+// Number of operations of each client so far, in shared memory.
 class ClientCounts {
  public:
   explicit ClientCounts(int clients);
@@ -57,20 +57,20 @@ class ClientCounts {
   Arena arena_;
 };
 
-// What the server does. How many clients it has served, 0 where they may have died; and what
-// clients have counted so far that came to nothing.
+// serve returns the number of clients served; 0 means that clients may have died. in_vain returns
+// how many operations counted by clients had no effect.
 struct Serving {
   std::function<int()> serve;
   std::function<std::int64_t()> in_vain = [] { return 0; };
 };
 
-// Measures what `clients` count while the server calls `serve` again and again.
+// Counts the operations of `clients` while the server calls `serve` repeatedly.
 ServiceResult measure_service(const ServiceFlags& flags, const ClientCounts& counts,
                               WorkerGroup& clients, const Serving& server);
 
-// Observers with a CartPole each, for which a server acts: steps of all environments.
+// Observers with a CartPole each, for which a server acts. Counts steps of all environments.
 ServiceResult measure_agent(const ServiceFlags& flags);
-// Trainers whose gradients a server applies to the parameters they share: updates of all trainers.
+// Trainers whose gradients a server applies to shared parameters. Counts updates of all trainers.
 ServiceResult measure_parameters(const ServiceFlags& flags);
 
 }  // namespace shoal::cli

@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds kAgentPatience{100};
 
 using AgentService = BatchService<float, std::int64_t>;
 
-// The peer's policy: 4-128-2, a softmax, and a draw. What it is to learn from is kept, as there.
+// The policy of the peer's benchmark: 4-128-2, a softmax, and a draw. As there, it stores the data
+// for learning.
 class ServicePolicy {
  public:
   ServicePolicy() : network_(shape_, 1, true), parameters_(at::empty({shape_.size()})) {
@@ -68,7 +69,7 @@ class ServicePolicy {
   Rng rng_{1};
 };
 
-// Never returns: steps its CartPole with what the server, or its own policy, tells it.
+// Never returns. Steps a CartPole with the actions of the server, or of its own policy.
 void observe(const AgentService& service, int number, bool alone, ClientCounts& counts) {
   const auto env = make_cart_pole()({.index = number});
   auto client = service.client(number);

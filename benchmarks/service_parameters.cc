@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds kTrainerPatience{100};
 
 using Numbers = std::span<float>;
 
-// The network of the peer, and the gradient of the mean of the squares of what it puts out for 32
-// examples, written where the trainer's gradient is to be.
+// The network of the peer's benchmark. Its gradient, of the mean square of the outputs for 32
+// examples, is written directly to the trainer's gradient.
 class MlpTrainer {
  public:
   static FlatMlp shape() { return {.widths = {256, 768, 1024, 10}}; }
@@ -42,7 +42,7 @@ class MlpTrainer {
     const auto outputs = shape().out() * kPanel;
     for (std::int64_t i = 0; i < outputs; ++i)
       network_.output_gradient()[i] = network_.output()[i] * 2 / static_cast<float>(outputs);
-    // A single panel reads each weight once, which transposing them would do, too.
+    // A single panel reads each weight once, so transposing the weights first would not pay off.
     network_.backward(parameters_, nullptr, kAll);
     network_.parameter_gradient(input(), input_rows_.data, 0, 1, gradient_.data());
   }

@@ -38,23 +38,23 @@ const std::map<std::string, std::size_t> kNumbers = {
     {"16KiB", 1U << 12}, {"1MiB", 1U << 18}, {"16MiB", 1U << 22}, {"64MiB", 1U << 24}};
 
 struct SyncResult {
-  std::vector<double> runs;  // microseconds an all-reduce takes
-  double bound = 0;          // in which all ranks at once read and write their numbers, no more
+  std::vector<double> runs;  // microseconds per all-reduce
+  double bound = 0;          // time in which all ranks at once read and write their numbers once
   double other_cpu = 0;
 };
 
-// What all ranks do next.
+// The next operation of all ranks.
 struct Order {
-  std::int64_t times = 0;     // 0: they end
-  std::int64_t together = 0;  // add up; otherwise every rank goes over its own numbers alone
+  std::int64_t times = 0;     // 0: end
+  std::int64_t together = 0;  // 1: all-reduce; 0: every rank reads and writes its own numbers only
 };
 
-// One rank's end of what they add up by.
+// One rank's endpoint of the all-reduce.
 class Peers {
  public:
   virtual ~Peers() = default;
   virtual void sum(std::span<float> values) = 0;
-  virtual void share(Order& order) = 0;  // the first one's becomes everybody's
+  virtual void share(Order& order) = 0;  // the first rank's value is broadcast
 };
 
 class SharedPeers : public Peers {
@@ -69,7 +69,7 @@ class SharedPeers : public Peers {
   RankExchange exchange_;
 };
 
-// The processes of a launcher.
+// The processes started by a launcher.
 class JobPeers : public Peers {
  public:
   explicit JobPeers(std::unique_ptr<ProcessGroup> ranks) : ranks_(std::move(ranks)) {}
@@ -93,11 +93,11 @@ void obey(Peers& peers, Order order, std::span<float> values) {
       peers.sum(values);
     else
       for (auto& v : values) v = v * 0.5F;
-    asm volatile("" ::"r"(values.data()) : "memory");  // each pass is made
+    asm volatile("" ::"r"(values.data()) : "memory");  // keeps every pass from being optimized away
   }
 }
 
-// What all ranks but the first one do.
+// Runs in all ranks except the first.
 void follow(Peers& peers, std::size_t numbers) {
   std::vector<float> values(numbers, 1);
   for (Order order;;) {
@@ -107,7 +107,7 @@ void follow(Peers& peers, std::size_t numbers) {
   }
 }
 
-// The first rank.
+// Runs in the first rank.
 class Leader {
  public:
   Leader(Peers& peers, int ranks, std::size_t numbers) : peers_(peers), values_(numbers, 1) {
@@ -115,7 +115,7 @@ class Leader {
     const auto wrong =
         std::ranges::count_if(values_, [&](float v) { return v != static_cast<float>(ranks); });
     require(wrong == 0, "{} of {} sums are wrong", wrong, numbers);
-    obey({.times = 200});  // to 0: no sum overflows
+    obey({.times = 200});  // ends at 0, so that no sum overflows
   }
 
   SyncResult measure(const SyncFlags& flags) {
@@ -135,14 +135,14 @@ class Leader {
     peers_.share(order);
     cli::obey(peers_, order, values_);
   }
-  // Microseconds of one, when all do so many.
+  // Microseconds per operation, of order.times operations.
   double time(Order order) {
     const auto before = Clock::now();
     obey(order);
     const auto taken = std::chrono::duration<double, std::micro>(Clock::now() - before).count();
     return taken / static_cast<double>(order.times);
   }
-  // How many fill so much time.
+  // Number of operations that take `seconds`.
   std::int64_t times_in(double seconds, std::int64_t together) {
     const auto one = time({.times = 5, .together = together});
     return std::max<std::int64_t>(3, static_cast<std::int64_t>(seconds * 1e6 / one));
@@ -152,7 +152,7 @@ class Leader {
   std::vector<float> values_;
 };
 
-// Forks the others.
+// Forks the other ranks.
 SyncResult measure_here(const SyncFlags& flags, std::size_t numbers) {
   constexpr int kLongSpin = 20;  // a rank alone on its core has nothing else to do
   const RankExchangeOptions options{.ranks = flags.ranks,
@@ -169,13 +169,12 @@ SyncResult measure_here(const SyncFlags& flags, std::size_t numbers) {
   return Leader(first, flags.ranks, numbers).measure(flags);
 }
 
-// With the others of the job; nothing, if this is one of those.
+// Measures with the other processes of the job; empty in all of them but the first.
 std::optional<SyncResult> measure_job(const SyncFlags& flags, const JobPlace& job,
                                       std::size_t numbers) {
   Config config;
   require(flags.backend != "nccl",
-          "--backend: nccl adds up on GPUs, and this measures CPUs; found nccl, expected auto, tcp "
-          "or mpi");
+          "--backend: found nccl, expected auto, tcp or mpi; this benchmark measures CPUs only");
   set(config, "rank_backend", flags.backend);
   JobPeers peers(make_job_group(config, job));
   if (job.place > 0) {
@@ -216,11 +215,12 @@ int bench_sync(const SyncFlags& flags, char** argv) {
     return kSuccess;
   }
   const auto [least, most] = std::ranges::minmax(m.runs);
-  fmt::print("{} of float32, added up by {} processes\n", flags.size, ranks);
+  fmt::print("all-reduce of {} of float32 by {} processes\n", flags.size, ranks);
   fmt::print("{:.1f} us, median of {} ({:.1f} to {:.1f})\n", median, m.runs.size(), least, most);
-  fmt::print("bound {:.1f} us (all of them read and write their numbers once); reached: {:.0f} %\n",
-             m.bound, 100 * m.bound / median);
-  fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
+  fmt::print(
+      "bound {:.1f} us (all processes read and write their numbers once); reached: {:.0f} %\n",
+      m.bound, 100 * m.bound / median);
+  fmt::print("other processes used {:.2f} cores during the runs\n", m.other_cpu);
   return kSuccess;
 }
 
@@ -228,16 +228,19 @@ int bench_sync(const SyncFlags& flags, char** argv) {
 
 void add_bench_sync(CLI::App& bench, Command& chosen) {
   auto flags = std::make_shared<SyncFlags>();
-  auto* command = bench.add_subcommand("sync", "Microseconds processes take to add up gradients");
-  command->add_option("--size", flags->size, "16KiB, 1MiB, 16MiB or 64MiB")->capture_default_str();
-  command->add_option("--ranks", flags->ranks, "Processes")->capture_default_str();
-  command
-      ->add_option("--backend", flags->backend,
-                   "Of the processes of a launcher (--ranks is then of no use): auto, tcp or mpi")
+  auto* command = bench.add_subcommand(
+      "sync", "Measure an all-reduce of gradients between processes, in microseconds");
+  command->add_option("--size", flags->size, "Size of the gradients: 16KiB, 1MiB, 16MiB or 64MiB")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_option("--ranks", flags->ranks, "Number of processes")->capture_default_str();
+  command
+      ->add_option(
+          "--backend", flags->backend,
+          "Communication of a launcher's processes (--ranks is then ignored): auto, tcp or mpi")
+      ->capture_default_str();
+  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_sync(*flags, argv); }; });
 }

@@ -38,8 +38,9 @@ struct UpdateFlags {
 
 struct UpdateResult {
   std::vector<double> runs;
-  double operations = 0;  // of one update: multiplications and additions
-  double peak = 0;  // operations a second: of all threads in registers, of a device's products
+  double operations = 0;  // per update: multiplications and additions
+  // Operations per second: of all threads in registers, or of products on a device.
+  double peak = 0;
   double other_cpu = 0;
   double median() const { return middle(runs); }
   double bound() const { return peak / operations; }
@@ -55,8 +56,8 @@ EnvSpec control_spec(const UpdateFlags& flags) {
           .action = ActionSpec::box(flags.dims, -1, 1)};
 }
 
-// What an update has to compute, by whatever program: a gradient of the policy's loss goes through
-// one critic for each row, and no further than the actions. Elementwise work does not count.
+// Operations that any implementation of an update needs. The gradient of the policy's loss passes
+// through one critic per row, and only to its actions. Elementwise work does not count.
 double operations(const UpdateFlags& flags, const QpgAgent::Networks& n) {
   const auto products = [](const FlatMlp& mlp, std::size_t from) {
     double sum = 0;
@@ -89,7 +90,7 @@ std::unique_ptr<OffPolicyAlgo> make_algo(const UpdateFlags& flags, QpgAgent& age
   return make_ddpg(agent, replay, {.batch = flags.batch, .precision = precision});
 }
 
-// Operations a second of a large product there; 0: not known.
+// Operations per second of a large product on the device; 0: unknown.
 double peak_of_products(const at::Device& device) {
   auto* const on = accelerator(device);
   if (on == nullptr) return 0;
@@ -116,7 +117,7 @@ UpdateResult measure_updates(const UpdateFlags& flags) {
   StepReplay replay(
       spec, kEnvs,
       {.size = kSteps * kEnvs, .largest_batch = std::max<std::int64_t>(flags.batch, 1)});
-  replay.append(steady_rollout(spec, kSteps, kEnvs));  // as many as the peers have
+  replay.append(steady_rollout(spec, kSteps, kEnvs));  // as many steps as the peers have
   const auto algo = make_algo(flags, *agent, replay);
   const auto run = [&](double seconds) {
     const auto start = std::chrono::steady_clock::now();
@@ -142,14 +143,14 @@ void print_updates(const UpdateFlags& flags, const UpdateResult& m) {
         flags.algo, flags.observed, flags.dims, flags.hidden, flags.batch, flags.threads,
         flags.threads == 1 ? "" : "s",
         flags.device == "cpu" ? instructions(precision_of(flags)) : flags.device.c_str());
-    fmt::print("{:.1f} updates a second, median of {} ({:.1f} to {:.1f})\n", m.median(),
-               m.runs.size(), least, most);
+    fmt::print("{:.1f} updates/s, median of {} ({:.1f} to {:.1f})\n", m.median(), m.runs.size(),
+               least, most);
     if (m.peak > 0)
       fmt::print(
-          "bound {:.1f}: {:.1f} million operations an update, {:.1f} billion a second; "
+          "bound {:.1f}: {:.1f} million operations per update, {:.1f} billion per second; "
           "reached: {:.0f} %\n",
           m.bound(), m.operations * 1e-6, m.peak * 1e-9, 100 * m.median() / m.bound());
-    fmt::print("other processes used {:.2f} cores meanwhile\n", m.other_cpu);
+    fmt::print("other processes used {:.2f} cores during the runs\n", m.other_cpu);
     return;
   }
   auto line = json_of({.bench = "update_" + flags.algo,
@@ -188,21 +189,23 @@ int bench_update(const UpdateFlags& flags, char** argv) {
 void add_bench_update(CLI::App& bench, Command& chosen) {
   auto flags = std::make_shared<UpdateFlags>();
   auto* command = bench.add_subcommand(
-      "update", "Updates a second of SAC, TD3 or DDPG, each with the drawing of its batch");
-  command->add_option("--algo", flags->algo, "sac, td3 or ddpg")->capture_default_str();
-  command->add_option("--observed", flags->observed, "Numbers of an observation")
+      "update", "Measure updates per second of SAC, TD3 or DDPG, including drawing the batch");
+  command->add_option("--algo", flags->algo, "Algorithm: sac, td3 or ddpg")->capture_default_str();
+  command->add_option("--observed", flags->observed, "Elements of an observation")
       ->capture_default_str();
-  command->add_option("--dims", flags->dims, "Numbers of an action")->capture_default_str();
-  command->add_option("--hidden", flags->hidden, "Units of each of two hidden layers")
+  command->add_option("--dims", flags->dims, "Elements of an action")->capture_default_str();
+  command->add_option("--hidden", flags->hidden, "Units of each of the two hidden layers")
       ->capture_default_str();
-  command->add_option("--batch", flags->batch, "Steps in a batch")->capture_default_str();
-  command->add_option("--precision", flags->precision, "Of the networks' products: float32 or bf16")
+  command->add_option("--batch", flags->batch, "Steps per batch")->capture_default_str();
+  command->add_option("--precision", flags->precision, "Precision of the networks: float32 or bf16")
       ->capture_default_str();
-  command->add_option("--device", flags->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads of arithmetic")->capture_default_str();
-  command->add_option("--runs", flags->runs, "Runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Length of a run")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command->add_option("--device", flags->device, "Device: cpu, cuda or cuda:N")
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of tensor operations")
+      ->capture_default_str();
+  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_update(*flags, argv); }; });
 }

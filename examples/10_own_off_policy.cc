@@ -1,5 +1,5 @@
-// An off-policy algorithm of your own with the whole command line, checkpoints and ranks: soft
-// Q-learning, which values a state by the soft maximum of its actions' values.
+// An off-policy algorithm of your own, with the whole command line, checkpoints and ranks: soft
+// Q-learning, where the value of a state is the soft maximum of its action values.
 //
 //   build/release/bin/examples/10_own_off_policy train cartpole-dqn --set algo=soft_q
 #include <torch/torch.h>
@@ -20,13 +20,14 @@ struct SoftQOptions {
   double epsilon = 0.05;
 };
 
-// The table [soft_q] of files, and what --set and `list settings` know of it.
+// The settings of the algorithm: the table [soft_q] in files, for --set and `list settings`.
 shoal::OptionList describe(SoftQOptions& o) {
   shoal::OptionList list("soft_q");
   list.add("learning_rate", o.learning_rate, "learning rate", shoal::kRate);
   list.add("batch", o.batch, "steps of one update", shoal::within(1, 1e6));
-  list.add("temperature", o.temperature, "of the soft maximum", shoal::above_0());
-  list.add("tau", o.tau, "fraction by which the target moves with an update", shoal::above_0(1));
+  list.add("temperature", o.temperature, "temperature of the soft maximum", shoal::above_0());
+  list.add("tau", o.tau, "fraction by which the target network moves per update",
+           shoal::above_0(1));
   list.add("epsilon", o.epsilon, "probability of a random action", shoal::kShare);
   return list;
 }
@@ -75,7 +76,7 @@ class SoftQ : public shoal::OffPolicyAlgo {
   shoal::QAgent& agent_;
   shoal::StepReplay& replay_;
   SoftQOptions options_;
-  std::int64_t share_;  // of a batch, that this rank draws
+  std::int64_t share_;  // of a batch, drawn by this rank
   shoal::DistributedOptimizer optimizer_;
 };
 // [algo]

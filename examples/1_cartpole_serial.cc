@@ -1,5 +1,5 @@
-// The smallest training: an agent, a sampler, an algorithm, and the loop that ties them together,
-// all in one process. It draws its own learning curve.
+// The smallest training: an agent, a sampler, an algorithm, and a loop, all in one process. The
+// program draws its learning curve.
 //
 //   build/release/bin/examples/1_cartpole_serial [steps]
 #include <ATen/Parallel.h>
@@ -24,7 +24,7 @@ void draw(std::int64_t steps, double mean_return) {
 
 int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
-  at::set_num_threads(1);  // the network is too small to be shared among cores
+  at::set_num_threads(1);  // the network is too small for several threads
 
   const auto make_env = shoal::make_env_factory("CartPole-v1");
   const auto agent = shoal::make_actor_critic(make_env({})->spec(), {.hidden = {64, 64}}, {}, 1);
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   shoal::EpisodeWindow recent;  // the last 100 episodes
   shoal::Progress progress{.schedule_steps = steps};
   for (int rollout = 0; progress.steps < steps; ++rollout) {
-    const shoal::Batch batch = sampler->collect();  // 32 steps of each of the 16 environments
+    const shoal::Batch batch = sampler->collect();  // 32 steps in each of the 16 environments
     recent.add(batch.episodes);
     algo->update(batch.samples, progress);
     progress.steps += batch.samples.steps;

@@ -1,6 +1,6 @@
-// The same with forked workers: they step the environments and write straight into shared memory,
-// while this process acts for all of them in one batch. Then the trained agent plays episodes that
-// no training environment has seen.
+// The same training with forked workers. They step the environments and write directly to shared
+// memory, while this process acts for all of them in one batch. Then the trained agent plays
+// episodes that no training environment has seen.
 //
 //   build/release/bin/examples/2_cartpole_parallel [steps]
 #include <ATen/Parallel.h>
@@ -27,7 +27,7 @@ constexpr shoal::PpoOptions kPpo = {.learning_rate = 1e-3,
 
 // [program]
 int main(int argc, char** argv) {
-  at::set_num_threads(1);  // no thread pool may exist when the workers are forked
+  at::set_num_threads(1);  // start no threads before the workers are forked
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 200'000;
 
   const auto make_env = shoal::make_env_factory("CartPole-v1");

@@ -1,5 +1,5 @@
-// Atari: a convolutional network, and a look at what the agent sees. So short a training is not
-// enough to play well; `make run PRESET=pong-ppo` is.
+// Atari: a convolutional network, and the frames that the agent sees. This training is too short to
+// play well; `make run PRESET=pong-ppo` is long enough.
 //
 //   build/release/bin/examples/3_atari_parallel [steps]
 #include <ATen/Parallel.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kSize = 84;
 
-// What differs most from the background in four lines of two pixels.
+// A character for a block of 2 x 4 pixels: their largest difference from the background.
 char character(const std::uint8_t* pixels, int background) {
   int most = 0;
   for (int y = 0; y < 4; ++y)
@@ -29,8 +29,8 @@ char character(const std::uint8_t* pixels, int background) {
   return " .:+#@"[std::min(most / 20, 5)];
 }
 
-// The newest picture of environment 0. A picture is stored once, as uint8; stacks of four are
-// formed where the network reads them.
+// Shows the newest frame of environment 0. A frame is stored once, as uint8; stacks of four frames
+// are formed where the network reads them.
 void show(const shoal::Samples& samples) {
   const auto picture = samples.observation[0].select(0, samples.T).select(0, 0).contiguous();
   const auto* pixels = picture.const_data_ptr<std::uint8_t>();
@@ -48,7 +48,7 @@ void show(const shoal::Samples& samples) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  shoal::launch(argv);     // first of all: settings that libraries read when they are loaded
+  shoal::launch(argv);     // must come first: it sets variables that libraries read at load time
   at::set_num_threads(1);  // until the workers are forked
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 100'000;
 

@@ -1,5 +1,5 @@
-// An environment of your own: a ball drifts down a shaft and a paddle must be under it when it
-// lands. After some seconds of training one game is shown as a strip of pictures.
+// An environment of your own: a ball falls down a shaft, and a paddle must be under it when it
+// lands. After some seconds of training, the program prints one game as a strip of pictures.
 //
 //   build/release/bin/examples/4_custom_environment [steps]
 #include <ATen/Parallel.h>
@@ -34,7 +34,7 @@ class Catch : public shoal::Env {
   }
 
  private:
-  void write(shoal::StepOut out) const {  // straight into the row that the agent reads
+  void write(shoal::StepOut out) const {  // directly to the row that the agent reads
     auto* observation = out.observation.as<float>();
     for (const auto number : {x_, y_, drift_, paddle_}) *observation++ = static_cast<float>(number);
   }
@@ -48,7 +48,7 @@ class Catch : public shoal::Env {
 
 void show(const shoal::Samples& game) {
   const auto* seen = game.observation[0].const_data_ptr<float>();  // [T+1, 1, 4]
-  const auto last = game.final_obs.observation[0].dense();  // row T shows the next game already
+  const auto last = game.final_obs.observation[0].dense();  // row T already shows the next game
   for (int y = 0; y < kHeight; ++y, fmt::print("\n"))
     for (int t = 0; t < kHeight; ++t) {
       const float* o = t < game.T ? seen + 4 * t : last.const_data_ptr<float>();

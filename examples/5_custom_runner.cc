@@ -1,6 +1,6 @@
-// A runner of your own: the loop is yours; the session brings the run folder, the progress file,
-// checkpoints, and a clean end on Ctrl-C. Started again with the same folder it goes on where it
-// stopped. `shoal eval FOLDER` reads what it leaves.
+// A runner of your own. You write the loop; the session handles the run folder, the progress file,
+// checkpoints, and a clean end on Ctrl-C. Started again with the same folder, the program resumes
+// the run. `shoal eval FOLDER` evaluates it.
 //
 //   build/release/bin/examples/5_custom_runner [steps] [folder]
 #include <ATen/Parallel.h>
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const bool resume = std::filesystem::exists(folder / shoal::kCheckpointFile);
   shoal::Config config = resume ? shoal::read_run_config(folder) : shoal::preset("cartpole-ppo");
   if (argc > 1) config.steps = std::atoll(argv[1]);
-  shoal::Session session(config, folder, {.resume = resume});  // claims it, catches Ctrl-C
+  shoal::Session session(config, folder, {.resume = resume});  // locks the folder, handles Ctrl-C
   // [session]
 
   // [parts]

@@ -1,4 +1,5 @@
-// An environment, a model and an algorithm of your own, known by name to the whole command line:
+// An environment, a model and an algorithm of your own, available by name in the whole command
+// line:
 //
 //   build/release/bin/examples/6_own_command list envs
 //   build/release/bin/examples/6_own_command train cartpole-ppo --set env.id=ShortPole-v0
@@ -13,8 +14,8 @@
 #include "shoal/envs/wrappers.h"
 
 // [model]
-// Policy and value are linear in the observation. Layers register themselves under a name, as
-// torch modules do; that is what checkpoints and optimizers find them by.
+// Policy and value are linear in the observation. As in torch, modules are registered under a name,
+// by which checkpoints and optimizers find them.
 class LinearModel : public shoal::ActorCriticModel {
  public:
   LinearModel(const shoal::NamedSpecs& observation, std::int64_t policy_size)
@@ -37,16 +38,15 @@ struct ReinforceOptions {
   double discount = 0.99;
 };
 
-// The table [reinforce] of files, and what --set and --help know of it.
+// The settings of the algorithm: the table [reinforce] in files, for --set and `list settings`.
 shoal::OptionList describe(ReinforceOptions& o) {
   shoal::OptionList list("reinforce");
   list.add("learning_rate", o.learning_rate, "learning rate", shoal::kRate);
-  list.add("discount", o.discount, "gamma", shoal::kShare);
+  list.add("discount", o.discount, "discount (gamma)", shoal::kShare);
   return list;
 }
 
-// REINFORCE with a baseline (Williams, 1992): one step on each rollout, against the policy
-// gradient.
+// REINFORCE with a baseline (Williams, 1992): one gradient step per rollout.
 class Reinforce : public shoal::OnPolicyAlgo {
  public:
   Reinforce(shoal::ActorCritic& agent, const ReinforceOptions& options)
@@ -66,11 +66,11 @@ class Reinforce : public shoal::OnPolicyAlgo {
     optimizer_.zero_grad();
     (policy_loss + value_loss).backward();
     optimizer_.step();
-    agent_.observe(s);            // it may keep statistics
-    agent_.parameters_changed();  // acting may use a copy of them
+    agent_.observe(s);            // the agent may keep statistics of observations
+    agent_.parameters_changed();  // acting may use a copy of the parameters
     return {{"policy_loss", policy_loss.item<double>()}, {"value_loss", value_loss.item<double>()}};
   }
-  shoal::NamedTensors state() override { return {}; }  // plain SGD remembers nothing
+  shoal::NamedTensors state() override { return {}; }  // plain SGD has no state
 
  private:
   shoal::ActorCritic& agent_;

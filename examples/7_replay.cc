@@ -1,5 +1,5 @@
-// Learning from a replay: DQN on CartPole. The steps of many rollouts are kept, and drawn at random
-// again and again; how often is up to the loop.
+// Learning from a replay: DQN on CartPole. The replay stores the steps of many rollouts and draws
+// them at random. The loop decides how often.
 //
 //   build/release/bin/examples/7_replay [steps]
 #include <ATen/Parallel.h>
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     algo->explore(progress, learning);  // epsilon of the next rollout
     const shoal::Batch batch = sampler->collect();
     replay.append(batch.samples);
-    // 32 steps were taken; 8 batches of 128 are 32 steps drawn for each of them.
+    // 32 steps were taken. 8 batches of 128 draw 32 steps for each of them.
     if (learning) algo->update(progress, 8);
     progress.steps += batch.samples.steps;
   }

@@ -1,5 +1,6 @@
-// One agent acts for eight processes, with a CartPole each: whoever arrives last triggers the
-// batch, and all get their actions. It learns from their episodes with REINFORCE (Williams, 1992).
+// One agent acts for eight processes with a CartPole each. The last request to arrive triggers the
+// batch, and all processes get their actions. The agent learns from their episodes with REINFORCE
+// (Williams, 1992).
 //
 //   build/release/bin/examples/8_batched_agent [updates]
 #include <torch/torch.h>
@@ -10,7 +11,7 @@
 #include "shoal/ipc/batch_service.h"
 #include "shoal/ipc/worker_group.h"
 
-// An observation of four numbers, and whether it begins an episode; an action.
+// Request: an observation of four numbers, and whether it begins an episode. Reply: an action.
 using Service = shoal::BatchService<float, std::int64_t>;
 constexpr std::chrono::milliseconds kPatience{200};
 struct Episode {
@@ -25,14 +26,14 @@ struct Episode {
   const shoal::StepOut out{.observation = shoal::ArraysOut({&to, 1}), .info = {}};
   env->reset(static_cast<std::uint64_t>(number), out);
   for (client.request()[4] = false;;) {
-    auto ticket = client.submit();  // it might do something else before it waits
+    auto ticket = client.submit();  // the process may do other work before it waits
     while (!ticket.wait(kPatience)) continue;
     client.request()[4] = env->step(shoal::ArraysIn({&action, 1}), out).episode_over();
     if (client.request()[4] != 0) env->reset({}, out);
   }
 }
 
-// The policy's loss over whole episodes, each of whose steps is worth 1.
+// The policy's loss over whole episodes with a reward of 1 per step.
 torch::Tensor loss_of(torch::nn::Sequential& policy, const std::vector<Episode>& episodes) {
   std::vector<torch::Tensor> log_probs, returns;
   for (const auto& [observations, actions] : episodes) {

@@ -1,11 +1,11 @@
-// A parameter server: four processes compute gradients, each from examples of its own, and write
-// them where they are read; the parameters lie in shared memory, too.
+// A parameter server. Four processes compute gradients from their own examples and write them to
+// the memory from which the server reads. The parameters are in shared memory, too.
 //
 //   build/release/bin/examples/9_parameter_server [updates] [mlp|resnet50] [together|apart]
 //
-// mlp: a million parameters; resnet50: an MLP with as many as ResNet-50 has, 25.6 million.
-// together: an update is made of the mean of all gradients, and the next of what it makes; apart:
-// each gradient is an update of its own, and nobody waits for the others.
+// mlp: a million parameters; resnet50: an MLP with 25.6 million parameters, as many as ResNet-50.
+// together: each update uses the mean of all gradients, and all trainers wait for it; apart: each
+// gradient is an update of its own, and trainers do not wait for each other.
 #include <torch/torch.h>
 
 #include <cstdlib>
@@ -69,7 +69,6 @@ int main(int argc, char** argv) {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   const int gradients = apart ? updates : updates * kTrainers;
   fmt::print(
-      "\n{} parameters, {} trainers: {:.0f} gradients a second, of parameters {:.1f} updates "
-      "old ({} at most)\n",
+      "\n{} parameters, {} trainers: {:.0f} gradients/s, staleness {:.1f} updates ({} at most)\n",
       mlp.size(), kTrainers, gradients / passed.count(), server.mean_stale(), server.most_stale());
 }

@@ -452,7 +452,7 @@ class AppTest(unittest.TestCase):
         self.assertTrue(0 <= line["staleness"]["mean"] <= line["staleness"]["most"] <= 1, line)
         # Of three with the same parameters, the last one to bring its gradient is behind by two.
         self.assertGreater(line["staleness"]["refused"], 0)
-        self.assertIn("refused as too old", line_of("2", "--mode", "no_batch"))
+        self.assertIn(" refused", line_of("2", "--mode", "no_batch"))
 
     def errors_on_a_terminal(self, *arguments):
         main, other = pty.openpty()
