@@ -5,7 +5,7 @@
 namespace shoal::cli {
 namespace {
 
-// On a quiet machine: the median of several runs, each beside its own bound.
+// Needs a quiet machine. Compares the median of several runs, each with its own bound.
 TEST(BenchBoundTest, NoSamplerPassesItsBound) {
   constexpr double kNoise = 1.05;
   for (const char* kind : {"serial", "parallel-cpu", "parallel-gpu"}) {

@@ -21,7 +21,7 @@ TEST(BenchSampleTest, TheBoundIsOfTurnsOrOfTheSlowerOne) {
     EXPECT_FALSE(acting_overlaps_stepping({.kind = kind, .groups = 2}));
 }
 
-// As many processes act as in the sampler, and each environment is acted for once.
+// The number of acting processes is that of the sampler, and one process acts for each environment.
 TEST(BenchSampleTest, ActingAloneIsSharedOutAsInTheSampler) {
   using enum SamplerKind;
   for (const auto kind : {kSerial, kParallelCpu, kParallelGpu}) {

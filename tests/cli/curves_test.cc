@@ -16,7 +16,7 @@ namespace {
 
 class CurvesTest : public testing::Test {
  protected:
-  // A run folder with this progress.
+  // Makes a run folder with this progress.
   std::filesystem::path run(const std::string& name, const std::string& progress,
                             const std::vector<std::pair<std::string, std::string>>& settings = {}) {
     Config config = preset("cartpole-ppo");

@@ -1,4 +1,4 @@
-// A checkpoint, as it is and with its checksum made right: the tensors are only read then.
+// A checkpoint, unchanged and with a corrected checksum; tensors are only read with a valid one.
 #include <ATen/ATen.h>
 
 #include <cstdint>

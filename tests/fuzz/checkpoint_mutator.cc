@@ -1,5 +1,5 @@
-// Mutates a checkpoint's header or its elements, and makes the header's length right: mutated as
-// bytes, hardly any header would reach the parser.
+// Mutates the header or the elements of a checkpoint, and corrects the length of the header. Among
+// random mutations of bytes, hardly any header would reach the parser.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -6,18 +6,18 @@
 
 namespace shoal::fuzz {
 
-// The parser under test reads `input`, whatever it holds; each target defines this function. It
-// returns, or ends the process: by a sanitizer, an exception other than Error, or expect().
+// Runs the parser under test on any `input`; each target defines this function. It returns, or the
+// process ends: by a sanitizer, an exception other than Error, or expect().
 void run(std::string_view input);
 
-// Ends the process with `expected` on stderr unless `holds`: a fuzzer and a plain program both
-// notice that.
+// Unless `holds`, ends the process with `expected` on stderr, which a fuzzer and a test both
+// detect.
 void expect(bool holds, std::string_view expected);
 
-// An error message is a line that fits on a screen, whatever the input was.
+// An error message must be one line that fits on a screen, for any input.
 void expect_one_line(std::string_view message);
 
-// Runs `parse`, which may refuse its input by an Error.
+// Runs `parse`, which may reject its input by an Error.
 template <class Parse>
 bool accepts(const Parse& parse) {
   try {

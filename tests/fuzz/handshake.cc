@@ -1,4 +1,4 @@
-// The records that processes of a job exchange before they trust each other.
+// Records that processes of a job exchange before they trust each other.
 #include "src/distributed/handshake.h"
 
 #include <span>
@@ -10,7 +10,7 @@
 namespace shoal::fuzz {
 namespace {
 
-// A record that is accepted says the same when it is sent on.
+// An accepted record is unchanged after serialization and parsing.
 template <class Parse>
 void expect_round_trip(std::span<const std::byte> bytes, const Parse& parse) {
   const auto record = parse(bytes);

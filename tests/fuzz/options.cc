@@ -1,4 +1,4 @@
-// "key=value", as `--set` takes it: the settings it makes are written and read back the same.
+// "key=value", as for `--set`: accepted settings are unchanged after writing and reading.
 #include <algorithm>
 #include <string>
 

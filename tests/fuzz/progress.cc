@@ -1,4 +1,4 @@
-// progress.csv, as `shoal plot` reads it and as a resumed run does.
+// progress.csv, as read by `shoal plot` and by a resumed run.
 #include <cstdint>
 #include <string>
 

@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   shoal::fuzz::expect(argc == 2, "the folder of a corpus");
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
-    std::cout << entry.path().string() << std::endl;  // a crash is of the last one named
+    std::cout << entry.path().string()
+              << std::endl;  // after a crash, the last name is that of the input
     std::ifstream in(entry.path(), std::ios::binary);
     const std::string input{std::istreambuf_iterator<char>(in), {}};
     shoal::fuzz::expect(in.good() || in.eof(), "a file that can be read");

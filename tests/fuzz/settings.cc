@@ -1,4 +1,4 @@
-// A file of settings: what is accepted is written and read back the same.
+// A settings file: accepted settings are unchanged after writing and reading.
 #include <string>
 
 #include "runners/toml_limits.h"

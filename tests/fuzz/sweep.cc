@@ -1,4 +1,4 @@
-// A file of `shoal launch`.
+// A sweep file of `shoal launch`.
 #include "cli/sweep.h"
 
 #include <filesystem>

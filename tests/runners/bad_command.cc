@@ -1,7 +1,7 @@
-// The `shoal` command with environments of its own: episodes of ten steps of CartPole, one of whose
-// numbers is not finite in the 100th step that an environment takes in training, or in the 20th in
-// an evaluation. From the 100th step on the rewards of HugeReward and HugePendulum are finite, and
-// their squares are not.
+// The `shoal` command with environments that return numbers that are not finite. Episodes are ten
+// steps of CartPole. One number is not finite in the 100th training step of an environment, or in
+// the 20th step of an evaluation. From the 100th step on, the rewards of HugeReward and
+// HugePendulum are finite but their squares are not.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -23,7 +23,7 @@ struct BadStep {
   shoal::Stream stream;
   std::int64_t step;
   bool lasts = false;
-  std::optional<std::int64_t> index = {};  // of the only environment; none: of all
+  std::optional<std::int64_t> index = {};  // index of the only bad environment; none: all
 };
 
 class Bad : public shoal::Wrapper {

@@ -1,4 +1,4 @@
-"""Numbers that are not finite end the `shoal` program, and leave the last checkpoint a good one.
+"""Numbers that are not finite end the `shoal` program and leave the last checkpoint valid.
 
 Usage: bad_numbers_test.py SHOAL BAD_COMMAND [unittest arguments]"""
 
@@ -23,7 +23,7 @@ REPLAY = ["--set", "replay.size=4000", "--set", "off_policy.learning_starts=256"
 DQN = ["cartpole-dqn", *SHORT, *REPLAY]
 ASYNCHRONOUS = ["--set", "sampler.asynchronous=true"]
 
-# The ways to sample: arguments after PPO or DQN.
+# Samplers: arguments after PPO or DQN.
 SAMPLERS = {
     "serial": (PPO, ["--sampler", "serial"]),
     "parallel-cpu": (PPO, ["--sampler", "parallel-cpu"]),

@@ -18,12 +18,12 @@ import unittest
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 SHOAL_BENCH = os.path.abspath(sys.argv.pop(1))
-# Rollouts of 512 steps, and no end but that of the steps.
+# Rollouts of 512 steps; only the number of steps ends a run.
 SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
 
 LONG = "x" * 300  # no file may have such a name
 
-# Arguments after `shoal`; {dir} is a folder of the test's own. Each is a user's mistake, and its message names the word.
+# Arguments after `shoal`; {dir} is the folder of the test. Each is a mistake of the user, and its message contains the word.
 MISTAKES = [
     ([], "subcommand"),
     (["trian"], "trian"),
@@ -127,7 +127,7 @@ BAD_BENCHES = [
     (["service", "--mode", "no_batch", "--max-staleness", "2"], "--experiment parameters"),
     (["service", "--experiment", "parameters", "--mode", "no_batch", "--max-staleness", "-2"], "--max-staleness: found -2"),
 ]
-# Valid only where Atari was not built or has no such game.
+# Valid only if Atari was not built or does not have this game.
 MISSING_GAMES = ["ALE/NoSuchGame-v5", "ALE/Combat-v5"]
 
 
@@ -168,7 +168,7 @@ def wait_until(condition):
 
 
 def without_kept_failure(errors):
-    """The lines of stderr but the one that names what is kept of an environment's failure: the worker may have been in one."""
+    """The lines of stderr except the note about a recorded failure: the worker may have been inside an environment."""
     return [line for line in errors.splitlines() if not line.startswith("recorded in ")]
 
 
@@ -450,7 +450,7 @@ class AppTest(unittest.TestCase):
         line = line_of("3", "--mode", "no_batch", "--max-staleness", "1", "--json")
         self.assertEqual(line["config"]["max_staleness"], 1)
         self.assertTrue(0 <= line["staleness"]["mean"] <= line["staleness"]["most"] <= 1, line)
-        # Of three with the same parameters, the last one to bring its gradient is behind by two.
+        # Of three gradients of the same parameters, the last one is two updates stale.
         self.assertGreater(line["staleness"]["refused"], 0)
         self.assertIn(" refused", line_of("2", "--mode", "no_batch"))
 

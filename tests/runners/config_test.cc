@@ -27,7 +27,7 @@ std::string refusal(const std::string& key, const std::string& value) {
   });
 }
 
-// Another value of the same type, so that a key that is not read or not written shows.
+// Another value of the same type, so that a key that is not read or written is found.
 std::string changed(const SettingDoc& setting) {
   if (setting.key == "sampler.kind") return "serial";
   if (setting.key.ends_with("precision")) return "bf16";
@@ -154,14 +154,13 @@ TEST(Config, RenamedSettingsAreRefusedWithTheNewName) {
 TEST(Config, PresetsMayStartFromOthers) {
   Config config = preset("cartpole-impala");
   EXPECT_EQ(config.base, "cartpole-impala");
-  EXPECT_EQ(config.sampler.horizon, 16);                       // its own
-  EXPECT_TRUE(config.asynchronous);                            // of cartpole-appo
-  EXPECT_EQ(config.options<PpoOptions>().max_grad_norm, 1.0);  // of cartpole-ppo
+  EXPECT_EQ(config.sampler.horizon, 16);                       // its own setting
+  EXPECT_TRUE(config.asynchronous);                            // from cartpole-appo
+  EXPECT_EQ(config.options<PpoOptions>().max_grad_norm, 1.0);  // from cartpole-ppo
   EXPECT_EQ(presets().front().doc.find_first_of("#\n"), std::string::npos);
 }
 
-// No fewer workers leave the largest share as small, and an asynchronous sampler's shares are
-// equal.
+// With fewer workers the largest share would be larger; an asynchronous sampler's shares are equal.
 TEST(Config, WorkersAreAsManyAsCoresCanShare) {
   Config config;
   config.sampler.workers = 0;

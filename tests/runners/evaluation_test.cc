@@ -26,7 +26,7 @@ EvaluationResult play(EvaluationOptions options, const EnvFactory& make_env = ma
   return evaluate(make_env, agent, options);
 }
 
-// Does not come back, from reset() or from step().
+// Does not return from reset() or from step().
 class StuckEnv : public StaircaseEnv {
  public:
   explicit StuckEnv(bool in_reset) : StaircaseEnv(0), in_reset_(in_reset) {}
@@ -43,7 +43,7 @@ class StuckEnv : public StaircaseEnv {
   bool in_reset_;
 };
 
-// Each episode is a step that scores the number of cores it may run on.
+// Each episode is one step, whose score is the number of cores that the worker may run on.
 class CoresEnv : public StaircaseEnv {
  public:
   CoresEnv() : StaircaseEnv(0) {}
@@ -54,18 +54,18 @@ class CoresEnv : public StaircaseEnv {
   }
 };
 
-// Says on stderr what becomes of workers that the system does not allow.
+// Prints the error message for workers that the system does not permit to fork.
 [[noreturn]] void fork_in_vain() {
   const rlimit one{1, 1};
   setrlimit(RLIMIT_NPROC, &one);
-  // Root may have any number of processes.
+  // The limit does not apply to root.
   if (geteuid() == 0 && setuid(65534) != 0) std::perror("setuid");
   std::fputs(message_of([] { play({.workers = 2}); }).c_str(), stderr);
   std::_Exit(0);
 }
 
-// Environments with short episodes end many more of them in the same time; each must still play its
-// share only, and the first ones of it.
+// Environments with short episodes finish more of them in the same time. Each must still play its
+// share only, and its first episodes count.
 TEST(Evaluation, CountsTheFirstEpisodesOfEachEnvironment) {
   for (const auto kind : {SamplerKind::kSerial, SamplerKind::kParallelGpu}) {
     const auto result = play({.episodes = 10, .envs = 4, .workers = 2, .kind = kind, .horizon = 5});
@@ -77,8 +77,8 @@ TEST(Evaluation, CountsTheFirstEpisodesOfEachEnvironment) {
   }
 }
 
-// After ten steps environment 0 is in its episode 10, environment 3 in its episode 2: the next ones
-// count.
+// After ten steps environment 0 is in episode 10, and environment 3 in episode 2. Only later
+// episodes count.
 TEST(Evaluation, ASecondRunPlaysTheEpisodesAfterThoseUnderWay) {
   at::set_num_threads(1);
   IdleAgent agent;

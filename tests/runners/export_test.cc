@@ -17,7 +17,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// The agent's own greedy choice, as a sampler asks for it, of n random observations.
+// The agent's greedy actions, through the interface that samplers use, for n random observations.
 struct Asked {
   Stack inputs;
   NamedTensors action;
@@ -63,7 +63,7 @@ Asked ask(ActorCritic& agent, const EnvSpec& env, std::int64_t n) {
   return asked;
 }
 
-// Loads what was written and asks it the same, one observation at a time, or many.
+// Compares the exported policy with the agent, for one observation and for many.
 void expect_equal_policies(ActorCritic& agent, const EnvSpec& env) {
   const TemporaryFolder folder;
   export_policy(agent, env, folder / "policy.pt");
@@ -83,7 +83,7 @@ void expect_equal_policies(ActorCritic& agent, const EnvSpec& env) {
   }
 }
 
-// Random weights everywhere: heads begin near zero, and would be nearly equal for all actions.
+// Random weights: with initial heads, which are near zero, all actions would be nearly equal.
 std::unique_ptr<ActorCritic> shaken(std::unique_ptr<ActorCritic> agent) {
   torch::NoGradGuard no_grad;
   torch::manual_seed(4);
@@ -121,7 +121,7 @@ TEST(ExportTest, HoldsTheNormalizationAndTheSquashing) {
   expect_equal_policies(*agent, spec);
 }
 
-// Its network counts the observations it is given while it is traced.
+// A model whose trace contains the number of traced observations as a constant.
 class Fixed : public ActorCriticModel {
  public:
   Fixed() { weight_ = register_parameter("weight", at::randn({4, 2})); }

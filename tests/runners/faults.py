@@ -28,8 +28,8 @@ import time
 
 from processes import children, fields, runs
 
-LIMIT = 30  # seconds for anything whose own limit is a second or two, on a machine that has other work
-LEFT = 1.0  # seconds until nothing is left
+LIMIT = 30  # seconds for operations whose own limit is a second or two, on a busy machine
+LEFT = 1.0  # seconds until no process may be left
 ENDLESS = 1_000_000_000
 MARK = "SHOAL_FAULT_CHAIN"
 
@@ -57,7 +57,7 @@ ENDED_BY_TERM = {143, -signal.SIGTERM}  # the second before training has begun
 
 
 class Broken(Exception):
-    """A promise that did not hold."""
+    """A guarantee that did not hold."""
 
 
 def marked(mark):
@@ -100,7 +100,7 @@ class Chain:
         self.name = ", ".join([task, sampler, *(["asynchronous"] if self.asynchronous else []),
                                *(["two ranks"] if self.ranks == 2 else []), *(["restart"] if self.restarts else [])])
 
-    # One command and what is around it.
+    # A command and its surroundings.
 
     def start(self, **options):
         known = (self.run / "model.ckpt").exists()
@@ -148,7 +148,7 @@ class Chain:
         if (done.returncode != 0) if has_checkpoint else (done.returncode not in (1, 2) or not done.stderr.strip()):
             raise Broken(f"eval of what it left ({'a' if has_checkpoint else 'no'} checkpoint): {done.returncode} {done.stderr}")
 
-    # The processes a fault can hit.
+    # The processes that a fault can hit.
 
     def victims(self, training):
         main, below = training.pid, children(training.pid)
@@ -178,7 +178,7 @@ class Chain:
             raise Broken(text[-2000:])
         return status
 
-    # The faults. Each draws its moment, does its worst, and says which ends are right.
+    # The faults. Each draws its moment, causes the fault, and lists the valid outcomes.
 
     def moment(self, training):
         if self.random.random() < 0.2:  # while it begins

@@ -1,4 +1,4 @@
-// The whole command line with environments that fail: Fragile-<how>, which can be saved, and
+// The `shoal` command with environments that fail: Fragile-<how>, which can be saved, and
 // Fragile-<how>-unsaved, which cannot. Environment 5 fails at step 500 after its first reset.
 #include "shoal/cli/command_line.h"
 #include "shoal/envs/registry.h"

@@ -1,10 +1,10 @@
-"""What tests need to know of processes."""
+"""Queries of running processes."""
 
 import pathlib
 
 
 def fields(pid):
-    """Those of /proc/PID/stat behind the name, from its state on; none of a process that is gone."""
+    """The fields of /proc/PID/stat after the name, from the state on; those of a zombie if the process is gone."""
     try:
         return (pathlib.Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
@@ -16,11 +16,11 @@ def runs(pid):
 
 
 def children(pid):
-    """Those of a process that still run."""
+    """The running children of a process."""
     everybody = [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
     return sorted(child for child in everybody if int(fields(child)[1]) == pid and runs(child))
 
 
 def family(pid):
-    """A process and all that have come from it."""
+    """A process and all its descendants."""
     return [pid, *(member for child in children(pid) for member in family(child))]

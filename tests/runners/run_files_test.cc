@@ -76,7 +76,7 @@ TEST(Checkpoint, TruncatedAtAnyByteOrDamagedIsAnError) {
   EXPECT_THROW(read_checkpoint(folder / ""), Error);
 }
 
-// A checkpoint with another header, whose checksum is right.
+// Writes a checkpoint with another header and a valid checksum.
 void write_with_header(const fs::path& file, const std::string& header, std::uint64_t elements) {
   const std::uint64_t length = header.size();
   std::string bytes = "SHOALCK1" + std::string(reinterpret_cast<const char*>(&length), 8) + header +
@@ -115,7 +115,7 @@ TEST(Checkpoint, NumbersThatCannotBeAreErrors) {
   EXPECT_EQ(read_checkpoint(folder / "c").algo, "") << "versions before did not keep it";
 }
 
-// Summing it would take a minute.
+// Computing the checksum of the file would take a minute.
 TEST(Checkpoint, ASparseFileIsRefusedByItsHeader) {
   const TemporaryFolder folder;
   write_checkpoint(folder / "c", example());
@@ -297,7 +297,7 @@ TEST(RunFolder, IsUndoneUnlessKept) {
 
 TEST(RunFolder, IsForOneRunAtATime) {
   const TemporaryFolder folder;
-  fs::create_directory(folder / "run");  // empty, so that anybody may have it
+  fs::create_directory(folder / "run");  // empty, so that another run may take it
   {
     const RunFolder run(folder / "run");
     const auto taken = message_of([&] { const RunFolder other(folder / "run"); });

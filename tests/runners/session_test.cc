@@ -73,7 +73,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
   return lines;
 }
 
-// The last "steps  10.5k/s" of what a console showed -> 10500.
+// The last rate of a console output: "steps  10.5k/s" -> 10500.
 double speed_in(const std::string& shown) {
   const auto from = shown.rfind("steps  ") + 7;
   std::size_t digits = 0;
@@ -254,7 +254,7 @@ TEST(Session, WeightsToBeginWithAreLookedForBeforeAnythingStarts) {
   }
 }
 
-// Its environments are not saved in time.
+// A sampler whose environments are not saved in time.
 class HungSampler : public Sampler {
  public:
   explicit HungSampler(bool saves_late) : saves_late_(saves_late) {}
@@ -356,7 +356,7 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-// What does not tell of time in a table's row: not seconds, sps, share_*.
+// The columns of a row except the columns of time: seconds, sps, share_*.
 std::vector<std::string> without_times(const std::string& row, const std::string& header) {
   const auto columns = cells_of(header), all = cells_of(row);
   std::vector<std::string> cells;
@@ -366,7 +366,7 @@ std::vector<std::string> without_times(const std::string& row, const std::string
   return cells;
 }
 
-// Session, agent, algorithm and table of one that stops after `first` rollouts and goes on.
+// Session, agent, algorithm and table of a run that stops after `first` rollouts and is resumed.
 std::vector<std::string> rows_of_a_run(const fs::path& folder, int first) {
   int rollout = 0;
   {
@@ -374,7 +374,7 @@ std::vector<std::string> rows_of_a_run(const fs::path& folder, int first) {
     p.session.begin(p.agent, p.algo);
     for (; rollout < first; ++rollout) p.once(Rollout(rollout, 60));
     p.session.finish();
-    p.once(Rollout(-1, 1));  // its row comes after the checkpoint and must not stay
+    p.once(Rollout(-1, 1));  // a row after the checkpoint, which must be dropped
   }
   Parts p(folder, {.quiet = true, .resume = true});
   p.agent.weight.zero_();
@@ -571,7 +571,7 @@ TEST(SignalGuardDeathTest, ALaterSignalIsImmediate) {
       {
         const SignalGuard guard;
         std::raise(SIGINT);
-        std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // more than the second
+        std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // longer than the one second
         std::raise(SIGINT);
       },
       ::testing::ExitedWithCode(130), "");

@@ -17,7 +17,7 @@ namespace {
 
 const std::string kLongText(10'000, 'x');
 
-// Texts that no number, list or enumeration may be, whatever it means.
+// Texts that are invalid for any number, list or enumeration.
 const std::vector<std::string> kNeverNumbers = {"inf",
                                                 "-inf",
                                                 "nan",
@@ -66,7 +66,7 @@ Config reader_of(const std::string& key) {
   return config;
 }
 
-// What is said of the value; "" if it is accepted. Only an Error is a sentence for users.
+// The error message for the value; "" if it is accepted. Only an Error is a message for users.
 std::string refusal(Config& config, const std::string& key, const std::string& value) {
   try {
     set(config, key, value);
@@ -102,7 +102,7 @@ TEST(SettingRange, NoSettingTakesWhatCannotBeMeant) {
     }
 }
 
-// Whatever is accepted at the edge of a range trains, or is refused in a sentence.
+// Values at the edges of a range either train or are rejected with an error message.
 TEST(SettingRange, WhatIsAcceptedCanBeTrainedWith) {
   const TemporaryFolder folder;
   int trained = 0;

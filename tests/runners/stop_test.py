@@ -1,5 +1,5 @@
-"""How a training ends that is asked to: by signals, by an output that nobody reads, and while environments hang; and that no process is
-left of it. Usage: stop_test.py SHOAL [unittest arguments]"""
+"""How a training ends on request: by signals, by an output without a reader, and while environments hang; and that no process is
+left. Usage: stop_test.py SHOAL [unittest arguments]"""
 
 import importlib.util
 import os

@@ -1,5 +1,5 @@
-"""An environment that does what the variable STUBBORN says, as `gymnasium:stubborn:Stubborn-v0`; it tells that it has come there by
-a file, STUBBORN_FILE."""
+"""An environment that behaves as the variable STUBBORN says, as `gymnasium:stubborn:Stubborn-v0`; it creates the file
+STUBBORN_FILE when it begins to."""
 
 import multiprocessing
 import os

@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// A folder of its own for each test, gone afterwards.
+// A folder for one test, removed afterwards.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

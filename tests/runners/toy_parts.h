@@ -10,8 +10,8 @@
 
 namespace shoal {
 
-// Environment b has episodes of b + 1 steps. Each step scores 1, the last one of episode n another
-// 100 n.
+// Environment b has episodes of b + 1 steps. Each step scores 1, and the last step of episode n
+// another 100 n.
 class StaircaseEnv : public Env {
  public:
   explicit StaircaseEnv(std::int64_t index) : index_(index) {}
@@ -41,7 +41,7 @@ inline std::unique_ptr<Env> make_staircase(const EnvContext& context) {
   return std::make_unique<StaircaseEnv>(context.index);
 }
 
-// Always action 0; holds one parameter and counts how often it was told that it changed.
+// Always chooses action 0; has one parameter, and counts the notifications of its changes.
 class IdleAgent : public Agent {
  public:
   const AgentSpec& spec() const override { return spec_; }

@@ -24,7 +24,7 @@ def shoal(*arguments, status=0):
 
 
 class Checkpoint:
-    """A checkpoint file whose elements can be changed."""
+    """A checkpoint file with changeable elements."""
 
     def __init__(self, file):
         self.file = file
@@ -34,7 +34,7 @@ class Checkpoint:
         self.bytes = bytearray(data[16 + length:-4])
 
     def place(self, name):
-        """Where the bytes of a tensor begin."""
+        """The offset of the bytes of a tensor."""
         sizes = {"Byte": 1, "Bool": 1, "Int": 4, "Long": 8, "Float": 4, "Double": 8, "BFloat16": 2}
         at = 0
         for tensor in self.header["tensors"]:

@@ -15,7 +15,7 @@ import zlib
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 SHORT = ["--quiet", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
-# Writes its last argument, as ffmpeg does, and what it was given beside it.
+# Writes its last argument, as ffmpeg does, and its arguments to a file beside it.
 FFMPEG = """#!/bin/sh
 for last; do :; done
 echo "$@" > "$last.arguments"

@@ -46,7 +46,7 @@ class GpuCheckTest(unittest.TestCase):
         for part, result in self.rows().items():
             self.assertEqual(result, "pass", f"{part}: {done.stdout}")
         page = (self.dir / "gpu_check.md").read_text()
-        for text in ("captured beside eager", "updates a second", "| steps | seconds |"):
+        for text in ("captured beside eager", "updates/s", "| steps | seconds |"):
             self.assertIn(text, page)
 
     @unittest.skipIf(has_gpu(), "there is a GPU")

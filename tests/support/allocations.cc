@@ -7,7 +7,7 @@ namespace {
 std::atomic<long> count{0};
 }
 
-// malloc itself is replaced, so that operator new and the emulator's library are counted too.
+// Replaces malloc itself, so that operator new and the emulator's library are counted, too.
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): the C library's own
 void* __libc_malloc(std::size_t size);

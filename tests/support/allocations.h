@@ -2,7 +2,7 @@
 
 namespace shoal {
 
-// How often this program, the libraries it loads included, has asked for memory.
+// Number of allocations of this program, including the libraries it loads.
 long allocations();
 
 }  // namespace shoal

@@ -9,23 +9,23 @@
 
 namespace shoal::testing {
 
-// What is wrong with a number, or a mask, of one environment.
+// A bad number, or a bad mask, of one environment.
 struct BadData {
   enum Where : std::uint8_t {
     kNowhere,
     kObservation,
-    kDouble,            // the part of the observation that is float64
-    kAfterLostLife,     // the observation of a step that is terminated, in a game that goes on
+    kDouble,            // the float64 field of the observation
+    kAfterLostLife,     // the observation of a terminated step in a game that continues
     kFinalObservation,  // of an episode
-    kFirstObservation,  // of the episode after that
+    kFirstObservation,  // of the next episode
     kReward,
     kScore,
     kMask,
   };
   Where where = kNowhere;
   float number = std::numeric_limits<float>::quiet_NaN();
-  std::int64_t index = 5;  // of the environment
-  std::int64_t step = 9;   // that it takes, counted from 1, over all episodes
+  std::int64_t index = 5;  // index of the environment
+  std::int64_t step = 9;   // the environment's step, counted from 1 over all episodes
 };
 
 // Episodes of 6 steps; actions are masked.
@@ -99,7 +99,7 @@ inline EnvFactory make_bad(const BadData& bad) {
   return [bad](const EnvContext& c) { return std::make_unique<BadEnv>(c, bad); };
 }
 
-// Takes two real numbers, and observes one.
+// Takes two real numbers and observes one.
 class Lever : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -116,7 +116,7 @@ class Lever : public Env {
       .id = "Lever", .observation = ArraySpec{.shape = {1}}, .action = ActionSpec::box(2, -1, 1)};
 };
 
-// Moves both numbers of the lever to 0; the second one of environment 5 to -inf at tick 8.
+// Sets both actions of Lever to 0; the second one of environment 5 to -inf at tick 8.
 class BadAgent : public Agent {
  public:
   const AgentSpec& spec() const override { return spec_; }

@@ -10,7 +10,8 @@
 namespace shoal::testing {
 
 DeviceMemory& DeviceMemory::get() {
-  static auto* const kMemory = new DeviceMemory;  // tensors may outlive everything
+  static auto* const kMemory =
+      new DeviceMemory;  // never destroyed, because tensors may outlive static objects
   return *kMemory;
 }
 

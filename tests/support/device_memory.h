@@ -9,8 +9,8 @@
 
 namespace shoal::testing {
 
-// Memory of the stand-in device: a region of its own that the host cannot read or write, but for
-// the time in which the device works. A host loop over it ends the process, as on a GPU.
+// Memory of the stand-in device: a region that the host cannot access except while the device
+// works. A host loop over it ends the process, as on a GPU.
 class DeviceMemory {
  public:
   static DeviceMemory& get();
@@ -18,20 +18,20 @@ class DeviceMemory {
   struct Block {
     std::byte* begin;
     std::size_t size;
-    std::uint64_t number;  // never given twice, unlike the address
+    std::uint64_t number;  // unique, unlike the address
   };
-  // Filled with a pattern that is NaN, or -1.
+  // The memory is filled with a pattern that reads as NaN, or -1.
   void* allocate(std::size_t size);
   void free(void* begin);
-  // The one that the address lies in; none if it is not of the device, or was freed.
+  // The block that contains the address; none if it is not device memory, or was freed.
   std::optional<Block> find(const void* address) const;
 
-  // Memory of the host that the device may copy from and to without the host.
+  // Registers host memory that the device may copy from and to asynchronously.
   void pin(std::span<const std::byte> memory);
   void unpin(const void* begin);
   bool is_pinned(const void* begin, std::size_t size) const;
 
-  // The memory can be read and written while one of these exists.
+  // The memory is accessible while an Access exists.
   class Access {
    public:
     Access();

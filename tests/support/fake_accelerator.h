@@ -6,11 +6,11 @@
 
 namespace shoal::testing {
 
-// What the plugin does, by loops over the same functions on the CPU.
+// The kernels of the plugin, as loops over the same functions on the CPU.
 const CudaKernels& kernels_on_the_cpu();
 
-// Makes the CPU a device with memory of its own while it is switched on: what runs on a GPU runs,
-// copy for copy. A recording does its work when it is replayed.
+// While it is switched on, makes the CPU act as a device with its own memory, so that GPU code
+// paths run, including all copies. A captured graph does its work when it is replayed.
 class FakeAccelerator : public Accelerator {
  public:
   class On {
@@ -31,7 +31,7 @@ class FakeAccelerator : public Accelerator {
   }
   void wait() override { ++waits; }
 
-  bool refuses = false;  // to record
+  bool refuses = false;  // record() throws
   std::atomic<int> pins = 0, recordings = 0, replays = 0, waits = 0, streams = 0;
 };
 

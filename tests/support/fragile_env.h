@@ -26,13 +26,13 @@ enum class Breakage {
 
 struct FragileOptions {
   Breakage how = Breakage::kThrow;
-  std::int64_t index = 5;  // the environment that breaks
+  std::int64_t index = 5;  // the environment that fails
   std::int64_t at = 35;    // its step since the last reset with a seed, counted from 1
   bool saves = true;
 };
 
-// Observation {position, noise, steps}: where it is depends on the actions and on random numbers,
-// and so does the length of an episode. One of the environments breaks.
+// Observation {position, noise, steps}. The position and the length of an episode depend on the
+// actions and on random numbers. One of the environments fails.
 class Fragile : public Env {
  public:
   Fragile(const EnvContext& context, const FragileOptions& options)

@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// The message of the exception that `action` throws; a failure if it throws none.
+// The message of the exception that `action` throws; the test fails if it throws none.
 template <class Exception = Error, class Action>
 std::string message_of(Action action) {
   try {

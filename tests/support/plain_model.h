@@ -7,7 +7,7 @@
 
 namespace shoal::testing {
 
-// A model that has no network of its own for acting, as on a device.
+// A model without a separate network for acting, as on a device.
 class PlainModel : public ActorCriticModel {
  public:
   explicit PlainModel(std::shared_ptr<ActorCriticModel> model)

@@ -14,7 +14,7 @@
 
 namespace shoal::testing {
 
-// Threads stand in for processes. What each threw; "" if nothing.
+// Runs ranks in threads instead of processes. Returns the error message of each; "" if none.
 inline std::vector<std::string> in_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::string> said(static_cast<std::size_t>(count));
   {
@@ -31,7 +31,7 @@ inline std::vector<std::string> in_threads(int count, const std::function<void(i
   return said;
 }
 
-// Likewise, of ranks on one machine.
+// The same for the ranks of one machine.
 inline std::vector<std::string> in_ranks(int count,
                                          const std::function<void(ProcessGroup&)>& body) {
   struct alignas(64) Line : std::array<std::byte, 64> {};

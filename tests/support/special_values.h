@@ -9,8 +9,8 @@
 
 namespace shoal::testing {
 
-// Numbers that arithmetic of one's own gets wrong most easily: NaNs, whose bits may be any of many,
-// infinities, the smallest numbers, zeros of both signs; and two ordinary ones.
+// Numbers that custom arithmetic easily gets wrong: NaNs of various bits, infinities, the smallest
+// numbers, zeros of both signs; and two ordinary numbers.
 inline at::Tensor special_values() {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> all;
@@ -22,7 +22,7 @@ inline at::Tensor special_values() {
   return at::tensor(all);
 }
 
-// Whether both are NaN at the same places, have the same infinities, and are near elsewhere.
+// Whether NaNs and infinities are equal, and all other numbers are within the tolerance.
 inline bool alike(const at::Tensor& found, const at::Tensor& wanted, double tolerance) {
   return at::allclose(found.to(at::kDouble), wanted.to(at::kDouble), tolerance, tolerance,
                       /*equal_nan=*/true);

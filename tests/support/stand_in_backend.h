@@ -2,11 +2,11 @@
 
 #include <c10/core/Allocator.h>
 
-// What LibTorch needs of the stand-in device.
+// The functions that LibTorch needs of the stand-in device.
 namespace shoal::testing {
 
 c10::Allocator& device_allocator();
-// Makes the device, and its operations, known to LibTorch; once is enough.
+// Registers the device and its operations with LibTorch. May be called repeatedly.
 void start_backend();
 void watch_host_operations();
 

@@ -17,7 +17,7 @@ std::mutex faults_mutex;
 std::vector<std::string> all_faults;
 
 struct CopyUnderWay {
-  at::Tensor host, numbers;  // what the host had, or is to get
+  at::Tensor host, numbers;  // the host's content, or the content to be copied to the host
   bool to_host;
 };
 thread_local std::vector<CopyUnderWay> under_way;

@@ -16,20 +16,20 @@
 #include "tests/support/device_memory.h"
 #include "tests/support/stand_in_device.h"
 
-// How the stand-in device captures and replays.
+// Capture and replay of the stand-in device.
 namespace shoal::testing {
 
 inline DeviceMemory& memory() { return DeviceMemory::get(); }
 inline bool is_there(const at::Tensor& t) { return t.device().type() == kStandIn.type(); }
 
-// While the CPU computes for the device.
+// Exists while the CPU computes for the device.
 class Working {
  public:
   Working();
   ~Working();
   Working(const Working&) = delete;
   Working& operator=(const Working&) = delete;
-  // Whether this thread does.
+  // Whether this thread has one.
   static bool now();
 
  private:
@@ -48,31 +48,31 @@ void finish_copies();
 class Operand {
  public:
   Operand(const at::Tensor& of, at::Tensor as_host);
-  // Throws unless it is there still.
+  // Throws if the memory has been freed.
   const at::Tensor& at_replay() const;
   const at::Tensor& now() const { return tensor_; }
 
  private:
-  at::Tensor tensor_;         // a view of it as the CPU's, which does not keep it alive
+  at::Tensor tensor_;         // a view as CPU memory, which does not keep the memory alive
   std::uint64_t number_ = 0;  // of its block on the device
   bool pinned_ = false;
 };
 
 class Capture : public c10::DebugInfoBase {
  public:
-  // That of the calling thread, or of the one whose gradients it computes; null: none.
+  // The capture of the calling thread, or of the thread whose gradients it computes; null: none.
   static Capture* current();
-  // Throws while there is one.
+  // Throws during a capture.
   static void refuse(const std::string& what);
 
   void add(std::function<void()> call) { calls_.push_back(std::move(call)); }
-  // Memory that was allocated during the capture.
+  // Registers memory that was allocated during the capture.
   void own(const c10::Storage& storage);
-  // Before something is written there, which the device would do at a replay only.
+  // Call it before a host write to memory that the device would write at replay only.
   void will_write(const void* to);
   void fault(std::string what) { faults_.push_back(std::move(what)); }
 
-  // Leaves the device's memory as it was before.
+  // Restores the device memory from before the capture.
   void end();
   void require_no_faults() const;
   void replay() const;

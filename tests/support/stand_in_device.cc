@@ -10,7 +10,7 @@
 namespace shoal::testing {
 namespace {
 
-// Starts what `kernel` of kernels_on_the_cpu() does.
+// Launches the function `kernel` of kernels_on_the_cpu().
 template <class In>
 const char* launch(const char* (*kernel)(const In&, void*), const In& in,
                    std::initializer_list<const void*> reads,

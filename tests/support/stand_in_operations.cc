@@ -18,7 +18,7 @@
 #include "tests/support/stand_in_backend.h"
 #include "tests/support/stand_in_capture.h"
 
-// The operations of the stand-in device: those of the CPU, on its memory.
+// The operations of the stand-in device: CPU operations on its memory.
 namespace shoal::testing {
 namespace {
 
@@ -41,7 +41,7 @@ c10::Storage new_storage(std::size_t size) {
   return storage;
 }
 
-// The device's tensors of one call, as the CPU's.
+// The device tensors of one call, as CPU tensors.
 class HostViews {
  public:
   at::Tensor of(const at::Tensor& t) {
@@ -58,7 +58,7 @@ class HostViews {
     return view;
   }
 
-  // What an operation has returned, or resized, on the device. `copies` if it is new there.
+  // The device tensor for a returned or resized output. Sets `copies` if it is new on the device.
   at::Tensor returned(const at::Tensor& here, bool& copies) {
     copies = false;
     for (const auto& [there, view] : views_) {
@@ -72,7 +72,7 @@ class HostViews {
       std::memcpy(storage.mutable_data(), here.storage().data(), here.storage().nbytes());
     return on_device(std::move(storage), here);
   }
-  // Outputs that were given and had another size.
+  // Resizes given outputs whose size has changed.
   void resize() {
     for (const auto& [there, view] : views_) {
       auto* const impl = there.unsafeGetTensorImpl();
@@ -130,15 +130,15 @@ at::Tensor number_of_host(const c10::OperatorHandle& op, const at::Tensor& t) {
     throw std::runtime_error(
         fmt::format("{}: found a tensor {} of the host beside tensors of the device",
                     op.schema().name(), t.sizes()));
-  return t.clone();  // its value is an argument of the kernel
+  return t.clone();  // the value is an argument of the kernel
 }
 
-// Makes a replay call it again. `there`: its tensors, in the order of `given`, which are views of
-// them; fresh: outputs that were new, with their numbers.
+// Makes a replay call the operation again. there: its device tensors, in the order of `given`,
+// which are views of them; fresh: new outputs with their indices.
 void remember(Capture& capture, const c10::OperatorHandle& op, const torch::jit::Stack& given,
               const std::vector<at::Tensor>& there,
               const std::vector<std::pair<std::size_t, at::Tensor>>& fresh) {
-  // Sizes as they are now: an output that was given may have been resized.
+  // Records the current sizes, because a given output may have been resized.
   std::vector<Operand> operands;
   HostViews at_replay;
   for (const auto& t : there) {
@@ -165,7 +165,7 @@ void remember(Capture& capture, const c10::OperatorHandle& op, const torch::jit:
   });
 }
 
-// Calls the operation for the CPU.
+// Calls the CPU implementation of the operation.
 void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   const auto args = torch::jit::pop(*stack, schema.arguments().size());
@@ -185,10 +185,10 @@ void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       return views.of(t);
     }));
   }
-  const auto given = here;  // which keeps no memory of the device alive
+  const auto given = here;  // keeps no device memory alive
   op.callBoxed(here);
   views.resize();
-  std::vector<std::pair<std::size_t, at::Tensor>> fresh;  // number of the output
+  std::vector<std::pair<std::size_t, at::Tensor>> fresh;  // by index of the output
   std::size_t output = 0;
   for (auto& value : here) {
     value = with_tensors(value, [&](const at::Tensor& t) {
@@ -227,7 +227,7 @@ bool is_pinned(const at::Tensor& t) {
   return t.numel() == 0 || memory().is_pinned(t.const_data_ptr(), t.nbytes());
 }
 
-// As one piece of memory, without a copy of it that is not pinned.
+// Whether the copy is one contiguous piece, without an intermediate unpinned copy.
 bool is_one_piece(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& host) {
   return src.scalar_type() == dst.scalar_type() && src.sizes() == dst.sizes() &&
          host.is_non_overlapping_and_dense();
@@ -239,7 +239,7 @@ void copy(const at::Tensor& src, const at::Tensor& dst, Crossing crossing) {
   const Working working;
   if (crossing == Crossing::kToHost) {
     copy_later_to_host(dst, at::empty_like(dst).copy_(src));
-    dst.fill_(dst.scalar_type() == at::kBool ? 1 : 77);  // until it has arrived
+    dst.fill_(dst.scalar_type() == at::kBool ? 1 : 77);  // until the copy has arrived
     return;
   }
   dst.copy_(src);
@@ -281,7 +281,7 @@ at::Tensor copy_from(const at::Tensor& src, const at::Tensor& dst, bool non_bloc
 // A module's parameters move to the device in place.
 bool may_become(const at::Tensor&, const at::Tensor&) { return true; }
 
-// Both cells ask another device for a fused kernel, which the CPU has not.
+// On other devices than the CPU, both cells call a fused kernel, which the CPU does not have.
 at::Tensor gru_cell(const at::Tensor& input, const at::Tensor& hidden, const at::Tensor& w_input,
                     const at::Tensor& w_hidden, const std::optional<at::Tensor>& b_input,
                     const std::optional<at::Tensor>& b_hidden) {
@@ -323,7 +323,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run>());
 }
 
-// Those that a graph would not repeat: all but views, and copies to the device.
+// Reports operations that a graph would not repeat: all except views and copies to the device.
 std::unique_ptr<at::ObserverContext> look_at(const at::RecordFunction& function) {
   auto* const capture = Capture::current();
   if (capture == nullptr || Working::now()) return nullptr;

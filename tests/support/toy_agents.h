@@ -7,9 +7,9 @@
 
 namespace shoal::testing {
 
-// An agent without a network. Its action is drawn from the noise key and the mask, and its value is
-// a function of the observation and of a state that sums what it has seen since the episode began;
-// every row stands for itself.
+// An agent without a network. Its action is drawn from the noise key and the mask. Its value
+// depends on the observation and on a state, the sum of the observations of the episode. Rows are
+// independent.
 class ToyAgent : public Agent {
  public:
   explicit ToyAgent(std::int64_t choices) : choices_(choices) {}
@@ -42,7 +42,7 @@ class ToyAgent : public Agent {
     const auto* row = key.env_tick.const_data_ptr<std::int64_t>() + 2 * i;
     return {row[0], row[1]};
   }
-  // The state, forgotten where an episode starts, plus the sum of the whole observation.
+  // The state, reset where an episode starts, plus the sum of the whole observation.
   static at::Tensor total(const ActIn& in) {
     auto sum = at::where(in.is_first, 0, in.state[0]);
     for (const auto& [name, o] : in.observation)

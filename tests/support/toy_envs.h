@@ -14,12 +14,12 @@
 
 namespace shoal::testing {
 
-// Observation {1000 * index + step, episode}. An episode has `length` steps and ends as told; the
-// reward is the action.
+// Observation {1000 * index + step, episode}. An episode has `length` steps and ends as configured;
+// the reward is the action.
 struct CounterOptions {
   std::int64_t length = 5;
   bool truncates = false;  // instead of terminating
-  std::int64_t life = 0;   // every so many steps a life is lost; 0: never
+  std::int64_t life = 0;   // steps between lost lives; 0: never
 };
 
 class Counter : public Env {
@@ -62,9 +62,9 @@ inline EnvFactory make_counter(const CounterOptions& options = {}) {
   return [options](const EnvContext& c) { return std::make_unique<Counter>(c, options); };
 }
 
-// Everything at once: a dictionary of a stacked image and a vector, an action mask, an info with
-// the raw score, random episode lengths that end either way, all drawn from the seed and the
-// actions. It can be saved.
+// Covers many features at once: a dictionary of a stacked image and a vector, an action mask, an
+// info with the raw score, random episode lengths with both kinds of end. All depend on the seed
+// and the actions. It can be saved.
 class Zoo : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -127,8 +127,8 @@ inline EnvFactory make_zoo() {
   return [](const EnvContext&) { return std::make_unique<Zoo>(); };
 }
 
-// An action of every kind, as one. The rewards say what was done, and two infos what came of it. It
-// cannot be saved.
+// A dictionary of one action of every kind. The rewards encode the actions, and two infos their
+// results. It cannot be saved.
 class Gestures : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -184,7 +184,7 @@ enum class Mishap {
   kThrowInConstructor
 };
 
-// Environment `index` comes to grief at its step `at` (counted from 1).
+// Environment `index` fails at its step `at` (counted from 1).
 class Unlucky : public Counter {
  public:
   Unlucky(const EnvContext& c, Mishap mishap, std::int64_t index, std::int64_t at,

@@ -12,8 +12,8 @@
 
 namespace shoal::testing {
 
-// A device that counts its graphs, and captures none while it is told so. It takes the device's
-// place for as long as it exists.
+// A device that counts its graphs, and whose captures can be disabled. It replaces the device
+// during its lifetime.
 class WatchedAccelerator : public Accelerator {
  public:
   explicit WatchedAccelerator(c10::DeviceType type) : type_(type), device_(*accelerator(type)) {
