@@ -75,7 +75,7 @@ class BadNumbersTest(unittest.TestCase):
         self.assertRegex(errors[0], words)
 
     def assert_good(self, run, program=shoal, **options):
-        """The run did not come to its end, and its newest checkpoint is played."""
+        """The run ended early, and its newest checkpoint can be evaluated."""
         self.assertFalse((run / "summary.json").exists())
         done = program("eval", run, "--episodes", "1", **options)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,4 +1,4 @@
-"""Checkpoints and the settings they belong to, through the `shoal` program. Usage: checkpoint_test.py SHOAL [unittest arguments]"""
+"""Checkpoints and their settings, through the `shoal` program. Usage: checkpoint_test.py SHOAL [unittest arguments]"""
 
 import os
 import pathlib

@@ -273,7 +273,7 @@ class AppTest(unittest.TestCase):
         return process
 
     def end_of(self, process, status):
-        """What it said on stderr."""
+        """Its output on stderr."""
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, status, errors)
         with self.assertRaises(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Python loads an exported policy, and it does what the checkpoint's numbers say. Usage: export_test.py SHOAL [unittest arguments]"""
+"""Python loads an exported policy and compares it with the parameters of the checkpoint. Usage: export_test.py SHOAL [unittest arguments]"""
 
 import json
 import os

@@ -188,7 +188,7 @@ class Chain:
             time.sleep(self.random.uniform(0, 0.05))
 
     def go_on_and_stop(self, training):
-        """It must go on as if nothing had been, and end by SIGTERM."""
+        """Training must continue unaffected, and end by SIGTERM."""
         if training.poll() is None:
             training.send_signal(signal.SIGTERM)
         return self.end(training)
@@ -225,7 +225,7 @@ class Chain:
             self.expect(self.go_on_and_stop(training), {1, *ENDED_BY_TERM})
             return "SIGSTOP of a worker that is replaced"
         if role in ("main", "fork server") or (role == "worker" and self.restarts):
-            # Nobody limits a stopped main process; a fork server is missed only when a worker dies.
+            # No limit applies to a stopped main process; a fork server is missed only when a worker dies.
             time.sleep(self.random.uniform(0, 0.5))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGCONT)

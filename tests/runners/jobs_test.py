@@ -98,7 +98,7 @@ class JobsTest(unittest.TestCase):
         self.alone(self.folder / "forked", *PPO, "--ranks", "4", "--steps", "2000")
         ours, theirs = table(self.run), table(self.folder / "forked")
         self.assertEqual(len(ours), len(theirs))
-        for column, value in theirs[0].items():  # what they add up is in another order
+        for column, value in theirs[0].items():  # the order of summation differs
             self.assertAlmostEqual(float(ours[0][column]), float(value), delta=1e-4 * max(1, abs(float(value))), msg=column)
 
     def test_one_speaks_for_all(self):
@@ -148,7 +148,7 @@ class JobsTest(unittest.TestCase):
         for kill in range(KILLS // 2):
             self.run = self.folder / f"run{kill}"
             processes = self.job(*PPO, "--set", "sampler.envs=18", *ENDLESS, "--set", "rank_timeout=2", count=3)
-            time.sleep(random.uniform(0, 1.2))  # the moment is what is drawn; nothing waits for it
+            time.sleep(random.uniform(0, 1.2))  # a random moment of the kill; no wait depends on it
             victim = random.randrange(3)
             everybody = [member for process in processes for member in family(process.pid)]
             processes[victim].send_signal(random.choice((signal.SIGKILL, signal.SIGSTOP)))
@@ -179,7 +179,7 @@ class JobsTest(unittest.TestCase):
         arguments = [*PPO, "--set", "checkpoint_steps=256"]
         whole = self.folder / "whole"
         self.alone(whole, *PPO, "--steps", "3000", "--ranks", "2")
-        processes = self.job(*arguments, "--steps", "3000000")  # what is asked for is the same each time
+        processes = self.job(*arguments, "--steps", "3000000")  # every attempt has the same arguments
         self.wait_for_rows(processes, rows=4)
         processes[1].kill()
         self.ended(processes, within=3)
@@ -362,7 +362,7 @@ class HostsTest(JobsTest):
             self.assertIn(f"process {place} of 2: process {1 - place} of 2 has", err)
 
 
-# What is of the launcher, not of the network.
+# Tests of the launcher, not of the network.
 for name in ("test_mpirun", "test_mpi_ranks_of_three_processes_with_two_each", "test_a_job_of_mpi_ends_with_whoever_is_killed",
              "test_torchrun_starts_it_again", "test_mistakes_are_named", "test_one_speaks_for_all",
              "test_who_is_stopped_is_named_by_mpi", "test_settings_that_differ_are_told", "test_who_is_killed_or_stopped_while_they_join_is_named",

@@ -1,4 +1,4 @@
-"""Several ranks of the `shoal` program: they end together, whatever happens to one of them.
+"""Several ranks of the `shoal` program: they end together if one of them fails.
 
 Usage: ranks_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times a rank or a worker is killed (default 5)."""
 
@@ -60,7 +60,7 @@ class RanksTest(unittest.TestCase):
             training = self.begin(*(while_learning if kill % 2 else []))
             ranks, workers = self.family(training)
             self.assertEqual(len(workers), 2)
-            time.sleep(random.uniform(0, 0.1))  # the moment is what is drawn; nothing waits for it
+            time.sleep(random.uniform(0, 0.1))  # a random moment of the kill; no wait depends on it
             victim = random.choice(ranks + workers)
             os.kill(victim, signal.SIGKILL)
             text = self.ends(training, ranks + workers)

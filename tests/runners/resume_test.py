@@ -1,4 +1,4 @@
-"""Stopping and going on with the `shoal` program: exactly, and after being killed at any moment.
+"""Stopping and resuming the `shoal` program: bit for bit, and after a kill at any moment.
 
 Usage: resume_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times a training is killed (default 5)."""
 
@@ -27,7 +27,7 @@ PONG = ["--set", "schedule_steps=10000", "--envs", "4", "--workers", "2", "--set
 # Rollouts of 32; the ring turns around several times.
 OFF_POLICY = ["--set", "schedule_steps=10000", "--set", "replay.size=1500", "--set", "off_policy.replay_ratio=8"]
 
-# What is trained, where it is stopped, never at the end of a rollout, and where it ends.
+# Arguments, the step of the stop (never at the end of a rollout), and the last step.
 RUNS = {
     "ppo, serial": (["cartpole-ppo", *CARTPOLE, "--sampler", "serial"], 3001, 6000),
     "ppo, parallel-gpu": (["cartpole-ppo", *CARTPOLE, "--sampler", "parallel-gpu", "--set", "sampler.groups=2"], 3001, 6000),
@@ -115,7 +115,7 @@ class ResumeTest(unittest.TestCase):
                 shoal("train", *arguments, *ENDLESS, "--out", part, "--steps", stop)
                 shoal("train", "--resume", part, "--steps", steps, "--quiet")
                 self.assertEqual(table(part), table(whole))
-                if "in Python" not in name:  # equal objects need not be pickled to equal bytes
+                if "in Python" not in name:  # equal objects may pickle to different bytes
                     self.assertEqual((part / "model.ckpt").read_bytes(), (whole / "model.ckpt").read_bytes())
                     ranks = int(arguments[arguments.index("--ranks") + 1]) if "--ranks" in arguments else 1
                     replays = sorted(whole.glob("replay-*.ckpt"))
@@ -171,7 +171,7 @@ class ResumeTest(unittest.TestCase):
             while written(run / "model.ckpt") == last:
                 self.assertIsNone(training.poll())
                 time.sleep(0.001)
-            time.sleep(random.uniform(0, 0.3))  # the moment is what is drawn; nothing waits for it
+            time.sleep(random.uniform(0, 0.3))  # a random moment of the kill; no wait depends on it
             training.send_signal(signal.SIGKILL)
             training.wait()
             shoal("eval", run, "--episodes", "1")  # the newest checkpoint is whole

@@ -115,7 +115,7 @@ class RewindTest(unittest.TestCase):
     def test_the_kept_failure_is_another_one_than_now(self):
         run = self.fails("changed", *environment("throw-unsaved"))
         config = (run / "config.toml").read_text()
-        (run / "config.toml").write_text(config.replace("Fragile-throw-unsaved", "CartPole-v1"))  # what the id stands for has changed
+        (run / "config.toml").write_text(config.replace("Fragile-throw-unsaved", "CartPole-v1"))  # another environment under the same id
         done = command("rewind", run, status=1)
         self.assertIn("the observation DIFFERS from that of the run", done.stdout)
         self.assertIn("the environment did not fail this time", done.stdout)

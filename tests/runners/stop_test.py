@@ -31,7 +31,7 @@ def wait_until(true, seconds=60):
 
 
 def default_hangup():
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever the tests were started with
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # independent of the tests' parent
 
 
 def ignore_hangup():
@@ -165,7 +165,7 @@ class StubbornTest(StopCase):
             with self.subTest(arguments):
                 training = self.asked_while("step", *arguments)
                 errors = self.assert_ends(training, 128 + signal.SIGTERM)
-                if ASYNCHRONOUS[1] not in arguments:  # there the other worker's rollouts go on
+                if ASYNCHRONOUS[1] not in arguments:  # with it, the rollouts of the other worker continue
                     self.assertIn("SIGTERM asked to stop", errors)
                 self.goes_on()
                 self.run_folder = self.folder / "another"

@@ -1,4 +1,4 @@
-"""Reads with the tensorboard package what `shoal train --set tensorboard=true` writes. Usage: tensorboard_test.py SHOAL
+"""Reads event files of `shoal train --set tensorboard=true` with the tensorboard package. Usage: tensorboard_test.py SHOAL
 
 Exit status 77: that package is not installed."""
 
