@@ -8,40 +8,40 @@
 
 namespace shoal {
 
-// Memory that processes share although it is not known before they are forked how much: made
-// before the fork, and mapped by those that want it after it. It has no name either, and is gone
-// with the last of them. Anybody may call, at any time.
+// A memory file that processes share when its size is only known after the fork: created before the
+// fork, mapped afterwards by each process that needs it. It has no name and is freed with the last
+// process that holds it. Any process may call map() at any time.
 class SharedFile {
  public:
-  SharedFile();  // throws Error if there can be none
+  SharedFile();  // throws Error if memfd_create fails
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
-  // The first so many bytes of it, zeros where nobody has written; all ask for as many. Pages are
-  // taken when they are touched, and a process that gets none dies: see Arena. Throws Error if
-  // there is no room among its addresses.
+  // Maps the first `bytes` bytes, zero where nothing was written; every process passes the same
+  // size. Pages are allocated on first touch, and a process dies if none is left: see Arena. Throws
+  // Error if the address space has no room.
   std::shared_ptr<std::byte> map(std::size_t bytes) const;
 
  private:
   int file_;
 };
 
-// A region of memory shared with every process forked after construction.
-// Plan first, allocate once: nothing is allocated after the fork, so there is no allocator state to
-// share and nothing to clean up when a worker dies. The region has no name: nothing stays in
-// /dev/shm, whatever is killed.
+// A region of memory shared with every process forked after construction. The layout is planned
+// first and allocated once: nothing is allocated after the fork, so there is no shared allocator
+// state, and nothing to clean up when a worker dies. The region has no name and leaves nothing in
+// /dev/shm, whichever process is killed.
 //
-// Reads and writes are unsynchronised; a protocol (StepBarrier) says who may touch what, when.
+// Reads and writes are unsynchronised; a protocol (StepBarrier) defines who may access which field,
+// and when.
 class Arena {
  public:
-  // An array of arrays: `spec` behind the leading dimensions `lead`, contiguous, starting on 64
-  // bytes.
+  // An array of arrays: leading dimensions `lead`, then `spec`; contiguous, aligned to 64 bytes.
   struct Field {
     std::size_t offset = 0;
     std::vector<std::int64_t> lead = {};
     ArraySpec spec = {};
-    std::size_t element_bytes = 0;  // of spec: counted once, because every step asks for it
+    std::size_t element_bytes = 0;  // of spec; cached because every step needs it
 
     std::int64_t elements() const;  // product of the leading dimensions
     std::size_t bytes() const;      // of the whole field, without padding
@@ -49,9 +49,9 @@ class Arena {
 
   class Plan {
    public:
-    // Throws Error for a dimension below zero or a size beyond what 64 bits hold.
+    // Throws Error for a negative dimension or a size that overflows 64 bits.
     Field add(std::vector<std::int64_t> lead, ArraySpec spec);
-    // Raw bytes on a cache line of their own; for synchronisation words.
+    // Raw bytes on their own cache line, for synchronisation words.
     Field add_bytes(std::size_t bytes);
     std::size_t bytes() const { return bytes_; }
 
@@ -59,12 +59,12 @@ class Arena {
     std::size_t bytes_ = 0;
   };
 
-  // Compares the plan with what the machine and the control group can still give, then maps and
-  // populates it. Throws Error with both numbers if it does not fit. Debug builds fill it with
-  // kMagic, release builds with zeros.
+  // Compares the plan with the memory that the machine and the cgroup have left, then maps and
+  // populates the region. Throws Error with both numbers if it does not fit. Debug builds fill it
+  // with kMagic, release builds with zeros.
   explicit Arena(const Plan& plan);
-  // Likewise of the plan that all those have who share the file. first: one of them, who is done
-  // before the others begin.
+  // The same in a SharedFile; all processes that map the file pass the same plan. first: exactly
+  // one process passes true, and its constructor returns before any other begins.
   Arena(const Plan& plan, const SharedFile& file, bool first);
 
   std::byte* data(const Field& field) const { return base_ + field.offset; }
@@ -88,8 +88,8 @@ class Arena {
   std::size_t bytes_ = 0;
 };
 
-// Bytes that can still be allocated: the smaller of MemAvailable and what every enclosing cgroup
-// has left.
+// Bytes that can still be allocated: the minimum of MemAvailable and the remainder of every
+// enclosing cgroup.
 std::size_t available_memory();
 
 }  // namespace shoal

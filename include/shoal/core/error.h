@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// What this library throws for a user's mistake: what was found, what was expected, what to do.
+// Thrown for a user's mistake. The message says what was found, what was expected and what to do.
 class Error : public std::runtime_error {
  public:
   template <class... Args>
@@ -22,12 +22,12 @@ void require(bool ok, fmt::format_string<Args...> text, Args&&... args) {
   if (!ok) throw Error(text, std::forward<Args>(args)...);
 }
 
-// A worker process died, threw, or exceeded its time limit. Thrown in the agent process; the group
-// is unusable after.
+// A worker process died, threw, or exceeded its time limit. Thrown in the agent process; the worker
+// group is unusable afterwards.
 class WorkerError : public std::runtime_error {
  public:
-  // `env` is the environment the worker was in, -1 if it was in none; `step` counts that
-  // environment's steps.
+  // `in_env`: the environment that the worker was running, or -1; `at_step`: that environment's
+  // step.
   WorkerError(const std::string& text, int in_worker, std::int64_t in_env, std::int64_t at_step)
       : std::runtime_error(text), worker(in_worker), env(in_env), step(at_step) {}
 

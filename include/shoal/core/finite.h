@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// A number that is NaN or infinite, or an action mask that allows nothing: nothing can be learned
-// from it. It ends a run, whatever OnDeath says.
+// A number is NaN or infinite, or an action mask allows no action, so nothing can be learned. It
+// ends the run, whatever OnDeath says.
 class DataError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -20,7 +20,7 @@ class WorkerDataError : public WorkerError {
   using WorkerError::WorkerError;
 };
 
-// Whether none of n numbers is NaN or infinite.
+// Whether all n numbers are finite.
 bool all_finite(const float* x, std::int64_t n);
 bool all_finite(const double* x, std::int64_t n);
 

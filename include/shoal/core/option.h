@@ -12,8 +12,9 @@
 
 namespace shoal {
 
-// Bounds of a number, both included, but the lower one is excluded where `above` is set. NaN is in
-// no bounds. Of a list they bound each element, of a duration its seconds, of a word its bytes.
+// Bounds of a number: [low, high], or (low, high] with `above`. NaN is outside all bounds. For a
+// list they apply to each element, for a duration to its seconds, for a string to its length in
+// bytes.
 struct Bounds {
   double low, high;
   bool above = false;
@@ -23,9 +24,9 @@ struct Bounds {
   }
 };
 
-// Steps up to this are exact in a double, in which rates and fractions of them are computed.
+// Step counts up to this are exact in a double, in which rates and fractions of them are computed.
 inline constexpr std::int64_t kMostSteps = 1'000'000'000'000'000;
-inline constexpr double kMostNumber = 1e9;  // where nothing suggests a smaller bound
+inline constexpr double kMostNumber = 1e9;  // the default upper bound
 
 constexpr Bounds within(double low, double high) { return {low, high}; }
 constexpr Bounds above_0(double high = kMostNumber) { return {0, high, true}; }
@@ -36,26 +37,26 @@ inline constexpr Bounds kAnySign{-kMostNumber, kMostNumber};
 inline constexpr Bounds kAnyNumber{-std::numeric_limits<double>::infinity(),
                                    std::numeric_limits<double>::infinity()};
 
-// An enumeration of one byte, and the names of its values. The enumeration says them itself:
-// `names_of(E)`, found beside it, gives pairs of a name and a value.
+// A one-byte enumeration and the names of its values. The enumeration provides `names_of(E)`, found
+// by argument-dependent lookup, which returns pairs of a name and a value.
 struct Choice {
   std::uint8_t* value;
   std::vector<std::pair<std::string, std::uint8_t>> names;
 };
 
-// One field of an options struct: everything that files, the command line, error messages and other
-// languages have to know of it.
+// One field of an options struct, as configuration files, the command line, error messages and
+// language bindings need it.
 struct Option {
   using Field = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, double*, std::string*,
                              std::vector<std::int64_t>*, std::chrono::milliseconds*, Choice>;
   std::string key;  // with its table: "ppo.clip"
-  Field field;      // in the struct that was described
+  Field field;      // points into the described struct
   std::string doc;  // one line: meaning and unit
-  Bounds bounds;    // not of bool and Choice
+  Bounds bounds;    // unused for bool and Choice
 };
 
-// The options of a struct, bound to it, in the order in which they are shown. A struct `O` that is
-// described has a function `OptionList describe(O&)` beside it.
+// The options of a struct, bound to its fields, in display order. A struct `O` is described by a
+// function `OptionList describe(O&)` beside it.
 class OptionList {
  public:
   explicit OptionList(std::string table = "") : prefix_(table.empty() ? "" : table + ".") {}
@@ -100,16 +101,16 @@ class OptionList {
   std::vector<Option> options_;
 };
 
-// Throws Error for the first option that is not in its range: "ppo.clip: found -1.0, expected ...".
+// Throws Error for the first option out of range: "ppo.clip: found -1.0, expected ...".
 void check_ranges(const OptionList& options);
 
-// The same of a struct that is described; constructors call it.
+// The same for a struct with describe(); constructors call it.
 template <class Options>
 void check_options(Options options) {
   check_ranges(describe(options));
 }
 
-// The value as TOML has it, except that words are without quotes.
+// The value in TOML syntax, but strings have no quotes.
 std::string value_text(const Option& option);
 std::string number_as_toml(double value);
 

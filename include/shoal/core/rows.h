@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// What one time step of one environment consists of.
+// The fields of one time step of one environment.
 struct RolloutSpec {
   NamedSpecs observation, action;
   NamedSpecs mask = {};  // "" -> bool [n], if the environment has an action mask
@@ -19,22 +19,21 @@ struct RolloutSpec {
   NamedSpecs agent_info = {};
 };
 
-// The fields of a step of this environment, but for its infos.
+// The fields of a step of this environment, without its infos.
 RolloutSpec rollout_spec(const EnvSpec& env);
 
-// How many rows an observation looks back at: the frames of its stacks.
+// The number of earlier rows that an observation refers to: the frames of its stacks.
 std::int64_t rows_back(const EnvSpec& env);
 
-// The one storage of the program: a ring of `count` time rows, each of B environments, every field
+// The storage of all samples: a ring of `count` time rows of B environments each, every field
 // contiguous as [count, B, ...] in the arena. A sampler writes a rollout of T steps into it; a
 // batch, a double buffer, a replay and a trajectory slot differ only in `count`.
 //
-// Row r holds observation, is_first, valid and mask of time r, and the action taken at that time
-// with all that followed from it: reward, terminated, truncated, infos. The observation that
-// follows is in row r + 1.
+// Row r holds the observation, is_first, valid and mask of time r, the action taken then, and its
+// results: reward, terminated, truncated, infos. The next observation is in row r + 1.
 class Rows {
  public:
-  // Adds the fields to a plan; attach() before the first access.
+  // Adds the fields to a plan; call attach() before the first access.
   Rows(Arena::Plan& plan, const RolloutSpec& spec, std::int64_t count, std::int64_t envs);
   void attach(const Arena& arena) { arena_ = &arena; }
 
@@ -43,20 +42,20 @@ class Rows {
   const RolloutSpec& spec() const { return spec_; }
   const Arena& arena() const { return *arena_; }
 
-  // Copies the rows [from, from + n) to [to, to + n), all fields, as if row by row in increasing
+  // Copies all fields of rows [from, from + n) to [to, to + n), as if row by row in increasing
   // order.
   void copy(std::int64_t from, std::int64_t to, std::int64_t n) const;
 
-  // Likewise observation and mask of one environment, from one row to another.
+  // Copies observation and mask of one environment from one row to another.
   void copy_observation(std::int64_t from, std::int64_t to, std::int64_t env) const {
     copy_observation_of(*this, from, to, env);
   }
 
-  // Both from other rows of the same spec and as many environments.
+  // The same from other rows with the same spec and number of environments.
   void copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const;
   void copy_observation_of(const Rows& source, std::int64_t from, std::int64_t to,
                            std::int64_t env) const;
-  // All fields of n rows of one environment; of these rows themselves, too.
+  // Copies all fields of n rows of one environment; `source` may be *this.
   void copy_env_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n,
                    std::int64_t env) const;
 
@@ -74,7 +73,7 @@ class Rows {
   Arena::Field reward, terminated, truncated, is_first, valid;
 
  private:
-  // copy(mine, its) of each field.
+  // Calls copy(mine, its) for each field.
   template <class Copy>
   void with_fields_of(const Rows& source, const Copy& copy) const;
 

@@ -23,8 +23,8 @@ struct ArraySpec {
   std::vector<std::int64_t> shape = {};
   double low = -std::numeric_limits<double>::infinity();  // every element lies in [low, high]
   double high = std::numeric_limits<double>::infinity();
-  // How many of the newest arrays make one observation. The environment writes one; the stack is
-  // formed where the observation is consumed, oldest first, with zeros before the start of the
+  // The number of newest arrays that form one observation. The environment writes one array; the
+  // consumer of the observation forms the stack, oldest first, with zeros before the start of the
   // episode.
   int stack = 1;
 
@@ -32,8 +32,8 @@ struct ArraySpec {
   std::size_t bytes() const;   // bytes of one array
 };
 
-// A thing per name, in a fixed order. The name of a single array is "". Nested dictionaries flatten
-// to "a/b".
+// Values by name, in a fixed order. A single array has the name "". Nested dictionaries flatten to
+// "a/b".
 template <class T>
 class Named {
  public:
@@ -50,8 +50,8 @@ class Named {
   bool contains(const std::string& name) const { return find(name) != nullptr; }
   void add(std::string name, T value) { items_.emplace_back(std::move(name), std::move(value)); }
 
-  // By position; by name, which must exist (throws std::out_of_range naming it); the only one there
-  // is.
+  // Access by position; by name, which must exist (throws std::out_of_range with the name); the
+  // only item.
   T& operator[](std::size_t i) { return items_[i].second; }
   const T& operator[](std::size_t i) const { return items_[i].second; }
   T& at(const std::string& name) { return const_cast<T&>(std::as_const(*this).at(name)); }
@@ -77,7 +77,7 @@ class Named {
 
 using NamedSpecs = Named<ArraySpec>;
 
-// What the agent may choose. A combined action is several named parts.
+// The action space. A composite action has several named parts.
 struct ActionSpec {
   enum class Kind : std::uint8_t { kDiscrete, kMultiDiscrete, kBox, kMultiBinary };
   Kind kind = Kind::kDiscrete;
@@ -92,10 +92,10 @@ struct ActionSpec {
   }
   bool bounded() const;  // box: whether both bounds are finite
   ArraySpec array()
-      const;  // how one action is stored: int64 for discrete kinds, float32 for box, bool for bits
+      const;  // storage of one action: int64 for discrete kinds, float32 for box, bool for bits
 };
 
-// How a number reported at every step becomes one number an episode.
+// How a number reported at every step is reduced to one number per episode.
 enum class PerEpisode : std::uint8_t { kNone, kLast, kSum, kMax };
 
 struct InfoSpec {
@@ -104,15 +104,15 @@ struct InfoSpec {
   PerEpisode reduce = PerEpisode::kNone;
 };
 
-// Everything the rest of the program may know about an environment.
+// The description of an environment for the rest of the program.
 struct EnvSpec {
   std::string id;
   NamedSpecs observation;
   Named<ActionSpec> action;
   std::vector<InfoSpec> info =
-      {};  // an entry named "score" with kSum is reported as the return of an episode
-  bool action_mask = false;          // the environment says which discrete actions are legal
-  double fps = 30;                   // steps a second at which people watch it
+      {};                    // an entry named "score" with kSum is reported as the episode's return
+  bool action_mask = false;  // the environment reports which discrete actions are legal
+  double fps = 30;           // steps per second for display
   std::size_t statistics_bytes = 0;  // of Env::statistics()
 };
 

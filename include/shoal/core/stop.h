@@ -11,31 +11,31 @@
 
 namespace shoal {
 
-// The request to stop this process, usually by a signal. Code that works in steps calls
-// stop_requested() between them. Waits for other processes go on for a time of grace, so that the
-// step under way can be completed, and are given up after it: they throw Interrupted.
+// A request to stop this process, usually from a signal. Loops call stop_requested() between steps.
+// After a request, waits for other processes continue for a grace period, so that the current step
+// can complete; then they throw Interrupted.
 
 class Interrupted : public std::runtime_error {
  public:
   explicit Interrupted(int number);
-  const int signal;  // that asked to stop
+  const int signal;  // the signal that requested the stop
 };
 
-// The first request counts; 0 takes it back. Async-signal-safe.
+// The first request counts; 0 cancels it. Async-signal-safe.
 void request_stop(int signal) noexcept;
-// The signal; 0 if there was none.
+// The signal of the request; 0 without one.
 int stop_requested() noexcept;
 
 inline constexpr std::chrono::seconds kStopGrace{10};
 void set_stop_grace(std::chrono::milliseconds grace) noexcept;
-// The grace of a request that there is begins anew.
+// Restarts the grace period of a pending request.
 void renew_stop_grace() noexcept;
 
-// Throws Interrupted once the grace of a request is over. Every wait of the main process for
-// workers and ranks calls it, about ten times a second.
+// Throws Interrupted once the grace period of a request is over. Every wait of the main process for
+// workers and ranks calls it about ten times a second.
 void throw_if_interrupted();
 
-// While one lives, no wait is given up: a checkpoint is being written by all ranks.
+// While an instance lives, no wait is interrupted: all ranks are writing a checkpoint.
 class StopDeferred {
  public:
   StopDeferred() noexcept;
@@ -44,10 +44,10 @@ class StopDeferred {
   StopDeferred& operator=(const StopDeferred&) = delete;
 };
 
-// Marks a call that cannot look at the request, because it runs an environment in this process or
-// another library's code. A StopWatch ends the process if such a call is under way when the grace
-// is over, and has been for as long as that. Threads may be in calls of one kind at the same time.
-// Costs two atomic additions.
+// Marks a call that cannot poll for a stop request, because it runs an environment in this process
+// or another library's code. A StopWatch ends the process if such a call is still running when the
+// grace period is over and has run for at least that long. Several threads may be in calls of the
+// same kind. Costs two atomic additions.
 class BlockingCall {
  public:
   enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
@@ -62,14 +62,14 @@ class BlockingCall {
 
  private:
   friend class StopWatch;
-  // Calls that have begun, times kBegun, plus the threads that are in such a call now.
+  // Calls begun so far, times kBegun, plus the number of threads in such a call now.
   inline static std::atomic<std::uint64_t> counts[kKinds]{};
   static constexpr std::uint64_t kBegun = 1 << 16;
-  inline static thread_local int depth[kKinds]{};  // calls may contain others
+  inline static thread_local int depth[kKinds]{};  // calls may nest
   Kind kind_;
 };
 
-// Looks at blocking calls once there is a request, by a timer: see BlockingCall. One at a time in a
+// Checks blocking calls on a timer once a stop is requested: see BlockingCall. At most one per
 // process.
 class StopWatch {
  public:
@@ -86,9 +86,10 @@ class StopWatch {
   bool made_ = false;
 };
 
-// Unless it is destroyed within the limit, the process ends with this sentence on standard error
-// and status 1. For calls that nobody else can end: an environment's constructor in this process,
-// the start of another library. The signal of its timer goes to the thread that made it.
+// Unless it is destroyed within the limit, the process prints this sentence to standard error and
+// exits with status 1. For calls that nothing else can interrupt: an environment's constructor in
+// this process, the initialisation of another library. The timer's signal goes to the thread that
+// made the object.
 class CallTimeout {
  public:
   CallTimeout(std::chrono::milliseconds limit, const std::string& sentence);
@@ -106,14 +107,14 @@ class CallTimeout {
   bool made_ = false;
 };
 
-// _exit(), after what before_sudden_exit() was given last. Async-signal-safe, if that is.
+// Runs the hook of before_sudden_exit(), then _exit(). Async-signal-safe if the hook is.
 [[noreturn]] void exit_suddenly(int status) noexcept;
-void before_sudden_exit(void (*hook)()) noexcept;  // null: nothing
+void before_sudden_exit(void (*hook)()) noexcept;  // null: no hook
 
-// The monotonic clock. Async-signal-safe.
+// Nanoseconds of the monotonic clock. Async-signal-safe.
 std::int64_t monotonic_nanoseconds() noexcept;
 
-// Whether SIGHUP was ignored when the program began, as nohup(1) does.
+// Whether SIGHUP was ignored when the program started, as under nohup(1).
 bool hangup_is_ignored() noexcept;
 
 }  // namespace shoal

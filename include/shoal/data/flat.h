@@ -7,10 +7,10 @@
 
 namespace shoal {
 
-// Tensors as bytes, one behind the other, for a ParameterBoard. Both ends must have the same names,
-// types and shapes.
+// Tensors as consecutive bytes, for a ParameterBoard. Both sides must have the same names, dtypes
+// and shapes.
 std::size_t bytes_of(const NamedTensors& tensors);
-// From and to any device; `flat` has bytes_of(tensors).
+// Tensors may be on any device; `flat` has bytes_of(tensors) bytes.
 void flatten(const NamedTensors& tensors, std::span<std::byte> flat);
 void unflatten(std::span<const std::byte> flat, NamedTensors tensors);
 

@@ -11,31 +11,33 @@
 
 namespace shoal {
 
-// Tensors on their way into and out of a checkpoint, by name.
+// Saving tensors to a checkpoint and restoring them, by name.
 
-// The tensor of this name. Throws Error if there is none.
+// The tensor with this name. Throws Error if it is missing.
 const at::Tensor& saved(const NamedTensors& from, const std::string& name);
 
-// Copies the tensor named prefix + name into each target. Throws Error, and copies none, if one is
-// missing or of another type or shape.
+// Copies the tensor named prefix + name into each target. Throws Error, before any copy, if one is
+// missing or its dtype or shape differs.
 void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
-// Restores every tensor that `from` has under this prefix. Throws Error for a tensor that no target
-// has, too: it belongs to something else than these targets.
+// Restores every tensor of `from` under this prefix. Also throws Error for a tensor without a
+// target: the checkpoint is of something else.
 void restore_all(const NamedTensors& from, const std::string& prefix, NamedTensors targets);
 
-// Throws Error for a floating-point tensor with a number that is NaN or infinite, and names both.
+// Throws Error, with the tensor's name and the number, if a floating-point tensor has a NaN or
+// infinite element.
 void require_finite(const NamedTensors& tensors);
 
-// Adds all of them, with `prefix` before their names; and those whose names begin with it, without.
+// add_with_prefix() adds all tensors with `prefix` before their names; with_prefix() returns the
+// tensors whose names start with it, without the prefix.
 void add_with_prefix(const std::string& prefix, const NamedTensors& from, NamedTensors& to);
 NamedTensors with_prefix(const std::string& prefix, const NamedTensors& from);
 
-// The first n rows of what all who keep rows read again: "rows/observation/NAME", likewise "mask"
-// and "action", "rows/reward", "rows/first" and "rows/valid"; views.
+// Views of the first n rows of the fields that every replay restores: "rows/observation/NAME",
+// "rows/mask/NAME", "rows/action/NAME", "rows/reward", "rows/first" and "rows/valid".
 NamedTensors first_rows(const Rows& rows, std::int64_t n);
 
-// For another process of this program: tensors on the CPU, and back.
+// Serialises CPU tensors for another process of this program, and back.
 std::vector<std::byte> to_bytes(const NamedTensors& tensors);
 NamedTensors from_bytes(std::span<const std::byte> bytes);
 

@@ -8,44 +8,44 @@
 
 namespace shoal {
 
-// How an Atari game is presented. The defaults are Gymnasium's AtariPreprocessing.
+// Preprocessing of an Atari game. The defaults are those of Gymnasium's AtariPreprocessing.
 struct AtariOptions {
-  int frame_skip = 4;  // emulated frames a step; the action is held for all of them
-  int noop_max = 30;   // a game begins with 1 to this many frames of doing nothing; 0: none
+  int frame_skip = 4;  // emulated frames per step; the action is repeated on all of them
+  int noop_max = 30;   // a game begins with 1 to noop_max frames of no-op actions; 0: none
   bool fire_on_reset =
-      false;  // press FIRE, then the third action, for a step each, when a game or a life begins
+      false;  // at the start of a game or life, press FIRE, then the third action, one step each
   bool episodic_life =
-      false;  // a lost life is an end for the agent (StepResult::life_lost); the game goes on
-  double sticky = 0;         // chance of each frame to repeat the previous frame's action instead
-  bool clip_reward = false;  // the agent sees the sign of the reward; "score" stays raw
-  bool full_action_set = false;  // all 18 actions instead of those that have an effect in the game
-  std::int64_t max_frames =
-      108'000;       // emulated frames of a game before it is truncated: half an hour
-  int screen = 84;   // height and width of an observation, 16 to 160
-  bool rgb = false;  // observations in colour instead of gray
-  int stack = 4;     // observations that the agent sees at once
+      false;  // losing a life ends the agent's episode (StepResult::life_lost); the game continues
+  double sticky = 0;  // probability per frame of repeating the previous frame's action (sticky
+                      // actions)
+  bool clip_reward = false;      // the agent sees the sign of the reward; "score" stays unclipped
+  bool full_action_set = false;  // all 18 actions instead of the game's minimal action set
+  std::int64_t max_frames = 108'000;  // emulated frames before a game is truncated: half an hour
+  int screen = 84;                    // height and width of an observation, 16 to 160
+  bool rgb = false;                   // observations in colour instead of gray
+  int stack = 4;                      // number of stacked observations
 };
 
-// Atari games by their Gymnasium names: "ALE/Pong-v5", with every setting from `options`, none from
-// the name.
+// Atari games by their Gymnasium names, e.g. "ALE/Pong-v5". All settings come from `options`, none
+// from the name.
 //
-// Observation: uint8 [screen, screen], the newest gray picture; with rgb [3, screen, screen], its
-// red, its green and its blue plane, channels first as torch's convolutions want them (Gymnasium's
-// order is [screen, screen, 3]). Action: one of n. Info "score": the raw reward. With fire_on_reset
-// and episodic_life, the step that loses a life also presses FIRE and the third action (if the game
-// has FIRE as its second action), so that the observation it writes is the beginning of the next
-// life; rewards on the way count. Where a life is lost at the frame cap, the game ends there:
-// terminated, and not life_lost. save() and load() continue exactly.
+// Observation: uint8 [screen, screen], the newest grayscale frame; with rgb [3, screen, screen],
+// channels first as torch's convolutions expect (Gymnasium's order is [screen, screen, 3]). Action:
+// one of n. Info "score": the raw reward. With fire_on_reset and episodic_life, the step that loses
+// a life also presses FIRE and the third action (if the game's second action is FIRE), so its
+// observation is the first of the next life; rewards during these frames count. If a life is lost
+// at the frame limit, the game ends there: terminated, and not life_lost. save() and load()
+// continue exactly.
 //
-// The emulator is a library of its own, loaded when first used: $SHOAL_ALE_PLUGIN, or
-// lib/shoal_ale.so beside the program's folder, or where it was built. The cartridges are *.bin
-// files in $SHOAL_ROMS, or where the build found them.
+// The emulator is a plugin, loaded on first use from $SHOAL_ALE_PLUGIN, lib/shoal_ale.so beside the
+// program's folder, or the build folder. The ROMs are *.bin files in $SHOAL_ROMS, or in the folder
+// where the build found them.
 //
-// Throws Error for an unknown game (naming the nearest known one), an option out of range, a
-// missing library or cartridge, at once: nothing of this is left to workers.
+// Throws Error at once for an unknown game (with the nearest known name), an option out of range, a
+// missing plugin or a missing ROM.
 EnvFactory make_atari(const std::string& id, const AtariOptions& options = {});
 
-// The ids of all games there are cartridges for; empty if there are none, or no emulator.
+// The ids of all games with a ROM; empty without the plugin or without ROMs.
 std::vector<std::string> atari_ids();
 
 }  // namespace shoal

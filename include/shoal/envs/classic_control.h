@@ -4,32 +4,30 @@
 
 namespace shoal {
 
-// The tasks of classic control with the physics of Gymnasium 1.4: for the same start and actions,
-// the same observations, rewards and ends. Each is truncated after `time_limit` steps; throws Error
-// unless that is positive. A discrete action that does not exist is an Error; a force beyond its
-// bounds is cut to them.
+// Classic-control tasks with the physics of Gymnasium 1.4: for the same start and actions, the same
+// observations, rewards and ends. Each is truncated after `time_limit` steps; throws Error unless
+// that is positive. An invalid discrete action throws Error; a force out of bounds is clipped.
 //
 // Observations are float32.
 
-// A pole on a cart, pushed left (0) or right (1). Position, velocity, angle, angular velocity. 1 a
-// step.
+// A pole on a cart, pushed left (0) or right (1). Observation: position, velocity, angle, angular
+// velocity. Reward: 1 per step.
 EnvFactory make_cart_pole(int time_limit = 500);
 
-// Two links hanging from a fixed joint, with a torque of -1, 0 or 1 (actions 0, 1, 2) between them.
-// Cosine and sine of each angle, both angular velocities. -1 a step until the tip is one link's
-// length above the joint.
+// Two links hanging from a fixed joint; actions 0, 1, 2 apply a torque of -1, 0 or 1 between them.
+// Observation: cosine and sine of each angle, both angular velocities. Reward: -1 per step until
+// the tip is one link's length above the joint.
 EnvFactory make_acrobot(int time_limit = 500);
 
-// A car in a valley, pushed left (0), not at all (1) or right (2), too weak to climb out at once.
-// Position and velocity. -1 a step until it is on the hill to the right.
+// An underpowered car in a valley, pushed left (0), not at all (1) or right (2). Observation:
+// position and velocity. Reward: -1 per step until the car is on the right hill.
 EnvFactory make_mountain_car(int time_limit = 200);
 
-// The same with a force in [-1, 1]. 100 on the hill, less a tenth of the square of each action.
+// The same with a force in [-1, 1]. Reward: 100 on the hill, minus 0.1 action^2 per step.
 EnvFactory make_mountain_car_continuous(int time_limit = 999);
 
-// A pendulum to be swung up and held there with a torque in [-2, 2]. Cosine and sine of its angle
-// (0: upright), angular velocity. The reward is a cost: -(angle^2 + 0.1 velocity^2 + 0.001
-// torque^2).
+// A pendulum to swing up and balance with a torque in [-2, 2]. Observation: cosine and sine of the
+// angle (0: upright), angular velocity. Reward: -(angle^2 + 0.1 velocity^2 + 0.001 torque^2).
 EnvFactory make_pendulum(int time_limit = 200);
 
 }  // namespace shoal

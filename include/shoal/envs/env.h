@@ -13,8 +13,7 @@
 
 namespace shoal {
 
-// Where the arrays of one environment and one step lie: a pointer per field, in the order of its
-// spec.
+// Pointers to the arrays of one environment and step, one per field, in the order of the spec.
 template <class Byte>
 class ArrayRefs {
  public:
@@ -36,8 +35,7 @@ class ArrayRefs {
 using ArraysIn = ArrayRefs<const std::byte>;
 using ArraysOut = ArrayRefs<std::byte>;
 
-// Where a step is written: straight into the shared rows. Every element of every field must be
-// written at every call.
+// Destination of a step, in the shared rows. Every call must write every element of every field.
 struct StepOut {
   ArraysOut observation;
   ArraysOut info;        // in the order of EnvSpec::info
@@ -47,10 +45,11 @@ struct StepOut {
 struct StepResult {
   float reward = 0;
   bool terminated =
-      false;  // the episode ended by the task's own rules: its value after this is zero
-  bool truncated = false;  // the episode was cut, e.g. by a time limit: its value goes on
-  bool life_lost = false;  // with terminated: an end for the agent, but the game goes on and is not
-                           // reset, unless it is truncated, too; without: ignored
+      false;               // the task itself ended the episode: the value of the next state is zero
+  bool truncated = false;  // the episode was cut, e.g. by a time limit: the value of the next state
+                           // counts
+  bool life_lost = false;  // with terminated: the agent's episode ends, but the game continues
+                           // without a reset, unless it is also truncated; without: ignored
 
   bool episode_over() const { return (terminated && !life_lost) || truncated; }  // reset() is next
 };
@@ -60,41 +59,41 @@ struct Image {
   std::vector<std::uint8_t> rgb;  // [height, width, 3]
 };
 
-// One simulated task. It sees no torch, allocates nothing in step(), and shares no state with other
-// instances: any number of them run in one process, and each is used by one thread only.
+// One simulated task. It does not depend on torch, allocates nothing in step(), and shares no state
+// with other instances. A process may hold any number of environments; each is used by one thread
+// only.
 class Env {
  public:
   virtual ~Env() = default;
   virtual const EnvSpec& spec() const = 0;
 
-  // Starts a new episode and writes its first observation. With a seed, randomness restarts from
-  // it; without, it goes on.
+  // Starts a new episode and writes its first observation. A seed reseeds the random generator;
+  // without one it continues.
   virtual void reset(std::optional<std::uint64_t> seed, StepOut out) = 0;
-  // Advances by one action and writes the observation that follows. Not called after the end of an
-  // episode before reset().
+  // Takes one action and writes the next observation. After the end of an episode, reset() must
+  // come first.
   virtual StepResult step(ArraysIn action, StepOut out) = 0;
 
   // Optional: the complete state, so that a loaded environment continues exactly as the saved one.
-  // False: not offered.
+  // False: not supported.
   virtual bool save(std::vector<std::byte>&) const { return false; }
   virtual bool load(std::span<const std::byte>) { return false; }
-  // Optional: where the environment keeps statistics over all its episodes, such as the running
-  // variance of rewards: EnvSpec::statistics_bytes bytes of plain data. A reset with a seed clears
-  // them. Samplers save them apart from the episode, and write them back after such a reset.
+  // Optional: the environment's statistics over all episodes, such as the running variance of
+  // rewards: EnvSpec::statistics_bytes bytes of plain data. A reset with a seed clears them.
+  // Samplers save them separately from the episode, and restore them after such a reset.
   virtual std::span<std::byte> statistics() { return {}; }
-  // Optional: a picture of the current state.
+  // Optional: renders the current state.
   virtual bool render(Image&) { return false; }
 };
 
-// Which environment is being made.
+// Identifies the environment to construct.
 struct EnvContext {
-  std::uint64_t seed = 0;  // already mixed from (seed, stream, index): reset with it
+  std::uint64_t seed = 0;  // already mixed from (seed, stream, index); pass it to reset()
   std::int64_t index = 0;  // b
   Stream stream = Stream::kTrain;
 };
 
-// Called in the worker that will use the environment, and in the agent process where the spec is
-// asked for.
+// Called in the worker that will use the environment, and in the agent process to read the spec.
 using EnvFactory = std::function<std::unique_ptr<Env>(const EnvContext&)>;
 
 }  // namespace shoal

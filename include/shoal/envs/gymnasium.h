@@ -9,36 +9,34 @@
 namespace shoal {
 
 struct GymnasiumOptions {
-  std::string kwargs = {};  // of gymnasium.make, as a JSON object: {"gravity": 5.0}
-  // The interpreter whose packages are used, of the version that the plugin was built with; one in
-  // a process. Empty: $SHOAL_PYTHON, or the active virtual environment's, or the build's.
+  std::string kwargs = {};  // arguments of gymnasium.make, as a JSON object: {"gravity": 5.0}
+  // The Python interpreter whose packages are used; its version must be that of the plugin's build.
+  // One per process. Empty: $SHOAL_PYTHON, then the active virtual environment's, then the build's.
   std::string python = {};
-  // How long it may take to make the environment whose spaces are read.
+  // Time limit for constructing the environment whose spaces are read.
   std::chrono::milliseconds reset_limit{300'000};
 };
 
-// Any environment that Python's Gymnasium makes: "gymnasium:CartPole-v1"; with a module to be
-// imported first, "gymnasium:my_package:MyEnv-v0" (modules of the working directory are found,
-// too).
+// Any environment of Python's Gymnasium: "gymnasium:CartPole-v1"; "gymnasium:my_package:MyEnv-v0"
+// imports a module first (the working directory is on the module path).
 //
-// Every process that uses one runs an interpreter of its own. A space's parts become fields: Box,
-// Discrete (int64), MultiDiscrete and MultiBinary; Dict and Tuple nest ("camera/left", "pair/0").
-// Observations keep their dtype; what there is no such dtype for gets the next wider one. An array
-// of another dtype than its space's is converted if no value changes, but that float64 is rounded
-// to float32; otherwise the step throws Error. Numbers of an action whose bounds differ among them
-// are in [-1, 1] here and are rescaled. An info "action_mask" beside a Discrete action is the
-// action mask; other infos are not looked at. Seeds are cut to 31 bits, which every Python library
-// takes. save() and load() pickle the environment, unless it (an EzPickle, such as MuJoCo's) would
-// be made anew by that. render() gives what the render mode rgb_array gives.
+// Every process with such an environment runs its own interpreter. The leaves of a space become
+// fields: Box, Discrete (int64), MultiDiscrete and MultiBinary; Dict and Tuple nest ("camera/left",
+// "pair/0"). Observations keep their dtype; an unsupported dtype becomes the next wider one. An
+// array whose dtype differs from its space's is converted if no value changes, though float64 is
+// rounded to float32; otherwise the step throws Error. A Box action whose bounds differ among its
+// elements is in [-1, 1] here and is rescaled. An info "action_mask" beside a Discrete action is
+// the action mask; other infos are ignored. Seeds are cut to 31 bits, which every Python library
+// accepts. save() and load() pickle the environment, unless unpickling would construct a new one
+// (EzPickle, e.g. MuJoCo's). render() uses the render mode rgb_array.
 //
-// The spaces are read in a process that ends after it. Throws Error if there is no plugin, no
-// Gymnasium, no such environment, or a space without a fixed size; a Python exception comes with
-// its traceback, here and out of workers. Call it where make_sampler() may be called.
+// The spaces are read in a temporary process. Throws Error if the plugin, Gymnasium or the
+// environment is missing, or if a space has no fixed size. Python exceptions arrive with their
+// traceback, also from workers. Call it where make_sampler() may be called.
 EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options = {});
 
-// The ids that Python's Gymnasium knows by itself, without "gymnasium:"; empty if there is no
-// plugin or no Gymnasium. Starts Python in a process that ends after it; call it where
-// make_sampler() may be called.
+// The ids in Gymnasium's own registry, without "gymnasium:"; empty without the plugin or Gymnasium.
+// Starts Python in a temporary process; call it where make_sampler() may be called.
 std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options = {});
 
 }  // namespace shoal

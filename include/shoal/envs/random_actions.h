@@ -9,16 +9,16 @@
 
 namespace shoal {
 
-// Chooses actions at random: uniformly between the bounds, or in [-1, 1] where there are none.
-// Allocates nothing once it is made.
+// Draws random actions: uniform between the bounds, or in [-1, 1] where there are none. Allocates
+// only in the constructor.
 class RandomActions {
  public:
   RandomActions(const Named<ActionSpec>& spec, Rng rng);
   RandomActions(const RandomActions&) = delete;
   RandomActions& operator=(const RandomActions&) = delete;
 
-  // mask: a byte for each choice of a discrete action, 0 where it is forbidden; null: all are
-  // legal. Valid until the next call.
+  // mask: one byte per choice of a discrete action, 0 where it is illegal; null: all are legal. The
+  // result is valid until the next call.
   ArraysIn choose(const std::byte* mask = nullptr);
 
   Rng& rng() { return rng_; }

@@ -10,30 +10,30 @@
 
 namespace shoal {
 
-// What an environment's id leaves open.
+// Options of an environment beside its id.
 struct EnvOptions {
   AtariOptions atari;
   GymnasiumOptions gymnasium;
-  // Wrappers (see wrappers.h), the first one innermost.
-  std::vector<std::int64_t> observation_indices = {};  // numbers of a vector to see; empty: all
+  // Options of wrappers (wrappers.h), the innermost first.
+  std::vector<std::int64_t> observation_indices = {};  // indices of the elements of a vector
+                                                       // observation to keep; empty: all
   int action_repeat = 1;
   std::int64_t time_limit = 0;  // agent steps; 0: the environment's own
   double reward_scale = 1;
   bool normalize_reward = false;
-  double reward_clip = 0;  // rewards are cut to [-reward_clip, reward_clip]; 0: not
+  double reward_clip = 0;  // rewards are clipped to [-reward_clip, reward_clip]; 0: no clipping
 };
 
-// The environment of that name: "CartPole-v1", "HalfCheetah-v5", "ALE/Pong-v5",
-// "gymnasium:Taxi-v3",
-// ... Throws Error for an unknown name, with the nearest known one, and whatever the environment's
-// own factory throws.
+// The factory of an environment: "CartPole-v1", "HalfCheetah-v5", "ALE/Pong-v5",
+// "gymnasium:Taxi-v3", ... Throws Error for an unknown id, with the nearest known one, and rethrows
+// errors of the environment's own factory.
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options = {});
 
-// Makes an environment of your own known by name, in files and on the command line, too. Not while
-// another thread looks names up. Throws Error if the name is taken.
+// Registers a custom environment; configuration files and the command line then accept its id. Must
+// not run while another thread looks up ids. Throws Error if the id is taken.
 void register_env(const std::string& id, EnvFactory make_env);
 
-// Every id that make_env_factory knows here, but those of Gymnasium.
+// All ids that make_env_factory() accepts here, without Gymnasium's.
 std::vector<std::string> env_ids();
 
 }  // namespace shoal

@@ -8,8 +8,7 @@
 
 namespace shoal {
 
-// Passes everything on to another environment: a base for wrappers, which override what they
-// change.
+// Forwards every call to the wrapped environment; a base class for wrappers.
 class Wrapper : public Env {
  public:
   explicit Wrapper(std::unique_ptr<Env> env) : env_(std::move(env)), spec_(env_->spec()) {}
@@ -17,14 +16,14 @@ class Wrapper : public Env {
   const EnvSpec& spec() const override { return spec_; }
   void reset(std::optional<std::uint64_t> seed, StepOut out) override { env_->reset(seed, out); }
   StepResult step(ArraysIn action, StepOut out) override { return env_->step(action, out); }
-  // The environment's bytes, then the wrapper's.
+  // The wrapped environment's bytes, then the wrapper's.
   bool save(std::vector<std::byte>& bytes) const override;
   bool load(std::span<const std::byte> bytes) override;
   std::span<std::byte> statistics() override { return env_->statistics(); }
   bool render(Image& image) override { return env_->render(image); }
 
  protected:
-  // What the wrapper itself must remember from step to step, if anything: plain data.
+  // The wrapper's own state between steps, if any: plain data.
   virtual std::span<std::byte> memory() { return {}; }
 
   std::unique_ptr<Env> env_;

@@ -20,14 +20,15 @@ namespace shoal {
 
 struct BatchServiceOptions {
   int clients = 1;
-  std::int64_t request_length = 1;  // of each client, in elements of Request
-  std::int64_t reply_length = 1;    // likewise, of Reply; 0: what clients read lies elsewhere
-  int batch = 0;                    // serve so many at once; 0: all clients
-  // How long those that have arrived wait for the others before they are served without them.
+  std::int64_t request_length = 1;  // per client, in elements of Request
+  std::int64_t reply_length = 1;    // per client, in elements of Reply; 0: clients read results
+                                    // elsewhere
+  int batch = 0;                    // clients per batch; 0: all
+  // Maximum time that waiting clients are held back for a full batch.
   std::chrono::microseconds patience = BatchGate::kNoLimit;
 };
 
-// A BatchGate with its requests and replies: one process serves the others, in batches.
+// A BatchGate with memory for requests and replies: one process serves the others, in batches.
 //
 //   BatchService<float, std::int64_t> service({.clients = 8, .request_length = 4});
 //   WorkerGroup workers(8, [&](int w, WorkerStatus) {
@@ -41,8 +42,8 @@ struct BatchServiceOptions {
 //   while (...)
 //     if (service.serve(answer, 200ms) == 0) workers.check();
 //
-// Construct it before the fork. Requests lie one behind the other, client by client, and so do
-// replies: the server may see all of them as one array [clients, length].
+// Construct it before the fork. The requests of all clients are contiguous, and so are the replies:
+// the server may treat each as one array [clients, length].
 template <class Request, class Reply>
 class BatchService {
   static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Reply>,
@@ -51,20 +52,20 @@ class BatchService {
  public:
   class Client;
 
-  // The answer to one request. Used by the client that made it, which outlives it.
+  // The future of one request. The client that made the request uses it, and outlives it.
   class Ticket {
    public:
     using Callback = std::function<void(std::span<const Reply>)>;
 
-    // f(reply) is called by the wait() or poll() that takes the reply; several are called in the
-    // order in which they were chained. `auto ticket = client.submit().then(f);`
+    // wait() or poll() calls f(reply) once it has the reply; several callbacks run in the order in
+    // which they were chained. `auto ticket = client.submit().then(f);`
     Ticket then(Callback f) && {
       callbacks_.push_back(std::move(f));
       return std::move(*this);
     }
-    // Whether the reply is there; it is taken, if so.
+    // Whether the reply has arrived; if so, calls the callbacks.
     bool poll() { return take(client_->gate_.ready(ticket_)); }
-    // The same, once it is; false after the timeout, or once the service is stopped.
+    // The same, but waits for it; false after the timeout or once the service is stopped.
     bool wait(std::chrono::milliseconds timeout) {
       return take(client_->gate_.wait(ticket_, timeout));
     }
@@ -86,12 +87,12 @@ class BatchService {
     std::vector<Callback> callbacks_;
   };
 
-  // One request at a time; a process that wants several under way is several clients.
+  // One request at a time; a process that needs several outstanding uses several clients.
   class Client {
    public:
-    // To be written before submit(), and left alone until the reply is there.
+    // Write it before submit(), and do not change it until the reply has arrived.
     std::span<Request> request() const { return request_; }
-    // Valid from the time it is there until the next submit().
+    // Valid from the arrival of the reply until the next submit().
     std::span<const Reply> reply() const { return reply_; }
     Ticket submit() { return Ticket(this, gate_.submit(number_)); }
     bool stopped() const { return gate_.stopped(); }
@@ -111,7 +112,7 @@ class BatchService {
     std::span<Reply> reply_;
   };
 
-  // Throws Error for a number of clients or a length that is not possible.
+  // Throws Error for an invalid number of clients or length.
   explicit BatchService(const BatchServiceOptions& options)
       : options_(checked(options)),
         words_(plan_.add_bytes(BatchGate::bytes(options_.clients))),
@@ -122,17 +123,17 @@ class BatchService {
                                     .spin = std::min(default_spin(options_.clients + 1), kSpin),
                                     .yields = kYields}) {}
 
-  // In the process that uses it, each number once, from 0.
+  // Call it in the process that uses the client; each number once, from 0.
   Client client(int number) const {
-    require(number >= 0 && number < options_.clients,
-            "client {}: a number from 0 to {} was expected", number, options_.clients - 1);
+    require(number >= 0 && number < options_.clients, "client {}: expected a number from 0 to {}",
+            number, options_.clients - 1);
     return Client(*this, number);
   }
 
-  // The server only. Waits until a batch is there, calls answer(numbers of its clients), which
-  // reads their requests and writes their replies, and wakes them. How many those were; 0 if no
-  // batch was there by the timeout: look for deaths then, WorkerGroup::check(). If `answer` throws,
-  // they are not answered, and are in the next batch.
+  // The server only. Waits for a batch, calls answer(numbers of its clients), which reads their
+  // requests and writes their replies, and wakes the clients. Returns the size of the batch; 0
+  // after the timeout: then check for deaths with WorkerGroup::check(). If `answer` throws, the
+  // clients stay unanswered and are in the next batch.
   template <class Answer>
   int serve(const Answer& answer, std::chrono::milliseconds timeout) {
     const auto clients = gate_.gather(options_.batch, options_.patience, timeout);
@@ -163,19 +164,19 @@ class BatchService {
   BatchGate& gate() { return gate_; }
 
  private:
-  // Some microseconds, for who has a core of its own; then about 0.1 ms where nobody else wants the
-  // core. Longer spinning keeps it from the process that is waited for, if strangers have the
-  // others.
+  // Spins for a few microseconds if each process has its own core, then yields for about 0.1 ms.
+  // Longer spinning would take the core from the awaited process when other jobs occupy the other
+  // cores.
   static constexpr int kSpin = 100, kYields = 200;
 
   static BatchServiceOptions checked(BatchServiceOptions options) {
-    require(options.clients >= 1, "a service for {} clients: at least 1 is needed",
+    require(options.clients >= 1, "a batch service for {} clients; expected at least 1",
             options.clients);
     require(options.request_length >= 0 && options.reply_length >= 0,
-            "a service with requests of {} and replies of {} elements: neither may be negative",
+            "a batch service with requests of {} and replies of {} elements; expected 0 or more",
             options.request_length, options.reply_length);
     require(options.batch >= 0 && options.batch <= options.clients,
-            "a service in batches of {}: 1 to {}, all clients, are possible, or 0 for all",
+            "a batch service with batches of {}; expected 1 to {} (all clients), or 0 for all",
             options.batch, options.clients);
     if (options.batch == 0) options.batch = options.clients;
     return options;

@@ -7,12 +7,12 @@
 
 namespace shoal {
 
-// The newest parameters of a policy in shared memory, for processes that act with copies of their
-// own. One process publishes; any number read, and never see half of an old and half of a new
-// version: they copy word by word, and again if the version has moved meanwhile.
+// The newest parameters of a policy in shared memory, for processes that act with their own copies.
+// One process publishes, any number read. A reader never sees a mix of two versions: it copies word
+// by word, and retries if the version changed meanwhile.
 class ParameterBoard {
  public:
-  static std::size_t bytes(std::size_t payload);  // memory it needs for so many bytes of parameters
+  static std::size_t bytes(std::size_t payload);  // memory needed for `payload` bytes of parameters
 
   // Constructs the words in `memory` (64-byte aligned, at least bytes(payload)); call once, before
   // the fork.
@@ -21,11 +21,11 @@ class ParameterBoard {
   // The publisher only. parameters: `payload` bytes.
   void publish(std::span<const std::byte> parameters);
 
-  // Copies the newest version to `to` (`payload` bytes), unless `version` is the newest, and sets
-  // it. False if nothing was copied; also, rather than wait for ever, if the publisher was always
-  // in the middle of its work. `to` may then hold anything.
+  // Copies the newest version to `to` (`payload` bytes) and sets `version`, unless that is the
+  // newest already. False if nothing was copied; also, instead of waiting forever, if every try met
+  // the publisher writing: `to` is unspecified then.
   bool read(std::span<std::byte> to, std::uint64_t& version) const;
-  // Whether there is a newer one than this, or will be in a moment.
+  // Whether a newer version exists or is being published.
   bool is_newer_than(std::uint64_t version) const {
     return head_->sequence.load(std::memory_order_acquire) != version;
   }

@@ -14,20 +14,20 @@ namespace shoal {
 //   server:             wait(w) for every worker w  ->  release()  ->  wait(w) ...
 //   worker:  start up  ->  arrive(w)  ->  wait_release(w)  ->  step  ->  arrive(w) ...
 //
-// The start-up (making the environments, the first resets) is a step that needs no release. After
-// that a worker does one step for each release, and the server releases the next one when every
+// The start-up (construction and first reset of the environments) is a step without a release.
+// After that a worker does one step per release, and the server releases the next step when every
 // worker has arrived.
 //
-// Everything the server wrote before release() is visible to a worker after wait_release();
-// everything a worker wrote before arrive() is visible to the server after wait(). Each worker's
-// word and the wake word have a cache line each. Every wait ends after its timeout, so that the
-// waiter can look for deaths; there is no wait without one.
+// The server's writes before release() are visible to a worker after wait_release(); a worker's
+// writes before arrive() are visible to the server after wait(). Each worker's word and the wake
+// word have their own cache lines. Every wait has a timeout, after which the waiter can check for
+// deaths.
 class StepBarrier {
  public:
   // The layout in the arena.
   struct Words {
     alignas(64) std::atomic<std::uint32_t> generation{
-        1};  // the step under way; advanced by release()
+        1};                                              // the current step; advanced by release()
     alignas(64) std::atomic<std::uint32_t> sleepers{0};  // workers parked on `generation`
     alignas(64) std::atomic<std::uint32_t> server_parked{
         0};  // 1 + the worker the server is parked on
@@ -41,7 +41,7 @@ class StepBarrier {
   }
 
   // Constructs the words in `memory` (64-byte aligned, at least bytes(workers)); call once, before
-  // the fork. spin: polls before parking; 0 when workers and server together outnumber the cores.
+  // the fork. spin: polls before parking; 0 if workers and server together outnumber the cores.
   StepBarrier(std::byte* memory, int workers, int spin);
 
   // Server only. Starts the next step of every worker.
@@ -51,11 +51,11 @@ class StepBarrier {
 
   // Worker only. Reports that the current step is done.
   void arrive(int worker);
-  // Worker only. True once a step later than this worker's last has been released; false after the
+  // Worker only. True once a step after this worker's last one is released; false after the
   // timeout.
   bool wait_release(int worker, std::chrono::milliseconds timeout);
 
-  // The worker, or one that takes its place: whether the step under way is done already.
+  // Called by the worker or its replacement: whether it has already finished the current step.
   bool has_arrived(int worker) const;
 
   int workers() const { return workers_; }
@@ -66,7 +66,7 @@ class StepBarrier {
   int workers_, spin_;
 };
 
-// How long to poll before parking when `processes` run on the allowed cores.
+// The number of polls before parking when `processes` processes run on the allowed cores.
 int default_spin(int processes);
 
 }  // namespace shoal

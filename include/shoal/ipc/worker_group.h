@@ -16,30 +16,30 @@ namespace shoal {
 
 class WorkerError;
 
-// What becomes of a group one of whose workers has died, thrown, or exceeded its limit.
+// Policy for a worker that has died, thrown, or exceeded its limit.
 enum class OnDeath : std::uint8_t {
-  kFail,     // WorkerError; all others are killed
-  kRestart,  // it is forked anew, and the others never know
+  kFail,     // WorkerError; all other workers are killed
+  kRestart,  // the worker is forked again; the others do not notice
 };
 
 struct WorkerGroupOptions {
   std::chrono::milliseconds step_limit{60'000};  // one step of one environment
   std::chrono::milliseconds reset_limit{
       300'000};                 // one reset, or the construction of one environment
-  std::vector<int> cores = {};  // core of each worker, from allowed_cores(); empty: not pinned
+  std::vector<int> cores = {};  // the core of each worker, from allowed_cores(); empty: not pinned
   OnDeath on_death = OnDeath::kFail;
-  // kRestart: called in the parent between the end of a worker's process and its next one.
+  // kRestart: called in the parent after a worker's process has ended and before its replacement.
   std::function<void(int worker, const WorkerError& death)> before_restart = {};
 };
 
-// What a worker is doing, in shared memory, so that its death can be named. Written by the worker
-// only, with relaxed stores: an update costs a few nanoseconds and no system call.
+// A worker's activity, in shared memory, so that an error can say where it died. Only the worker
+// writes it, with relaxed stores: an update costs a few nanoseconds and no system call.
 class WorkerStatus {
  public:
   enum Phase : std::uint32_t { kWaiting, kConstructing, kResetting, kStepping, kSaving };
   void enter(Phase phase, std::int64_t env, std::int64_t step);  // env -1: none
   void leave() { enter(kWaiting, -1, -1); }
-  // How many processes this worker has had before (OnDeath::kRestart).
+  // Number of earlier processes of this worker (OnDeath::kRestart).
   int past_lives() const;
 
  private:
@@ -50,14 +50,14 @@ class WorkerStatus {
 
 // Forked child processes that run `body(worker, status)` and never return to the caller.
 //
-// Construct from the main thread, before CUDA has a context (both are checked, Error) and before
-// the process starts threads. Children ignore SIGINT, SIGTERM and SIGHUP (the parent decides), and
-// die with their parent (PR_SET_PDEATHSIG). An exception in `body` travels as text to the parent;
-// so does a call of exit().
+// Construct it from the main thread, before CUDA has a context (both are checked, Error) and before
+// the process starts threads. Children ignore SIGINT, SIGTERM and SIGHUP, which the parent handles,
+// and die with their parent (PR_SET_PDEATHSIG). The text of an exception in `body`, or of a call of
+// exit(), is passed to the parent.
 //
-// With OnDeath::kRestart all of them are forked by a process of its own, made here: so they can be
-// forked anew later, when this one has threads and CUDA, from the memory of this moment. Nothing a
-// worker had outside shared memory survives it.
+// With OnDeath::kRestart, a fork server forks all workers. It is forked in the constructor, so
+// workers can be forked again later from the memory of that moment, even though this process then
+// has threads and CUDA. A worker's state outside shared memory is lost with it.
 class WorkerGroup {
  public:
   using Body = std::function<void(int worker, WorkerStatus status)>;
@@ -67,27 +67,27 @@ class WorkerGroup {
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
-  // Throws WorkerError for the first worker that has died, thrown, or been in one environment call
-  // for longer than its limit. Call it whenever a wait for workers times out, five times a second
-  // or more: a hang is measured from the first call that saw it begin, and longer times between two
-  // calls count as 0.2 s, so that suspending a whole run (Ctrl-Z) is no hang. By then every worker
-  // has been killed and reaped; later calls throw the same again.
+  // Throws WorkerError for the first worker that has died, thrown, or spent longer than its limit
+  // in one environment call; all workers have been killed and reaped by then, and later calls throw
+  // the same error. Call it whenever a wait for workers times out, at least five times a second:
+  // the time of a call counts from the first check that sees it, and an interval between two checks
+  // counts as at most 0.2 s, so that suspending the whole run (Ctrl-Z) is not a hang.
   //
-  // awaited: the worker whose step the caller waits for. If that one does not even begin it, it is
-  // frozen, and the limit of a step holds for it too.
+  // awaited: the worker whose step the caller waits for. If it does not even begin the step, it is
+  // frozen, and the step limit applies as well.
   void check(int awaited = kNobody);
   static constexpr int kNobody = -1, kEverybody = -2;
-  // Likewise of several.
+  // The same for several workers.
   void check(const std::function<bool(int worker)>& awaited);
 
-  // OnDeath::kRestart, once every worker has begun its work: what ends one from now on is no error,
-  // unless it is the fifth time within a minute that one of them ends, or the process that forks
-  // them has died.
+  // OnDeath::kRestart; call it once every worker has begun its work. From then on the end of a
+  // worker is no error, unless it is the fifth within a minute, or the fork server has died.
   void allow_restarts() { restarts_allowed_ = options_.on_death == OnDeath::kRestart; }
-  // So far. Anybody may ask.
+  // Restarts so far. Any thread may call it.
   std::int64_t restarts() const { return restarts_; }
 
-  // 0 of a worker that is not started yet (OnDeath::kRestart): to kill() that is the whole group.
+  // 0 for a worker that is not started yet (OnDeath::kRestart); kill(0) would signal the whole
+  // process group.
   std::vector<pid_t> pids() const;
 
  private:
@@ -96,14 +96,14 @@ class WorkerGroup {
   struct ForkServer;
   struct Watch {
     std::uint64_t beat = 0;
-    std::chrono::steady_clock::duration waited{};  // for this beat to end
-    bool reaped = false;                           // its pid may belong to another process by now
+    std::chrono::steady_clock::duration waited{};  // time since this beat
+    bool reaped = false;                           // its pid may belong to another process now
   };
   int workers() const { return static_cast<int>(watches_.size()); }
   Slot& slot(int worker) const;
   pid_t pid(int worker) const;
   pid_t start(int worker, const Body& body);
-  // What to report of this worker; "" if all is well. `passed`: time since the last look.
+  // Returns the failure of this worker, or "". `passed`: time since the last check.
   std::string find_failure(int worker, bool awaited, std::chrono::steady_clock::duration passed);
   std::string end_of(int worker);
   void kill_all();
@@ -123,8 +123,8 @@ class WorkerGroup {
   Arena::Plan plan_;
   Arena::Field slots_, fork_server_;
   Arena arena_;
-  std::vector<pid_t> pids_;    // empty if a fork server has them
-  pid_t fork_server_pid_ = 0;  // of the process that forks all others, if there is one
+  std::vector<pid_t> pids_;    // empty with a fork server
+  pid_t fork_server_pid_ = 0;  // 0 without a fork server
   std::vector<Watch> watches_;
   std::chrono::steady_clock::time_point last_check_ = std::chrono::steady_clock::now();
   std::exception_ptr failure_;
@@ -135,11 +135,11 @@ class WorkerGroup {
 
 // The cores this process may run on (its affinity mask), in increasing order.
 std::vector<int> allowed_cores();
-// From now on the calling thread, and what it starts, use these cores only. Throws Error if it may
-// not.
+// Restricts the calling thread, and processes and threads that it starts, to these cores. Throws
+// Error if that is not permitted.
 void use_cores(const std::vector<int>& cores);
 
-// Throws Error unless a fork is safe here: main thread, and no CUDA context in this process.
+// Throws Error unless forking is safe: on the main thread, without a CUDA context in this process.
 void require_fork_is_safe();
 
 }  // namespace shoal
