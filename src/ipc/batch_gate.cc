@@ -10,7 +10,7 @@ namespace shoal {
 
 namespace {
 
-// A client's state: the number of its newest request, and what has become of that.
+// A client's state: the number of its newest request, and that request's status.
 enum Request : std::uint32_t { kNothing, kAsked, kAnswered, kKept };
 constexpr std::uint32_t client_state(std::uint32_t number, Request request) {
   return number << 2 | request;
@@ -21,15 +21,15 @@ constexpr Request request_of(std::uint32_t state) { return static_cast<Request>(
 constexpr int kMostClients = 65'535;
 constexpr std::uint32_t kNotParked = 0;
 
-// Of counts that wrap around.
+// For counts that wrap around.
 bool reached(std::uint32_t count, std::uint32_t wanted) {
   return static_cast<std::int32_t>(count - wanted) >= 0;
 }
 
-// Those that share a bit are woken together, and look again.
+// Clients that share a bit wake together and look again.
 std::uint32_t bit_of(int client) { return 1U << (client % 32); }
 
-// Whether it comes true without parking.
+// Whether ready() comes true before the time to park.
 template <class Ready>
 bool comes_soon(const Word& word, const BatchGateOptions& options,
                 std::chrono::steady_clock::time_point deadline, const Ready& ready) {
@@ -38,16 +38,16 @@ bool comes_soon(const Word& word, const BatchGateOptions& options,
 
 const BatchGateOptions& checked(const BatchGateOptions& options) {
   require(options.clients >= 1 && options.clients <= kMostClients,
-          "a gate for {} clients: 1 to {} are possible", options.clients, kMostClients);
+          "a batch gate for {} clients; expected 1 to {}", options.clients, kMostClients);
   return options;
 }
 
 }  // namespace
 
 struct BatchGate::Head {
-  alignas(64) Word arrived{0};          // requests, nearly; the server parks on it
-  alignas(64) Word wanted{kNotParked};  // the count at which the parked server is to be woken
-  alignas(64) Word answered{0};         // batches; clients park on it
+  alignas(64) Word arrived{0};          // approximate number of requests; the server parks on it
+  alignas(64) Word wanted{kNotParked};  // the count at which to wake the parked server
+  alignas(64) Word answered{0};         // number of batches; clients park on it
   alignas(64) Word stopped{0};
 };
 
@@ -70,17 +70,18 @@ BatchGate::Slot& BatchGate::slot(int client) const {
   return reinterpret_cast<Slot*>(head_ + 1)[client];
 }
 
-// The state is what counts; the count only tells when it is worth while to wake the server. It is
-// raised after the state, so every client that the server did not find has yet to raise it.
+// The state decides; `arrived` only tells when to wake the server. It is incremented after the
+// state is written, so every client that the server's scan missed has yet to increment it.
 BatchGate::Ticket BatchGate::submit(int client) {
-  require(client >= 0 && client < options_.clients, "client {}: a number from 0 to {} was expected",
+  require(client >= 0 && client < options_.clients, "client {}: expected a number from 0 to {}",
           client, options_.clients - 1);
   auto& state = slot(client).state;
   const auto before = state.load(std::memory_order_relaxed);
-  require(request_of(before) != kAsked && request_of(before) != kKept,
-          "client {} asks again before it is answered: wait for the answer, or, if another process "
-          "was this client and died, have the server forget() it",
-          client);
+  require(
+      request_of(before) != kAsked && request_of(before) != kKept,
+      "client {} submits a request before its last one is answered: wait for the answer, or, if "
+      "another process was this client and died, let the server forget() it",
+      client);
   const auto asked = client_state(number_of(before) + 1, kAsked);
   state.store(asked, std::memory_order_seq_cst);
   const auto count = head_->arrived.fetch_add(1, std::memory_order_seq_cst) + 1;
@@ -91,9 +92,8 @@ BatchGate::Ticket BatchGate::submit(int client) {
 
 bool BatchGate::ready(Ticket ticket) const {
   const auto state = slot(ticket.client).state.load(std::memory_order_seq_cst);
-  require(number_of(state) == ticket.number,
-          "ticket {} of client {} is not its newest, which is {}", ticket.number, ticket.client,
-          number_of(state));
+  require(number_of(state) == ticket.number, "ticket {} of client {} is outdated; its newest is {}",
+          ticket.number, ticket.client, number_of(state));
   return request_of(state) == kAnswered;
 }
 
@@ -121,10 +121,11 @@ bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
   return done;
 }
 
-// Those that have arrived, up to `size`.
+// Finds the clients that have arrived, up to `size`.
 void BatchGate::collect(int size) {
   gathered_.clear();
-  gathered_.reserve(static_cast<std::size_t>(options_.clients));  // a copied handle has no room yet
+  gathered_.reserve(static_cast<std::size_t>(options_.clients));  // a copied handle has no capacity
+                                                                  // yet
   for (int i = 0; i < options_.clients && static_cast<int>(gathered_.size()) < size; ++i) {
     const int client = (next_ + i) % options_.clients;
     if (request_of(slot(client).state.load(std::memory_order_seq_cst)) == kAsked)
@@ -135,8 +136,7 @@ void BatchGate::collect(int size) {
 std::span<const int> BatchGate::gather(int size, std::chrono::microseconds patience,
                                        std::chrono::milliseconds timeout) {
   require(size >= 1 && size <= options_.clients,
-          "a batch of {} was asked for; 1 to {}, all clients, are possible", size,
-          options_.clients);
+          "a batch of {} clients; expected 1 to {} (all clients)", size, options_.clients);
   patience = std::min(patience, kNoLimit);
   const auto deadline = deadline_of(timeout);
   for (bool last = false;;) {
@@ -161,10 +161,11 @@ std::span<const int> BatchGate::gather(int size, std::chrono::microseconds patie
   return {};
 }
 
-// Sleeps until so many have arrived, or the gate is stopped. A count that is out by one, because a
-// client died between its state and the count, costs a look in vain, or the rest of the timeout.
+// Sleeps until the count is reached or the gate is stopped. If a client died between the write of
+// its state and the increment, the count is off by one, which costs a spurious wake-up or the rest
+// of the timeout.
 void BatchGate::park_until(std::uint32_t wanted, Clock::time_point deadline) {
-  if (wanted == kNotParked) --wanted;  // one too early does no harm
+  if (wanted == kNotParked) --wanted;  // waking one request early is harmless
   const auto ready = [&](std::uint32_t count) { return reached(count, wanted) || stopped(); };
   if (comes_soon(head_->arrived, options_, deadline, ready)) return;
   head_->wanted.store(wanted, std::memory_order_seq_cst);
@@ -188,7 +189,7 @@ void BatchGate::keep() {
   gathered_.clear();
 }
 
-// A flag that a killed client has left raised costs a wake-up in vain.
+// A `parked` flag left by a killed client costs a spurious wake-up.
 void BatchGate::finish(std::span<const int> clients) {
   for (const int client : clients) set(client, kAnswered);
   head_->answered.fetch_add(1, std::memory_order_seq_cst);

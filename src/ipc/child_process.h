@@ -7,8 +7,7 @@
 
 namespace shoal {
 
-// No signal reaches a child before it has chosen how to take it: until then it has its parent's
-// handlers.
+// Blocks signals around fork(): until a child has set its own handlers it has its parent's.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -23,7 +22,7 @@ class SignalsBlocked {
 };
 
 // True in a process that a worker's environment has forked. If it returns from the environment, it
-// must not go on as a second worker.
+// must exit instead of continuing as a second worker.
 inline bool forked_by_worker = false;
 
 inline void end_if_forked_by_worker() {
@@ -32,7 +31,7 @@ inline void end_if_forked_by_worker() {
 
 inline void become_child_of(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  if (getppid() != parent) _exit(1);  // the parent died before the prctl() call
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
   for (const int ordinary : {SIGPIPE, SIGCHLD}) signal(ordinary, SIG_DFL);
 }

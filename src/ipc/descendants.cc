@@ -27,29 +27,29 @@
 namespace shoal {
 namespace {
 
-constexpr const char* kVariable = "SHOAL_RUN";  // the marks of a process, one after the other
+constexpr const char* kVariable = "SHOAL_RUN";  // the concatenated marks of a process
 constexpr int kMostRounds = 500;
 constexpr int kLongestDeath = 1000;  // milliseconds from SIGKILL to the end
 
 struct Process {
-  unsigned long long started = 0;  // in clock ticks since the machine's start
+  unsigned long long started = 0;  // in clock ticks since boot
   bool runs = false;
 };
 
-// A run and its descendants. A process that descends from another run has the marks of both.
+// A run and its descendants. A process that descends from two runs has the marks of both.
 struct Run {
   pid_t main = 0;
   unsigned long long started = 0;
-  std::string mark;  // "shoal-PID-START."; of a worker "shoal-PID-START.PID-START."
+  std::string mark;  // "shoal-PID-START."; for a worker "shoal-PID-START.PID-START."
 };
 
-// A child that forks workers makes its own.
+// A child that forks workers calls start_reaper() itself.
 Run& own_run() {
   static Run one;
   return one;
 }
 
-// "" if the process is gone, or another user's.
+// "" if the process is gone or belongs to another user.
 std::string read_all(const std::string& file) {
   std::string text;
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -61,7 +61,7 @@ std::string read_all(const std::string& file) {
   return text;
 }
 
-// From /proc/PID/stat: behind the name come the state and, as the 20th field, the start.
+// Parses /proc/PID/stat: after the name come the state and, as the 20th field, the start time.
 Process process_of(const std::string& pid) {
   Process out;
   const auto text = read_all("/proc/" + pid + "/stat");
@@ -99,27 +99,27 @@ bool is_of_ended_worker(const char* rest_of_mark) {
   return !worker.runs || worker.started != started;
 }
 
-// Whether a mark in this text condemns the process that it is from.
+// Whether a mark in this text selects its process for killing.
 bool is_to_die(const std::string& text, const Run& run, Kill which) {
   for (auto at = text.find(run.mark); at != std::string::npos; at = text.find(run.mark, at + 1))
     if (which == Kill::kAll || is_of_ended_worker(text.c_str() + at + run.mark.size())) return true;
   return false;
 }
 
-// Whether there was anything to kill.
+// Returns whether it found any process to kill.
 bool kill_marked(const Run& run, Kill which) {
   bool found = false;
   for (const pid_t pid : all_processes()) {
     const auto process = process_of(std::to_string(pid));
     if (!process.runs || process.started < run.started || pid == getpid()) continue;
-    // Between the look at its mark and the signal the number may become another process's.
+    // The handle keeps the PID from being reused between the check and the signal.
     const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (handle < 0) continue;
     const auto folder = fmt::format("/proc/{}/", pid);
     if (is_to_die(read_all(folder + "environ"), run, which) ||
         is_to_die(read_all(folder + "maps"), run, which)) {
       syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);
-      pollfd ended{handle, POLLIN, 0};  // it loses its mark before it is gone
+      pollfd ended{handle, POLLIN, 0};  // the process loses its mark before it is gone
       ::poll(&ended, 1, kLongestDeath);
       found = true;
     }
@@ -132,17 +132,18 @@ void kill_all_marked(const Run& run, Kill which) {
   for (int round = 0; round < kMostRounds && kill_marked(run, which); ++round) ::usleep(1000);
 }
 
-// This process, and all that it starts from now on, has this mark.
+// Gives the mark to this process and to all that it starts later.
 void set_mark(const std::string& mark) {
   const char* before = std::getenv(kVariable);
   ::setenv(kVariable, (before ? before + mark : mark).c_str(), 1);
   const int file = ::memfd_create(mark.c_str(), MFD_CLOEXEC);
   if (file < 0) return;
-  static_cast<void>(::mmap(nullptr, 1, PROT_READ, MAP_SHARED, file, 0));  // stays, unread
+  static_cast<void>(
+      ::mmap(nullptr, 1, PROT_READ, MAP_SHARED, file, 0));  // stays mapped, never read
   ::close(file);
 }
 
-// Memory that this process shares with others would stay as long as the reaper does.
+// Otherwise the reaper would keep the shared memory alive.
 void unmap_shared() {
   const auto maps = read_all("/proc/self/maps");
   for (std::size_t at = 0; at < maps.size();) {
@@ -158,12 +159,12 @@ void unmap_shared() {
 
 // Waits for the end of the main process and kills its remaining descendants.
 [[noreturn]] void run_reaper(const Run& run, int main) {
-  ::setsid();  // no terminal's signal reaches it
+  ::setsid();  // detaches from the terminal's signals
   ::prctl(PR_SET_NAME, "shoal-reaper");
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(ignored, SIG_IGN);
   unmap_shared();
   ::dup2(main, 3);
-  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0)  // a kernel before 5.9
+  if (::syscall(SYS_close_range, 4U, ~0U, 0U) != 0)  // kernels before 5.9
     for (int fd = 4; fd < 1024; ++fd) ::close(fd);
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < 3; ++fd) ::dup2(nothing, fd);
@@ -186,7 +187,7 @@ void start_reaper() {
   run.mark = fmt::format("shoal-{}-{}.", run.main, run.started);
   set_mark(run.mark);
   const int main = static_cast<int>(syscall(SYS_pidfd_open, run.main, 0));
-  if (main < 0) return;  // a kernel before 5.3
+  if (main < 0) return;  // kernels before 5.3
   {
     const SignalsBlocked blocked;
     const pid_t between = fork();

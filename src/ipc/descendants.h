@@ -2,19 +2,19 @@
 
 namespace shoal {
 
-// Processes that environments start, and that would outlive their worker. Linux forgets whose child
-// a process was when its parent ends, so the descendants of each worker carry a mark: a forked
-// process has a mapping with the mark's name, an executed program an environment variable.
+// Cleanup of processes that environments start and that would outlive their worker. When a process
+// ends, Linux reparents its children, so the descendants of each worker carry a mark: in a forked
+// process a mapping with the mark's name, in an executed program an environment variable.
 
-// Starts the reaper: a process that kills all descendants of this one that are left when this one
-// ends. Called before a worker is forked; later calls do nothing.
+// Starts the reaper, a process that kills the remaining descendants of this process when this one
+// ends. Call it before forking workers; later calls do nothing.
 void start_reaper();
 
-// In a worker, before it starts anything.
+// Call it in a worker before it starts anything.
 void mark_worker();
 
-// Kills the descendants of workers that have ended. Those of a living worker are left alone,
-// daemons too. Reads /proc/PID of every process of this user.
+// Kills the descendants of workers that have ended; those of a living worker, daemons included, are
+// spared. Reads /proc/PID of every process of this user.
 void kill_orphans();
 
 }  // namespace shoal

@@ -15,14 +15,14 @@ namespace shoal {
 
 namespace {
 
-// The two functions of the CUDA driver that are asked, declared here because core is built without
-// CUDA.
+// Two functions of the CUDA driver, declared here because this library is built without CUDA.
 using GetCount = int (*)(int* count);
 using GetState = int (*)(int device, unsigned* flags, int* active);
 constexpr int kSuccess = 0;
 
-// Whether some CUDA device has a context in this process. Loads nothing: without the driver in the
-// process there is none. An uninitialised driver answers with an error, which also means none.
+// Whether any CUDA device has a context in this process. Loads nothing: if the driver is not
+// loaded, there is no context. An uninitialised driver returns an error, which also means no
+// context.
 bool has_cuda_context() {
   const auto close = [](void* library) { dlclose(library); };
   const std::unique_ptr<void, decltype(close)> driver(
@@ -44,15 +44,14 @@ bool has_cuda_context() {
 }  // namespace
 
 void require_fork_is_safe() {
-  require(gettid() == getpid(),
-          "workers are being forked from thread {}, which is not the main thread of process {}; "
-          "make samplers in the "
-          "main thread: workers die with the thread that forked them",
-          gettid(), getpid());
+  require(
+      gettid() == getpid(),
+      "workers are being forked from thread {}, which is not the main thread of process {}; make "
+      "samplers in the main thread: workers die with the thread that forked them",
+      gettid(), getpid());
   require(!has_cuda_context(),
           "workers are being forked in a process that has a CUDA context, which does not survive a "
-          "fork; make the "
-          "samplers before anything is moved to a CUDA device");
+          "fork; make samplers before anything is moved to a CUDA device");
 }
 
 std::vector<int> allowed_cores() {
@@ -61,9 +60,9 @@ std::vector<int> allowed_cores() {
     const std::unique_ptr<cpu_set_t, decltype(free_set)> set(CPU_ALLOC(most), free_set);
     const auto bytes = CPU_ALLOC_SIZE(most);
     if (sched_getaffinity(0, bytes, set.get()) != 0) {
-      // EINVAL: the kernel's mask is longer.
+      // EINVAL: the kernel's mask is larger.
       require(errno == EINVAL && most < 1 << 20,
-              "the affinity mask of this process cannot be read: {}", std::strerror(errno));
+              "cannot read the affinity mask of this process: {}", std::strerror(errno));
       continue;
     }
     std::vector<int> cores;
@@ -74,7 +73,7 @@ std::vector<int> allowed_cores() {
 }
 
 void use_cores(const std::vector<int>& cores) {
-  require(!cores.empty(), "no cores are given; at least 1 is needed");
+  require(!cores.empty(), "an empty list of cores; expected at least 1");
   const int most = *std::ranges::max_element(cores) + 1;
   auto* set = CPU_ALLOC(most);
   const auto bytes = CPU_ALLOC_SIZE(most);
@@ -83,8 +82,7 @@ void use_cores(const std::vector<int>& cores) {
   const int status = ::sched_setaffinity(0, bytes, set);
   const int error = errno;
   CPU_FREE(set);
-  require(status == 0, "the cores {} cannot be used: {}", fmt::join(cores, ","),
-          std::strerror(error));
+  require(status == 0, "cannot use the cores {}: {}", fmt::join(cores, ","), std::strerror(error));
 }
 
 }  // namespace shoal

@@ -14,22 +14,22 @@
 #include "src/ipc/waiting.h"
 #include "src/ipc/worker_slot.h"
 
-// The part of a group whose workers may be forked anew: a process that does nothing but fork them,
-// reap them, and say how they ended.
+// The fork server of a group with OnDeath::kRestart: a process that only forks workers, reaps them,
+// and reports how they ended.
 namespace shoal {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kBetweenLooks{20};  // of the fork server at its children
-constexpr std::chrono::seconds kLongestEnd{5};          // from SIGKILL to the end
+constexpr std::chrono::milliseconds kBetweenLooks{20};  // between polls of the fork server
+constexpr std::chrono::seconds kLongestEnd{5};          // from SIGKILL to the end of a process
 constexpr std::size_t kMostDeaths = 5;                  // within a minute
 
 }  // namespace
 
 struct WorkerGroup::ForkServer {
-  alignas(64) Word calls{0};  // changes with every call for a worker, and for the end
+  alignas(64) Word calls{0};  // incremented for every request: to fork a worker, or to end
   alignas(64) Word ends{0};
 };
 
@@ -47,16 +47,14 @@ void WorkerGroup::start_fork_server(const Body& body) {
   {
     const SignalsBlocked blocked;
     fork_server_pid_ = fork();
-    if (fork_server_pid_ < 0)
-      throw Error("the process that forks workers could not be forked itself: {}",
-                  std::strerror(errno));
+    if (fork_server_pid_ < 0) throw Error("cannot fork the fork server: {}", std::strerror(errno));
     if (fork_server_pid_ > 0) return;
     become_child_of(parent);
   }
   serve_forks(body);
 }
 
-// In the fork server; never returns.
+// Runs in the fork server; never returns.
 void WorkerGroup::serve_forks(const Body& body) {
   auto& words = fork_server();
   for (;;) {
@@ -67,7 +65,7 @@ void WorkerGroup::serve_forks(const Body& body) {
       const auto wanted = of.wanted.load(std::memory_order_acquire);
       if (of.started.load(std::memory_order_relaxed) == wanted) continue;
       const pid_t pid = start(w, body);
-      if (pid < 0) continue;  // there may be room for a process later
+      if (pid < 0) continue;  // try again later
       of.pid.store(pid, std::memory_order_relaxed);
       of.started.store(wanted, std::memory_order_release);
     }
@@ -93,8 +91,8 @@ std::string WorkerGroup::end_by_fork_server(int worker) {
   int status = 0;
   if (waitpid(fork_server_pid_, &status, WNOHANG) == fork_server_pid_) {
     restarts_allowed_ = false;
-    fork_server_pid_ = -1;  // and with it all workers have died
-    return fmt::format("is gone, because the process that forks workers {}", describe_end(status));
+    fork_server_pid_ = -1;  // all workers have died with it
+    return fmt::format("is gone, because the fork server {}", describe_end(status));
   }
   const auto& of = slot(worker);
   const bool ended = of.ended.load(std::memory_order_acquire) == of.wanted.load();
@@ -118,11 +116,11 @@ bool WorkerGroup::await_end(int worker) const {
   return true;
 }
 
-// False if it is not to be.
+// False if the worker must not be restarted.
 bool WorkerGroup::restart(int worker, const WorkerError& death) {
   auto& of = slot(worker);
   if (dies_too_often()) return false;
-  // One that is not started yet has no process: 0 would be all of this one's group.
+  // A worker that is not started yet has pid 0, which would be this process's whole group.
   const pid_t present = pid(worker);
   if (of.ended.load(std::memory_order_acquire) != of.wanted.load() && present > 0)
     kill(present, SIGKILL);
@@ -143,7 +141,7 @@ void WorkerGroup::end_fork_server() {
   futex_wake_all(fork_server().calls);
   const auto deadline = Clock::now() + kLongestEnd;
   while (waitpid(fork_server_pid_, nullptr, WNOHANG) == 0) {
-    // Workers die with it, if it does not answer.
+    // If the fork server does not respond, killing it kills the workers, too.
     if (Clock::now() > deadline) kill(fork_server_pid_, SIGKILL);
     usleep(1000);
   }

@@ -12,11 +12,11 @@
 
 namespace shoal {
 
-// Futexes that work between processes. std::atomic::wait does not: libstdc++ issues
-// FUTEX_WAIT_PRIVATE, which other processes do not see.
+// Futexes shared between processes. std::atomic::wait is no alternative: libstdc++ uses
+// FUTEX_WAIT_PRIVATE, which is invisible to other processes.
 
-// Parks while `word` holds `seen`, at most for `limit`. May return early for no reason: the caller
-// looks again.
+// Parks while `word` holds `seen`, at most for `limit`. Wake-ups may be spurious: the caller must
+// check again.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                        std::chrono::nanoseconds limit) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
@@ -29,8 +29,8 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// The same for a word on which many wait, but not all for the same: who waits with `bits` is woken
-// by whoever wakes one of them, and by futex_wake_all(). The clock is CLOCK_MONOTONIC.
+// The same for a word with waiters for different events: a waiter with `bits` is woken by
+// futex_wake() with an overlapping mask, and by futex_wake_all(). The clock is CLOCK_MONOTONIC.
 inline void futex_wait_for(std::atomic<std::uint32_t>& word, std::uint32_t seen,
                            std::chrono::steady_clock::time_point deadline, std::uint32_t bits) {
   const auto since_boot = deadline.time_since_epoch();

@@ -9,9 +9,9 @@
 namespace shoal {
 
 // A sequence lock (Boehm, "Can seqlocks get along with programming language memory models?", MSPC
-// 2012) without fences, which ThreadSanitizer does not see: a reader that has seen a word of a
-// newer version, by acquire, also sees that the sequence had moved before it was written, by
-// release.
+// 2012) without fences, because ThreadSanitizer does not support them. Words are stored with
+// release and loaded with acquire, so a reader that sees a word of a newer version also sees that
+// the sequence has changed.
 
 namespace {
 
@@ -34,7 +34,7 @@ ParameterBoard::ParameterBoard(std::byte* memory, std::size_t payload)
 }
 
 void ParameterBoard::publish(std::span<const std::byte> parameters) {
-  require(parameters.size() == payload_, "{} bytes of parameters are published, expected {}",
+  require(parameters.size() == payload_, "publish() got {} bytes of parameters; expected {}",
           parameters.size(), payload_);
   const auto sequence = head_->sequence.load(std::memory_order_relaxed);
   head_->sequence.store(sequence + 1, std::memory_order_relaxed);
@@ -47,7 +47,7 @@ void ParameterBoard::publish(std::span<const std::byte> parameters) {
 }
 
 bool ParameterBoard::read(std::span<std::byte> to, std::uint64_t& version) const {
-  require(to.size() == payload_, "parameters are read to {} bytes, expected {}", to.size(),
+  require(to.size() == payload_, "read() got a buffer of {} bytes; expected {}", to.size(),
           payload_);
   for (int i = 0; i < kPatience; ++i) {
     const auto sequence = head_->sequence.load(std::memory_order_acquire);

@@ -9,13 +9,13 @@
 namespace shoal {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // after which a trainer looks for the end
-constexpr std::size_t kBlock = 1024;             // stays in the first level of the cache
+constexpr std::chrono::milliseconds kLook{100};  // between a trainer's checks for stop()
+constexpr std::size_t kBlock = 1024;             // fits in the L1 cache
 
 ParameterServerOptions checked(const ParameterServerOptions& o) {
   require(o.most_stale >= -1 && (o.asynchronous || o.most_stale == -1),
-          "a parameter server that leaves out what is stale by more than {}: it counts from 0, and "
-          "only asynchronous trainers are ever behind (-1: nothing is left out)",
+          "a parameter server with most_stale = {}; expected -1 (no limit), or 0 or more with "
+          "asynchronous trainers",
           o.most_stale);
   return o;
 }
@@ -43,7 +43,7 @@ int ParameterServer::serve(std::chrono::milliseconds timeout) {
   return service_.serve(
       [&](std::span<const int> trainers) {
         if (options_.asynchronous) return apply_one(trainers[0]);
-        // All gradients are there, or all parts of an update are done, by turns.
+        // Batches alternate: all gradients have arrived, then all parts of an update are done.
         updates_ += std::exchange(summed_, !summed_) ? 1 : 0;
       },
       timeout);
@@ -72,7 +72,7 @@ void ParameterServer::hand_out(int trainer) {
   handed_out_[static_cast<std::size_t>(trainer)] = updates_;
 }
 
-// Each trainer sums the same share of all gradients.
+// Trainer t sums part t of all gradients.
 void ParameterServer::apply_part(int trainer) const {
   const auto n = parameters_.size(), parts = static_cast<std::size_t>(options_.trainers),
              part = static_cast<std::size_t>(trainer);
@@ -93,8 +93,8 @@ void ParameterServer::apply_part(int trainer) const {
 
 void ParameterServer::forget(int trainer) {
   require(options_.asynchronous,
-          "trainer {} is gone in the midst of an update that all make together; only asynchronous "
-          "ones can be replaced",
+          "trainer {} died in synchronous mode, where all trainers take part in an update; only "
+          "asynchronous trainers can be replaced",
           trainer);
   service_.gate().forget(trainer);
   hand_out(trainer);

@@ -18,27 +18,27 @@ namespace {
 
 constexpr int kMostRanks = 1024;
 constexpr std::size_t kLine = 64;
-// Time between two looks at whether the exchange was stopped; whoever stops it wakes those that
-// wait, but may be killed in between.
+// Interval between checks for stop(): it wakes all waiters, but its caller may be killed before
+// that.
 constexpr std::chrono::milliseconds kLookAgain{100};
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
 const RankExchangeOptions& checked(const RankExchangeOptions& options) {
   require(options.ranks >= 1 && options.ranks <= kMostRanks,
-          "an exchange between {} ranks: 1 to {} are possible", options.ranks, kMostRanks);
-  require(options.chunk >= kLine, "RankExchangeOptions::chunk is {} bytes; at least {} are needed",
+          "an exchange between {} ranks; expected 1 to {}", options.ranks, kMostRanks);
+  require(options.chunk >= kLine, "RankExchangeOptions::chunk is {} bytes; expected at least {}",
           options.chunk, kLine);
   return options;
 }
 
-// Copies to a place in shared memory that starts with a line of the cache and that other cores
-// read, past this core's cache: to take a line away from a core that has read it, and to have it
-// taken away again when it is read, costs four times as much as the way through memory (Zen 4, two
-// cores: 507 us instead of 100 for a sum of 1 MiB, 8.5 instead of 2.9 for 16 KiB).
+// Copies to cache-line-aligned shared memory that other cores read, with non-temporal stores.
+// Moving a line between the caches of the cores, once to write and once to read it, costs four
+// times as much as the way through memory (Zen 4, two cores: 507 us instead of 100 for a sum of 1
+// MiB, 8.5 instead of 2.9 for 16 KiB).
 template <class T>
 void hand_over(const T* from, const T* end, T* to) {
-#ifdef __SANITIZE_THREAD__  // it does not see such writes
+#ifdef __SANITIZE_THREAD__  // TSan does not see non-temporal stores
   std::copy(from, end, to);
 #else
   constexpr auto kValues = sizeof(__m128i) / sizeof(T);
@@ -46,12 +46,11 @@ void hand_over(const T* from, const T* end, T* to) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to),
                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   std::copy(from, end, to);
-  _mm_sfence();  // the atomics that say it is there do not wait for such writes
+  _mm_sfence();  // the atomics that publish the data do not order non-temporal stores
 #endif
 }
 
-// Whose share of n values are those from the one to the other: shares begin with a line of the
-// cache.
+// The begin of this rank's share of n values; shares begin on a cache line.
 template <class T>
 std::size_t share_begin(std::size_t n, int ranks, int rank) {
   const auto share =
@@ -80,9 +79,9 @@ struct RankExchange::Head {
 };
 
 struct alignas(kLine) RankExchange::Rank {
-  Word generation{0};  // meetings it has come to; the others park on it
-  Word waiters{0};     // ranks that are parked there
-  std::atomic<std::uint64_t> act{0}, size{0}, number{0};  // what it is doing
+  Word generation{0};  // barriers this rank has reached; the others park on it
+  Word waiters{0};     // ranks parked on `generation`
+  std::atomic<std::uint64_t> act{0}, size{0}, number{0};  // current collective
 };
 
 std::size_t RankExchange::bytes(const RankExchangeOptions& options) {
@@ -99,7 +98,7 @@ RankExchange::RankExchange(std::byte* memory, const RankExchangeOptions& options
 }
 
 RankExchange RankExchange::of(int rank) const {
-  require(rank >= 0 && rank < ranks(), "rank {}: a number from 0 to {} was expected", rank,
+  require(rank >= 0 && rank < ranks(), "rank {}: expected a number from 0 to {}", rank,
           ranks() - 1);
   auto end = *this;
   end.rank_ = rank;
@@ -110,7 +109,7 @@ RankExchange::Rank& RankExchange::slot(int rank) const {
   return reinterpret_cast<Rank*>(memory_ + sizeof(Head))[rank];
 }
 
-// Two for each rank, and two for the sums: as if those were a further rank's.
+// Two buffers for each rank, and two for the sums, at index ranks().
 std::byte* RankExchange::place(int rank, std::uint64_t chunk) const {
   const auto all = static_cast<std::size_t>(ranks());
   const auto before = static_cast<std::size_t>(rank) * 2 + chunk % 2;
@@ -124,7 +123,7 @@ void RankExchange::begin(Act act, std::size_t size) {
   own.number.store(acts_++, std::memory_order_relaxed);
 }
 
-// A barrier: everything that a rank has written before it is visible to all after it.
+// A barrier: a rank's writes before it are visible to all ranks after it.
 void RankExchange::meet() {
   const auto now = ++generation_;
   auto& own = slot(rank_);
@@ -137,7 +136,7 @@ void RankExchange::meet() {
 void RankExchange::wait_for(int rank, std::uint32_t generation) {
   auto& of = slot(rank);
   const auto& stopped = reinterpret_cast<const Head*>(memory_)->stopped;
-  const auto come = [generation](std::uint32_t value) {  // it may be further by one
+  const auto come = [generation](std::uint32_t value) {  // the rank may be one barrier ahead
     return static_cast<std::int32_t>(value - generation) >= 0;
   };
   if (poll(of.generation, options_.spin, come)) return;
@@ -155,19 +154,20 @@ void RankExchange::wait_for(int rank, std::uint32_t generation) {
 void RankExchange::give_up_on(int rank) const {
   const auto& head = *reinterpret_cast<const Head*>(memory_);
   if (head.stopped.load(std::memory_order_seq_cst) != 0)
-    throw RankError(fmt::format("rank {} ends: another rank has stopped the exchange", rank_),
-                    rank);
+    throw RankError(
+        fmt::format("rank {} ends because another rank has stopped the exchange", rank_), rank);
   throw RankError(
       fmt::format(
-          "rank {} waits for rank {} for more than {:.1f} s, at meeting {}; is it stopped, or "
-          "slower by far? If that is no hang, raise the timeout",
+          "rank {} waits for rank {} for more than {:.1f} s, at barrier {}; is it stopped, or much "
+          "slower? If this is not a hang, raise the timeout",
           rank_, rank, std::chrono::duration<double>(options_.timeout).count(), generation_),
       rank);
 }
 
-// After the first meeting of an act, and before any other one: nobody has gone on to the next act.
+// Called between the first and the second barrier of a collective: no rank has begun the next one.
 void RankExchange::compare() const {
-  constexpr std::array<const char*, 4> kNames = {"sums", "gathers", "broadcasts", "waits for all"};
+  constexpr std::array<const char*, 4> kNames = {"sums", "gathers", "broadcasts",
+                                                 "enters a barrier"};
   const auto say = [&](const Rank& r) {
     return fmt::format(
         "{} ({} bytes, as its number {})", kNames.at(r.act.load(std::memory_order_relaxed)),
@@ -179,13 +179,14 @@ void RankExchange::compare() const {
     if (own.act.load(std::memory_order_relaxed) == other.act.load(std::memory_order_relaxed) &&
         own.size.load(std::memory_order_relaxed) == other.size.load(std::memory_order_relaxed))
       continue;
-    throw RankError(fmt::format("rank {} {} while rank {} {}; all ranks must do the same", r,
-                                say(other), rank_, say(own)),
-                    r);
+    throw RankError(
+        fmt::format("rank {} {} while rank {} {}; all ranks must call the same collectives", r,
+                    say(other), rank_, say(own)),
+        r);
   }
 }
 
-// In iteration k: chunk k is copied, chunk k - 1 added up, and chunk k - 2 copied back.
+// In iteration k chunk k is copied, chunk k - 1 summed, and chunk k - 2 copied back.
 template <class T>
 void RankExchange::sum_of(std::span<T> values) {
   begin(Act::kSum, values.size_bytes());
@@ -214,7 +215,7 @@ void RankExchange::sum_of(std::span<T> values) {
   };
   const auto add = [&](std::size_t chunk) {
     const auto p = part(chunk);
-    std::array<T, 8192 / sizeof(T)> sum;  // stays in the first level of the cache
+    std::array<T, 8192 / sizeof(T)> sum;  // fits in the L1 cache
     for (auto from = p.from; from < p.to; from += sum.size()) {
       const auto n = std::min(sum.size(), p.to - from);
       const auto of = [&](int r) { return (r == rank_ ? p.own.data() : shared(r, chunk)) + from; };
@@ -251,8 +252,8 @@ void RankExchange::sum(std::span<std::int64_t> values) { sum_of(values); }
 
 void RankExchange::gather(std::span<const std::byte> own, std::span<std::byte> to) {
   require(to.size() == own.size() * static_cast<std::size_t>(ranks()),
-          "{} bytes of each of {} ranks are gathered in {} bytes; {} are needed", own.size(),
-          ranks(), to.size(), own.size() * static_cast<std::size_t>(ranks()));
+          "gather of {} bytes from each of {} ranks got a buffer of {} bytes; expected {}",
+          own.size(), ranks(), to.size(), own.size() * static_cast<std::size_t>(ranks()));
   begin(Act::kGather, own.size());
   std::size_t from = 0;
   do {
@@ -266,7 +267,7 @@ void RankExchange::gather(std::span<const std::byte> own, std::span<std::byte> t
     ++chunks_;
     from += n;
   } while (from < own.size());
-  meet();  // compare() must come before any rank's next act
+  meet();  // compare() must finish before any rank's next collective
 }
 
 void RankExchange::broadcast(std::span<std::byte> bytes) {

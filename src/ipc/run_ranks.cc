@@ -31,12 +31,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLookEvery = 20ms;
-// How long the others may take to end once one rank has come to its end.
+// Time limit for the other ranks to end after the first one has.
 constexpr auto kLongestLeave = 60s;
 
 std::atomic<int> signal_to_pass_on{0};
 
-// Passes what this process is asked to do on to rank 0, while it lives.
+// While it lives, forwards signals of this process to rank 0.
 class SignalsPassedOn {
  public:
   SignalsPassedOn() {
@@ -59,10 +59,10 @@ class SignalsPassedOn {
   struct sigaction before_[std::size(kPassed)];
 };
 
-// How a rank's body ended, in shared memory; written by the rank.
+// A rank's exit report in shared memory; written by the rank.
 struct RankEnd {
   enum Kind : std::uint32_t { kNone, kReturned, kMistake, kThrew };
-  std::atomic<std::uint32_t> kind{kNone};  // released after the others
+  std::atomic<std::uint32_t> kind{kNone};  // written last, with release
   int result = 0;
   char text[4096] = {};
 
@@ -77,7 +77,7 @@ class Processes {
   Processes(int ranks, const std::function<int(int)>& body)
       : ends_(plan_.add_bytes(static_cast<std::size_t>(ranks) * sizeof(RankEnd))), arena_(plan_) {
     for (int r = 0; r < ranks; ++r) new (&end(r)) RankEnd;
-    std::fflush(nullptr);  // what is buffered now would be printed by each of them
+    std::fflush(nullptr);  // otherwise each rank would print the buffered output
     for (int r = 0; r < ranks; ++r) start(r, ranks, body);
   }
   ~Processes() {
@@ -139,7 +139,7 @@ class Processes {
     } catch (const std::exception& e) {
       own.tell(RankEnd::kThrew, e.what());
     } catch (...) {
-      own.tell(RankEnd::kThrew, "an exception that is no std::exception");
+      own.tell(RankEnd::kThrew, "an exception that is not a std::exception");
     }
     std::fflush(nullptr);
     _exit(0);
@@ -161,7 +161,8 @@ class Processes {
     const auto& own = end(rank);
     const auto kind = own.kind.load(std::memory_order_acquire);
     if (kind == RankEnd::kReturned) return;
-    // A signal may end a rank at once, one by a terminal before this process looks at its own.
+    // A signal may end a rank at once; one from a terminal reaches the rank before this process has
+    // handled its own.
     const int asked = passed_on_ != 0 ? passed_on_ : signal_to_pass_on.load();
     if (kind == RankEnd::kNone && asked != 0 && WIFEXITED(status) &&
         WEXITSTATUS(status) == 128 + asked) {
@@ -177,13 +178,13 @@ class Processes {
   [[noreturn]] void name_the_late() const {
     for (int r = 0; r < ranks(); ++r)
       if (pids_[static_cast<std::size_t>(r)] > 0)
-        throw RankError(fmt::format("rank {} goes on for more than {} s after others have ended", r,
+        throw RankError(fmt::format("rank {} did not exit within {} s of the others", r,
                                     std::chrono::seconds(kLongestLeave).count()),
                         r);
     throw RankError("all ranks have ended", 0);
   }
 
-  SignalsPassedOn signals_;  // before there is anybody to pass them on to
+  SignalsPassedOn signals_;  // installed before the ranks are forked
   Arena::Plan plan_;
   Arena::Field ends_;
   Arena arena_;
@@ -194,7 +195,7 @@ class Processes {
 }  // namespace
 
 int run_ranks(int ranks, const std::function<int(int)>& body) {
-  require(ranks >= 1, "{} ranks: at least 1 is needed", ranks);
+  require(ranks >= 1, "{} ranks; expected at least 1", ranks);
   require_fork_is_safe();
   return Processes(ranks, body).wait();
 }

@@ -13,7 +13,7 @@ StepBarrier::StepBarrier(std::byte* memory, int workers, int spin)
       worker_words_(reinterpret_cast<WorkerWord*>(memory + sizeof(Words))),
       workers_(workers),
       spin_(spin) {
-  require(workers >= 1, "a barrier for {} workers: at least 1 is needed", workers);
+  require(workers >= 1, "a barrier for {} workers; expected at least 1", workers);
   for (int w = 0; w < workers; ++w) new (worker_words_ + w) WorkerWord;
 }
 
@@ -57,7 +57,7 @@ bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
 
 int default_spin(int processes) {
   // About 0.1 ms: longer than a batch step of a small environment, shorter than a time slice. With
-  // more processes than cores, whoever spins keeps from running the one it waits for.
+  // more processes than cores, a spinning process keeps the awaited one from running.
   constexpr int kPolls = 2000;
   return static_cast<std::size_t>(processes) > allowed_cores().size() ? 0 : kPolls;
 }

@@ -9,7 +9,7 @@ namespace shoal {
 
 namespace {
 
-// A slot's state: what it is, and for whom.
+// A slot's state: its phase and its writer.
 enum Phase : std::uint32_t { kFree, kWriting, kReady, kReading };
 constexpr std::uint32_t state_of(Phase phase, int writer) {
   return static_cast<std::uint32_t>(writer) << 2 | phase;
@@ -20,14 +20,13 @@ constexpr int writer_of(std::uint32_t state) { return static_cast<int>(state >> 
 constexpr int kMostSlots = 65'535, kMostWriters = 16'384;
 
 const TrajectoryRingOptions& checked(const TrajectoryRingOptions& options) {
-  require(options.slots >= 1 && options.slots <= kMostSlots,
-          "a ring of {} slots: 1 to {} are possible", options.slots, kMostSlots);
-  require(options.max_lag >= 0, "a ring's max_lag is {}; it must not be negative", options.max_lag);
+  require(options.slots >= 1 && options.slots <= kMostSlots, "a ring of {} slots; expected 1 to {}",
+          options.slots, kMostSlots);
+  require(options.max_lag >= 0, "a ring with max_lag = {}; expected 0 or more", options.max_lag);
   return options;
 }
 
-// Waits, with the flag raised, until the word is another one than `seen`; whether there is time
-// left.
+// Waits, with the flag raised, until the word differs from `seen`; false once the deadline is over.
 bool await_change(Word& word, Word& flag, std::uint32_t seen, int spin,
                   std::chrono::steady_clock::time_point deadline) {
   const auto changed = [seen](std::uint32_t value) { return value != seen; };
@@ -41,18 +40,18 @@ bool await_change(Word& word, Word& flag, std::uint32_t seen, int spin,
 }  // namespace
 
 struct TrajectoryRing::Head {
-  alignas(64) Word published{0};       // the reader parks on it
-  alignas(64) Word reader_parked{0};   //
-  alignas(64) Word freed{0};           // writers park on it
-  alignas(64) Word writers_parked{0};  //
+  alignas(64) Word published{0};  // the reader parks on it
+  alignas(64) Word reader_parked{0};
+  alignas(64) Word freed{0};  // writers park on it
+  alignas(64) Word writers_parked{0};
   alignas(64) Word stopped{0};
-  alignas(64) Word draining{0};  // no writer acquires; raised by a writer, lowered by the reader
+  alignas(64) Word draining{0};  // writers wait; raised by a writer, lowered by the reader
   alignas(64) std::atomic<std::int64_t> number{0};
 };
 
 struct alignas(64) TrajectoryRing::Slot {
   Word state{kFree};
-  RolloutTag tag;  // the writer's while it writes, the reader's from kReady on
+  RolloutTag tag;  // owned by the writer while kWriting, by the reader from kReady on
 };
 
 std::size_t TrajectoryRing::bytes(int slots) {
@@ -92,8 +91,8 @@ std::optional<int> TrajectoryRing::find_free(int writer) {
 }
 
 std::optional<int> TrajectoryRing::acquire(int writer, std::chrono::milliseconds timeout) {
-  require(writer >= 0 && writer < kMostWriters, "writer {}: a number from 0 to {} was expected",
-          writer, kMostWriters - 1);
+  require(writer >= 0 && writer < kMostWriters, "writer {}: expected a number from 0 to {}", writer,
+          kMostWriters - 1);
   const auto deadline = deadline_of(timeout);
   for (bool last = false;;) {
     const auto seen = head_->freed.load(std::memory_order_seq_cst);
@@ -107,8 +106,7 @@ std::optional<int> TrajectoryRing::acquire(int writer, std::chrono::milliseconds
 void TrajectoryRing::publish(int index, RolloutTag tag) {
   auto& of = slot(index);
   const auto state = of.state.load(std::memory_order_relaxed);
-  require(phase_of(state) == kWriting, "slot {} is published by a writer that did not acquire it",
-          index);
+  require(phase_of(state) == kWriting, "slot {} is published but was not acquired", index);
   tag.writer = writer_of(state);
   tag.number = head_->number.fetch_add(1, std::memory_order_relaxed) + 1;
   of.tag = tag;
@@ -121,8 +119,8 @@ void TrajectoryRing::wake_reader() {
   if (head_->reader_parked.load(std::memory_order_seq_cst) != 0) futex_wake_all(head_->published);
 }
 
-// The reader may have found nothing left to read, and have parked, since this writer found the ring
-// full: it has to look again, because it alone ends what begins here.
+// Since this writer found the ring full, the reader may have found nothing to read and parked. It
+// must look again, because only the reader ends draining.
 void TrajectoryRing::begin_draining() {
   if (head_->draining.exchange(1, std::memory_order_seq_cst) == 0) wake_reader();
 }
@@ -131,9 +129,9 @@ bool TrajectoryRing::ready(int index) const {
   return phase_of(slot(index).state.load(std::memory_order_acquire)) == kReady;
 }
 
-// The ready slot with the lowest number, or -1. While it looks, a writer may publish a rollout in a
-// slot that has been passed, and its next one in a slot still to come: hence once more, until
-// nothing lower turns up.
+// The ready slot with the lowest number, or -1. During a scan a writer may publish a rollout in a
+// slot that was passed already, and its next one in a slot still ahead; the scan repeats until the
+// result is stable.
 int TrajectoryRing::oldest_ready() const {
   int oldest = -1;
   for (int before = -2; before != oldest;) {
@@ -155,7 +153,7 @@ std::optional<TrajectoryRing::Taken> TrajectoryRing::take(std::int64_t version,
       release(index);
       if (dropped % options_.slots == 0 && std::chrono::steady_clock::now() >= deadline) return {};
     }
-    // All there is has been handed out; the reader may hold some still, but it wants more.
+    // Every ready rollout was handed out. The reader may still hold some, but it asks for more.
     end_draining();
     if (last || stopped()) return {};
     last = !await_change(head_->published, head_->reader_parked, seen, options_.spin, deadline);
@@ -163,7 +161,7 @@ std::optional<TrajectoryRing::Taken> TrajectoryRing::take(std::int64_t version,
   }
 }
 
-// Whether it is to be used.
+// Returns whether the rollout is to be used.
 bool TrajectoryRing::begin_reading(int index, std::int64_t version) {
   auto& of = slot(index);
   of.state.store(state_of(kReading, 0), std::memory_order_seq_cst);
@@ -177,7 +175,7 @@ bool TrajectoryRing::begin_reading(int index, std::int64_t version) {
 void TrajectoryRing::release(int index) {
   auto& state = slot(index).state;
   require(phase_of(state.load(std::memory_order_relaxed)) == kReading,
-          "slot {} is released, but was not taken", index);
+          "slot {} is released but was not taken", index);
   state.store(kFree, std::memory_order_seq_cst);
   if (!drains())
     wake_writers();
@@ -197,9 +195,9 @@ void TrajectoryRing::end_draining() {
   if (drains() && head_->draining.exchange(0, std::memory_order_seq_cst) != 0) wake_writers();
 }
 
-// The flag is no count of who waits: a writer that was killed while it did would be counted for
-// ever. The word changes once more after the flag is lowered, for a writer that looked at the word
-// after its first change, and whose flag it was.
+// The flag is not a count of waiters: a writer killed while waiting would be counted forever. The
+// word changes again after the flag is lowered, for a writer that read the word after its first
+// change and whose flag was lowered.
 void TrajectoryRing::wake_writers() {
   head_->freed.fetch_add(1, std::memory_order_seq_cst);
   if (head_->writers_parked.load(std::memory_order_seq_cst) == 0) return;

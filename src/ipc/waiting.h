@@ -11,17 +11,17 @@
 
 namespace shoal {
 
-// Waiting for a word in shared memory to be what it should. How no wake-up is lost: the waiter
-// raises its flag and then looks at the word; the other side changes the word and then looks at the
-// flag. All four are sequentially consistent, so at least one of the two sees the other's write:
-// the waiter does not park, or is woken. The kernel's own comparison covers the time between the
-// last look and the parking. Whoever lowers another's flag changes the word after that.
+// Waits for a word in shared memory to reach a state. No wake-up is lost: the waiter raises its
+// flag, then reads the word; the other side changes the word, then reads the flag. All four
+// accesses are sequentially consistent, so at least one side sees the other's write: either the
+// waiter does not park, or it is woken. The kernel's comparison covers the time between the last
+// read and the parking. A process that lowers another's flag changes the word afterwards.
 
 using Word = std::atomic<std::uint32_t>;
 
 static_assert(Word::is_always_lock_free, "words are shared between processes");
 
-// Polls; whether `ready(value)` came true.
+// Polls; returns whether `ready(value)` came true.
 template <class Ready>
 bool poll(const Word& word, int times, Ready ready) {
   for (int i = 0;; ++i) {
@@ -31,9 +31,8 @@ bool poll(const Word& word, int times, Ready ready) {
   }
 }
 
-// The same until the deadline, but between two looks whoever else wants the core has it. Where
-// there is nobody the core stays awake, which a parked process's core does not: to wake it up takes
-// longer than many a wait.
+// The same until the deadline, but yields the core between two polls. On an idle machine the core
+// stays awake, unlike with a parked process, whose wake-up takes longer than many waits.
 template <class Ready>
 bool poll_yielding(const Word& word, int times, std::chrono::steady_clock::time_point deadline,
                    Ready ready) {
@@ -44,14 +43,14 @@ bool poll_yielding(const Word& word, int times, std::chrono::steady_clock::time_
   return false;
 }
 
-// When a wait of this length ends, from now on.
+// The deadline of a wait that starts now.
 inline std::chrono::steady_clock::time_point deadline_of(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::hours kLongestWait{24};  // keeps the sum from overflowing
+  constexpr std::chrono::hours kLongestWait{24};  // prevents overflow of the sum
   return std::chrono::steady_clock::now() +
          std::min<std::chrono::milliseconds>(timeout, kLongestWait);
 }
 
-// Parks until `ready(value)` or the deadline; which it was.
+// Parks until `ready(value)` or the deadline; returns whether it is ready.
 template <class Ready>
 bool park(Word& word, std::chrono::steady_clock::time_point deadline, Ready ready) {
   for (;;) {

@@ -26,12 +26,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 const WorkerGroupOptions& checked(int workers, const WorkerGroupOptions& options) {
-  require(workers >= 1, "a group of {} workers: at least 1 is needed", workers);
+  require(workers >= 1, "a group of {} workers; expected at least 1", workers);
   require_fork_is_safe();
   if (options.cores.empty()) return options;
   require(options.cores.size() == static_cast<std::size_t>(workers),
-          "{} cores are given for {} workers: one each is needed, or none at all",
-          options.cores.size(), workers);
+          "{} cores for {} workers; expected one per worker, or none", options.cores.size(),
+          workers);
   const auto allowed = allowed_cores();
   for (const int core : options.cores)
     require(std::ranges::count(allowed, core) == 1,
@@ -40,18 +40,17 @@ const WorkerGroupOptions& checked(int workers, const WorkerGroupOptions& options
   return options;
 }
 
-// Time runs against a worker in stretches of at most this between two looks at it: what lies
-// between them otherwise is the parent's own work, or all processes were suspended together
-// (Ctrl-Z).
+// The time between two checks counts against a worker's limit only up to this: anything longer is
+// the parent's own work, or a suspension of all processes (Ctrl-Z).
 constexpr std::chrono::milliseconds kLongestStretch{200};
 
-// Ends the child: without the parent's destructors and exit handlers, but with what it has printed.
+// Ends the child without the parent's destructors and exit handlers, but flushes its output.
 [[noreturn]] void leave_process(int code) {
   std::fflush(stdout);
   _exit(code);
 }
 
-// Lets the processes that this worker forks know that they are not the worker.
+// Marks the processes that this worker forks as not being the worker.
 void know_own_forks() {
   forked_by_worker = false;
   pthread_atfork(nullptr, nullptr, [] { forked_by_worker = true; });
@@ -66,7 +65,7 @@ WorkerGroup::WorkerGroup(int workers, const Body& body, const WorkerGroupOptions
       arena_(plan_) {
   for (int w = 0; w < workers; ++w) new (&slot(w)) Slot;
   start_reaper();
-  std::fflush(nullptr);  // what is buffered now would be printed by the children too
+  std::fflush(nullptr);  // otherwise the children would print the buffered output, too
   watches_.resize(static_cast<std::size_t>(workers));
   if (options.on_death == OnDeath::kRestart) {
     start_fork_server(body);
@@ -101,8 +100,8 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
   }
   know_own_forks();
   mark_worker();
-  slot(worker).pid.store(getpid(), std::memory_order_relaxed);  // its body may tell that it lives
-  // The handler registered last runs first, so none of the parent's runs here.
+  slot(worker).pid.store(getpid(), std::memory_order_relaxed);  // its body may report that it lives
+  // The handler registered last runs first; it exits, so none of the parent's handlers runs.
   on_exit(
       [](int code, void* mine) {
         if (!forked_by_worker)
@@ -122,7 +121,7 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
     slot(worker).finish(Slot::kThrew, e.what());
   } catch (...) {
     end_if_forked_by_worker();
-    slot(worker).finish(Slot::kThrew, "an exception that is no std::exception");
+    slot(worker).finish(Slot::kThrew, "an exception that is not a std::exception");
   }
   leave_process(1);
 }
@@ -160,13 +159,13 @@ std::vector<pid_t> WorkerGroup::pids() const {
   return all;
 }
 
-// How the process of this worker ended; "" while it runs.
+// Describes the end of this worker's process; "" while it runs.
 std::string WorkerGroup::end_of(int worker) {
   if (has_fork_server()) return end_by_fork_server(worker);
   auto& reaped = watches_[static_cast<std::size_t>(worker)].reaped;
   int status = 0;
   const pid_t ended = waitpid(pid(worker), &status, WNOHANG);
-  const bool lost = ended < 0 && errno == ECHILD;  // reaped by somebody else
+  const bool lost = ended < 0 && errno == ECHILD;  // reaped elsewhere
   reaped = ended == pid(worker) || lost;
   return lost ? "is gone" : reaped ? describe_end(status) : "";
 }
@@ -195,9 +194,10 @@ std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration 
   const bool in_reset = phase == WorkerStatus::kConstructing || phase == WorkerStatus::kResetting;
   const auto limit = in_reset ? options_.reset_limit : options_.step_limit;
   if (watch.waited <= limit) return "";
-  return fmt::format("{} has been {} for more than {:.1f} s; if that is no hang, raise sampler.{}",
-                     name, own.doing(), std::chrono::duration<double>(limit).count(),
-                     in_reset ? "reset_limit" : "step_limit");
+  return fmt::format(
+      "{} has been {} for more than {:.1f} s; if this is not a hang, raise sampler.{}", name,
+      own.doing(), std::chrono::duration<double>(limit).count(),
+      in_reset ? "reset_limit" : "step_limit");
 }
 
 void WorkerGroup::kill_all() {
@@ -209,7 +209,7 @@ void WorkerGroup::kill_all() {
     }
     watches_[w].reaped = true;
   }
-  if (!failure_) kill_orphans();  // a group that has failed has done so
+  if (!failure_) kill_orphans();  // a failed group has already done so
 }
 
 }  // namespace shoal

@@ -22,7 +22,7 @@ void WorkerGroup::Slot::begin_anew() {
   phase.store(WorkerStatus::kWaiting, std::memory_order_relaxed);
   env.store(-1, std::memory_order_relaxed);
   step.store(-1, std::memory_order_relaxed);
-  pid.store(0, std::memory_order_relaxed);  // it was reaped, and may belong to another process
+  pid.store(0, std::memory_order_relaxed);  // reaped; it may belong to another process now
   outcome.store(kRunning, std::memory_order_relaxed);
   wanted.store(wanted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
@@ -38,8 +38,8 @@ std::string WorkerGroup::Slot::doing() const {
 
 void WorkerStatus::enter(Phase phase, std::int64_t env, std::int64_t step) {
   end_if_forked_by_worker();
-  // The phase last and released: who reads the phase and then the beat never takes a new call for
-  // an old one.
+  // The phase is written last, with release: a reader of the phase and then the beat never takes a
+  // new call for an old one.
   auto& slot = *static_cast<WorkerGroup::Slot*>(slot_);
   slot.beat.store(slot.beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   slot.env.store(env, std::memory_order_relaxed);
@@ -59,7 +59,7 @@ std::string describe_end(int status) {
     const char* name = sigabbrev_np(number);
     return fmt::format("was killed by {}{}",
                        name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number),
-                       number == SIGKILL ? " (what Linux does when memory runs out)" : "");
+                       number == SIGKILL ? " (possibly by the kernel, out of memory)" : "");
   }
   return fmt::format("ended with status {}", WEXITSTATUS(status));
 }

@@ -109,7 +109,7 @@ TEST(WorkerGroupTest, CutsALongMessage) {
 }
 
 TEST(WorkerGroupTest, CarriesWhatIsNoStdException) {
-  expect_second(failure_of(second_worker([] { throw 42; })), "no std::exception");
+  expect_second(failure_of(second_worker([] { throw 42; })), "not a std::exception");
 }
 
 TEST(WorkerGroupTest, NamesAnAbort) {
@@ -331,7 +331,7 @@ TEST_F(RestartTest, WithoutTheProcessThatForksThemItFails) {
   } catch (const WorkerError& e) {
     text = e.what();
   }
-  EXPECT_NE(text.find("the process that forks workers was killed by SIGKILL"), std::string::npos)
+  EXPECT_NE(text.find("the fork server was killed by SIGKILL"), std::string::npos)
       << text;
 }
 
