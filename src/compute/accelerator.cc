@@ -28,7 +28,7 @@ bool is_host(const c10::Device& device) {
 }
 
 void require_started(const char* kernel, const char* error) {
-  require(error == nullptr, "the kernel {} could not be started: {}", kernel, error);
+  require(error == nullptr, "cannot launch the kernel {}: {}", kernel, error);
 }
 
 }  // namespace shoal

@@ -12,46 +12,47 @@
 
 namespace shoal {
 
-// Work that was recorded once, and is then started as a whole.
+// A captured graph of operations, launched as a whole.
 class WorkGraph {
  public:
   virtual ~WorkGraph() = default;
-  // Starts all of it, on the memory that it was recorded with.
+  // Launches the graph on the memory addresses of its capture.
   virtual void replay() = 0;
 };
 
-// What a device offers besides ATen's operations. All of it is of the current device and stream,
-// and called by one thread at a time.
+// Device functions beyond ATen's operations. They apply to the current device and stream, and are
+// called by one thread at a time.
 class Accelerator {
  public:
   virtual ~Accelerator() = default;
   virtual const CudaKernels& kernels() const = 0;
-  // For kernels(), under a c10::DeviceGuard: where ATen's operations are started, too.
+  // The stream for kernels(), on which ATen also runs; call it under a c10::DeviceGuard.
   virtual void* stream() const = 0;
-  // Lets copies from and to this memory of the host go on while the caller does something else.
-  // Until the returned one is freed; null if the system refuses, and copies wait then.
+  // Pins host memory, so that copies from and to it are asynchronous, until the result is
+  // destroyed. Null if the system refuses; copies are then synchronous.
   virtual std::shared_ptr<void> pin(std::span<std::byte> memory) = 0;
-  // Calls `work`, which is recorded and not done. It leaves its results in tensors that were there
-  // before: what it allocates, other recordings may write over. Throws an exception if it does what
-  // cannot be recorded, e.g. waits for the device; the device does nothing of it then.
+  // Captures the operations of `work` without running them. The work must write its results to
+  // tensors that exist already: other graphs may reuse memory that it allocates. Throws an
+  // exception, and the device does nothing, if an operation cannot be captured, e.g. one that waits
+  // for the device.
   virtual std::unique_ptr<WorkGraph> record(const std::function<void()>& work) = 0;
-  // What this thread starts from now on need not wait for what others have started, and goes before
-  // it. Until the returned one is freed, by the same thread, which waits for what it has started.
+  // Gives this thread a high-priority stream of its own, independent of other work, until the
+  // result is destroyed by the same thread, which then waits for its work.
   virtual std::shared_ptr<void> own_stream() = 0;
-  // Returns when the device has done everything that was started.
+  // Waits for all work on the device.
   virtual void wait() = 0;
 };
 
-// That of a kind of device; null for the CPU, and where the plugin was not built: ATen alone does
-// it then, more slowly.
+// The accelerator of a device; null for the CPU, and where its plugin was not built: ATen alone
+// then does the work, more slowly.
 Accelerator* accelerator(const c10::Device& device);
-// Makes it known, for all threads; before tensors are made there.
+// Registers the accelerator for all threads; call it before tensors are made on the device.
 void set_accelerator(c10::DeviceType type, Accelerator* accelerator);
 
-// Whether tensors on the device are the host's own memory, which loops may go over.
+// Whether tensors on the device are in host memory, so that loops may access them.
 bool is_host(const c10::Device& device);
 
-// Throws Error if a kernel could not be started.
+// Throws Error if `error`, the result of a kernel launch, is not null.
 void require_started(const char* kernel, const char* error);
 
 }  // namespace shoal

@@ -23,8 +23,7 @@ void CapturedGraph::run(const c10::Device& device, const std::function<void()>& 
       refused_ = true;
       static std::once_flag told;
       std::call_once(told, [&] {
-        fmt::print(stderr,
-                   "note: work on {} is started step by step, as it cannot be recorded: {}\n",
+        fmt::print(stderr, "note: work on {} runs eagerly because it cannot be captured: {}\n",
                    device.str(), e.what());
       });
       return work();

@@ -11,29 +11,30 @@
 
 namespace shoal {
 
-// Work that is done again and again on the same memory: on an accelerator as a recorded graph,
-// which costs the host one call instead of one for each operation; elsewhere, or if it cannot be
-// recorded, as it stands.
+// Work that is repeated on the same memory. On an accelerator it becomes a captured graph, which
+// costs the host one call instead of one per operation; elsewhere, or if it cannot be captured, it
+// runs eagerly.
 class CapturedGraph {
  public:
-  // What cannot be recorded is tried once: its host's side is done, and then all of it again. So
-  // that must change nothing but what the work leaves in any case.
+  // If capture fails, the work runs eagerly; its host code has then run twice. So the host code
+  // must be idempotent.
   void run(const c10::Device& device, const std::function<void()>& work);
   bool is_captured() const { return graph_ != nullptr; }
   void forget() { *this = {}; }
 
  private:
-  // What libraries prepare when they are first called must not be part of the recording.
+  // The first calls run eagerly, so that the capture does not contain libraries' lazy
+  // initialisation.
   static constexpr int kFirst = 2;
   int runs_ = 0;
   bool refused_ = false;
   std::unique_ptr<WorkGraph> graph_;
 };
 
-// Where tensors lie, of which a recording knows nothing else.
+// The addresses of tensors, on which a captured graph depends.
 class TensorAddresses {
  public:
-  // Whether any of them, pairs of a name and a tensor, lies elsewhere than at the last call.
+  // Whether any address differs from the last call. tensors: pairs of a name and a tensor.
   template <class Named>
   bool have_changed(const Named& tensors) {
     std::vector<const void*> now;

@@ -8,27 +8,27 @@
 
 namespace shoal {
 
-// N rows of independent choices, drawn from softmax(logits), or the most likely ones.
+// N rows of independent choices: sampled from softmax(logits), or the most likely ones.
 struct CategoricalRows {
-  const float* logits = nullptr;  // [N, stride], of which each row's first sum(choices) are read
+  const float* logits = nullptr;  // [N, stride]; each row's first sum(choices) are read
   std::int64_t stride = 0;
-  const std::int64_t* choices = nullptr;  // [parts]: how many logits a choice has, one or more
+  const std::int64_t* choices = nullptr;  // [parts]: logits per choice, at least 1
   const bool* mask = nullptr;             // [N, sum(choices)], true = legal; or nullptr
 
-  // What the random numbers depend on: row i is of environment first_env + i at `tick`, or, unless
-  // env_tick is nullptr, of environment env_tick[i][0] at tick env_tick[i][1].
+  // Keys of the random numbers: row i belongs to environment first_env + i at `tick`, or, if
+  // env_tick is not null, to environment env_tick[i][0] at tick env_tick[i][1].
   std::uint64_t seed = 0;
   std::int64_t tick = 0, first_env = 0;
   const std::int64_t* env_tick = nullptr;  // [N, 2]
-  std::int64_t first_number = 0;           // choice j takes number first_number + j
+  std::int64_t first_number = 0;           // choice j uses number first_number + j
 
-  // One of them, the other is nullptr.
+  // Exactly one of the first two is set.
   std::int64_t* action = nullptr;  // [N, parts]
-  bool* bit = nullptr;             // [N, parts], for two choices each
-  float* log_prob = nullptr;       // [N]: that of all choices together is added to it
+  bool* bit = nullptr;             // [N, parts], for choices of two
+  float* log_prob = nullptr;       // [N]: the log-probability of all choices is added to it
 
   std::int64_t N = 0, parts = 0;
-  bool greedy = false;  // takes no random numbers
+  bool greedy = false;  // argmax; uses no random numbers
 };
 
 struct CategoricalChoice {
@@ -36,15 +36,15 @@ struct CategoricalChoice {
   float log_prob;
 };
 
-// What stands in place of an illegal choice's logit: finite, so that a product with a probability
-// of zero stays zero.
+// The logit, or a replacement for an illegal choice: finite, so that its product with a probability
+// of zero is zero.
 SHOAL_HOST_DEVICE inline float legal_logit(const float* logits, const bool* mask, std::int64_t a) {
   constexpr float kForbidden = -1e9F;
   return mask == nullptr || mask[a] ? logits[a] : kForbidden;
 }
 
-// The first of n choices whose cumulated probability exceeds u, or the first of the most likely.
-// Weights are computed again instead of stored: choices are few, and the result is the same.
+// The first of n choices whose cumulative probability exceeds u, or the first of the most likely.
+// Weights are recomputed instead of stored: choices are few, and the result is the same.
 SHOAL_HOST_DEVICE inline CategoricalChoice choose_categorical(const float* logits, const bool* mask,
                                                               std::int64_t n, float u,
                                                               bool greedy) {
@@ -64,7 +64,7 @@ SHOAL_HOST_DEVICE inline CategoricalChoice choose_categorical(const float* logit
     action = 0;
     for (std::int64_t a = 0; a < n; ++a) {
       const float weight = std::exp(legal_logit(logits, mask, a) - top);
-      if (weight <= 0) continue;  // illegal, or too unlikely for float32
+      if (weight <= 0) continue;  // illegal, or its probability underflows float32
       action = a;
       sum += weight;
       if (sum > target) break;

@@ -12,19 +12,20 @@ namespace shoal {
 
 class Accelerator;
 
-// What the plugin for CUDA offers. Each function starts one kernel and does not wait for it.
+// Functions of the CUDA plugin. Each launches one kernel asynchronously.
 //
-// All pointers of the arguments are of the current device, contiguous, and stay valid until the
-// kernel has run; no output overlaps an input, but for what is added to. `stream` is a cudaStream_t
-// of that device; nullptr is the default one. With nothing to compute, nothing is started. Returns
-// nullptr, or what went wrong, a text that is never freed: an argument that makes no sense, or an
-// error of CUDA, which may stem from a kernel before.
+// All pointers in the arguments are on the current device, contiguous, and valid until the kernel
+// has run. No output overlaps an input, except accumulated outputs. `stream` is a cudaStream_t of
+// that device; nullptr is the default stream. Nothing is launched for an empty computation. Returns
+// nullptr or an error text that is never freed: an invalid argument, or a CUDA error, which may
+// stem from an earlier kernel.
 //
-// A kernel runs the function of the header above on every element; its results are those of the
-// same function on the CPU, bit for bit, but for exp and log, which differ in their last bits
+// A kernel runs the function of the header above on every element. Its results are bitwise those of
+// the function on the CPU, except for exp and log, which differ in the last bits
 // (choose_categorical, vtrace).
 struct CudaKernels {
-  static constexpr int kVersion = 2;  // changes with every change of this or of an argument
+  static constexpr int kVersion = 2;  // incremented for every change to this struct or to an
+                                      // argument
   int version;
 
   const char* (*stack_frames)(const StackedFrames& in, void* stream);          // write_pixel()
@@ -35,11 +36,11 @@ struct CudaKernels {
   const char* (*project)(const Projection& in, void* stream);                  // project_atom()
   const char* (*fill_noise)(const NoiseRows& in, void* stream);                // noise_cell()
 
-  // What else there is on the device, with these kernels; never freed.
+  // The device's other functions, with these kernels; never freed.
   Accelerator* (*accelerator)();
 };
 
-// The only symbol of the plugin, and its type.
+// The exported symbol of the plugin, and its type.
 using GetCudaKernels = const CudaKernels* (*)();
 #define SHOAL_CUDA_GET_KERNELS "shoal_cuda_get_kernels"
 

@@ -4,10 +4,10 @@
 
 namespace shoal {
 
-// The kernels of the plugin for CUDA, which the first call loads into this process for good;
-// nullptr where it was not built, or the environment's SHOAL_CUDA_PLUGIN names no file. Loading it
-// starts no CUDA, but it needs CUDA's runtime, the one of LibTorch's CUDA half if that is loaded
-// before. Throws Error if it cannot be loaded or is of another version.
+// The kernels of the CUDA plugin, which the first call loads; it is never unloaded. nullptr if it
+// was not built, or if the environment variable SHOAL_CUDA_PLUGIN names no file. Loading does not
+// initialise CUDA, but needs the CUDA runtime, that of LibTorch's CUDA libraries if they are loaded
+// already. Throws Error if it cannot be loaded or has another version.
 const CudaKernels* cuda_kernels();
 
 }  // namespace shoal

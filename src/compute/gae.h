@@ -16,7 +16,7 @@ struct Gae {
 };
 
 // Generalized advantage estimation (Schulman et al., arXiv 1506.02438, equation 16) of environment
-// b, as generalized_advantages() defines it: backwards in time,
+// b, as in generalized_advantages(), backwards in time:
 //   delta_t = r_t + discount * V(s_{t+1}) - V(s_t),  A_t = delta_t + discount * lambda * A_{t+1}.
 SHOAL_HOST_DEVICE inline void gae_column(const Gae& in, std::int64_t b) {
   const auto& w = in.rollout;
@@ -27,7 +27,7 @@ SHOAL_HOST_DEVICE inline void gae_column(const Gae& in, std::int64_t b) {
     const bool over = is_over(w, cell);
     if (over) next_value = value_after_end(w, cell);
     const float value = w.value[cell];
-    // Where nothing was done: before it stands the value of its observation.
+    // An invalid step has no TD error; the step before it bootstraps from its value.
     const float delta = w.valid[cell] ? w.reward[cell] + discount * next_value - value : 0;
     running = over ? delta : std::fma(decay, running, delta);
     in.advantage[cell] = running;

@@ -8,22 +8,22 @@
 namespace shoal {
 
 struct NStep {
-  ValuedRollout rollout;          // without values, if there is no `target`
+  ValuedRollout rollout;          // values are needed only with `target`
   float* reward = nullptr;        // [T, B]: r_t + gamma r_{t+1} + ... + gamma^{k-1} r_{t+k-1}
-  float* discount = nullptr;      // [T, B]: gamma^k; 0 where the last of these steps terminated
+  float* discount = nullptr;      // [T, B]: gamma^k; 0 if the last of these steps terminated
   std::int32_t* steps = nullptr;  // [T, B]: k
-  // [T, B], or nullptr: the return, reward + discount * value of what follows. Where a step is not
-  // valid, that is its own value.
+  // [T, B], or nullptr: the return, reward + discount * value of the following observation; at an
+  // invalid step the value of its own observation.
   float* target = nullptr;
   double gamma = 0.99;
   std::int64_t n = 1;  // at least 1
 };
 
 // n-step returns (Sutton and Barto, Reinforcement Learning, 2nd edition, equation 7.1) of step t of
-// environment b. They end early, with k < n steps, where the episode does, before a step that is
-// not valid and at the end of the rollout; a step that is not valid has none. Rewards are added up
-// first to last, as a StepReplay does, so that sums have its bits: a scan over time would have to
-// take away what it added.
+// environment b. They are shorter, k < n, at the end of the episode, before an invalid step and at
+// the end of the rollout; an invalid step has none. Rewards are summed first to last, as in a
+// StepReplay, so that sums are bitwise equal: a scan over time would have to subtract rewards
+// again.
 SHOAL_HOST_DEVICE inline void n_step_cell(const NStep& in, std::int64_t t, std::int64_t b) {
   const auto& w = in.rollout;
   const auto gamma = static_cast<float>(in.gamma);

@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-// One of the uniform random numbers in [0, 1) with which environment `env` (below 2^40) acts at a
-// tick. Each depends on the seed, the environment, the tick and its own number only, whoever draws
-// it and where: on the CPU and on the GPU it has the same bits.
+// A uniform random number in [0, 1) for the action of environment `env` (below 2^40) at a tick. It
+// depends only on the seed, the environment, the tick and its number, and has the same bits on the
+// CPU and the GPU.
 SHOAL_HOST_DEVICE inline float noise_uniform(std::uint64_t seed, std::int64_t env,
                                              std::int64_t tick, std::int64_t number) {
   constexpr int kEnvBits = 40;
@@ -19,10 +19,10 @@ SHOAL_HOST_DEVICE inline float noise_uniform(std::uint64_t seed, std::int64_t en
           .word[number % 4]);
 }
 
-// Such numbers of N rows.
+// A matrix of these numbers, for N rows.
 struct NoiseRows {
   std::uint64_t seed = 0;
-  const std::int64_t* env_tick = nullptr;  // [N, 2]: of which environment and tick row i is
+  const std::int64_t* env_tick = nullptr;  // [N, 2]: environment and tick of row i
   std::int64_t first_number = 0;           // column j has number first_number + j
   float* out = nullptr;                    // [N, numbers]
   std::int64_t N = 0, numbers = 0;

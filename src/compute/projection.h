@@ -11,19 +11,21 @@ struct Projection {
   const float* probability = nullptr;  // [N, atoms]
   const float* reward = nullptr;       // [N]
   const float* discount = nullptr;     // [N]
-  const float* support = nullptr;      // [atoms], ascending and evenly spaced; two or more
+  const float* support = nullptr;      // [atoms], ascending and evenly spaced; at least 2
   float* out = nullptr;                // [N, atoms]
   std::int64_t N = 0, atoms = 0;
 };
 
-// Where a return lies in the support: above atom `below`, by the share `upper` of a gap.
+// Position of a return in the support: between atoms `below` and below + 1, at the fraction
+// `upper`.
 struct PlaceInSupport {
   double below, upper;
 };
 
-// How row n moves the support: return i lies at place offset + discount * i, counted in gaps from
-// the lowest atom. In double precision, and with the gap from both ends: a rounded gap of two
-// neighbours, times the number of atoms, would move returns at the upper end off their atoms.
+// The support moved by row n: return i is at position offset + discount * i, in units of the gap
+// from the lowest atom. In double precision, and with the gap computed from both ends: a rounded
+// gap between two neighbours, times the number of atoms, would shift returns at the upper end off
+// their atoms.
 struct MovedSupport {
   double offset, discount, top;
 };
@@ -34,20 +36,20 @@ SHOAL_HOST_DEVICE inline MovedSupport moved_support(const Projection& in, std::i
   return {(reward + (discount - 1) * low) * top / (high - low), discount, top};
 }
 
-// NaN lies above the last atom but one, by NaN.
+// For NaN: below = top - 1, upper = NaN.
 SHOAL_HOST_DEVICE inline PlaceInSupport place_in_support(const MovedSupport& moved,
                                                          std::int64_t i) {
   double place = moved.offset + moved.discount * static_cast<double>(i);
   place = place < 0 ? 0 : place > moved.top ? moved.top : place;
-  // The highest return is the whole gap above the last atom but one.
+  // The highest return gets below = top - 1, upper = 1.
   const double below = place < moved.top ? std::floor(place) : moved.top - 1;
   return {below, place - below};
 }
 
-// The categorical projection (Bellemare et al., arXiv 1707.06887, algorithm 1) as project() defines
-// it, of row n and atom j. It gathers what falls to the atom, in the order in which project()
-// scatters it: what lies above the atom, then what lies below. So nothing depends on the order of
-// threads.
+// The categorical projection (Bellemare et al., arXiv 1707.06887, algorithm 1), as in project(), of
+// row n and atom j. It gathers the atom's contributions in the order in which project() scatters
+// them: first from returns above the atom, then from those below. So the result does not depend on
+// the order of threads.
 SHOAL_HOST_DEVICE inline void project_atom(const Projection& in, std::int64_t n, std::int64_t j) {
   const float* probability = in.probability + n * in.atoms;
   const auto moved = moved_support(in, n);

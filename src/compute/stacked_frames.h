@@ -12,7 +12,7 @@ struct Bfloat16 {
   std::uint16_t bits;
 };
 
-// To the nearest one; of two as near, the one whose last bit is 0. Not for NaN.
+// Rounds to nearest, ties to even. Not for NaN.
 SHOAL_HOST_DEVICE inline Bfloat16 to_bfloat16(float x) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &x, sizeof(bits));
@@ -22,20 +22,20 @@ SHOAL_HOST_DEVICE inline Bfloat16 to_bfloat16(float x) {
 
 enum class PixelType : std::uint8_t { kFloat32, kBfloat16 };
 
-// N observations that are made of stored frames, as the input of a network.
+// Converts N observations, stacks of stored frames, to the input of a network.
 struct StackedFrames {
   const std::uint8_t* frame = nullptr;  // [M, planes, pixels]: each stored frame once
-  // [N, stack]: which frames make observation n, oldest first; -1 is a blank (zeros). nullptr:
-  // stack is 1, and observation n is frame n.
+  // [N, stack]: the frames of observation n, oldest first; -1 is a blank (zeros). nullptr: stack is
+  // 1, and observation n is frame n.
   const std::int64_t* index = nullptr;
   // [N, stack * planes, pixels], or [N, pixels, stack * planes] if channels_last: value * scale,
-  // rounded once to `type`. A frame's planes lie side by side. On 16 bytes.
+  // rounded once to `type`. A frame's planes are adjacent. Aligned to 16 bytes.
   void* out = nullptr;
   PixelType type = PixelType::kFloat32;
   bool channels_last = true;
-  float scale = 1;  // 1: 0..255, which both types hold exactly
+  float scale = 1;  // 1: 0..255, which both types represent exactly
   std::int64_t N = 0, stack = 1;
-  std::int64_t planes = 1, pixels = 0;  // of a frame: its colours, and height * width
+  std::int64_t planes = 1, pixels = 0;  // per frame: colour planes, and height * width
 };
 
 template <class Pixel>
@@ -56,7 +56,7 @@ SHOAL_HOST_DEVICE inline const std::uint8_t* frame_of(const StackedFrames& in, s
   return which < 0 ? nullptr : in.frame + which * in.planes * in.pixels;
 }
 
-// Pixel p of observation n, all its channels. Pixel: float or Bfloat16.
+// Writes pixel p of observation n, all its channels. Pixel: float or Bfloat16.
 template <class Pixel>
 SHOAL_HOST_DEVICE inline void write_pixel(const StackedFrames& in, std::int64_t n, std::int64_t p) {
   const auto channels = in.stack * in.planes;
@@ -77,8 +77,8 @@ struct alignas(4 * sizeof(Pixel)) FourPixels {
   Pixel channel[4];
 };
 
-// The common case of write_pixel(): four channels that are four grey frames, channels last. They
-// are one store instead of four scattered ones.
+// The common case of write_pixel(): four channels from four grayscale frames, channels last. It
+// needs one store instead of four scattered ones.
 template <class Pixel>
 SHOAL_HOST_DEVICE inline void write_pixel_of_four(const StackedFrames& in, std::int64_t n,
                                                   std::int64_t p) {

@@ -6,15 +6,15 @@
 
 namespace shoal {
 
-// What the rewards of a rollout of T steps of B environments lead to, as Samples has it, and its
-// values. A column is an environment; cell t * B + b is its step t.
+// Rewards, ends and values of a rollout of T steps of B environments, as in Samples. A column is an
+// environment; cell t * B + b is its step t.
 struct ValuedRollout {
   const float* reward = nullptr;           // [T, B]
   const bool* terminated = nullptr;        // [T, B]
   const bool* truncated = nullptr;         // [T, B]
   const bool* valid = nullptr;             // [T, B]
   const float* value = nullptr;            // [T, B], of rows 0..T-1
-  const float* final_value = nullptr;      // [T, B]: of the true last observation, where truncated
+  const float* final_value = nullptr;      // [T, B]: of the final observation, where truncated
   const float* bootstrap_value = nullptr;  // [B], of row T
   std::int64_t T = 0, B = 0;
 };

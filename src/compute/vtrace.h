@@ -10,15 +10,15 @@ namespace shoal {
 
 struct VTraceColumns {
   ValuedRollout rollout;
-  const float* log_ratio = nullptr;  // [T, B], of the learning policy over the one that acted
+  const float* log_ratio = nullptr;  // [T, B], learning policy over behaviour policy
   float* target = nullptr;           // [T, B]
   float* advantage = nullptr;        // [T, B]
   float* rho = nullptr;              // [T, B]
   double discount = 0.99, lambda = 1, rho_bar = 1, c_bar = 1;  // as in VTraceOptions
 };
 
-// V-trace (Espeholt et al., arXiv 1802.01561, equation 1) of environment b, as vtrace() defines it:
-// backwards in time (remark 1),
+// V-trace (Espeholt et al., arXiv 1802.01561, equation 1) of environment b, as in vtrace(),
+// backwards in time (remark 1):
 //   v_s = V(x_s) + rho_s (r_s + discount * V(x_{s+1}) - V(x_s))
 //         + discount * c_s (v_{s+1} - V(x_{s+1})).
 SHOAL_HOST_DEVICE inline void vtrace_column(const VTraceColumns& in, std::int64_t b) {
@@ -30,7 +30,7 @@ SHOAL_HOST_DEVICE inline void vtrace_column(const VTraceColumns& in, std::int64_
     if (is_over(w, cell)) next_value = next_target = value_after_end(w, cell);
     const float value = w.value[cell], reward = w.reward[cell];
     const float ratio = std::exp(in.log_ratio[cell]);
-    // NaN stays.
+    // A ratio of NaN stays NaN.
     const float rho = ratio > rho_bar ? rho_bar : ratio, c = ratio > c_bar ? c_bar : ratio;
     float target = value + rho * (reward + discount * next_value - value) +
                    discount * lambda * c * (next_target - next_value);

@@ -25,21 +25,21 @@ std::string shape_text(const std::vector<std::int64_t>& lead, const ArraySpec& s
   return fmt::format("{} array of shape [{}]", name_of(spec.dtype), fmt::join(shape, ", "));
 }
 
-// Bytes of the array, rounded up to whole cache lines. Zero dimensions count as one in the overflow
-// check, so that no partial product of the shape overflows either.
+// Bytes of the array, rounded up to whole cache lines. The overflow check counts zero dimensions as
+// one, so that no partial product of the shape overflows either.
 std::int64_t padded_bytes(const std::vector<std::int64_t>& lead, const ArraySpec& spec) {
   auto bytes = static_cast<std::int64_t>(size_of(spec.dtype));
   bool empty = false, fits = true;
   for (const auto* dims : {&lead, &spec.shape}) {
     for (const auto dim : *dims) {
-      require(dim >= 0, "{} has a dimension below zero", shape_text(lead, spec));
+      require(dim >= 0, "{} has a negative dimension; expected 0 or more", shape_text(lead, spec));
       empty = empty || dim == 0;
       fits = fits && !__builtin_mul_overflow(bytes, std::max<std::int64_t>(dim, 1), &bytes);
     }
   }
   fits = fits && !__builtin_add_overflow(bytes, kCacheLine - 1, &bytes);
   require(fits,
-          "{} is larger than 64 bits can count; reduce the number of environments, the horizon or "
+          "the size of {} overflows 64 bits; reduce the number of environments, the horizon or "
           "the replay",
           shape_text(lead, spec));
   return empty ? 0 : bytes / kCacheLine * kCacheLine;
@@ -50,24 +50,24 @@ std::string size_text(std::size_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-// What may be planned: all that is available but a small part, for page tables and the rest of the
-// program.
+// Compares the plan with the available memory, less a small reserve for page tables and the rest of
+// the program.
 void require_fits(std::size_t bytes) {
   const auto available = available_memory();
   const auto usable = available - available / 64;
   require(bytes <= usable,
-          "shared memory of {} is wanted and {} is available on this machine or in its control "
-          "group; reduce the number of environments, the horizon or the replay",
+          "shared memory of {} is needed, but {} is available on this machine or in its cgroup; "
+          "reduce the number of environments, the horizon or the replay",
           size_text(bytes), size_text(usable));
 }
 
-// Backs every page now: a page that cannot be had is an error here and SIGBUS later.
+// Backs every page now, so that a missing page is an error here instead of SIGBUS later.
 void populate(std::byte* base, std::size_t bytes) {
   while (madvise(base, bytes, MADV_POPULATE_WRITE) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    require(errno == EINVAL, "{} of shared memory could not be populated: {}", size_text(bytes),
+    require(errno == EINVAL, "cannot populate {} of shared memory: {}", size_text(bytes),
             std::strerror(errno));
-    // Linux before 5.14: by hand.
+    // Linux before 5.14 has no MADV_POPULATE_WRITE.
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     for (std::size_t at = 0; at < bytes; at += page)
       *static_cast<volatile std::byte*>(base + at) = std::byte{0};
@@ -75,23 +75,23 @@ void populate(std::byte* base, std::size_t bytes) {
   }
 }
 
-// There is no mapping of zero bytes.
+// mmap() rejects a length of zero.
 std::size_t mapped_bytes(std::size_t bytes) { return std::max<std::size_t>(bytes, kCacheLine); }
 
 }  // namespace
 
 SharedFile::SharedFile() : file_(memfd_create("shoal", MFD_CLOEXEC)) {
-  require(file_ >= 0, "memory to share could not be had: {}", std::strerror(errno));
+  require(file_ >= 0, "memfd_create failed: {}", std::strerror(errno));
 }
 
 SharedFile::~SharedFile() { close(file_); }
 
 std::shared_ptr<std::byte> SharedFile::map(std::size_t bytes) const {
   const auto size = mapped_bytes(bytes);
-  require(ftruncate(file_, static_cast<off_t>(size)) == 0, "{} of memory could not be shared: {}",
-          size_text(size), std::strerror(errno));
+  require(ftruncate(file_, static_cast<off_t>(size)) == 0,
+          "cannot resize the shared memory file to {}: {}", size_text(size), std::strerror(errno));
   auto* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  require(base != MAP_FAILED, "{} of shared memory could not be mapped: {}", size_text(size),
+  require(base != MAP_FAILED, "cannot map {} of shared memory: {}", size_text(size),
           std::strerror(errno));
   return {static_cast<std::byte*>(base), [size](std::byte* at) { munmap(at, size); }};
 }
@@ -108,7 +108,7 @@ Arena::Field Arena::Plan::add(std::vector<std::int64_t> lead, ArraySpec spec) {
   const auto bytes = padded_bytes(lead, spec);
   std::int64_t end = 0;
   require(!__builtin_add_overflow(static_cast<std::int64_t>(bytes_), bytes, &end),
-          "{} makes the plan larger than 64 bits can count", shape_text(lead, spec));
+          "with {} the size of the plan overflows 64 bits", shape_text(lead, spec));
   const auto each = spec.bytes();
   Field field{bytes_, std::move(lead), std::move(spec), each};
   bytes_ = static_cast<std::size_t>(end);
@@ -128,7 +128,7 @@ Arena::Arena(const Plan& plan) : bytes_(plan.bytes()) {
     base_ = static_cast<std::byte*>(region->get_address());
     region_ = std::move(region);
   } catch (const ipc::interprocess_exception& e) {
-    throw Error("{} of shared memory could not be mapped: {}", size_text(bytes_), e.what());
+    throw Error("cannot map {} of shared memory: {}", size_text(bytes_), e.what());
   }
   begin();
 }

@@ -14,8 +14,8 @@ namespace {
 bool is_finite(double x) { return std::isfinite(x); }
 
 #if defined(__x86_64__)
-// A number times zero is zero, or NaN if the number is not finite, and NaN stays in a sum: one
-// instruction looks at 32 bytes.
+// Zero times a finite number is zero, times any other NaN, and a sum keeps NaN: one instruction
+// checks 32 bytes.
 __attribute__((target("avx2,fma"))) bool all_finite_avx2(const float* x, std::int64_t n) {
   const __m256 zero = _mm256_setzero_ps();
   __m256 a = zero, b = zero;

@@ -19,12 +19,13 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
-// The names a cgroup version gives to the same numbers.
+// File names and keys of one cgroup version.
 struct Version {
-  std::vector<fs::path> mounts;  // where it may be mounted
+  std::vector<fs::path> mounts;  // possible mount points
   const char* limit;
   const char* usage;
-  const char* cache[2];  // entries of memory.stat: file pages the kernel drops when memory is short
+  const char* cache[2];  // entries of memory.stat: file pages that the kernel reclaims when memory
+                         // is short
 };
 
 const Version kV1{{"sys/fs/cgroup/memory"},
@@ -36,7 +37,7 @@ const Version kV2{{"sys/fs/cgroup", "sys/fs/cgroup/unified"},
                   "memory.current",
                   {"inactive_file", "active_file"}};
 
-// The number at the start of a file; nothing if there is no such file or it holds "max".
+// The number at the start of a file; nothing if the file is missing or holds "max".
 std::optional<std::size_t> read_number(const fs::path& file) {
   std::ifstream in(file);
   std::size_t number = 0;
@@ -44,7 +45,7 @@ std::optional<std::size_t> read_number(const fs::path& file) {
   return std::nullopt;
 }
 
-// The number after `key` in a file of lines "key number"; 0 if there is none.
+// The number after `key` in a file of "key number" lines; 0 if the key is missing.
 std::size_t read_entry(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -58,16 +59,15 @@ std::size_t left_in(const fs::path& group, const Version& version) {
   const auto limit = read_number(group / version.limit);
   const auto usage = read_number(group / version.usage);
   if (!limit || !usage) return kUnlimited;
-  // Usage counts cached file pages. Shared memory is not among them: it lies on the anonymous
-  // lists.
+  // Usage includes cached file pages; shared memory is on the anonymous lists instead.
   std::size_t cache = 0;
   for (const char* key : version.cache) cache += read_entry(group / "memory.stat", key);
   const auto used = *usage - std::min(*usage, cache);
   return *limit - std::min(*limit, used);
 }
 
-// The least that any group has left, from the one at `path` up to the root of the mount. A group
-// that is not visible here, as in a container with its host's paths, is passed over.
+// The least memory left in any group from `path` up to the root of the mount. Groups that are not
+// visible are skipped, as in a container that shows the host's paths.
 std::size_t left_above(const fs::path& mount, const std::string& path, const Version& version) {
   std::size_t least = left_in(mount, version);
   fs::path group = mount;
@@ -78,7 +78,7 @@ std::size_t left_above(const fs::path& mount, const std::string& path, const Ver
   return least;
 }
 
-// `line` of /proc/self/cgroup: "hierarchy:controllers:path", without controllers for version 2.
+// Parses a `line` of /proc/self/cgroup: "hierarchy:controllers:path"; version 2 has no controllers.
 std::size_t left_by_line(const fs::path& root, const std::string& line) {
   const auto first = line.find(':');
   const auto second = line.find(':', first + 1);
@@ -93,7 +93,7 @@ std::size_t left_by_line(const fs::path& root, const std::string& line) {
   return least;
 }
 
-// Of the machine, from a line "MemAvailable:   123 kB".
+// The machine's memory, from a line "MemAvailable:   123 kB".
 std::size_t machine_has(const fs::path& root) {
   const auto kib = read_entry(root / "proc/meminfo", "MemAvailable:");
   return kib == 0 ? kUnlimited : kib * 1024;

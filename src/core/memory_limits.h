@@ -5,8 +5,7 @@
 
 namespace shoal {
 
-// available_memory() with /proc and /sys looked up below `root`, so that a test can show it any
-// machine.
+// available_memory() with /proc and /sys below `root`, so that tests can simulate a machine.
 std::size_t available_memory_under(const std::filesystem::path& root);
 
 }  // namespace shoal

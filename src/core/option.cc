@@ -25,7 +25,7 @@ double seconds_of(std::chrono::milliseconds value) {
   return static_cast<double>(value.count()) / 1000;
 }
 
-// Integers above 2^53 are rounded to a double, but no range ends between those.
+// Integers above 2^53 are rounded to a double; no bound lies between the two.
 bool is_in_range(const Option& option) {
   const auto& bounds = option.bounds;
   return std::visit(
@@ -72,8 +72,8 @@ void check_ranges(const OptionList& options) {
 }
 
 std::string number_as_toml(double value) {
-  std::string text = fmt::format("{}", value);  // the shortest text that reads back the same
-  // TOML has floats with a point or an exponent only.
+  std::string text = fmt::format("{}", value);  // the shortest text that parses to the same value
+  // TOML floats need a point or an exponent.
   if (text.find_first_of(".einf") == std::string::npos) text += ".0";
   return text;
 }

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The folders that the dynamic linker searches for this program: its run path leads to the plugins
-// of the build, or of the installation, that it was linked with.
+// The dynamic linker's search path for this program: its run path includes the plugin folder of the
+// build or installation that it was linked with.
 std::vector<fs::path> search_path() {
   std::vector<fs::path> folders;
   void* program = dlopen(nullptr, RTLD_LAZY);
@@ -54,18 +54,18 @@ const void* Plugin::load_api() const {
           "{} is not available: there is no plugin '{}'. Build with -D{}=ON, or set {} to the path "
           "of {}",
           name, from.empty() ? file : from.string(), option, variable, file);
-  // Never closed: objects that come from it may live until the end.
+  // Never closed: objects from the plugin may live until the process ends.
   void* library = dlopen(from.c_str(), RTLD_NOW | RTLD_LOCAL);
-  require(library != nullptr,
-          "cannot load the plugin for {}: {}. Run `make setup`, which installs what it needs, and "
-          "build again",
-          name, library ? "" : dlerror());
+  require(
+      library != nullptr,
+      "cannot load the plugin for {}: {}. Run `make setup`, which installs its dependencies, and "
+      "build again",
+      name, library ? "" : dlerror());
   void* found = dlsym(library, symbol.c_str());
-  require(found != nullptr, "{} is not Shoal's plugin for {}", from.string(), name);
+  require(found != nullptr, "{} is not the Shoal plugin for {}", from.string(), name);
   const void* api = reinterpret_cast<const void* (*)()>(found)();
   const int its_version = *static_cast<const int*>(api);
-  require(its_version == version,
-          "the {} plugin {} has version {}, this program needs {}: build it again", name,
+  require(its_version == version, "the {} plugin {} has version {}, expected {}; rebuild it", name,
           from.string(), its_version, version);
   return api;
 }

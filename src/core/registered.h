@@ -10,18 +10,18 @@
 
 namespace shoal {
 
-// What a program has made known by name, beside what is built in.
+// Factories that a program has registered by name, in addition to the built-in ones.
 template <class Factory>
 class Registered {
  public:
-  // taken: all names there are. what: "an environment". Throws Error if `name` is one of them.
+  // taken: all existing names. what: e.g. "an environment". Throws Error if `name` is taken.
   void add(const char* what, const std::string& name, Factory make,
            const std::vector<std::string>& taken) {
     require(std::ranges::find(taken, name) == taken.end(),
-            "there is {} '{}' already; give yours another name", what, name);
+            "{} '{}' already exists; use another name", what, name);
     all_[name] = std::move(make);
   }
-  // Null if there is none.
+  // Null if the name is not registered.
   const Factory* find(const std::string& name) const {
     const auto found = all_.find(name);
     return found == all_.end() ? nullptr : &found->second;

@@ -8,8 +8,8 @@ namespace shoal {
 
 namespace {
 
-// High half of the counters that make environment seeds. An Rng counts below 2^64, where this half
-// is 0, so a seed that also keys an Rng gives unrelated numbers there.
+// Upper half of the counters that generate environment seeds. An Rng's counter stays below 2^64,
+// where this half is 0, so a seed that also keys an Rng gives independent numbers there.
 constexpr std::uint64_t kSeedDomain = 1;
 
 std::uint64_t draw64(Rng& rng) {
@@ -51,12 +51,13 @@ double Rng::uniform(double low, double high) {
   return x < high ? x : std::nextafter(high, low);  // rounding may reach `high`
 }
 
-// Lemire, "Fast Random Integer Generation in an Interval", 2019: the high half of a product, with
-// the few low halves that some results would get in excess rejected.
+// Lemire, "Fast Random Integer Generation in an Interval", 2019: the result is the high half of a
+// product; the few low halves that would bias it are rejected.
 std::int64_t Rng::integer(std::int64_t low, std::int64_t high) {
-  require(low < high, "random integer from [{}, {}): the range is empty", low, high);
+  require(low < high, "random integer from the empty range [{}, {}); expected low < high", low,
+          high);
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  const auto excess = -range % range;  // 2^64 modulo range
+  const auto excess = -range % range;  // 2^64 mod range
   unsigned __int128 product = 0;
   do {
     product = static_cast<unsigned __int128>(draw64(*this)) * range;

@@ -10,8 +10,8 @@ namespace shoal {
 
 namespace {
 
-// Rows are contiguous, so a move of all of them is a move of each one in increasing order, unless
-// the target overlaps the source from above: there the order shows.
+// Rows are contiguous, so one memmove equals copying row by row in increasing order, unless the
+// target overlaps the source from above: only then does the order matter.
 void copy_field(std::byte* base, std::size_t row_bytes, std::size_t from, std::size_t to,
                 std::size_t n) {
   if (to <= from || to >= from + n) {
@@ -42,7 +42,7 @@ std::int64_t rows_back(const EnvSpec& env) {
 Rows::Rows(Arena::Plan& plan, const RolloutSpec& spec, std::int64_t count, std::int64_t envs)
     : spec_(spec), count_(count), envs_(envs) {
   require(count >= 1 && envs >= 1,
-          "rows for {} time steps of {} environments: both must be at least 1", count, envs);
+          "rows for {} time steps of {} environments; expected at least 1 of each", count, envs);
   const auto add = [&](const ArraySpec& array) { return plan.add({count, envs}, array); };
   const auto add_all = [&](const NamedSpecs& specs, Named<Arena::Field>& fields) {
     for (const auto& [name, array] : specs) fields.add(name, add(array));
@@ -95,7 +95,8 @@ void Rows::copy_env_of(const Rows& source, std::int64_t from, std::int64_t to, s
   assert(env < envs_ && env < source.envs_ && from + n <= source.count_ && to + n <= count_);
   with_fields_of(source, [&](const Arena::Field& mine, const Arena::Field& other) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const auto k = to > from ? n - 1 - i : i;  // rows that overlap are read before they go
+      const auto k = to > from ? n - 1 - i : i;  // overlapping rows are read before they are
+                                                 // overwritten
       const auto bytes = source.element(other, from + k, env);
       std::memmove(element(mine, to + k, env).data(), bytes.data(), bytes.size());
     }

@@ -75,7 +75,7 @@ ArraySpec ActionSpec::array() const {
     case Kind::kDiscrete:
       return {.dtype = DType::kInt64, .low = 0, .high = static_cast<double>(choices.at(0) - 1)};
     case Kind::kMultiDiscrete: {
-      // One bound for all parts: the largest; the parts' own bounds are in `choices`.
+      // One bound for all parts, the largest; `choices` has the bounds of the parts.
       std::int64_t most = 1;
       for (const auto n : choices) most = std::max(most, n);
       return {.dtype = DType::kInt64,

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;  // in nanoseconds
 constexpr std::int64_t kLookInterval = kSecond / 10;
-// Environments may use SIGALRM.
+// Not SIGALRM, which environments may use.
 const int kTimerSignal = SIGRTMAX - 1;
 
 std::atomic<int> requested{0};
@@ -21,7 +21,7 @@ std::atomic<std::int64_t> grace{std::chrono::nanoseconds(kStopGrace).count()};
 std::atomic<void (*)()> exit_hook{nullptr};
 std::atomic<CallTimeout*> innermost{nullptr};
 std::atomic<StopWatch*> stop_watch{nullptr};
-// Usable in a handler.
+// Signal handlers access these.
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<void (*)()>::is_always_lock_free);
 
@@ -38,7 +38,7 @@ void write_to_stderr(const char* text) noexcept {
   (void)!::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// The handler reads objects of the thread that makes the timer, so it runs in that thread.
+// The handler reads objects of the thread that made the timer, so it must run in that thread.
 bool make_timer(void* tag, timer_t* timer) {
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;
@@ -71,7 +71,7 @@ std::int64_t monotonic_nanoseconds() noexcept {
 
 Interrupted::Interrupted(int number)
     : std::runtime_error(fmt::format(
-          "{} asked to stop, and a wait for other processes had not ended {:g} s later",
+          "{} asked to stop, but a wait for other processes did not end within {:g} s",
           name_of(number), static_cast<double>(grace.load()) / static_cast<double>(kSecond))),
       signal(number) {}
 
@@ -119,7 +119,7 @@ StopWatch::~StopWatch() {
 }
 
 void StopWatch::look() noexcept {
-  static std::uint64_t seen[BlockingCall::kKinds];  // the calls under way, and since when
+  static std::uint64_t seen[BlockingCall::kKinds];  // the running calls, and since when
   static std::int64_t since[BlockingCall::kKinds];
   const int signal = stop_requested();
   for (int kind = 0; kind < BlockingCall::kKinds; ++kind) {
@@ -132,8 +132,7 @@ void StopWatch::look() noexcept {
       continue;
     write_to_stderr(
         "shoal: a stop was requested, but a call into an environment or a library has not "
-        "returned; "
-        "ending without it, the last checkpoint is kept\n");
+        "returned; ending without it, the last checkpoint is kept\n");
     exit_suddenly(128 + signal);
   }
 }
@@ -143,7 +142,7 @@ CallTimeout::CallTimeout(std::chrono::milliseconds limit, const std::string& sen
   catch_timers();
   innermost = this;
   made_ = make_timer(this, &timer_);
-  // A timer set to 0 would never end.
+  // Setting a timer to 0 would disarm it.
   if (made_)
     set_timer(timer_, std::max<std::int64_t>(std::chrono::nanoseconds(limit).count(), 1), 0);
 }
@@ -156,7 +155,7 @@ CallTimeout::~CallTimeout() {
 void CallTimeout::on_timer(int, siginfo_t* info, void*) {
   const auto* tag = info->si_value.sival_ptr;
   if (tag == nullptr) return StopWatch::look();
-  // A limit that was destroyed may have left its signal pending.
+  // A CallTimeout that was destroyed may have left its signal pending.
   for (const auto* limit = innermost.load(); limit != nullptr; limit = limit->outer_) {
     if (limit != tag) continue;
     write_to_stderr(limit->sentence_.c_str());

@@ -18,7 +18,7 @@ char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned 
 
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() +
-                               1);  // distances of a's first i characters to each beginning of b
+                               1);  // distances of a's first i characters to each prefix of b
   std::iota(row.begin(), row.end(), 0U);
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::size_t diagonal = row[0];
@@ -32,7 +32,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// The end of the character of UTF-8 that begins at `at`; `at` itself if there is none.
+// The end of the UTF-8 character that begins at `at`; `at` itself if it is invalid.
 const char* end_of_character(const char* at, const char* end) {
   namespace utf = boost::locale::utf;
   const char* next = at;
@@ -59,7 +59,7 @@ std::string nearest(const std::string& long_word, const std::vector<std::string>
 std::string one_line(std::string_view text, std::size_t most) {
   std::string line(text.substr(0, most));
   const auto is_inside = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
-  if (text.size() > most) {  // between two characters of UTF-8
+  if (text.size() > most) {  // cut at a UTF-8 character boundary
     while (!line.empty() && is_inside(text[line.size()])) line.pop_back();
     line += "...";
   }

@@ -53,7 +53,7 @@ Observed Observed::to(at::Device device) const {
 
 namespace {
 
-// [N, stack, ...] from frames [M, ...] and references [N, stack], -1 for zeros; on the CPU.
+// [N, stack, ...] from frames [M, ...] and indices [N, stack], -1 for zeros; on the CPU.
 at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index, bool pinned) {
   auto shape = frames.sizes().vec();
   shape[0] = index.size(1);
@@ -81,7 +81,7 @@ at::Tensor stacked_copies(const at::Tensor& frames, const at::Tensor& index, boo
 
 at::Tensor Observed::dense(bool pinned) const {
   if (!stacked()) return pinned ? data.pin_memory() : data;
-  // While an export traces it, operations that TorchScript knows.
+  // An export that traces this needs operations that TorchScript knows.
   const bool traced = at::tracer::impl::is_dispatch_enabled();
   if (data.is_cpu() && data.is_contiguous() && index.is_contiguous() && !traced)
     return stacked_copies(data, index, pinned);

@@ -44,7 +44,7 @@ double first_not_finite_of(const at::Tensor& t) {
   return all.index_select(0, all.isfinite().logical_not().nonzero()[0]).item<double>();
 }
 
-// With a single wait for their device.
+// Synchronises with the device only once.
 bool are_finite_there(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> each;
   for (const auto& t : tensors) each.push_back(t.isfinite().all());
@@ -54,7 +54,7 @@ bool are_finite_there(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 const at::Tensor& saved(const NamedTensors& from, const std::string& name) {
-  require(from.contains(name), "what was saved holds no '{}'", name);
+  require(from.contains(name), "the checkpoint has no '{}'", name);
   return from.at(name);
 }
 
@@ -74,7 +74,7 @@ void require_finite(const NamedTensors& tensors) {
 void restore(const NamedTensors& from, const std::string& prefix, NamedTensors targets) {
   for (const auto& [unprefixed, target] : targets) {
     const auto name = prefix + unprefixed;
-    require(from.contains(name), "what was saved holds no '{}', expected {}", name,
+    require(from.contains(name), "the checkpoint has no '{}', expected {}", name,
             type_and_shape(target));
     const auto& stored = from.at(name);
     require(stored.sizes() == target.sizes() && stored.scalar_type() == target.scalar_type(),
@@ -88,7 +88,7 @@ void restore(const NamedTensors& from, const std::string& prefix, NamedTensors t
 void restore_all(const NamedTensors& from, const std::string& prefix, NamedTensors targets) {
   for (const auto& [name, stored] : from)
     require(!name.starts_with(prefix) || targets.contains(name.substr(prefix.size())),
-            "'{}', {}, was saved, expected no tensor of this name", name, type_and_shape(stored));
+            "'{}', {}, was saved, expected no tensor with this name", name, type_and_shape(stored));
   restore(from, prefix, std::move(targets));
 }
 
@@ -117,7 +117,7 @@ NamedTensors first_rows(const Rows& rows, std::int64_t n) {
   return all;
 }
 
-// Of each: its name, type, sizes and numbers.
+// Format per tensor: name, dtype, sizes and data.
 std::vector<std::byte> to_bytes(const NamedTensors& tensors) {
   std::vector<std::byte> out;
   for (const auto& [name, tensor] : tensors) {

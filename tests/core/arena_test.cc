@@ -60,7 +60,7 @@ TEST(ArenaTest, MoreThanThereIsIsAnErrorWithBothNumbers) {
   Arena::Plan plan;
   plan.add({1L << 20, 1L << 20}, {DType::kFloat32, {}});
   const auto text = message_of([&] { Arena{plan}; });
-  EXPECT_NE(text.find("4096.0 GiB is wanted"), std::string::npos) << text;
+  EXPECT_NE(text.find("4096.0 GiB is needed"), std::string::npos) << text;
   EXPECT_NE(text.find("iB is available"), std::string::npos) << text;
   EXPECT_NE(text.find("number of environments"), std::string::npos) << text;
 }
@@ -148,7 +148,7 @@ TEST(SharedFileTest, MoreThanThereIsIsAnErrorOfTheFirst) {
   const SharedFile file;
   Arena::Plan plan;
   plan.add({1L << 20, 1L << 20}, {DType::kFloat32, {}});
-  EXPECT_NE(message_of([&] { Arena(plan, file, true); }).find("4096.0 GiB is wanted"),
+  EXPECT_NE(message_of([&] { Arena(plan, file, true); }).find("4096.0 GiB is needed"),
             std::string::npos);
 }
 

@@ -30,9 +30,9 @@ TEST(Saved, WhatDoesNotFitIsNamedAndChangesNothing) {
   };
   const auto weight = at::zeros({4, 3}), flag = at::zeros({2}, at::kBool);
   EXPECT_EQ(message({{"w", weight}}),
-            "'agent/flag', Bool [2], was saved, expected no tensor of this name");
+            "'agent/flag', Bool [2], was saved, expected no tensor with this name");
   EXPECT_EQ(message({{"w", weight}, {"flag", flag}, {"bias", at::zeros({3})}}),
-            "what was saved holds no 'agent/bias', expected Float [3]");
+            "the checkpoint has no 'agent/bias', expected Float [3]");
   EXPECT_EQ(message({{"w", at::zeros({3, 4})}, {"flag", flag}}),
             "'agent/w' was saved as Float [4, 3], expected Float [3, 4]");
   EXPECT_EQ(message({{"flag", flag}, {"w", at::zeros({4, 3}, at::kDouble)}}),

@@ -463,7 +463,7 @@ EnvSpec atari_spec() {
 TEST(StepReplayTest, AMillionPicturesTakeTheirBytesOnce) {
   EXPECT_LT(StepReplay::bytes(atari_spec(), 16, {.size = 1'000'000, .prioritized = true}), 7.5e9);
   EXPECT_THAT(message_of([] { StepReplay(atari_spec(), 16, {.size = 1'000'000'000}); }),
-              HasSubstr("is wanted and"));
+              HasSubstr("is needed, but"));
 }
 
 }  // namespace

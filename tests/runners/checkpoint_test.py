@@ -47,8 +47,8 @@ class CheckpointTest(unittest.TestCase):
 
     def test_a_network_with_fewer_more_or_other_layers_is_not_played(self):
         for layers, found in (
-                ("[64]", r"'agent/policy1.weight', Float \[64, 64\], was saved, expected no tensor of this name"),
-                ("[64, 64, 64]", r"what was saved holds no 'agent/policy2.weight', expected Float \[64, 64\]"),
+                ("[64]", r"'agent/policy1.weight', Float \[64, 64\], was saved, expected no tensor with this name"),
+                ("[64, 64, 64]", r"the checkpoint has no 'agent/policy2.weight', expected Float \[64, 64\]"),
                 ("[64, 32]", r"'agent/policy1.weight' was saved as Float \[64, 64\], expected Float \[32, 64\]")):
             with self.subTest(layers):
                 run = self.edited(r"^hidden = .*", f"hidden = {layers}")
@@ -69,7 +69,7 @@ class CheckpointTest(unittest.TestCase):
 
     def test_a_run_goes_on_with_its_own_optimizer(self):
         run = self.edited(r"^optimizer = .*", "optimizer = 'rmsprop'")
-        self.assert_mistake(shoal("train", "--resume", run, *MORE), "'algo/optimizer.*was saved, expected no tensor of this name")
+        self.assert_mistake(shoal("train", "--resume", run, *MORE), "'algo/optimizer.*was saved, expected no tensor with this name")
 
     def test_the_run_itself_is_played_and_goes_on(self):
         run = self.edited(r"^checkpoint_seconds = .*", "checkpoint_seconds = 100.0")

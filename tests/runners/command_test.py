@@ -220,7 +220,7 @@ class AppTest(unittest.TestCase):
         done = shoal("train", "cartpole-dqn", "--set", "replay.size=1000000000000", "--out", self.dir / "large")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("replay: 1000000000000 steps, 48000.0 GB", done.stdout)
-        self.assertIn("GiB is wanted and", done.stderr)
+        self.assertIn("GiB is needed, but", done.stderr)
         self.assertFalse((self.dir / "large").exists())
 
     def test_missing_games(self):

@@ -495,7 +495,7 @@ TEST(Session, ResumesOnlyWithTheAlgorithmAndTheAgentOfTheRun) {
       << algo_tensor;
   const auto tensor = began_with("agent/bias");
   EXPECT_NE(tensor.find("model.ckpt"), std::string::npos) << tensor;
-  EXPECT_NE(tensor.find("'agent/bias', Float [2], was saved, expected no tensor of this name"),
+  EXPECT_NE(tensor.find("'agent/bias', Float [2], was saved, expected no tensor with this name"),
             std::string::npos)
       << tensor;
 }

@@ -142,11 +142,11 @@ TEST(ResumeOtherwiseTest, WhatDoesNotFitIsNamed) {
   const auto message = [&](const EnvFactory& make_env, Agent& agent, std::int64_t envs) {
     return message_of([&] { make_sampler(make_env, agent, serial(6, envs), saved); });
   };
-  EXPECT_EQ(message(make_zoo(), b, 6), "what was saved holds no 'env/5'");
+  EXPECT_EQ(message(make_zoo(), b, 6), "the checkpoint has no 'env/5'");
   EXPECT_EQ(message(make_zoo(), b, 4),
             "'rows/observation/camera' was saved as Byte [3, 5, 3, 4], expected Byte [3, 4, 3, 4]");
   EXPECT_EQ(message(make_cart_pole(), b, kEnvs),
-            "what was saved holds no 'rows/observation/', expected Float [2, 5, 4]");
+            "the checkpoint has no 'rows/observation/', expected Float [2, 5, 4]");
 }
 
 }  // namespace
