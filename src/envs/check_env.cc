@@ -23,15 +23,16 @@ void tell(Findings& findings, fmt::format_string<Args...> text, Args&&... args) 
   findings.push_back(fmt::format(text, std::forward<Args>(args)...));
 }
 
-// ---- The spec itself ----
+// ---- Spec ----
 
 void check_array(const std::string& what, const ArraySpec& spec, Findings& findings) {
   for (const auto n : spec.shape)
-    if (n < 1) tell(findings, "spec: {} has a dimension of {}; every one is at least 1", what, n);
+    if (n < 1) tell(findings, "spec: {} has a dimension of {}; expected at least 1", what, n);
   if (!(spec.low <= spec.high))
-    tell(findings, "spec: {} lies in [{}, {}], which is empty", what, spec.low, spec.high);
+    tell(findings, "spec: {} has the empty range [{}, {}]", what, spec.low, spec.high);
   if (spec.stack < 1)
-    tell(findings, "spec: {} is a stack of {}; 1 means that it is not stacked", what, spec.stack);
+    tell(findings, "spec: {} has a stack of {}; expected at least 1 (1: not stacked)", what,
+         spec.stack);
 }
 
 void check_action(const std::string& what, const ActionSpec& spec, Findings& findings) {
@@ -39,14 +40,14 @@ void check_action(const std::string& what, const ActionSpec& spec, Findings& fin
   const bool choices = spec.kind == Kind::kDiscrete || spec.kind == Kind::kMultiDiscrete;
   if (choices && spec.choices.empty()) tell(findings, "spec: {} has no choices", what);
   if (spec.kind == Kind::kDiscrete && spec.choices.size() > 1)
-    tell(findings, "spec: {} is discrete and has {} parts; it is multi-discrete", what,
+    tell(findings, "spec: {} is discrete but has {} parts; make it multi-discrete", what,
          spec.choices.size());
   for (const auto n : spec.choices)
-    if (n < 1) tell(findings, "spec: {} has {} choices; at least 1 is needed", what, n);
+    if (n < 1) tell(findings, "spec: {} has {} choices; expected at least 1", what, n);
   if (!choices && spec.dims < 1)
-    tell(findings, "spec: {} has {} numbers; at least 1 is needed", what, spec.dims);
+    tell(findings, "spec: {} has {} numbers; expected at least 1", what, spec.dims);
   if (spec.kind == Kind::kBox && !(spec.low < spec.high))
-    tell(findings, "spec: {} lies in [{}, {}], which is empty", what, spec.low, spec.high);
+    tell(findings, "spec: {} has the empty range [{}, {}]", what, spec.low, spec.high);
 }
 
 Findings check_spec(const EnvSpec& spec) {
@@ -70,23 +71,24 @@ Findings check_spec(const EnvSpec& spec) {
       tell(findings, "spec: there are two infos '{}'", info.name);
     if (info.name == "score" && (info.array.dtype != DType::kFloat32 || info.array.count() != 1 ||
                                  info.reduce != PerEpisode::kSum))
-      tell(findings, "spec: the info 'score' is one float32 that is summed over an episode");
+      tell(findings,
+           "spec: the info 'score' must be a single float32 that is summed over an episode");
   }
   const bool one_choice =
       spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete;
   if (spec.action_mask && !one_choice)
-    tell(findings, "spec: an action mask belongs to one discrete action");
+    tell(findings, "spec: an action mask needs a single discrete action");
   return findings;
 }
 
-// ---- One mode ----
+// ---- One trial ----
 
 std::string after(const EnvProbe& r, std::int64_t row) {
   return r.result(row).is_reset ? fmt::format("after a reset (row {})", row)
                                 : fmt::format("after a step (row {})", row);
 }
 
-// Elements of a field that still hold the fill in both trials.
+// Finds an element of a field that still holds the fill value in both trials.
 std::optional<std::int64_t> unwritten(const EnvProbe& a, const EnvProbe& b, std::byte fill_a,
                                       std::byte fill_b, std::int64_t row, std::size_t i) {
   const auto x = a.field(row, i), y = b.field(row, i);
@@ -102,19 +104,18 @@ void check_overrun(const EnvProbe& r, Findings& findings) {
     if (!result.overrun) continue;
     const auto& field = r.layout().fields[static_cast<std::size_t>(result.field)];
     tell(findings,
-         "{}: more than its {} bytes are written {}; its shape or dtype is another than the spec "
-         "says",
+         "{}: more than its {} bytes are written {}; its shape or dtype differs from the spec",
          field.what, field.spec.bytes(), after(r, row));
     return;
   }
 }
 
-// The first value of the field that it must not have; "" if there is none.
+// The first invalid value of the field; "" if there is none.
 std::string bad_value(const EnvProbe& r, std::int64_t row, std::size_t i) {
   const auto& field = r.layout().fields[i];
   const auto& spec = field.spec;
   const auto bytes = r.field(row, i);
-  // Bounds given as float64 numbers hold for values that were rounded to float32.
+  // float32 values are compared with bounds rounded to float32.
   const bool narrow = spec.dtype == DType::kFloat32;
   const double low = narrow ? static_cast<float>(spec.low) : spec.low;
   const double high = narrow ? static_cast<float>(spec.high) : spec.high;
@@ -124,7 +125,7 @@ std::string bad_value(const EnvProbe& r, std::int64_t row, std::size_t i) {
     if (std::isnan(x) || (field.by_reset && std::isinf(x)))  // infos may be infinite
       return fmt::format("element {} is {}", n, name_not_finite(x));
     if (spec.dtype == DType::kBool && x > 1)
-      return fmt::format("element {} is {}, which is no bool", n, x);
+      return fmt::format("element {} is {}, which is not a bool", n, x);
     if (x < low || x > high)
       return fmt::format("element {} is {}, outside [{}, {}]", n, x, spec.low, spec.high);
   }
@@ -149,7 +150,7 @@ void check_mask(const EnvProbe& r, Findings& findings) {
     const auto mask = r.field(row, i);
     const bool over = r.result(row).result.terminated || r.result(row).result.truncated;
     if (over || std::ranges::any_of(mask, [](auto b) { return b != std::byte{0}; })) continue;
-    tell(findings, "the action mask allows nothing {}", after(r, row));
+    tell(findings, "the action mask allows no action {}", after(r, row));
     return;
   }
 }
@@ -182,12 +183,12 @@ void check_allocations(const EnvProbe& r, Findings& findings) {
          allocating, steps);
 }
 
-// Python allocates whatever its programs do.
+// Python code always allocates.
 bool is_python(const EnvSpec& spec) { return spec.id.starts_with("gymnasium:"); }
 
-// ---- Two trials that should be the same ----
+// ---- Two trials that must be equal ----
 
-// What differs first, and where; "" if nothing does.
+// The first difference; "" if there is none.
 std::string difference(const EnvProbe& a, const EnvProbe& b) {
   for (std::int64_t row = 0; row < a.rows(); ++row) {
     const auto &x = a.result(row), &y = b.result(row);
@@ -216,10 +217,10 @@ class Check {
     try {
       spec_ = spec_of(make_env_, {.seed = options_.seed}, options_.reset_limit);
     } catch (const std::exception& e) {
-      return {fmt::format("it cannot be made: {}", e.what())};
+      return {fmt::format("it cannot be constructed: {}", e.what())};
     }
     findings_ = check_spec(spec_);
-    if (!findings_.empty()) return findings_;  // there is no telling what to play
+    if (!findings_.empty()) return findings_;  // an invalid spec cannot be played
     const auto alone = play({.seed = options_.seed, .fill = kFillA});
     check_overrun(alone, findings_);
     if (!findings_.empty()) return findings_;
@@ -250,7 +251,7 @@ class Check {
         const auto n = unwritten(a, b, kFillA, kFillB, row, i);
         if (!n) continue;
         tell(findings_,
-             "{}: element {} is not written {}; every one is to be written at every call, in the "
+             "{}: element {} is not written {}; every call must write every element, in the "
              "spec's dtype ({})",
              field.what, *n, after(a, row), name_of(field.spec.dtype));
         all = false;
@@ -278,15 +279,15 @@ class Check {
     if (deaf)
       judge_deaf(again.empty());
     else if (apart && !again.empty())
-      tell(findings_, "a reset with the seed does not start over: {}", again);
+      tell(findings_, "a reset with the seed does not repeat the episode: {}", again);
     const auto restored =
         play({.mode = ProbeMode::kRestored, .seed = options_.seed, .fill = kFillA});
     if (!restored.complete()) return;
     if (const auto what = difference(alone, restored); !what.empty())
-      tell(findings_, "a saved and loaded environment goes on otherwise: {}", what);
+      tell(findings_, "a loaded environment does not continue as the saved one: {}", what);
   }
 
-  // Episodes of one seed that are all alike need none.
+  // A deterministic environment needs no seed.
   void judge_deaf(bool repeats) {
     const auto same =
         fmt::format("seeds {} and {} give the same episodes", options_.seed, options_.seed + 1);
@@ -313,7 +314,7 @@ class Check {
 }  // namespace
 
 std::vector<std::string> check_env(const EnvFactory& make_env, const CheckEnvOptions& options) {
-  require(options.steps > 0, "{} steps are to be checked; at least 1 is needed", options.steps);
+  require(options.steps > 0, "CheckEnvOptions::steps is {}; expected at least 1", options.steps);
   try {
     return Check(make_env, options).run();
   } catch (const WorkerError& e) {

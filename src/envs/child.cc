@@ -7,7 +7,7 @@ namespace shoal {
 
 void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGroupOptions& limits,
                   const std::function<void()>& meanwhile) {
-  constexpr std::chrono::milliseconds kPatience{100};  // between two looks for its death
+  constexpr std::chrono::milliseconds kPatience{100};  // between two checks for its death
   Arena::Plan plan;
   const auto at = plan.add_bytes(StepBarrier::bytes(1));
   const Arena arena(plan);
@@ -18,7 +18,8 @@ void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGrou
         act(status);
         status.leave();
         barrier.arrive(0);
-        while (!barrier.wait_release(0, kPatience)) {  // a child that ends is one that died
+        while (!barrier.wait_release(0, kPatience)) {  // keep the child alive: its end would count
+                                                       // as a death
         }
       },
       limits);

@@ -9,14 +9,14 @@
 
 namespace shoal {
 
-// While it lives an environment is constructed in this process, where no worker's limit holds: if
-// that takes longer, the process ends with a sentence.
+// Limits the construction of an environment in this process, where no worker's limit applies: if it
+// takes longer, the process exits with a message.
 class Construction {
  public:
   Construction(std::int64_t env, std::chrono::milliseconds limit)
       : limit_(limit,
                fmt::format("this process has been constructing environment {} for more than {:.1f} "
-                           "s; if that is no hang, raise sampler.reset_limit",
+                           "s; if this is not a hang, raise sampler.reset_limit",
                            env, std::chrono::duration<double>(limit).count())) {}
 
  private:
@@ -24,7 +24,7 @@ class Construction {
   CallTimeout limit_;
 };
 
-// Of an environment that is made for this in the calling process.
+// The spec of an environment that is constructed for this in the calling process.
 inline EnvSpec spec_of(const EnvFactory& make_env, const EnvContext& context,
                        std::chrono::milliseconds limit) {
   const Construction in_time(context.index, limit);

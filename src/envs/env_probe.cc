@@ -12,10 +12,10 @@
 namespace shoal {
 namespace {
 
-// Behind every field, to see what is written there.
+// Guard bytes behind every field, to detect writes out of bounds.
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0x3C};
-// A mode records at most this much.
+// Limit of one trial's recorded data.
 constexpr std::int64_t kMostBytes = 256 << 20;
 
 }  // namespace
@@ -34,7 +34,7 @@ RowLayout::RowLayout(const EnvSpec& env)
         {.dtype = DType::kBool, .shape = {env.action[0].choices.at(0)}, .low = 0, .high = 1}, true);
 }
 
-// One environment with its row of memory and its random actions.
+// An environment with its row of memory and its random actions.
 class EnvProbe::Actor {
  public:
   Actor(const EnvFactory& make_env, const EnvSpec& spec, const RowLayout& layout,
@@ -61,7 +61,7 @@ class EnvProbe::Actor {
     over_ = false;
     last_ = {};
   }
-  // A step with random actions, or a reset where the episode is over.
+  // Takes a step with random actions, or resets after the end of an episode.
   RowResult advance(const std::function<std::int64_t()>& allocations) {
     if (over_) {
       reset(std::nullopt);
@@ -87,7 +87,7 @@ class EnvProbe::Actor {
   }
   const std::vector<std::byte>& row() const { return row_; }
   void repeat_actions(std::uint64_t seed) { random_.rng() = Rng(seed); }
-  // Takes over the state and what is to come; false: not offered.
+  // Copies the state and the future random actions; false if the environment does not support it.
   bool continue_from(const Actor& other) {
     std::vector<std::byte> bytes;
     if (!other.env_->save(bytes) || !env_->load(bytes)) return false;

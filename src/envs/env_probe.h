@@ -12,13 +12,13 @@
 
 namespace shoal {
 
-// What an environment may write, field by field, in one row of memory.
+// The layout of one row of memory for the fields that an environment writes.
 struct RowLayout {
   struct Field {
     std::string what;  // "observation 'camera'"
     ArraySpec spec;
     std::size_t offset;
-    bool by_reset;  // reset() writes it, too
+    bool by_reset;  // reset() writes the field, too
   };
   explicit RowLayout(const EnvSpec& env);
 
@@ -28,31 +28,31 @@ struct RowLayout {
   std::size_t bytes = 0;
 };
 
-// How a mode differs from playing one new environment.
+// How a trial differs from playing one new environment.
 enum class ProbeMode : std::uint8_t {
   kAlone,
-  kAgain,    // the environment has been played before, and is reset with the seed
-  kAmong,    // others are stepped between its steps
-  kRestored  // halfway, its state is saved, and a new one goes on from it
+  kAgain,    // the environment has been played before and is reset with the seed
+  kAmong,    // other environments are stepped between its steps
+  kRestored  // halfway its state is saved, and a new environment continues from it
 };
 
-// What a row is besides its fields.
+// The results of a row besides its fields.
 struct RowResult {
   StepResult result;
   bool is_reset;
-  bool overrun;              // something was written behind a field
-  std::int64_t field;        // which
-  std::int64_t allocations;  // made by the call
+  bool overrun;              // something was written beyond a field
+  std::int64_t field;        // the overrun field
+  std::int64_t allocations;  // allocations during the call
 };
 
-// Random actions played in a child process, everything that was written recorded.
+// Plays random actions in a child process and records all that the environment writes.
 class EnvProbe {
  public:
   struct Options {
     ProbeMode mode = ProbeMode::kAlone;
-    std::uint64_t seed = 1;  // of the environment; the actions are always the same
-    std::byte fill{0};       // what a row holds before it is written
-    int number = 1;          // of this mode, for CheckEnvOptions::progress
+    std::uint64_t seed = 1;  // of the environment; the actions are the same for every seed
+    std::byte fill{0};       // initial content of a row
+    int number = 1;          // serial number of this trial, for CheckEnvOptions::progress
   };
   static constexpr int kTrials = 7;
   // Throws WorkerError if the environment throws, crashes or hangs.
@@ -63,12 +63,12 @@ class EnvProbe {
   std::span<const std::byte> field(std::int64_t row, std::size_t i) const;
   const RowResult& result(std::int64_t row) const;
   const RowLayout& layout() const { return layout_; }
-  // kRestored: whether the environment offers it.
+  // kRestored: whether the environment supports it.
   bool complete() const { return *reinterpret_cast<const bool*>(arena_.data(complete_)); }
 
  private:
   class Actor;
-  std::atomic<std::int64_t>& row() const;  // that is being played
+  std::atomic<std::int64_t>& row() const;  // the current row
   void play(const EnvFactory& make_env, const EnvSpec& spec, const CheckEnvOptions& limits,
             const Options& options, WorkerStatus& status);
 

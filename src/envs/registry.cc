@@ -19,7 +19,7 @@ struct Task {
   const char* id;
   EnvFactory (*make)();
 };
-// Each with Gymnasium's time limit.
+// With Gymnasium's time limits.
 constexpr Task kClassicControl[] = {
     {"CartPole-v1", [] { return make_cart_pole(); }},
     {"Acrobot-v1", [] { return make_acrobot(); }},
@@ -33,14 +33,14 @@ Registered<EnvFactory>& registered() {
   return all;
 }
 
-// "CartPole" of "CartPole-v1", in small letters.
+// "CartPole" of "CartPole-v1", in lower case.
 std::string task_of(const std::string& id) {
   std::string task = id.substr(0, id.rfind("-v"));
   for (char& c : task) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return task;
 }
 
-// Among Gymnasium's, too, but for those of a task that is here in C++.
+// Also searches Gymnasium's ids, except for tasks that are implemented here in C++.
 std::string nearest_id(const std::string& id, const GymnasiumOptions& gymnasium) {
   const auto here = env_ids();
   auto others = gymnasium_ids(gymnasium);

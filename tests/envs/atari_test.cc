@@ -78,8 +78,7 @@ TEST(AtariTest, RefusesUnknownGamesAndOptions) {
 
 TEST(AtariTest, SaysWhatIsMissing) {
   setenv("SHOAL_ROMS", "/nonexistent", 1);
-  EXPECT_NE(error_of("ALE/Pong-v5").find("no cartridges (*.bin) in '/nonexistent'"),
-            std::string::npos);
+  EXPECT_NE(error_of("ALE/Pong-v5").find("no ROMs (*.bin) in '/nonexistent'"), std::string::npos);
   EXPECT_TRUE(atari_ids().empty());
   unsetenv("SHOAL_ROMS");
 }

@@ -151,20 +151,20 @@ std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.nam
 const Case kCases[] = {
     {Mistake::kWrongShape, "WrongShape", "the observation: more than its 8 bytes are written"},
     {Mistake::kWrongDtype, "WrongDtype",
-     "the observation: element 1 is not written after a reset (row 0); every one is to be written "
-     "at every call, in the spec's dtype (float64)"},
+     "the observation: element 1 is not written after a reset (row 0); every call must write "
+     "every element, in the spec's dtype (float64)"},
     {Mistake::kTooLarge, "TooLarge", "the observation: element 0 is 1.5, outside [-1, 1]"},
     {Mistake::kNotANumber, "NotANumber", "the observation: element 0 is NaN"},
     {Mistake::kInfinite, "Infinite", "the observation: element 0 is -inf"},
     {Mistake::kUnwritten, "Unwritten", "the observation: element 1 is not written after a step"},
     {Mistake::kUnwrittenInfo, "UnwrittenInfo", "info 'one': element 0 is not written"},
     {Mistake::kUnwrittenMask, "UnwrittenMask", "the action mask: element 0 is not written"},
-    {Mistake::kEmptyMask, "EmptyMask", "the action mask allows nothing"},
+    {Mistake::kEmptyMask, "EmptyMask", "the action mask allows no action"},
     {Mistake::kSharedState, "SharedState", "they share state: the observation differs"},
     {Mistake::kDeafToSeeds, "DeafToSeeds", "seeds 1 and 2 give the same episodes"},
     {Mistake::kRandom, "Random", "the same seed and actions do not give the same episodes"},
-    {Mistake::kHalfReset, "HalfReset", "a reset with the seed does not start over"},
-    {Mistake::kHalfSaved, "HalfSaved", "a saved and loaded environment goes on otherwise"},
+    {Mistake::kHalfReset, "HalfReset", "a reset with the seed does not repeat the episode"},
+    {Mistake::kHalfSaved, "HalfSaved", "a loaded environment does not continue as the saved one"},
     {Mistake::kAllocates, "Allocates", "step() allocates memory, in "},
     {Mistake::kLifeNotTerminated, "LifeNotTerminated", "life_lost without terminated"},
     {Mistake::kInfiniteReward, "InfiniteReward", "the reward is inf"},
@@ -172,7 +172,7 @@ const Case kCases[] = {
     {Mistake::kCrashes, "Crashes", "was killed by SIGABRT while stepping"},
     {Mistake::kHangs, "Hangs", "for more than 0.5 s"},
     {Mistake::kBadSpec, "BadSpec", "spec: action '' has 0 choices"},
-    {Mistake::kCannotBeMade, "CannotBeMade", "it cannot be made: no such file: map.png"},
+    {Mistake::kCannotBeMade, "CannotBeMade", "it cannot be constructed: no such file: map.png"},
 };
 
 class CheckEnvTest : public ::testing::TestWithParam<Case> {};

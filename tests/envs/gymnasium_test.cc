@@ -516,7 +516,7 @@ TEST_F(GymnasiumTest, SpacesMustStayTheSame) {
   const auto env = toy("Shrinks", R"({"file": ")" + file + "\"}")({});
   Row row(env->spec());
   EXPECT_THAT(message_of<std::exception>([&] { env->reset(1, row.out()); }),
-              HasSubstr("its spaces are others than when they were first read"));
+              HasSubstr("its spaces differ from those that were read first"));
   std::remove(file.c_str());
 }
 

@@ -241,7 +241,7 @@ TEST_P(MujocoTest, ContinuesFromASavedState) {
   }
   bytes.pop_back();
   EXPECT_THAT(message_of<std::exception>([&] { b.env.load(bytes); }),
-              HasSubstr("a saved state has"));
+              HasSubstr("expected a saved state of"));
 }
 
 TEST_P(MujocoTest, NothingIsWrongWithIt) {
@@ -301,7 +301,7 @@ TEST(MujocoEnvTest, ForkedProcessesPlayTheSame) {
 
 TEST(MujocoEnvTest, NamesTheNearestTaskForAnUnknownOne) {
   EXPECT_EQ(message_of<std::exception>([] { make_mujoco("HalfCheeta-v5"); }),
-            "unknown task of MuJoCo 'HalfCheeta-v5'; did you mean 'HalfCheetah-v5'?");
+            "unknown MuJoCo task 'HalfCheeta-v5'; did you mean 'HalfCheetah-v5'?");
   EXPECT_THAT(message_of<std::exception>([] { make_env_factory("Hoper-v5"); }),
               HasSubstr("did you mean 'Hopper-v5'"));
 }

@@ -613,8 +613,8 @@ TEST(ConstructionDeathTest, InTheMainProcessHasTheLimitOfAReset) {
     EXPECT_EXIT(make_sampler(endless_construction(kind == SamplerKind::kSerial ? 5 : 0), agent,
                              {.kind = kind, .horizon = 10, .envs = 8, .reset_limit = 300ms}),
                 ::testing::ExitedWithCode(1),
-                "this process has been constructing environment [05] for more than 0.3 s; if that "
-                "is no hang, raise sampler.reset_limit");
+                "this process has been constructing environment [05] for more than 0.3 s; if this "
+                "is not a hang, raise sampler.reset_limit");
 }
 
 // A request to stop, while environment 5 hangs: collect() gives up its rollout, and what it saves

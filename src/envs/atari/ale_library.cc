@@ -43,7 +43,7 @@ fs::path rom_folder() {
 
 std::string game_name(const std::string& rom) {
   std::string name;
-  bool begins = true;  // a word does, after anything that is not a letter
+  bool begins = true;  // a word begins after every non-letter
   for (const char c : rom) {
     const auto u = static_cast<unsigned char>(c);
     if (c != '_') name += static_cast<char>(begins ? std::toupper(u) : u);

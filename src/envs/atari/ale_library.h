@@ -9,17 +9,17 @@
 
 namespace shoal {
 
-// Loads the plugin into this process, once. Throws Error if it is not there or of another version.
+// Loads the plugin on the first call. Throws Error if it is missing or has another version.
 const shoal_ale_api& ale_library();
-// Whether there is a plugin to load.
+// Whether the plugin exists.
 bool has_ale_library();
 
-// Where the cartridges are expected. The folder may not exist.
+// The folder of the ROMs. It may not exist.
 std::filesystem::path rom_folder();
 
-// "space_invaders" -> "SpaceInvaders", as Gymnasium names games.
+// "space_invaders" -> "SpaceInvaders", the name in Gymnasium.
 std::string game_name(const std::string& rom);
-// The cartridges in the folder that ALE can play with one player, sorted; without ".bin".
+// The ROMs in the folder that ALE can play with one player, sorted; without ".bin".
 std::vector<std::string> known_roms();
 
 struct CloseConsole {
@@ -27,7 +27,7 @@ struct CloseConsole {
 };
 using AleConsole = std::unique_ptr<shoal_ale_console, CloseConsole>;
 
-// Puts a cartridge into a new console. Throws Error if the plugin refuses it.
+// Loads a ROM into a new console. Throws Error if the plugin rejects it.
 AleConsole open_console(const std::filesystem::path& rom);
 
 }  // namespace shoal

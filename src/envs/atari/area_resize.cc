@@ -7,10 +7,10 @@
 namespace shoal {
 namespace {
 
-// The one case with a short cut. A new row is 5/2 old ones, a new column 40/21: in units of a half
-// and of a 21st the weights are whole, and those of one new pixel add up to 5 * 40.
+// The one case with a fast path. A new row covers 5/2 old rows, a new column 40/21 old columns: in
+// units of 1/2 and 1/21 the weights are integers, and those of one new pixel sum to 5 * 40.
 constexpr int kHeight = 210, kWidth = 160, kSize = 84, kTotal = 200;
-constexpr int kTaps = 3;  // no new pixel touches more old columns
+constexpr int kTaps = 3;  // no new pixel covers more old columns
 
 struct Column {
   int from;
@@ -42,7 +42,7 @@ AreaResize::AreaResize(int height, int width, int size)
       rows_(shares(height, size, begin_y_)) {}
 
 std::vector<AreaResize::Share> AreaResize::shares(int from, int to, std::vector<int>& begin) {
-  constexpr double kNothing = 1e-3;  // OpenCV leaves out slivers below this
+  constexpr double kNothing = 1e-3;  // OpenCV ignores smaller overlaps
   const double scale = 1.0 / (static_cast<double>(to) / from);
   std::vector<Share> all;
   for (int x = 0; x < to; ++x) {

@@ -5,26 +5,26 @@
 
 namespace shoal {
 
-// Shrinks a one-byte picture by averaging the area under each new pixel, pixel for pixel as
-// OpenCV's INTER_AREA does: in float32, by its table of weights, in its order of summation,
-// rounding halves to even.
+// Shrinks a one-byte image by averaging the area under each new pixel, pixel for pixel as OpenCV's
+// INTER_AREA: in float32, with its table of weights, its order of summation, and rounding half to
+// even.
 //
-// From 210 x 160 to 84 x 84 the weights are fifths and fortieths, so whole numbers give the same
-// result faster; only where the exact value lies half-way does float32's rounding decide, and there
-// it is asked.
+// From 210 x 160 to 84 x 84 the weights are fifths and fortieths, so integer arithmetic gives the
+// same result faster. Only where the exact value is half-way does float32's rounding decide; there
+// the float32 sum is computed.
 class AreaResize {
  public:
-  // Neither side may grow: size <= height, size <= width.
+  // The image must not grow: size <= height, size <= width.
   AreaResize(int height, int width, int size);
 
-  // Computes row y of the new picture.
+  // Computes row y of the new image.
   void row(const std::uint8_t* picture, int y, std::uint8_t* out);
-  // The rows of the old picture that row y of the new one is made from: [first, last].
+  // The rows of the old image that contribute to row y of the new one: [first, last].
   int first_row(int y) const { return rows_[begin_y_[y]].from; }
   int last_row(int y) const { return rows_[begin_y_[y + 1] - 1].from; }
 
  private:
-  // A pixel (or row) of the old picture and its share in a new one. Those of new pixel x are
+  // A pixel (or row) of the old image and its weight in a new one. New pixel x has the shares
   // [begin_x_[x], begin_x_[x+1]).
   struct Share {
     int from;

@@ -13,20 +13,20 @@ namespace {
 std::string id_of(const std::string& rom) { return "ALE/" + game_name(rom) + "-v5"; }
 
 void check(const std::string& id, const AtariOptions& o) {
-  require(o.frame_skip >= 1, "{}: frame_skip is {}, it must be at least 1", id, o.frame_skip);
-  require(o.noop_max >= 0, "{}: noop_max is {}, it must not be negative", id, o.noop_max);
-  require(o.sticky >= 0 && o.sticky < 1, "{}: sticky is {}, it must be in [0, 1)", id, o.sticky);
-  require(o.max_frames > o.noop_max, "{}: max_frames is {}, it must be more than noop_max ({})", id,
+  require(o.frame_skip >= 1, "{}: frame_skip is {}; expected at least 1", id, o.frame_skip);
+  require(o.noop_max >= 0, "{}: noop_max is {}; expected 0 or more", id, o.noop_max);
+  require(o.sticky >= 0 && o.sticky < 1, "{}: sticky is {}; expected a number in [0, 1)", id,
+          o.sticky);
+  require(o.max_frames > o.noop_max, "{}: max_frames is {}; expected more than noop_max ({})", id,
           o.max_frames, o.noop_max);
-  require(o.screen >= 16 && o.screen <= 160, "{}: screen is {}, it must be in 16 to 160", id,
-          o.screen);
-  require(o.stack >= 1, "{}: stack is {}, it must be at least 1", id, o.stack);
+  require(o.screen >= 16 && o.screen <= 160, "{}: screen is {}; expected 16 to 160", id, o.screen);
+  require(o.stack >= 1, "{}: stack is {}; expected at least 1", id, o.stack);
 }
 
 std::string rom_of(const std::string& id) {
   const std::vector<std::string> roms = known_roms();
   require(!roms.empty(),
-          "{}: there are no cartridges (*.bin) in '{}'. Run `make setup`, or set SHOAL_ROMS to "
+          "{}: there are no ROMs (*.bin) in '{}'. Run `make setup`, or set SHOAL_ROMS to "
           "their folder",
           id, rom_folder().string());
   for (const std::string& rom : roms)

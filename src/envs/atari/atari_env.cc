@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-constexpr int kNoop = 0, kFire = 1;  // codes of actions
+constexpr int kNoop = 0, kFire = 1;  // action codes
 
 EnvSpec spec_of(const AtariEnv::Make& make, std::size_t actions) {
   const AtariOptions& o = make.options;
@@ -50,7 +50,7 @@ AtariEnv::AtariEnv(const Make& make, const EnvContext& context)
 void AtariEnv::reset(std::optional<std::uint64_t> seed, StepOut out) {
   if (seed) {
     rng_ = Rng(*seed);
-    restore_emulator(switched_on_);  // a console remembers a little of the games before
+    restore_emulator(switched_on_);  // some emulator state survives a game
   }
   new_game();
   do_nothing();
@@ -145,7 +145,7 @@ std::vector<std::byte> AtariEnv::emulator_state() const {
 void AtariEnv::restore_emulator(std::span<const std::byte> state) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(state.data());
   require(ale_.load(console_.get(), bytes, state.size()) != 0,
-          "{}: this is not a saved state of the game", spec_.id);
+          "{}: invalid saved state; expected one of this game", spec_.id);
 }
 
 bool AtariEnv::save(std::vector<std::byte>& bytes) const {
@@ -160,7 +160,7 @@ bool AtariEnv::save(std::vector<std::byte>& bytes) const {
 
 bool AtariEnv::load(std::span<const std::byte> bytes) {
   const std::size_t before = sizeof(Position) + frames_of_.state_bytes();
-  require(bytes.size() > before, "{}: a saved state of {} bytes is too short", spec_.id,
+  require(bytes.size() > before, "{}: a saved state of {} bytes; expected more", spec_.id,
           bytes.size());
   restore_emulator(bytes.subspan(before));
   Position position;

@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// What the emulator knows about a game before it is played.
+// The emulator's properties of a game.
 struct AtariGame {
   AtariGame(const shoal_ale_api& ale, shoal_ale_console* console, bool full_action_set);
   int height = 0, width = 0;
@@ -37,13 +37,13 @@ class AtariEnv : public Env {
   bool render(Image& image) override;
 
  private:
-  // What must be saved beside the emulator and the frames.
+  // State to save in addition to the emulator and the frames.
   struct Position {
     std::uint64_t rng_key, rng_counter;
     std::int64_t frames;
     std::int32_t lives, held_action;
   };
-  // What a step's frames added up to.
+  // Totals over the frames of a step.
   struct Skipped {
     float reward = 0;
     bool game_over = false, life_lost = false;
@@ -67,7 +67,7 @@ class AtariEnv : public Env {
   EnvSpec spec_;
   AtariFrames frames_of_;
   Rng rng_;
-  std::vector<std::byte> switched_on_;  // the emulator's state before anything was played
+  std::vector<std::byte> switched_on_;  // the emulator's state at power-on
   std::int64_t frames_ = 0;             // emulated in this game
   int lives_ = 0;
   int held_action_ = 0;  // code of the last frame's action, for sticky actions

@@ -85,8 +85,7 @@ void AtariFrames::observe(std::uint8_t* observation) {
   }
   std::memcpy(observation, small_.data(), small_.size());
   std::ranges::fill(changed_, 0);
-  // What is in `pooled_` is then no longer made of what the buffers hold: the next frames replace
-  // it all.
+  // `pooled_` then no longer derives from the buffers, so the next frames replace all of it.
   if (!newest_written_) forget();
   newest_written_ = false;
 }
@@ -97,7 +96,7 @@ void AtariFrames::save(std::byte* state) const {
 
 void AtariFrames::load(const std::byte* state) {
   std::memcpy(pooled_.data(), state, pooled_.size());
-  std::ranges::fill(previous_.planes, 0);  // it was nowhere brighter than `pooled_`
+  std::ranges::fill(previous_.planes, 0);  // `pooled_` is at least as bright everywhere
   forget();
 }
 

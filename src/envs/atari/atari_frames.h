@@ -10,25 +10,24 @@
 
 namespace shoal {
 
-// Turns the emulator's pictures into observations: gray or in colour, in each plane the brighter of
-// the last two frames for each pixel (sprites flicker), shrunk. Equal to Gymnasium's
-// AtariPreprocessing, which keeps two buffers: `previous` is written by the last but one frame of a
-// step, `newest` by the last one, and observing leaves the brighter of both in `newest`. A step
-// that breaks off early therefore shows what the buffers still hold.
+// Converts the emulator's screens to observations, in grayscale or colour: the pixelwise maximum of
+// the last two frames (sprites flicker), shrunk. Equal to Gymnasium's AtariPreprocessing, which
+// keeps two buffers: the last but one frame of a step is written to `previous`, the last one to
+// `newest`, and observing stores the maximum of both in `newest`. A step that ends early therefore
+// shows the old content of the buffers.
 //
-// Most rows of a picture are as they were four frames ago, so only rows that changed go through the
-// mill.
+// Most rows of a screen are unchanged after four frames, so only changed rows are processed.
 class AtariFrames {
  public:
   struct Size {
-    int height, width;  // of the emulator's pictures
+    int height, width;  // of the emulator's screens
     int out;            // of the observation, both sides
     bool pool;          // two buffers; otherwise `newest` alone
   };
-  // How bright a plane of an observation shows the colours 0, 2, 4, ...
+  // The brightness of the colours 0, 2, 4, ... in one plane of an observation.
   using Palette = std::array<std::uint8_t, 128>;
   using Palettes = std::span<const Palette>;
-  // One plane for each palette.
+  // One plane per palette.
   AtariFrames(const Size& size, Palettes palettes);
 
   // Starts an episode: the previous buffer is black.
@@ -38,26 +37,26 @@ class AtariFrames {
   // Writes [planes, out, out].
   void observe(std::uint8_t* observation);
 
-  // The buffers' complete state after an observation, always of the same size.
+  // The complete state of the buffers after an observation; its size is constant.
   std::size_t state_bytes() const { return pooled_.size(); }
   void save(std::byte* state) const;
   void load(const std::byte* state);
 
  private:
-  // The planes of a picture lie one below the other: `height` rows of the first, then of the next.
+  // The planes are stacked vertically: `height` rows of the first, then of the next.
   struct Buffer {
     std::vector<std::uint8_t> colours, planes;
   };
   void write(Buffer& buffer, const std::uint8_t* screen);
   void pool();
-  void forget();  // nothing is known to be unchanged any more
+  void forget();  // marks every row as changed
 
   Size size_;
   AreaResize resize_;
-  std::vector<std::array<std::uint8_t, 256>> palettes_;  // by the colours themselves
+  std::vector<std::array<std::uint8_t, 256>> palettes_;  // indexed by colour
   Buffer newest_, previous_;
   std::vector<std::uint8_t> pooled_, small_;
-  std::vector<std::uint8_t> changed_;  // one flag a row of each plane, since the last observation
+  std::vector<std::uint8_t> changed_;  // one flag per row and plane, since the last observation
   bool newest_written_ = false;        // since the last observation
 };
 

@@ -13,12 +13,12 @@ namespace {
 using std::numbers::pi;
 
 constexpr const char* kId = "Acrobot-v1";
-constexpr double kGravity = 9.8, kTau = 0.2;  // seconds a step
-// Both links are alike; the centre of mass lies in the middle.
+constexpr double kGravity = 9.8, kTau = 0.2;  // seconds per step
+// Both links are equal; the centre of mass is in the middle.
 constexpr double kLength = 1, kCentre = 0.5, kMass = 1, kInertia = 1;
 constexpr double kMaxVelocity1 = 4 * pi, kMaxVelocity2 = 9 * pi;
 
-// The change of the state per second.
+// The time derivative of the state.
 Acrobot::State derivative(const Acrobot::State& state, double torque) {
   const auto& [angle1, angle2, velocity1, velocity2] = state;
   const double cosine = std::cos(angle2), sine = std::sin(angle2);
@@ -44,7 +44,7 @@ Acrobot::State moved(Acrobot::State state, const Acrobot::State& change, double 
   return state;
 }
 
-// One step of the classic Runge-Kutta method.
+// One step of the classical Runge-Kutta method.
 Acrobot::State integrate(const Acrobot::State& state, double torque) {
   const auto k1 = derivative(state, torque);
   const auto k2 = derivative(moved(state, k1, kTau / 2), torque);
@@ -103,7 +103,8 @@ void Acrobot::render(const State& state, Image& image) {
   Drawing drawing(image, {.height = 500, .width = 500, .scale = kPixels, .origin = {250, 250}});
   const Drawing::Point elbow = placed({0, -kLength}, state[0], {0, 0}),
                        hand = placed({0, -kLength}, state[0] + state[1], elbow);
-  drawing.line({-3, 1}, {3, 1}, 1 / kPixels, Drawing::kBlack);  // the hand must come above it
+  drawing.line({-3, 1}, {3, 1}, 1 / kPixels, Drawing::kBlack);  // the goal: the tip must rise above
+                                                                // it
   drawing.line({0, 0}, elbow, 0.2, {0, 204, 204});
   drawing.line(elbow, hand, 0.2, {0, 204, 204});
   drawing.disc({0, 0}, 0.1, {204, 204, 0});

@@ -13,7 +13,7 @@ constexpr const char* kId = "CartPole-v1";
 constexpr double kGravity = 9.8, kCartMass = 1.0, kPoleMass = 0.1,
                  kTotalMass = kCartMass + kPoleMass;
 constexpr double kHalfLength = 0.5, kPoleMassLength = kPoleMass * kHalfLength;
-constexpr double kForce = 10.0, kTau = 0.02;  // newtons; seconds a step
+constexpr double kForce = 10.0, kTau = 0.02;  // newtons; seconds per step
 constexpr double kMaxX = 2.4, kMaxAngle = 12 * 2 * std::numbers::pi / 360;
 
 }  // namespace
@@ -54,7 +54,7 @@ void CartPole::observe(const State& state, float* observation) {
 void CartPole::render(const State& state, Image& image) {
   constexpr double kWidth = 2 * kMaxX, kPixels = 600 / kWidth, kCartWidth = 0.4, kCartHeight = 0.24;
   Drawing drawing(image, {.height = 400, .width = 600, .scale = kPixels, .origin = {300, 100}});
-  const double x = state[0], top = kCartHeight / 4;  // where the pole is held
+  const double x = state[0], top = kCartHeight / 4;  // the pivot of the pole
   drawing.line({-kWidth, 0}, {kWidth, 0}, 2 / kPixels, Drawing::kBlack);
   drawing.line({x - kCartWidth / 2, 0}, {x + kCartWidth / 2, 0}, kCartHeight, Drawing::kBlack);
   drawing.line({x, top}, placed({0, 2 * kHalfLength}, -state[2], {x, top}), 0.08, {202, 152, 101});

@@ -11,13 +11,13 @@
 
 namespace shoal {
 
-// What the physics say of one step.
+// The result of one step of the physics.
 struct Outcome {
   double reward = 0;
   bool terminated = false;
 };
 
-// An environment around the physics of a task, which is a struct of pure functions:
+// An environment for the physics of a task, a struct of pure functions:
 //
 //   using State = std::array<double, N>;
 //   static EnvSpec spec();
@@ -32,7 +32,7 @@ class ClassicControl : public Env {
 
   ClassicControl(const EnvContext& context, int time_limit)
       : spec_(Physics::spec()), rng_(context.seed), time_limit_(time_limit) {
-    require(time_limit > 0, "{}: the time limit is {}, it must be at least 1 step", spec_.id,
+    require(time_limit > 0, "{}: the time limit is {}; expected at least 1 step", spec_.id,
             time_limit);
   }
 
@@ -62,8 +62,8 @@ class ClassicControl : public Env {
 
   bool load(std::span<const std::byte> bytes) override {
     Saved saved;
-    require(bytes.size() == sizeof saved, "{}: a saved state has {} bytes, this one {}", spec_.id,
-            sizeof saved, bytes.size());
+    require(bytes.size() == sizeof saved, "{}: expected a saved state of {} bytes, found {}",
+            spec_.id, sizeof saved, bytes.size());
     std::memcpy(&saved, bytes.data(), sizeof saved);
     rng_ = Rng(saved.rng_key, saved.rng_counter);
     state_ = saved.state;
@@ -80,7 +80,7 @@ class ClassicControl : public Env {
   }
 
   const State& state() const { return state_; }
-  // Continues from a state of the caller's choice; the step count stays.
+  // Continues from the given state; the step count is unchanged.
   void set_state(const State& state) { state_ = state; }
 
  private:
@@ -96,7 +96,7 @@ class ClassicControl : public Env {
   std::int64_t steps_ = 0, time_limit_;
 };
 
-// Refuses a bad time limit before any worker is forked.
+// Checks the time limit before any worker is forked.
 template <class Physics>
 EnvFactory make_classic_control(int time_limit) {
   const ClassicControl<Physics> checked({}, time_limit);

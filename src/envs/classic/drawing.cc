@@ -37,7 +37,7 @@ void Drawing::polygon(std::span<const Point> corners, Colour colour) {
   std::vector<Point> p;
   for (const auto& corner : corners) p.push_back(pixel(corner));
   Point low = p[0], high = p[0];
-  double area = 0;  // twice, its sign telling which way round the corners go
+  double area = 0;  // twice the signed area; the sign is the orientation of the corners
   for (std::size_t i = 0; i < p.size(); ++i) {
     const auto &a = p[i], &b = p[(i + 1) % p.size()];
     area += a[0] * b[1] - b[0] * a[1];

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *kId = "MountainCar-v0", *kContinuousId = "MountainCarContinuous-v0";
 constexpr double kMinPosition = -1.2, kMaxPosition = 0.6, kMaxSpeed = 0.07, kGravity = 0.0025;
-constexpr double kForce = 0.001, kGoal = 0.5;  // of the discrete task
+constexpr double kForce = 0.001, kGoal = 0.5;  // discrete task
 constexpr double kContinuousForce = 0.0015, kContinuousGoal = 0.45F;
 
 EnvSpec make_spec(const char* id, ActionSpec action) {
@@ -24,7 +24,7 @@ EnvSpec make_spec(const char* id, ActionSpec action) {
       .action = std::move(action)};
 }
 
-// The left end of the valley is a wall that takes all speed.
+// The left end of the valley is an inelastic wall.
 void roll(MountainCar::State& state, double push) {
   auto& [position, velocity] = state;
   velocity =
@@ -33,8 +33,7 @@ void roll(MountainCar::State& state, double push) {
   if (position == kMinPosition && velocity < 0) velocity = 0;
 }
 
-// The ground, in the length of the valley: a picture's measure, not the physics', whose slope is
-// that of sin(3 x) without a height.
+// The height of the ground for rendering; the physics only uses a slope proportional to cos(3 x).
 double height(double position) { return 0.45 * std::sin(3 * position) + 0.55; }
 
 void draw(const MountainCar::State& state, double goal, Image& image) {

@@ -17,7 +17,7 @@ struct MountainCar {
   static void render(const State& state, Image& image);
 };
 
-// Its state is rounded to float32 after every step, as Gymnasium's is.
+// The state is rounded to float32 after every step, as in Gymnasium.
 struct MountainCarContinuous : MountainCar {
   static EnvSpec spec();
   static Outcome advance(State& state, ArraysIn action);

@@ -12,7 +12,7 @@ namespace {
 
 using std::numbers::pi;
 
-constexpr double kGravity = 10, kTau = 0.05;  // of a mass of 1 at a length of 1; seconds a step
+constexpr double kGravity = 10, kTau = 0.05;  // mass 1, length 1; seconds per step
 constexpr double kMaxSpeed = 8;
 constexpr float kMaxTorque = 2;
 
@@ -41,7 +41,8 @@ Outcome Pendulum::advance(State& state, ArraysIn action) {
   const float torque = std::clamp(*action.as<float>(), -kMaxTorque, kMaxTorque);
   const double off = wrapped(angle);
   const double cost = off * off + 0.1 * velocity * velocity + 0.001F * (torque * torque);
-  const double acceleration = 1.5 * kGravity * std::sin(angle) + 3 * torque;  // the last in float32
+  const double acceleration = 1.5 * kGravity * std::sin(angle) + 3 * torque;  // the torque term is
+                                                                              // computed in float32
   velocity = std::clamp(velocity + acceleration * kTau, -kMaxSpeed, kMaxSpeed);
   angle += velocity * kTau;
   return {.reward = -cost, .terminated = false};

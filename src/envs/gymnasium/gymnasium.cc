@@ -26,7 +26,7 @@ std::string find_python(const GymnasiumOptions& options) {
 // The result of a child process that queries Python.
 struct Report {
   char description[60'000];
-  char failure[4096];  // a traceback, and what the caller says of it
+  char failure[4096];  // a traceback, and the caller's context
   bool mask;
 };
 
@@ -39,7 +39,7 @@ void describe(Report& report, const GymnasiumTask& task) {
   const auto env = open_gymnasium(task);
   const std::string description = gymnasium_library().description(env.get());
   require(description.size() < sizeof(report.description),
-          "gymnasium:{}: its spaces have too many parts", task.id);
+          "gymnasium:{}: the description of its spaces is too long; use fewer parts", task.id);
   GymnasiumFailure failure;
   const int mask = gymnasium_library().has_mask(env.get(), failure.out());
   require(mask >= 0, "gymnasium:{}: {}", task.id, failure.text());
@@ -55,7 +55,7 @@ void list_ids(Report& report, const std::string& python) {
           "{}", failure.text());
 }
 
-// Runs `fill` in a process that ends after it, so that no interpreter stays in this one.
+// Runs `fill` in a temporary process, so that no interpreter stays in this one.
 template <class Fill>
 std::unique_ptr<Report> ask_python(const Fill& fill, const WorkerGroupOptions& limits = {}) {
   Arena::Plan plan;
@@ -85,7 +85,7 @@ class Words {
     return next;
   }
   std::int64_t integer() { return std::stoll(word()); }
-  double number() { return std::stod(word()); }  // "inf", too, unlike operator>>
+  double number() { return std::stod(word()); }  // accepts "inf", unlike operator>>
   std::vector<std::int64_t> integers(std::int64_t count) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(count));
     for (auto& one : all) one = integer();
@@ -105,7 +105,7 @@ DType dtype_named(const std::string& name) {
   for (const auto dtype : {DType::kUInt8, DType::kBool, DType::kInt32, DType::kInt64,
                            DType::kFloat32, DType::kFloat64})
     if (name == name_of(dtype)) return dtype;
-  throw Error("the Gymnasium plugin speaks of the dtype '{}', which there is not", name);
+  throw Error("the Gymnasium plugin reports the unknown dtype '{}'", name);
 }
 
 ArraySpec read_array(Words& words) {
@@ -158,7 +158,7 @@ std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
     const auto report = ask_python([&](Report& to) { list_ids(to, find_python(options)); });
     std::istringstream lines(report->description);
     for (std::string id; std::getline(lines, id);) ids.push_back(id);
-  } catch (const std::exception&) {  // no plugin, or no Python: there are none
+  } catch (const std::exception&) {  // no plugin or no Python
   }
   return ids;
 }

@@ -12,10 +12,9 @@ constexpr std::uint64_t kSeedBits = 0x7FFFFFFF;
 void GymnasiumEnv::open() {
   if (env_) return;
   env_ = open_gymnasium(task_);
-  require(
-      gymnasium_library().description(env_.get()) == description_,
-      "gymnasium:{}: its spaces are others than when they were first read; found\n{}expected\n{}",
-      task_.id, gymnasium_library().description(env_.get()), description_);
+  require(gymnasium_library().description(env_.get()) == description_,
+          "gymnasium:{}: its spaces differ from those that were read first; found\n{}expected\n{}",
+          task_.id, gymnasium_library().description(env_.get()), description_);
 }
 
 void GymnasiumEnv::check(int result) const {

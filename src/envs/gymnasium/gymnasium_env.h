@@ -9,11 +9,11 @@
 
 namespace shoal {
 
-// An environment of Gymnasium, made in Python when it is first used: who only asks for the spec
-// starts no interpreter.
+// A Gymnasium environment, constructed in Python on first use: reading its spec starts no
+// interpreter.
 class GymnasiumEnv : public Env {
  public:
-  // description: what the spec was read from; that of the environment must be the same.
+  // description: the text from which the spec was read; the environment's own must be equal.
   GymnasiumEnv(GymnasiumTask task, EnvSpec spec, std::string description)
       : task_(std::move(task)), spec_(std::move(spec)), description_(std::move(description)) {}
 

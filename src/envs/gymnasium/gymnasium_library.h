@@ -8,17 +8,17 @@
 
 namespace shoal {
 
-// Loads the plugin into this process, once. Throws Error if it is not there or of another version.
+// Loads the plugin on the first call. Throws Error if it is missing or has another version.
 const shoal_gymnasium_api& gymnasium_library();
 
-// The text that a failing call leaves: calls take `out()`.
+// The message of a failing call; pass `out()` to the call.
 class GymnasiumFailure {
  public:
   shoal_gymnasium_error out() { return {text_.data(), text_.size()}; }
   const char* text() const { return text_.data(); }
 
  private:
-  std::array<char, 3000> text_{};  // what fits into a worker's last message
+  std::array<char, 3000> text_{};  // fits into a worker's last message
 };
 
 struct CloseGymnasium {
@@ -26,13 +26,13 @@ struct CloseGymnasium {
 };
 using GymnasiumHandle = std::unique_ptr<shoal_gymnasium_env, CloseGymnasium>;
 
-// Which environment, and by whom it is run.
+// The environment, and the interpreter that runs it.
 struct GymnasiumTask {
   std::string id, kwargs, python;
   bool renders = false;
 };
 
-// Starts this process's interpreter if need be, and makes the environment. Throws Error.
+// Starts this process's interpreter if necessary and constructs the environment. Throws Error.
 GymnasiumHandle open_gymnasium(const GymnasiumTask& task);
 
 }  // namespace shoal

@@ -16,7 +16,7 @@ Vector difference(std::span<const double, 3> a, std::span<const double, 3> b) {
 
 double length(const Vector& v) { return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); }
 
-// The joints get a little velocity, the objects none: they are the last ones.
+// Randomises the joint velocities; the last `objects` coordinates stay at rest.
 void set_in_motion(const MujocoPhysics& physics, std::size_t objects, Rng& rng) {
   const auto qvel = physics.qvel();
   add_uniform(qvel.first(qvel.size() - objects), 0.005, rng);
@@ -41,7 +41,7 @@ void observe_reacher(const MujocoPhysics& physics, const Vector& to_tip, float* 
   put(std::span(to_tip).first<2>(), out);
 }
 
-// The goal stays where the model has it; the object lies away from it.
+// The goal keeps the model's position; the object starts at a distance from it.
 void start_pusher(const MujocoPhysics& physics, Rng& rng) {
   const auto object = physics.qpos().last<4>();
   do {

@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// Of a model.
+// Sizes of a model.
 struct Sizes {
   std::size_t positions, velocities, controls, bodies;
   bool operator==(const Sizes&) const = default;
@@ -18,7 +18,7 @@ struct Sizes {
 
 struct KnownTask {
   const char* id;
-  const char* model;  // its file
+  const char* model;  // file name
   Sizes sizes;
   MujocoTask (*make)(const MujocoModel&);
 };
@@ -47,10 +47,10 @@ std::vector<std::string> known_ids() {
 const KnownTask& find_task(const std::string& id) {
   for (const KnownTask& known : kMujocoTasks)
     if (id == known.id) return known;
-  throw Error("unknown task of MuJoCo '{}'; did you mean '{}'?", id, nearest(id, known_ids()));
+  throw Error("unknown MuJoCo task '{}'; did you mean '{}'?", id, nearest(id, known_ids()));
 }
 
-// A task looks its model's numbers up by their places.
+// Checks the model's sizes, because a task indexes its arrays by position.
 MujocoModel read_model(const KnownTask& known) {
   const auto file = mujoco_models() / known.model;
   MujocoModel model(file);
@@ -67,10 +67,11 @@ MujocoModel read_model(const KnownTask& known) {
 ActionSpec action_of(const shoal_mujoco_constants& model) {
   const double low = model.ctrlrange[0], high = model.ctrlrange[1];
   for (std::size_t i = 1; i < model.nu; ++i)
-    require(model.ctrlrange[2 * i] == low && model.ctrlrange[2 * i + 1] == high,
-            "control {} of the model lies in [{}, {}], the first one in [{}, {}]; they must be "
-            "the same, as in Gymnasium's models",
-            i, model.ctrlrange[2 * i], model.ctrlrange[2 * i + 1], low, high);
+    require(
+        model.ctrlrange[2 * i] == low && model.ctrlrange[2 * i + 1] == high,
+        "control {} of the model has the range [{}, {}], the first one [{}, {}]; expected equal "
+        "ranges, as in Gymnasium's models",
+        i, model.ctrlrange[2 * i], model.ctrlrange[2 * i + 1], low, high);
   return ActionSpec::box(static_cast<std::int64_t>(model.nu), low, high);
 }
 

@@ -77,7 +77,7 @@ bool MujocoEnv::load(std::span<const std::byte> bytes) {
   Position position;
   std::vector<double> state(physics_.model.state);
   const std::size_t expected = sizeof position + state.size() * sizeof(double);
-  require(bytes.size() == expected, "{}: a saved state has {} bytes, this one {}", spec().id,
+  require(bytes.size() == expected, "{}: expected a saved state of {} bytes, found {}", spec().id,
           expected, bytes.size());
   std::memcpy(&position, bytes.data(), sizeof position);
   std::memcpy(state.data(), bytes.data() + sizeof position, state.size() * sizeof(double));

@@ -10,7 +10,7 @@ namespace shoal {
 
 class MujocoEnv : public Env {
  public:
-  // What all environments of one task share; it never changes.
+  // Data shared by all environments of one task; immutable.
   struct Shared {
     MujocoModel model;
     MujocoTask task;
@@ -24,12 +24,12 @@ class MujocoEnv : public Env {
   bool save(std::vector<std::byte>& bytes) const override;
   bool load(std::span<const std::byte> bytes) override;
 
-  // Begins an episode in a state of the caller's choice: qpos, then qvel.
+  // Begins an episode in the given state: qpos, then qvel.
   void start_from(std::span<const double> state, StepOut out);
   const MujocoPhysics& physics() const { return physics_; }
 
  private:
-  // What must be saved beside the physics.
+  // State to save in addition to the physics.
   struct Position {
     std::uint64_t rng_key, rng_counter;
     std::int64_t steps;
@@ -45,8 +45,8 @@ class MujocoEnv : public Env {
   MujocoPhysics physics_;
   Rng rng_;
   double step_seconds_;
-  MujocoTask::Place place_{};  // after the last step: what is computed lags behind the state, so it
-                               // cannot be had again from that
+  MujocoTask::Place place_{};  // after the last step: derived quantities lag behind the state, so
+                               // it cannot be recomputed
   std::int64_t steps_ = 0;
 };
 

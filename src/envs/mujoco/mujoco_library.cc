@@ -54,13 +54,13 @@ MujocoModel::MujocoModel(const fs::path& file) {
 
 std::size_t MujocoModel::body(const char* name) const {
   const int index = mujoco_library().body(model_.get(), name);
-  require(index >= 0, "the model has no body '{}'; it must be Gymnasium's own", name);
+  require(index >= 0, "the model has no body '{}'; expected Gymnasium's model", name);
   return static_cast<std::size_t>(index);
 }
 
 MujocoSimulation start_simulation(const MujocoModel& model) {
   MujocoSimulation simulation(mujoco_library().create(model.get()));
-  require(simulation != nullptr, "there is no memory for a simulation of MuJoCo");
+  require(simulation != nullptr, "cannot allocate a MuJoCo simulation: out of memory");
   return simulation;
 }
 

@@ -7,22 +7,22 @@
 
 namespace shoal {
 
-// Loads the plugin into this process, once. Throws Error if it is not there or of another version.
+// Loads the plugin on the first call. Throws Error if it is missing or has another version.
 const shoal_mujoco_api& mujoco_library();
 
-// Where the models are expected. The folder may not exist.
+// The folder of the models. It may not exist.
 std::filesystem::path mujoco_models();
-// Whether there are a plugin to load and models.
+// Whether the plugin and the models exist.
 bool has_mujoco();
 
-// A model that was read from a file; it never changes.
+// A model read from a file; immutable.
 class MujocoModel {
  public:
-  // Throws Error if there is no such file, or MuJoCo refuses it.
+  // Throws Error if the file is missing or MuJoCo rejects it.
   explicit MujocoModel(const std::filesystem::path& file);
 
   const shoal_mujoco_constants& constants() const { return *constants_; }
-  // Index of the body of that name. Throws Error if there is none.
+  // Index of the named body. Throws Error if there is none.
   std::size_t body(const char* name) const;
   const shoal_mujoco_model* get() const { return model_.get(); }
 
@@ -41,7 +41,7 @@ struct DestroyMujoco {
 };
 using MujocoSimulation = std::unique_ptr<shoal_mujoco_simulation, DestroyMujoco>;
 
-// Throws Error if there is no memory for it. The model must outlive it.
+// Throws Error if memory is exhausted. The model must outlive the simulation.
 MujocoSimulation start_simulation(const MujocoModel& model);
 
 }  // namespace shoal

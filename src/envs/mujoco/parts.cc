@@ -7,7 +7,8 @@
 namespace shoal {
 namespace {
 
-// Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958: one of the two.
+// Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958; only one of the two
+// numbers is used.
 double normal(Rng& rng) {
   const double radius = std::sqrt(-2 * std::log(1 - rng.uniform()));
   return radius * std::cos(2 * std::numbers::pi * rng.uniform());

@@ -9,10 +9,10 @@
 
 namespace shoal {
 
-// What the tasks of MuJoCo are made of. Sums are made in NumPy's order, so that they have its bits.
+// Building blocks of the MuJoCo tasks. Sums follow NumPy's order, so that they are bitwise equal.
 
-// The sum of number(0) to number(n - 1): eight sums side by side, added as a tree, then what is
-// left over. NumPy cuts more than 128 numbers into pieces; no task has as many.
+// The sum of number(0) to number(n - 1): eight partial sums, added as a tree, then the remainder.
+// NumPy splits sums of more than 128 numbers; no task has as many.
 template <class T, class Number>
 T numpy_sum(std::size_t n, const Number& number) {
   const std::size_t whole = n - n % 8;
@@ -26,35 +26,35 @@ T numpy_sum(std::size_t n, const Number& number) {
   return total;
 }
 
-// In the numbers' own precision.
+// In the precision of the numbers.
 template <class T>
 T sum_of_squares(std::span<const T> x) {
   return numpy_sum<T>(x.size(), [x](std::size_t i) { return x[i] * x[i]; });
 }
 
-// What an action costs: in float32, the weight, too.
+// The control cost of an action, in float32 including the weight.
 inline float qpg_cost(double weight, std::span<const float> action) {
   return static_cast<float>(weight) * sum_of_squares(action);
 }
 
-// Writes numbers, cut to [-limit, limit] where there is a limit; returns where the next ones go.
+// Writes numbers, clipped to [-limit, limit] if there is a limit; returns the next write position.
 float* put(std::span<const double> numbers, float* out);
 float* put_cut(std::span<const double> numbers, double limit, float* out);
 
-// Adds to every number one drawn from [-scale, scale).
+// Adds uniform noise from [-scale, scale) to every number.
 void add_uniform(std::span<double> numbers, double scale, Rng& rng);
 
-// Where episodes start: the model's positions, and velocities of 0, with noise added. That of the
-// velocities is uniform like that of the positions, or normal with `scale` as its deviation.
+// Initial states: the model's positions and zero velocities, plus noise. The noise of the positions
+// is uniform; that of the velocities is uniform, too, or normal with standard deviation `scale`.
 using MujocoStart = std::function<void(const MujocoPhysics&, Rng&)>;
 MujocoStart uniform_start(double scale);
 MujocoStart normal_start(double scale);
 
-// "x_position", "y_position", "distance_from_origin".
+// Reports "x_position", "y_position" and "distance_from_origin".
 void report_place(const MujocoPhysics& physics, MujocoInfos& infos);
 
-// One float32 each, with what is kept of them at the end of an episode: the sum of rewards, nothing
-// of velocities, the last one of all others.
+// One float32 info each. Over an episode, rewards are summed, velocities are dropped, and others
+// keep the last value.
 std::vector<InfoSpec> mujoco_infos(const std::vector<std::string>& names);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// The runners that move in a plane: HalfCheetah, Hopper and Walker2d.
+// The planar runners: HalfCheetah, Hopper and Walker2d.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// What makes a runner that can fall healthy: everything lies strictly within.
+// The conditions for a runner to be healthy; all bounds are exclusive.
 struct Posture {
   double min_z, max_z;
   double max_angle;               // of the torso, rad
@@ -27,7 +27,7 @@ struct Posture {
 
 MujocoTask::Place along_x(const MujocoPhysics& physics) { return {physics.qpos()[0], 0}; }
 
-// Positions but for x, then velocities, cut to a limit.
+// Positions without x, then velocities, clipped to a limit.
 void observe_planar(const MujocoPhysics& physics, double max_velocity, float* out) {
   put_cut(physics.qvel(), max_velocity, put(physics.qpos().subspan(1), out));
 }

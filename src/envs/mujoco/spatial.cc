@@ -1,4 +1,4 @@
-// The runners that move in space: Ant and Humanoid.
+// The runners in space: Ant and Humanoid.
 #include <algorithm>
 #include <cmath>
 
@@ -7,10 +7,10 @@
 namespace shoal {
 namespace {
 
-constexpr std::size_t kTorso = 1;  // the first body that is not the world
+constexpr std::size_t kTorso = 1;  // the first body after the world
 
 struct Rewards {
-  double forward, survive, control, contact;  // the last two are what is paid
+  double forward, survive, control, contact;  // the last two are costs
 
   MujocoTask::Outcome tell(const MujocoTask::Step& step, MujocoInfos& infos) const {
     for (const double number :
@@ -74,12 +74,13 @@ MujocoTask::Outcome judge_humanoid(const MujocoPhysics& physics, const MujocoTas
   const Rewards rewards{
       .forward = 1.25 * step.velocity[0],
       .survive = 1 < z && z < 2 ? 5.0 : 0.0,
-      .control = 0.1 * sum_of_squares(physics.ctrl()),  // in float64, unlike everybody else's
+      .control = 0.1 * sum_of_squares(physics.ctrl()),  // in float64, unlike in the other tasks
       .contact = std::min(5e-7 * sum_of_squares(physics.contact_forces()), 10.0)};
   return rewards.tell(step, infos);
 }
 
-// The world's numbers are always 0, and so are the actuators' of the free joint.
+// The world's entries are always 0, as are the actuator forces of the free joint; both are left
+// out.
 void observe_humanoid(const MujocoPhysics& physics, float* out) {
   const std::size_t bodies = physics.model.nbody - 1, joints = physics.model.nv - 6;
   out = put(physics.qvel(), put(physics.qpos().subspan(2), out));

@@ -15,7 +15,7 @@
 
 namespace shoal {
 
-// What a task sees of its simulation.
+// A task's view of its simulation.
 struct MujocoPhysics {
   const shoal_mujoco_constants& model;
   const shoal_mujoco_arrays& now;
@@ -23,15 +23,15 @@ struct MujocoPhysics {
   std::span<double> qpos() const { return {now.qpos, model.nq}; }
   std::span<double> qvel() const { return {now.qvel, model.nv}; }
   std::span<const double> ctrl() const { return {now.ctrl, model.nu}; }
-  // Of all bodies, six numbers each, the world's first.
+  // Six numbers for each body, starting with the world.
   std::span<const double> contact_forces() const { return {now.cfrc_ext, 6 * model.nbody}; }
-  // Where the frame of a body is: x, y, z.
+  // The position of a body's frame: x, y, z.
   std::span<const double, 3> position(std::size_t body) const {
     return std::span<const double, 3>(now.xpos + 3 * body, 3);
   }
 };
 
-// Writes the infos of one call, one after the other.
+// Writes the infos of one call, in order.
 class MujocoInfos {
  public:
   explicit MujocoInfos(ArraysOut out) : out_(out) {}
@@ -45,29 +45,29 @@ class MujocoInfos {
   std::size_t next_ = 0;
 };
 
-// What Gymnasium's environments differ in.
+// The differences between Gymnasium's environments.
 struct MujocoTask {
   using Place = std::array<double, 2>;
   struct Step {
     std::span<const float> action;
-    Place velocity;  // of `place`, by the difference over the step
+    Place velocity;  // of `place`, by finite difference over the step
   };
   struct Outcome {
     double reward = 0;
     bool terminated = false;
   };
 
-  int frame_skip = 1;               // timesteps of the physics in a step
+  int frame_skip = 1;               // physics timesteps per step
   int time_limit = 1000;            // steps
-  bool contact_forces = false;      // whether they are looked at
-  std::int64_t observation = 0;     // how many numbers
-  std::vector<InfoSpec> info = {};  // those of `report`, then those of `judge`
+  bool contact_forces = false;      // whether contact forces are computed
+  std::int64_t observation = 0;     // size of the observation
+  std::vector<InfoSpec> info = {};  // infos of `report`, then infos of `judge`
 
-  // Moves the simulation, which was reset, to the start of an episode.
+  // Moves the simulation, after its reset, to the start of an episode.
   std::function<void(const MujocoPhysics&, Rng&)> start = {};
-  // What the velocity of a step is the change of.
+  // The point whose velocity a step reports.
   std::function<Place(const MujocoPhysics&)> place = [](const MujocoPhysics&) { return Place{}; };
-  // What is known without a step.
+  // Infos that need no step.
   std::function<void(const MujocoPhysics&, MujocoInfos&)> report = [](const auto&, auto&) {};
   std::function<Outcome(const MujocoPhysics&, const Step&, MujocoInfos&)> judge = {};
   std::function<void(const MujocoPhysics&, float*)> observe = {};
@@ -84,7 +84,7 @@ MujocoTask pusher(const MujocoModel& model);
 MujocoTask inverted_pendulum(const MujocoModel& model);
 MujocoTask inverted_double_pendulum(const MujocoModel& model);
 
-// Whether this is the id of such a task, available or not.
+// Whether this is the id of a MuJoCo task, available or not.
 bool is_mujoco_task(const std::string& id);
 
 }  // namespace shoal

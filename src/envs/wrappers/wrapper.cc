@@ -15,7 +15,7 @@ bool Wrapper::save(std::vector<std::byte>& bytes) const {
 
 bool Wrapper::load(std::span<const std::byte> bytes) {
   const auto own = memory();
-  require(bytes.size() >= own.size(), "{}: a saved state has at least {} bytes, this one {}",
+  require(bytes.size() >= own.size(), "{}: expected a saved state of at least {} bytes, found {}",
           spec_.id, own.size(), bytes.size());
   const auto inner = bytes.first(bytes.size() - own.size());
   if (!env_->load(inner)) return false;

@@ -23,7 +23,7 @@ class TimeLimit : public Wrapper {
     auto result = Wrapper::step(action, out);
     if (++steps_ < limit_) return result;
     result.truncated = !result.terminated;
-    result.life_lost = false;  // the game does not go on
+    result.life_lost = false;  // the game does not continue
     return result;
   }
 
@@ -32,7 +32,7 @@ class TimeLimit : public Wrapper {
   std::int64_t limit_, steps_ = 0;
 };
 
-// Adds one element of an info to what it was before, as the info reduces over an episode.
+// Combines an info with its previous value, as the info is reduced over an episode.
 template <class T>
 void reduce(PerEpisode how, const std::byte* before, std::byte* now, std::int64_t count) {
   const auto* old = reinterpret_cast<const T*>(before);
@@ -93,33 +93,32 @@ class ActionRepeat : public Wrapper {
   }
 
   int times_;
-  std::vector<std::vector<std::byte>> before_;  // each info after the step before
+  std::vector<std::vector<std::byte>> before_;  // each info's value after the previous step
 };
 
 class Stack : public Wrapper {
  public:
   Stack(std::unique_ptr<Env> env, int frames) : Wrapper(std::move(env)) {
     for (auto& [name, array] : spec_.observation) {
-      require(array.stack == 1, "{}: observation '{}' is a stack of {} already", spec_.id, name,
-              array.stack);
+      require(array.stack == 1, "{}: observation '{}' is already a stack of {}; expected no stack",
+              spec_.id, name, array.stack);
       array.stack = frames;
     }
   }
 };
 
-// Has the environment write to a vector of its own, and copies what may be seen.
+// The environment writes to a private vector, from which the selected elements are copied.
 class ObservationElements : public Wrapper {
  public:
   ObservationElements(std::unique_ptr<Env> env, std::vector<std::int64_t> elements)
       : Wrapper(std::move(env)), elements_(std::move(elements)) {
     auto& observation = spec_.observation;
     require(observation.size() == 1 && observation[0].shape.size() == 1,
-            "{}: numbers are to be chosen from the observation, and it is not one vector",
-            spec_.id);
+            "{}: cannot select elements of the observation; expected a single vector", spec_.id);
     auto& array = observation[0];
     for (const auto i : elements_)
-      require(i >= 0 && i < array.shape[0], "{}: number {} of an observation that has {}", spec_.id,
-              i, array.shape[0]);
+      require(i >= 0 && i < array.shape[0], "{}: cannot select element {} of an observation of {}",
+              spec_.id, i, array.shape[0]);
     size_ = size_of(array.dtype);
     all_.resize(array.bytes());
     where_ = {all_.data()};
@@ -148,12 +147,12 @@ class ObservationElements : public Wrapper {
   }
 
   std::vector<std::int64_t> elements_;
-  std::size_t size_;  // bytes of one
+  std::size_t size_;  // bytes of one element
   std::vector<std::byte> all_;
   std::array<std::byte*, 1> where_{};
 };
 
-// Writes the reward as one more info behind the environment's own.
+// Writes the reward as one more info after the environment's own.
 class Score : public Wrapper {
  public:
   explicit Score(std::unique_ptr<Env> env) : Wrapper(std::move(env)), index_(spec_.info.size()) {
@@ -173,7 +172,7 @@ class Score : public Wrapper {
   std::size_t index_;
 };
 
-// Changes a reward by a function of it alone.
+// Applies a function to each reward.
 template <class Change>
 class ChangedReward : public Wrapper {
  public:
@@ -193,8 +192,8 @@ class NormalizedReward : public Wrapper {
  public:
   NormalizedReward(std::unique_ptr<Env> env, double discount, double epsilon)
       : Wrapper(std::move(env)), discount_(discount), epsilon_(epsilon) {
-    require(spec_.statistics_bytes == 0, "{}: the environment keeps statistics of its own already",
-            spec_.id);
+    require(spec_.statistics_bytes == 0,
+            "{}: the environment already keeps statistics; expected none", spec_.id);
     spec_.statistics_bytes = sizeof memory_.statistics;
   }
 
@@ -219,13 +218,13 @@ class NormalizedReward : public Wrapper {
   }
 
  private:
-  // As after a ten thousandth of an observation with variance 1: the first rewards are divided by
-  // something, too.
+  // Equivalent to 0.0001 observations with variance 1, so that the first rewards are not divided by
+  // 0.
   struct Statistics {
     double count = 1e-4, mean = 0, squares = 1e-4;
   };
   struct Memory {
-    double sum = 0;  // of discounted rewards
+    double sum = 0;  // discounted sum of rewards
     Statistics statistics;
   };
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&memory_, 1)); }
@@ -249,42 +248,44 @@ EnvFactory change_reward(EnvFactory make_env, Change change) {
 }  // namespace
 
 EnvFactory with_time_limit(EnvFactory make_env, std::int64_t steps) {
-  require(steps > 0, "a time limit of {} steps; it must be at least 1", steps);
+  require(steps > 0, "a time limit of {} steps; expected at least 1", steps);
   return wrap<TimeLimit>(std::move(make_env), steps);
 }
 
 EnvFactory with_action_repeat(EnvFactory make_env, int times) {
-  require(times > 0, "actions are to be taken {} times; it must be at least 1", times);
+  require(times > 0, "an action repeat of {}; expected at least 1", times);
   return wrap<ActionRepeat>(std::move(make_env), times);
 }
 
 EnvFactory with_stack(EnvFactory make_env, int frames) {
-  require(frames > 0, "a stack of {} observations; it must be at least 1", frames);
+  require(frames > 0, "a stack of {} observations; expected at least 1", frames);
   return wrap<Stack>(std::move(make_env), frames);
 }
 
 EnvFactory with_observation_elements(EnvFactory make_env, std::vector<std::int64_t> elements) {
-  require(!elements.empty(), "no number of the observation is to be seen; name at least one");
+  require(!elements.empty(), "an empty list of observation indices; expected at least one");
   return wrap<ObservationElements>(std::move(make_env), std::move(elements));
 }
 
 EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high) {
-  require(low < high, "rewards are to be clipped to [{}, {}]; the range is empty", low, high);
+  require(low < high, "cannot clip rewards to the empty range [{}, {}]; expected low < high", low,
+          high);
   return change_reward(std::move(make_env), [low, high](float reward) {
     return static_cast<float>(std::clamp<double>(reward, low, high));
   });
 }
 
 EnvFactory with_scaled_reward(EnvFactory make_env, double scale) {
-  require(std::isfinite(scale) && scale != 0, "rewards are to be multiplied by {}", scale);
+  require(std::isfinite(scale) && scale != 0,
+          "cannot scale rewards by {}; expected a finite number other than 0", scale);
   return change_reward(std::move(make_env),
                        [scale](float reward) { return static_cast<float>(reward * scale); });
 }
 
 EnvFactory with_normalized_reward(EnvFactory make_env, double discount, double epsilon) {
-  require(discount >= 0 && discount <= 1,
-          "rewards are to be discounted by {}; it must lie in [0, 1]", discount);
-  require(epsilon > 0, "epsilon is {}; it must be positive", epsilon);
+  require(discount >= 0 && discount <= 1, "a reward discount of {}; expected a number in [0, 1]",
+          discount);
+  require(epsilon > 0, "epsilon is {}; expected a positive number", epsilon);
   return wrap<NormalizedReward>(with_score(std::move(make_env)), discount, epsilon);
 }
 
