@@ -27,16 +27,16 @@ void report(shoal_ale_error error, const std::string& text) {
   error.text[n] = '\0';
 }
 
-// ALE ends the process when it is given a file that it cannot use: everything it would object to is
-// checked here.
+// ALE exits the process on an unusable file, so everything that it checks is checked here first.
 std::string objection(const std::string& rom) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(rom, ignored)) return "there is no file " + rom;
+  if (!std::filesystem::is_regular_file(rom, ignored)) return "no such file: " + rom;
   if (!ale::ALEInterface::isSupportedROM(rom)) return rom + " is not a game that ALE supports";
   return {};
 }
 
-// Runs `body`; false, and a text, if it throws. Nothing may be thrown through a C interface.
+// Runs `body`; if it throws, reports the message and returns false. Exceptions must not cross a C
+// interface.
 template <class Body>
 bool guarded(shoal_ale_error error, const Body& body) {
   try {
@@ -57,8 +57,8 @@ Console* create(const char* rom, shoal_ale_error error) {
     const std::string found = objection(rom);
     if (!found.empty()) throw std::runtime_error(found);
     console = std::make_unique<Console>();
-    // ALE's generator serves its own sticky actions only, which are not used; unset, it would read
-    // the clock.
+    // ALE's generator only serves its own sticky actions, which are unused; without a seed it would
+    // read the clock.
     console->emulator.setInt("random_seed", 0);
     console->emulator.setFloat("repeat_action_probability", 0);
     console->emulator.loadROM(rom);
@@ -128,7 +128,7 @@ std::size_t save(Console* console, std::uint8_t* bytes, std::size_t capacity) {
 
 int load(Console* console, const std::uint8_t* bytes, std::size_t size) {
   return guarded({}, [&] {
-    if (size < sizeof(TiaState)) throw std::runtime_error("damaged state");
+    if (size < sizeof(TiaState)) throw std::runtime_error("invalid saved state");
     const auto video = std::make_unique<TiaState>();
     std::memcpy(video.get(), bytes, sizeof *video);
     const std::string state(reinterpret_cast<const char*>(bytes + sizeof *video),

@@ -9,8 +9,8 @@ namespace {
 
 using ale::stella::TIA;
 
-// The members are private, and ALE has no access to them of its own. An explicit instantiation may
-// name them, and hands them out through a friend.
+// Accesses private members that ALE does not expose: an explicit instantiation may name them, and
+// returns them through a friend function.
 template <class Tag, auto kMember>
 struct Reveal {
   friend constexpr auto reveal(Tag) { return kMember; }
@@ -38,14 +38,13 @@ REVEAL(ourPlayerMaskTable);
 REVEAL(ourPlayfieldTable);
 #undef REVEAL
 
-// Stands for the one shape that lies in no object's own table: a missile switched off in
-// mid-motion.
+// Represents the one shape that is in no table: a missile that was switched off in mid-motion.
 constexpr std::int32_t kDisabled = -1;
 
 const std::uint8_t* disabled() { return *reveal(ourDisabledMaskTable{}); }
 
-// Visits every shape: the chip's pointer, the table it points into with its size, the place of it
-// in the state.
+// Visits every shape: the chip's pointer, the table it points into, the table's size, and the
+// shape's index in the state.
 template <class State, class Visit>
 void visit_shapes(TIA& tia, State& state, const Visit& visit) {
   const auto shape = [&](auto& pointer, auto* table, auto& place) {
@@ -61,7 +60,8 @@ void visit_shapes(TIA& tia, State& state, const Visit& visit) {
 }
 
 void check(std::int32_t place, std::size_t end) {
-  if (place < 0 || static_cast<std::size_t>(place) > end) throw std::runtime_error("damaged state");
+  if (place < 0 || static_cast<std::size_t>(place) > end)
+    throw std::runtime_error("invalid saved state");
 }
 
 }  // namespace

@@ -22,12 +22,12 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
   done.block(waiting);
 }
 
-// Where a device's recordings are made: CUDA records what is started on a stream other than the
-// default one. Since they leave nothing in memory that they allocate, and are replayed one after
-// the other, all can have the same; a rollout alone may be hundreds of them.
+// The stream and memory pool of a device's captures: CUDA captures only on a non-default stream.
+// Graphs leave no results in memory that they allocate, and are replayed one after the other, so
+// all can share a pool; a single rollout may need hundreds of graphs.
 struct Studio {
   explicit Studio(c10::DeviceIndex on) : device(on) {
-    // A use of its own, which never ends: LibTorch takes no memory up again that nothing uses.
+    // A permanent user of the pool: LibTorch does not reuse a pool without users.
     c10::cuda::CUDACachingAllocator::beginAllocateToPool(device, memory,
                                                          [](cudaStream_t) { return false; });
     c10::cuda::CUDACachingAllocator::endAllocateToPool(device, memory);
@@ -35,8 +35,8 @@ struct Studio {
     host->begin_allocate_to_pool(memory, [](c10::Stream) { return false; });
     host->end_allocate_to_pool(memory);
   }
-  // After a recording that was broken: what LibTorch leaves open then, it would take for one that
-  // goes on, for ever.
+  // Cleans up after a failed capture: LibTorch would consider allocations still open as part of a
+  // capture forever.
   void abandon() const {
     const auto attempt = [](const auto& act) {
       try {
@@ -77,12 +77,12 @@ class Graph : public WorkGraph {
  private:
   void record(const Studio& there, const std::function<void()>& work) {
     const c10::cuda::CUDAStreamGuard guard(there.stream);
-    // Its work space must outlive the recording's memory; that of autograd's thread, which comes
-    // from there, LibTorch keeps.
+    // Creates the cuBLAS workspace, which must outlive the capture's memory; LibTorch keeps the
+    // workspace of autograd's thread, which derives from it.
     at::cuda::getCurrentCUDABlasHandle();
     std::exception_ptr failure;
     try {
-      // Other threads may act, learn and allocate meanwhile.
+      // Other threads may act, learn and allocate during the capture.
       graph_.capture_begin(there.memory, cudaStreamCaptureModeThreadLocal);
       work();
     } catch (...) {
@@ -102,14 +102,14 @@ class Graph : public WorkGraph {
   at::cuda::CUDAGraph graph_;
 };
 
-// Makes a stream the thread's current one, and waits for what was started there.
+// Makes a stream the thread's current one; the destructor waits for its work.
 class OwnStream {
  public:
   OwnStream() : guard_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true)) {}
   ~OwnStream() {
     try {
       guard_.current_stream().synchronize();
-    } catch (const std::exception&) {  // whoever used it last has been told
+    } catch (const std::exception&) {  // the error was reported to its last user
     }
   }
   OwnStream(const OwnStream&) = delete;
@@ -144,7 +144,7 @@ class CudaAccelerator : public Accelerator {
 }  // namespace
 
 Accelerator* accelerator() {
-  // Never freed: tensors that were pinned by it may outlive everything.
+  // Never freed: tensors that it pinned may outlive all other objects.
   static auto* const kAccelerator = new CudaAccelerator;
   return kAccelerator;
 }

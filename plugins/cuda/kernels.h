@@ -2,7 +2,7 @@
 
 #include "src/compute/cuda_kernels.h"
 
-// The entries of the table, each beside its kernel.
+// The functions of the CudaKernels table; each is defined beside its kernel.
 namespace shoal::cuda {
 
 const char* stack_frames(const StackedFrames& in, void* stream);

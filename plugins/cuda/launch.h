@@ -7,9 +7,9 @@
 
 namespace shoal::cuda {
 
-// Of a block; a warp is 32 of them.
+// Threads per block; a warp has 32.
 constexpr unsigned kThreads = 128;
-// What a grid's second dimension is cut at; kernels go on from there in strides of it.
+// Limit of a grid's second dimension; kernels stride over more rows.
 constexpr std::int64_t kMostRows = 65535;
 
 inline unsigned blocks(std::int64_t elements, unsigned threads = kThreads) {
@@ -18,7 +18,7 @@ inline unsigned blocks(std::int64_t elements, unsigned threads = kThreads) {
 
 inline unsigned rows(std::int64_t n) { return static_cast<unsigned>(std::min(n, kMostRows)); }
 
-// What became of the launch before. Reading an error clears it, unless the device is lost.
+// The error of the previous launch. Reading it clears it, unless the device is lost.
 inline const char* launched() {
   const auto error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);

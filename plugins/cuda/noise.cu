@@ -4,7 +4,7 @@
 namespace shoal::cuda {
 namespace {
 
-// A thread has a row: there are few numbers of each.
+// One thread per row: each has few numbers.
 __global__ void fill(const NoiseRows in) {
   const auto row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= in.N) return;

@@ -4,8 +4,8 @@
 namespace shoal::cuda {
 namespace {
 
-// A thread has an environment and goes back in time: at every step, neighbours read and write side
-// by side. Few environments, so small blocks: they spread over the processors.
+// One thread per environment, backwards in time, with coalesced access at every step. Environments
+// are few, so blocks are small and spread over the multiprocessors.
 constexpr unsigned kColumns = 32;
 
 __device__ std::int64_t column() {
@@ -20,7 +20,7 @@ __global__ void vtrace_columns(const VTraceColumns in) {
   if (column() < in.rollout.B) vtrace_column(in, column());
 }
 
-// Here every step stands by itself.
+// Every step is independent here.
 __global__ void n_step_cells(const NStep in) {
   if (column() >= in.rollout.B) return;
   for (std::int64_t t = blockIdx.y; t < in.rollout.T; t += gridDim.y) n_step_cell(in, t, column());

@@ -4,8 +4,7 @@
 namespace shoal::cuda {
 namespace {
 
-// A thread has a pixel of an observation: its neighbours read the bytes beside it, and write beside
-// it.
+// One thread per pixel of an observation, with coalesced reads and writes.
 template <class Pixel, bool kFour>
 __global__ void stack(const StackedFrames in) {
   const auto p = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -31,10 +30,10 @@ void launch(const StackedFrames& in, cudaStream_t stream) {
 
 const char* stack_frames(const StackedFrames& in, void* stream) {
   if (in.N < 0 || in.stack < 1 || in.planes < 1 || in.pixels < 0)
-    return "stack_frames: a size is below what it can be";
+    return "stack_frames: a size is out of range";
   if (in.index == nullptr && in.stack != 1) return "stack_frames: stacks without an index";
   if (reinterpret_cast<std::uintptr_t>(in.out) % 16 != 0)
-    return "stack_frames: the output does not start on 16 bytes";
+    return "stack_frames: the output is not aligned to 16 bytes";
   if (in.N == 0 || in.pixels == 0) return nullptr;
   const auto s = static_cast<cudaStream_t>(stream);
   if (in.type == PixelType::kFloat32)

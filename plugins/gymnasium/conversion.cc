@@ -21,13 +21,13 @@ bool is_whole(const py::dtype& dtype) {
   return std::string_view("iub").find(dtype.kind()) != std::string_view::npos;
 }
 
-// Throws Error for a number that the declared type, one of whole numbers, does not hold.
+// Throws Error for a number that the declared integer type cannot represent.
 void check_range(const py::array& found, const py::dtype& declared, const std::string& what) {
   const bool flags = declared.kind() == 'b';
   const auto* bytes = static_cast<const std::uint8_t*>(found.data());
   if (flags && found.itemsize() == 1 &&
       std::all_of(bytes, bytes + found.size(), [](auto byte) { return byte <= 1; }))
-    return;  // as Gymnasium's MultiBinary samples them, so often
+    return;  // the common case: Gymnasium's MultiBinary samples such arrays
   const py::object limits = flags ? py::none() : numpy("iinfo")(declared);
   const py::int_ lowest = flags ? py::int_(0) : py::int_(limits.attr("min"));
   const py::int_ highest = flags ? py::int_(1) : py::int_(limits.attr("max"));
@@ -42,11 +42,11 @@ void check_range(const py::array& found, const py::dtype& declared, const std::s
 [[noreturn]] void refuse_number(const std::string& what, const py::array& found,
                                 const py::object& bad, const py::dtype& declared) {
   const py::object number = found.attr("flat")[numpy("argmax")(bad)];
-  throw Error("{} has the number {}, which {} does not hold", what, text_of(number),
+  throw Error("{} has the number {}, which {} cannot represent", what, text_of(number),
               text_of(declared));
 }
 
-// Throws Error for a whole number that a real type rounds.
+// Throws Error for an integer that would be rounded in a floating-point type.
 void check_rounding(const py::array& found, const py::dtype& declared, const std::string& what) {
   const py::object rounded = numpy("not_equal")(found.attr("astype")(declared), found);
   if (rounded.attr("any")().cast<bool>()) refuse_number(what, found, rounded, declared);
@@ -115,7 +115,7 @@ std::int64_t to_integer(const py::object& value, const std::string& what) {
 
 double to_number(const py::object& value, const std::string& what) {
   if (PyFloat_Check(value.ptr()) != 0) return PyFloat_AS_DOUBLE(value.ptr());
-  // NumPy makes a number of an array with one element, and warns of it.
+  // NumPy converts an array with one element to a number, with a warning.
   const bool array = py::isinstance<py::array>(value) && value.attr("ndim").cast<int>() > 0;
   const bool text = PyUnicode_Check(value.ptr()) != 0 || PyBytes_Check(value.ptr()) != 0;
   if (!array && !text) {
@@ -129,11 +129,11 @@ double to_number(const py::object& value, const std::string& what) {
 bool to_bool(const py::object& value, const std::string& what) {
   if (value.ptr() == Py_True) return true;
   if (value.ptr() == Py_False) return false;
-  // NumPy's, and its arrays of one without dimensions.
+  // A NumPy bool, or a 0-dimensional array of one.
   if (py::hasattr(value, "dtype") && py::hasattr(value, "ndim") &&
       value.attr("ndim").cast<int>() == 0 && text_of(value.attr("dtype")) == "bool")
     return value.attr("item")().cast<bool>();
-  // NumPy's comparisons and flags are often converted to whole numbers.
+  // NumPy comparisons and flags are often converted to integers.
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   const auto number = index ? PyLong_AsLong(index.ptr()) : -1;
   PyErr_Clear();

@@ -32,7 +32,7 @@ std::string with_traceback(const py::error_already_set& e) {
   }
 }
 
-// The end of a traceback is what tells most.
+// Keeps the end of the text: the end of a traceback is the most informative part.
 void report(const shoal_gymnasium_error& error, std::string_view text) {
   if (error.size == 0) return;
   constexpr std::string_view kCut = "[...] ";
@@ -49,7 +49,7 @@ void report(const shoal_gymnasium_error& error, std::string_view text) {
   error.text[shown] = 0;
 }
 
-// Runs `act` with the interpreter's lock; what it throws becomes text, and the result `failed`.
+// Runs `act` with the GIL held; reports an exception's text in `error` and returns `failed`.
 template <class Act, class Result = std::invoke_result_t<Act>>
 Result guarded(const shoal_gymnasium_error& error, Result failed, Act act) {
   const py::gil_scoped_acquire lock;
@@ -67,7 +67,7 @@ int start(const char* python, shoal_gymnasium_error error) {
   try {
     shoal::python::start_interpreter(python);
     return 1;
-  } catch (const std::exception& e) {  // no interpreter, no lock
+  } catch (const std::exception& e) {  // no interpreter, so no GIL
     report(error, e.what());
     return 0;
   }

@@ -11,15 +11,15 @@
 namespace shoal::python {
 namespace {
 
-// Extension modules such as NumPy's expect the interpreter's symbols to be visible to everybody,
-// which those of a library loaded by a library are not.
+// Extension modules such as NumPy's need the interpreter's symbols in the global scope; those of a
+// library that a plugin loads are not.
 void show_symbols() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&Py_InitializeFromConfig), &info) != 0)
     dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
 
-// What os.fork() does around fork(), for forks by C++. Those by Python hold the lock already.
+// The work of os.fork() around a fork() by C++. Forks by Python hold the GIL already.
 bool python_forks = false;
 PyGILState_STATE held;
 
@@ -46,8 +46,8 @@ void initialize(const std::string& python) {
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
   config.parse_argv = 0;
-  config.install_signal_handlers = 0;  // Ctrl-C is the program's
-  config.buffered_stdio = 0;           // a worker ends without finalizing Python
+  config.install_signal_handlers = 0;  // the program handles Ctrl-C
+  config.buffered_stdio = 0;           // workers exit without finalizing Python
   PyConfig_SetBytesString(&config, &config.program_name, python.c_str());
   try {
     pybind11::initialize_interpreter(&config, 0, nullptr, /*add_program_dir_to_path=*/false);
@@ -55,7 +55,7 @@ void initialize(const std::string& python) {
     throw Error("cannot start Python {}.{} as {}: {}", PY_MAJOR_VERSION, PY_MINOR_VERSION, python,
                 e.what());
   }
-  // As for `python -m`, but last: the modules of the folder one works in.
+  // As for `python -m`, but last: modules of the working directory.
   pybind11::module_::import("sys").attr("path").attr("append")("");
 }
 
@@ -64,10 +64,10 @@ void initialize(const std::string& python) {
 void start_interpreter(const std::string& python) {
   static std::string running;
   require(running.empty() || running == python,
-          "this process runs Python as {} already, it cannot run {}, too", running, python);
+          "this process already runs Python as {}, it cannot also run {}", running, python);
   if (!running.empty()) return;
   show_symbols();
-  // Each worker has one core: NumPy's threads would take those of its neighbours.
+  // Each worker has one core; NumPy's threads would compete with the other workers.
   setenv("OPENBLAS_NUM_THREADS", "1", /*replace=*/0);
   setenv("MKL_NUM_THREADS", "1", /*replace=*/0);
   initialize(python);

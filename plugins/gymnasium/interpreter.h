@@ -4,8 +4,8 @@
 
 namespace shoal::python {
 
-// Starts the interpreter of this process, once; afterwards no thread holds its lock, and forks
-// carry it over. Throws Error if there is no Python of this version.
+// Starts the interpreter of this process, once. Afterwards no thread holds the GIL, and the
+// interpreter survives forks. Throws Error if there is no Python of this version.
 void start_interpreter(const std::string& python);
 
 }  // namespace shoal::python

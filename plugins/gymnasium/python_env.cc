@@ -9,7 +9,7 @@
 namespace shoal::python {
 namespace {
 
-constexpr const char* kMask = "action_mask";  // Gymnasium's name for it in an info
+constexpr const char* kMask = "action_mask";  // Gymnasium's key in an info
 
 py::module_ gymnasium() {
   try {
@@ -44,7 +44,7 @@ py::object parse_object(const std::string& json) {
 
 py::object make(const std::string& id, const std::string& kwargs, bool render) {
   py::dict arguments;
-  // Its checks are for writing an environment, and cost a fifth of a step.
+  // The checks help to write an environment, and cost a fifth of a step.
   arguments["disable_env_checker"] = true;
   if (render) arguments["render_mode"] = "rgb_array";
   if (!kwargs.empty()) {
@@ -55,11 +55,11 @@ py::object make(const std::string& id, const std::string& kwargs, bool render) {
     return library.attr("make")(id, **arguments);
   } catch (py::error_already_set& e) {
     if (!e.matches(library.attr("error").attr("Error"))) throw;
-    throw Error("{}", std::string(py::str(e.value())));  // a wrong name, say, and which one is near
+    throw Error("{}", std::string(py::str(e.value())));  // e.g. an unknown name, with a similar one
   }
 }
 
-// The items of a returned tuple or list of this length.
+// Checks that a result is a tuple or list of this length, and returns its items.
 py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
                    const char* expected) {
   const bool several = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);
@@ -70,7 +70,7 @@ py::tuple parts_of(const py::object& result, std::size_t count, const char* meth
   return parts;
 }
 
-// Observation and info.
+// Returns observation and info.
 py::tuple parts_of_reset(const py::object& result) {
   auto parts = parts_of(result, 2, "reset()", "observation and info");
   const py::object info = parts[1];
@@ -80,7 +80,7 @@ py::tuple parts_of_reset(const py::object& result) {
   return parts;
 }
 
-// Whether unpickling gives back the state: an EzPickle is made anew from its first arguments.
+// Whether unpickling restores the state: an EzPickle is constructed anew from its first arguments.
 bool pickles_its_state(py::object env) {
   const auto ez = py::module_::import("gymnasium.utils").attr("EzPickle");
   while (!py::isinstance(env, ez)) {
@@ -113,7 +113,7 @@ PythonEnv::PythonEnv(const std::string& id, const std::string& kwargs, bool rend
 PythonEnv::~PythonEnv() {
   try {
     env_.attr("close")();
-  } catch (const std::exception&) {  // it is over in any case
+  } catch (const std::exception&) {  // the environment is discarded in any case
   }
 }
 
@@ -149,7 +149,7 @@ void PythonEnv::write(const py::object& observation, const py::object& info,
   observation_->write(observation, out.observation);
   if (out.mask == nullptr) return;
   require(py::isinstance<py::dict>(info) && info.contains(kMask),
-          "info has no \"{}\", which the first reset() gave; expected one at each reset and step",
+          "info has no \"{}\", which the first reset() gave; expected one at every reset and step",
           kMask);
   const auto mask = py::array_t<bool, py::array::c_style | py::array::forcecast>(info[kMask]);
   require(mask.size() == action_->single_choice(),
@@ -163,7 +163,7 @@ const std::string& PythonEnv::save() {
   if (!pickles_its_state(env_)) return saved_;
   try {
     saved_ = std::string(py::bytes(py::module_::import("pickle").attr("dumps")(env_)));
-  } catch (const py::error_already_set&) {  // a lock or a window, say
+  } catch (const py::error_already_set&) {  // e.g. it contains a lock or a window
   }
   return saved_;
 }

@@ -12,11 +12,11 @@
 
 namespace shoal::python {
 
-// The ids that gymnasium.make() knows without importing anything else.
+// The ids that gymnasium.make() accepts without importing other modules.
 std::vector<std::string> registered_ids();
 
-// One environment of Gymnasium. The caller holds the interpreter's lock; what Python raises comes
-// out as py::error_already_set.
+// A Gymnasium environment. The caller holds the GIL; Python exceptions are thrown as
+// py::error_already_set.
 class PythonEnv {
  public:
   PythonEnv(const std::string& id, const std::string& kwargs, bool render);
@@ -30,7 +30,7 @@ class PythonEnv {
   void reset(std::optional<std::uint64_t> seed, shoal_gymnasium_out out);
   shoal_gymnasium_step step(const std::uint8_t* const* action, shoal_gymnasium_out out);
 
-  // Empty if the environment cannot be pickled with its state.
+  // Empty if pickling does not preserve the environment's state.
   const std::string& save();
   void load(const std::string& bytes);
 
@@ -47,7 +47,7 @@ class PythonEnv {
   py::object env_, step_, reset_;
   std::optional<ObservationSpace> observation_;
   std::optional<ActionSpace> action_;
-  py::object picture_;  // no array: that would ask for NumPy before Gymnasium is looked for
+  py::object picture_;  // not py::array, which would import NumPy before Gymnasium is found
   std::string description_, saved_;
 };
 

@@ -26,16 +26,16 @@ std::string quoted(const std::string& name) {
 
 [[noreturn]] void refuse(const py::object& space, const std::string& name) {
   if (is_a(space, "Box") || is_a(space, "MultiDiscrete"))
-    throw Error("the space {}is a {}, whose elements are of a type that is not supported there",
-                quoted(name), std::string(py::str(space)));
+    throw Error("the space {}is a {} with elements of an unsupported dtype", quoted(name),
+                std::string(py::str(space)));
   throw Error(
       "the space {}is a {}, which does not fit into arrays of a fixed size; a wrapper in Python "
-      "can "
-      "turn it into a Box",
+      "can turn it into a Box",
       quoted(name), std::string(py::str(space)));
 }
 
-// What makes arrays for a space: a call without arguments. Only for elements of these types.
+// Returns a callable without arguments that makes arrays for a space. Throws unless the elements
+// have one of these types.
 py::object maker_of(const py::object& space, const std::string& name,
                     std::initializer_list<std::string_view> types) {
   const auto type = std::string(py::str(space.attr("dtype")));
@@ -48,7 +48,7 @@ std::size_t element_size(const py::object& space) {
   return space.attr("dtype").attr("itemsize").cast<std::size_t>();
 }
 
-// A new array of `count` elements of type T, each the value at its place.
+// A new array of `count` elements of type T, filled with value(i).
 template <class T, class Value>
 py::object filled(const py::object& empty, std::size_t count, Value value) {
   auto array = py::reinterpret_borrow<py::array>(empty());
@@ -62,7 +62,7 @@ std::string part_name(const std::string& whole, const py::object& key) {
   return whole.empty() ? part : fmt::format("{}/{}", whole, part);
 }
 
-// The keys of a Dict, the places of a Tuple; nothing for other spaces.
+// The keys of a Dict or the indices of a Tuple; empty for other spaces.
 std::vector<py::object> keys_of(const py::object& space) {
   std::vector<py::object> keys;
   if (is_a(space, "Dict"))
@@ -73,7 +73,7 @@ std::vector<py::object> keys_of(const py::object& space) {
   return keys;
 }
 
-// The elements of an array of numbers.
+// The elements of a numeric array.
 template <class T>
 std::vector<T> all(const py::object& array) {
   const auto elements = py::array_t<T, py::array::c_style | py::array::forcecast>::ensure(array);
@@ -90,7 +90,7 @@ std::size_t product(const std::vector<py::ssize_t>& shape) {
   return count;
 }
 
-// The narrowest of the program's types that holds every value; "" if there is none.
+// The narrowest supported dtype that represents every value; "" if there is none.
 std::string stored_type(const std::string& type) {
   if (type == "int8" || type == "int16" || type == "uint16") return "int32";
   if (type == "uint32") return "int64";
@@ -99,7 +99,7 @@ std::string stored_type(const std::string& type) {
   return std::ranges::find(kSame, type) == std::end(kSame) ? "" : type;
 }
 
-// Lowest and highest of all bounds; a space without numbers has none.
+// The minimum and maximum of all bounds; a space without numbers has none.
 std::pair<double, double> range_of(const std::vector<double>& low,
                                    const std::vector<double>& high) {
   if (low.empty()) return {-kInfinity, kInfinity};
@@ -139,11 +139,11 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
     refuse(space, name);
   }
   if (type.empty()) refuse(space, name);
-  const auto shape = shape_of(space);  // of a Discrete: ()
+  const auto shape = shape_of(space);  // () for a Discrete
   const auto dtype = py::dtype(type);
   description_ += fmt::format("observation {} {} {} {} {} {}\n", type, low, high, shape.size(),
                               fmt::join(shape, " "), name);
-  // A MultiBinary has int8 and holds 0 and 1 only.
+  // A MultiBinary has dtype int8 and holds only 0 and 1.
   const auto declared =
       type == "bool" || is_a(space, "Discrete") ? dtype : py::dtype::from_args(space.attr("dtype"));
   const auto what = name.empty() ? "the observation" : fmt::format("the observation '{}'", name);
@@ -185,7 +185,7 @@ void ObservationSpace::Array::copy(const py::object& value, std::uint8_t* to) co
                          (array.flags() & py::array::c_style) != 0;
   if (!as_stored) array = to_stored(value, declared, stored, what);
   if (!std::equal(shape.begin(), shape.end(), array.shape(), array.shape() + array.ndim()))
-    throw Error("{} has the shape ({}), its space says ({})", what,
+    throw Error("{} has the shape ({}), expected ({}) as in its space", what,
                 fmt::join(array.shape(), array.shape() + array.ndim(), ", "),
                 fmt::join(shape, ", "));
   std::memcpy(to, array.data(), bytes);

@@ -13,16 +13,16 @@ namespace shoal::python {
 
 namespace py = pybind11;
 
-// An observation space, nested as it may be, as a list of arrays: "a/b" is value["a"]["b"], and the
-// parts of a tuple are called by their numbers.
+// A possibly nested observation space as a list of arrays: "a/b" is value["a"]["b"]; the parts of a
+// tuple are named by their indices.
 class ObservationSpace {
  public:
-  // Throws Error for a space whose size is not fixed.
+  // Throws Error for a space without a fixed size.
   explicit ObservationSpace(const py::object& space);
 
   // The lines of the plugin's description.
   const std::string& description() const { return description_; }
-  // Copies an observation; to: a pointer per array. Throws Error if it is not of this space's form.
+  // Copies an observation; to: a pointer per array. Throws Error if it does not match the space.
   void write(const py::object& observation, std::uint8_t* const* to) const;
 
  private:
@@ -31,7 +31,7 @@ class ObservationSpace {
     std::vector<py::object> keys;
     bool number;  // a Python integer
     py::dtype declared, stored;
-    bool same;  // these two
+    bool same;  // declared == stored
     std::vector<py::ssize_t> shape;
     std::size_t bytes;
 
@@ -44,7 +44,7 @@ class ObservationSpace {
   std::string description_;
 };
 
-// An action space, in the same way, and the way back: from arrays to what step() wants.
+// An action space in the same form; converts arrays to step()'s argument.
 class ActionSpace {
  public:
   explicit ActionSpace(const py::object& space);
@@ -52,21 +52,21 @@ class ActionSpace {
   const std::string& description() const { return description_; }
   // The number of actions of a Discrete; 0 for other spaces.
   std::int64_t single_choice() const { return single_choice_; }
-  // from: a pointer per action. A new object each time: the environment may keep it.
+  // from: a pointer per action. Returns a new object each time, which the environment may keep.
   py::object read(const std::uint8_t* const* from) const;
 
  private:
   enum class Kind : std::uint8_t { kDiscrete, kIntegers, kBits, kBox, kDict, kTuple };
-  // In the order of a walk through the tree; the parts of a Dict or a Tuple follow it.
+  // In depth-first order; the parts of a Dict or a Tuple follow it.
   struct Node {
     Kind kind = Kind::kDiscrete;
     std::vector<py::object> keys;     // of a Dict or a Tuple
-    py::object empty;                 // makes a new array, of the space's type and shape
-    bool wide = false;                // its numbers have 8 bytes, not 4
-    std::size_t count = 1;            // of numbers
-    std::vector<std::int64_t> start;  // of integers: the lowest ones
+    py::object empty;                 // makes a new array with the space's dtype and shape
+    bool wide = false;                // elements have 8 bytes, not 4
+    std::size_t count = 1;            // number of elements
+    std::vector<std::int64_t> start;  // of integers: the lowest values
     std::vector<double> low, high;    // of a Box
-    bool rescaled = false;            // from [-1, 1], because its numbers have different bounds
+    bool rescaled = false;            // from [-1, 1], because the elements have different bounds
   };
   void add(const py::object& space, const std::string& name);
   void add_integers(const py::object& space, const std::string& name, Node& node);
@@ -77,7 +77,7 @@ class ActionSpace {
   std::vector<Node> nodes_;
   std::int64_t single_choice_ = 0;
   std::string description_;
-  py::object int64_;  // NumPy's: a Discrete's samples are of this type
+  py::object int64_;  // NumPy's int64, the type of a Discrete's samples
 };
 
 }  // namespace shoal::python

@@ -15,9 +15,9 @@ using Clock = std::chrono::steady_clock;
 
 enum Tag { kAct, kData };
 
-// MPI counts in int.
+// MPI counts are int.
 constexpr std::size_t kMost = std::size_t{1} << 30;
-// Looking again and again is the fastest, as long as nobody else needs the core.
+// Polling is fastest as long as no other process needs the core.
 constexpr int kLooks = 2000;
 constexpr std::chrono::microseconds kPause{20};
 
@@ -30,11 +30,11 @@ shoal_mpi_result fail(int status, char* failure, std::size_t size) {
 }
 
 shoal_mpi_result start(int* place, int* count, char* failure, std::size_t size) {
-  // Gradients are summed in a thread of their own, while nobody else speaks.
+  // Gradients are summed in a thread of their own; MPI calls are serialised.
   int provided = 0;
   int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (status == MPI_SUCCESS && provided < MPI_THREAD_SERIALIZED) {
-    std::snprintf(failure, size, "it cannot be used by one thread after another");
+    std::snprintf(failure, size, "it does not support MPI_THREAD_SERIALIZED");
     return SHOAL_MPI_FAILED;
   }
   if (status == MPI_SUCCESS) status = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -43,14 +43,14 @@ shoal_mpi_result start(int* place, int* count, char* failure, std::size_t size) 
   return status == MPI_SUCCESS ? SHOAL_MPI_OK : fail(status, failure, size);
 }
 
-// What one pass waits for.
+// The waits of one pass.
 struct Pass {
   Clock::time_point deadline;
   char* failure;
   std::size_t failure_size;
   int status = MPI_SUCCESS;
 
-  // False: it has not come in time, or failed.
+  // False after the deadline or on failure.
   bool wait(MPI_Request& request) {
     for (int looks = 0;; ++looks) {
       int there = 0;
@@ -67,7 +67,7 @@ struct Pass {
   }
 };
 
-// What messages about acts are in: a pass that fails leaves them under way.
+// Buffers of the headers; after a failed pass, MPI still uses them.
 struct Acts {
   std::array<char, 64> own, theirs;
 };

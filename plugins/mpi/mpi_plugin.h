@@ -1,4 +1,4 @@
-// What Shoal asks of MPI, in C: the plugin is compiled against one implementation, the program
+// Shoal's C interface to MPI: the plugin is compiled against one implementation, the program
 // against none.
 #ifndef SHOAL_MPI_PLUGIN_H
 #define SHOAL_MPI_PLUGIN_H
@@ -10,23 +10,24 @@
 
 enum shoal_mpi_result {
   SHOAL_MPI_OK = 0,
-  SHOAL_MPI_DIFFERENT,     // the one before has another act
+  SHOAL_MPI_DIFFERENT,     // the previous process is in another collective
   SHOAL_MPI_NOT_RECEIVED,  // in time
   SHOAL_MPI_NOT_SENT,      // in time
-  SHOAL_MPI_FAILED         // failure says how
+  SHOAL_MPI_FAILED         // see `failure`
 };
 
 typedef struct shoal_mpi_api {
   int version;
-  // All processes call it, once, after everything is forked. Which one this is, of how many.
+  // All processes call it, once, after all forks. Returns this process's rank and their number.
   enum shoal_mpi_result (*start)(int* place, int* count, char* failure, size_t failure_size);
-  // Sends act (at most 64 bytes) and out to the next process, while theirs and in come from the one
-  // before: the act first, and what is behind it only if it is the same. After anything but OK, out
-  // and in may still be read and written until the process ends, and nothing more is to be asked.
+  // Sends `act` (at most 64 bytes) and `out` to the next process, and receives `theirs` and `in`
+  // from the previous one: first the act, then, only if both acts are equal, the data. After any
+  // result but OK, `out` and `in` may be accessed until the process ends, and no further call is
+  // allowed.
   enum shoal_mpi_result (*pass)(const void* act, void* theirs, size_t act_size, const void* out,
                                 size_t out_size, void* in, size_t in_size, double seconds,
                                 char* failure, size_t failure_size);
-  // All processes call it, after their last pass. Who has failed ends without it.
+  // All processes call it after their last pass. A process that has failed exits without it.
   void (*finish)(void);
 } shoal_mpi_api;
 

@@ -22,15 +22,14 @@ namespace {
 using Model = shoal_mujoco_model;
 using Simulation = shoal_mujoco_simulation;
 
-// MuJoCo's own would wait for a key to be pressed.
+// MuJoCo's own handler would wait for a key press.
 void end_process(const char* text) {
   std::fprintf(stderr, "MuJoCo: %s\n", text);
   std::exit(1);
 }
 
-// MuJoCo's own would write into a file in the current folder. It warns of a simulation that
-// diverges, which it then resets; an agent that has not learned yet may cause that in every
-// episode.
+// MuJoCo's own handler would write to a file in the working directory. Warnings report simulations
+// that diverge and are reset, which an untrained agent may cause in every episode.
 void warn(const char* text) {
   static std::atomic<int> left = 10;
   if (left.fetch_sub(1) > 0) std::fprintf(stderr, "MuJoCo: warning: %s\n", text);

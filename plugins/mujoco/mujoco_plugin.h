@@ -1,8 +1,8 @@
-// The C interface of the MuJoCo plugin: physics of one model. The library behind it links MuJoCo
-// (Apache-2.0), which a program that never asks for such a task does not load.
+// The C interface of the MuJoCo plugin: the physics of one model. The library behind it links
+// MuJoCo (Apache-2.0), and is loaded only for such tasks.
 //
-// A model never changes and may be shared by threads, by simulations and by forked processes; a
-// simulation is used by one thread at a time. Nothing is allocated between create() and destroy().
+// A model is immutable and may be shared by threads, simulations and forked processes; a simulation
+// is used by one thread at a time. Nothing is allocated between create() and destroy().
 #ifndef SHOAL_PLUGINS_MUJOCO_MUJOCO_PLUGIN_H_
 #define SHOAL_PLUGINS_MUJOCO_MUJOCO_PLUGIN_H_
 
@@ -12,35 +12,35 @@
 extern "C" {
 #endif
 
-enum { SHOAL_MUJOCO_VERSION = 1 };  // changes with every incompatible change of this file
+enum { SHOAL_MUJOCO_VERSION = 1 };  // incremented for every incompatible change of this file
 
 typedef struct shoal_mujoco_model shoal_mujoco_model;
 typedef struct shoal_mujoco_simulation shoal_mujoco_simulation;
 
-// Where a function reports what went wrong: a zero-terminated text, cut to `size` bytes.
+// Buffer for an error message: zero-terminated, cut to `size` bytes.
 typedef struct shoal_mujoco_error {
   char* text;
   size_t size;
 } shoal_mujoco_error;
 
-// What is the same in every simulation of a model. Names and units are MuJoCo's (mjModel).
+// Constants of a model. Names and units are MuJoCo's (mjModel).
 typedef struct shoal_mujoco_constants {
   size_t nq, nv, nu, nbody;  // positions, velocities, controls, bodies (the first is the world)
-  size_t state;              // numbers of a complete state
+  size_t state;              // size of a complete state, in numbers
   double timestep;           // seconds
   const double* qpos0;       // [nq]
   const double* ctrlrange;   // [nu, 2]
   const double* body_mass;   // [nbody]
 } shoal_mujoco_constants;
 
-// What a simulation computes (mjData). The pointers are valid until it is destroyed.
+// The data of a simulation (mjData). The pointers are valid until it is destroyed.
 typedef struct shoal_mujoco_arrays {
-  double *qpos, *qvel, *ctrl;                     // [nq], [nv], [nu]: may be written
+  double *qpos, *qvel, *ctrl;                     // [nq], [nv], [nu]: writable
   const double *xpos, *xipos;                     // [nbody, 3]
   const double* site_xpos;                        // [sites, 3]
   const double *cinert, *cvel;                    // [nbody, 10], [nbody, 6]
   const double *qfrc_actuator, *qfrc_constraint;  // [nv]
-  const double* cfrc_ext;                         // [nbody, 6], by contact_forces()
+  const double* cfrc_ext;                         // [nbody, 6], filled by contact_forces()
 } shoal_mujoco_arrays;
 
 typedef struct shoal_mujoco_api {
@@ -50,26 +50,26 @@ typedef struct shoal_mujoco_api {
   shoal_mujoco_model* (*load_model)(const char* file, shoal_mujoco_error error);
   void (*free_model)(shoal_mujoco_model*);
   const shoal_mujoco_constants* (*constants)(const shoal_mujoco_model*);
-  // Index of the body of that name; -1 if there is none.
+  // Index of the named body; -1 if there is none.
   int (*body)(const shoal_mujoco_model*, const char* name);
 
-  // NULL if there is no memory. The model must outlive it.
+  // NULL if memory is exhausted. The model must outlive the simulation.
   shoal_mujoco_simulation* (*create)(const shoal_mujoco_model*);
   void (*destroy)(shoal_mujoco_simulation*);
   const shoal_mujoco_arrays* (*arrays)(const shoal_mujoco_simulation*);
 
-  void (*reset)(shoal_mujoco_simulation*);           // to qpos0, at rest: mj_resetData
-  void (*forward)(shoal_mujoco_simulation*);         // computes what follows from qpos and qvel
-  void (*step)(shoal_mujoco_simulation*, int n);     // n timesteps with the controls of now
+  void (*reset)(shoal_mujoco_simulation*);    // to qpos0, at rest: mj_resetData
+  void (*forward)(shoal_mujoco_simulation*);  // computes the quantities derived from qpos and qvel
+  void (*step)(shoal_mujoco_simulation*, int n);     // n timesteps with the current controls
   void (*contact_forces)(shoal_mujoco_simulation*);  // fills cfrc_ext: mj_rnePostConstraint
 
-  // All that the next step depends on (mjSTATE_INTEGRATION), `constants.state` numbers. What is
-  // computed from it is as it was before until the next step.
+  // Everything that the next step depends on (mjSTATE_INTEGRATION), `constants.state` numbers.
+  // load() does not recompute derived quantities; the next step does.
   void (*save)(const shoal_mujoco_simulation*, double* state);
   void (*load)(shoal_mujoco_simulation*, const double* state);
 } shoal_mujoco_api;
 
-// The only symbol of the library. Its type, for dlsym.
+// The exported symbol of the library, and its type for dlsym.
 typedef const shoal_mujoco_api* (*shoal_mujoco_get_api_function)(void);
 #define SHOAL_MUJOCO_GET_API "shoal_mujoco_get_api"
 

@@ -38,8 +38,7 @@ const char* told(const char* what, ncclResult_t result, ncclComm_t communicator 
   return told(text);
 }
 
-// Calls done() until it is true, or an error of the communicator or the end of its time ends the
-// wait.
+// Polls done() until it is true, the communicator fails, or the time is over.
 template <class Done>
 const char* wait(const char* what, ncclComm_t communicator, Clock::time_point end,
                  const Done& done) {
@@ -51,8 +50,9 @@ const char* wait(const char* what, ncclComm_t communicator, Clock::time_point en
     bool is_done = false;
     if (const char* error = done(state, is_done)) return error;
     if (is_done) return nullptr;
-    if (Clock::now() > end) return told(std::string(what) + ": the others did not come in time");
-    constexpr int kLooks = 10'000;  // most sums are there by then
+    if (Clock::now() > end)
+      return told(std::string(what) + ": the other ranks did not respond in time");
+    constexpr int kLooks = 10'000;  // most sums have finished by then
     if (looks > kLooks) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
@@ -81,9 +81,9 @@ const char* make_id(void* id) {
   return told("ncclGetUniqueId", ncclGetUniqueId(static_cast<ncclUniqueId*>(id)));
 }
 
-// What frees a communicator joins threads of NCCL's, which stay as long as another rank is
-// connected to them, even after an abort: for ever, if that rank hangs. So it is called in a thread
-// of its own, which is left behind if it takes too long.
+// Freeing a communicator joins NCCL's threads, which live as long as another rank is connected,
+// even after an abort: forever if that rank hangs. So it runs in its own thread, which is abandoned
+// if it takes too long.
 void free_by(ncclResult_t (*call)(ncclComm_t), ncclComm_t communicator) {
   constexpr std::chrono::seconds kPatience{3};
   std::packaged_task<ncclResult_t()> task([=] { return call(communicator); });
@@ -107,7 +107,7 @@ const char* connect(const void* id, int rank, int count, double seconds, void** 
   ncclUniqueId unique;
   std::memcpy(&unique, id, sizeof unique);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // so that a wait can end
+  config.blocking = 0;  // so that waits can time out
   ncclComm_t made = nullptr;
   const auto result = ncclCommInitRankConfig(&made, count, unique, rank, &config);
   const char* error = result == ncclInProgress ? begun("ncclCommInitRankConfig", made, in(seconds))

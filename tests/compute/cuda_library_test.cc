@@ -61,23 +61,22 @@ TEST_F(CudaLibraryTest, SharesTheRuntimeOfLibTorch) {
 TEST_F(CudaLibraryTest, RefusesWhatMakesNoSense) {
   alignas(16) float numbers[8] = {};
   EXPECT_STREQ(kernels_->stack_frames({.out = numbers, .N = -1}, nullptr),
-               "stack_frames: a size is below what it can be");
+               "stack_frames: a size is out of range");
   EXPECT_STREQ(kernels_->stack_frames({.out = numbers, .stack = 2}, nullptr),
                "stack_frames: stacks without an index");
   EXPECT_STREQ(kernels_->stack_frames({.out = numbers + 1}, nullptr),
-               "stack_frames: the output does not start on 16 bytes");
+               "stack_frames: the output is not aligned to 16 bytes");
   EXPECT_STREQ(kernels_->choose_categorical({.N = 1}, nullptr),
-               "choose_categorical: a size is below what it can be");
+               "choose_categorical: a size is out of range");
   EXPECT_STREQ(kernels_->choose_categorical({.N = 1, .parts = 1}, nullptr),
-               "choose_categorical: actions go to one of `action` and `bit`");
+               "choose_categorical: set exactly one of `action` and `bit`");
   ValuedRollout negative;
   negative.T = -1;
   EXPECT_STREQ(kernels_->gae({.rollout = negative}, nullptr), "gae: T or B is below 0");
   EXPECT_STREQ(kernels_->vtrace({.rollout = negative}, nullptr), "vtrace: T or B is below 0");
   EXPECT_STREQ(kernels_->n_step({.rollout = negative}, nullptr), "n_step: T or B is below 0");
   EXPECT_STREQ(kernels_->n_step({.rollout = {}, .n = 0}, nullptr), "n_step: n is below 1");
-  EXPECT_STREQ(kernels_->project({.atoms = 1}, nullptr),
-               "project: a support has two atoms or more");
+  EXPECT_STREQ(kernels_->project({.atoms = 1}, nullptr), "project: expected at least 2 atoms");
 }
 
 TEST_F(CudaLibraryTest, SaysThatThereIsNoGpu) {

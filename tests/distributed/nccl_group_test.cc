@@ -178,7 +178,7 @@ TEST_F(NcclGroupTest, RanksThatShareAGpuAddUpOnTheHostOtherwise) {
 }
 
 TEST_F(NcclGroupTest, WhatNcclSaysIsTheRanksError) {
-  world->fails = "ncclAllReduce: the others did not come in time";
+  world->fails = "ncclAllReduce: the other ranks did not respond in time";
   std::array<std::string, kCount> texts;
   const auto said = in_ranks([&](ProcessGroup& ranks, int r) {
     try {
@@ -192,7 +192,7 @@ TEST_F(NcclGroupTest, WhatNcclSaysIsTheRanksError) {
   for (int r = 0; r < kCount; ++r)
     EXPECT_THAT(texts[static_cast<std::size_t>(r)],
                 AllOf(HasSubstr(fmt::format("rank {}: NCCL cannot go on", r)),
-                      HasSubstr("did not come in time")));
+                      HasSubstr("did not respond in time")));
   EXPECT_THAT(world->closed, ElementsAre(0, 0)) << "who catches that must not wait at its end";
 }
 

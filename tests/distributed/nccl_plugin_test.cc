@@ -134,7 +134,7 @@ TEST_F(NcclPluginTest, ConnectsSumsAndLeavesInGoodOrder) {
 
 TEST_F(NcclPluginTest, WhoDoesNotConnectInTimeIsNotWaitedFor) {
   fake_.looks_until_state = kForEver;
-  EXPECT_EQ(connect(0.05), "ncclCommInitRankConfig: the others did not come in time");
+  EXPECT_EQ(connect(0.05), "ncclCommInitRankConfig: the other ranks did not respond in time");
   EXPECT_EQ(made_, nullptr);
   EXPECT_THAT(fake_.calls, ElementsAre("init", "abort"));
 }
@@ -148,12 +148,12 @@ TEST_F(NcclPluginTest, WhatNcclSaysOfAConnectionIsTold) {
 
 TEST_F(NcclPluginTest, ASumThatIsNotTakenUpIsNotWaitedFor) {
   fake_.looks_until_state = kForEver;
-  EXPECT_EQ(sum(0.05), "ncclAllReduce: the others did not come in time");
+  EXPECT_EQ(sum(0.05), "ncclAllReduce: the other ranks did not respond in time");
 }
 
 TEST_F(NcclPluginTest, ADeviceThatDoesNotComeToItsEndIsNotWaitedFor) {
   fake_.looks_until_stream = kForEver;
-  EXPECT_EQ(sum(0.05), "ncclAllReduce: the others did not come in time");
+  EXPECT_EQ(sum(0.05), "ncclAllReduce: the other ranks did not respond in time");
 }
 
 TEST_F(NcclPluginTest, ARankThatNcclMissesEndsTheWaitForTheDevice) {

@@ -392,7 +392,7 @@ TEST_F(GymnasiumTest, WhatCannotBeMadeIsTold) {
 
 TEST_F(GymnasiumTest, AnObservationMustHaveTheFormOfItsSpace) {
   for (const auto& [name, message] :
-       {std::pair{"WrongShape", "has the shape (1, 2), its space says (1)"},
+       {std::pair{"WrongShape", "has the shape (1, 2), expected (1) as in its space"},
         std::pair{"OldApi", "step() returned 4 values"}}) {
     const auto env = toy(name)({});
     Row row(env->spec());
@@ -437,9 +437,9 @@ TEST_F(GymnasiumTest, WhatIsNotOfTheSpacesTypeIsRefused) {
            {R"({"space": "int8", "dtype": "int32", "values": [1, 128]})",
             "the number 128, expected int8, from -128 to 127"},
            {R"({"space": "float32", "dtype": "int64", "values": [1, 16777217]})",
-            "the number 16777217, which float32 does not hold"},
+            "the number 16777217, which float32 cannot represent"},
            {R"({"space": "float32", "dtype": "float64", "values": [1e39, 1]})",
-            "the number 1e+39, which float32 does not hold"},
+            "the number 1e+39, which float32 cannot represent"},
            {R"({"space": "float32", "values": ["a", "b"]})", "expected numbers of float32"}}) {
     SCOPED_TRACE(kwargs);
     const auto text = step_of("Returns", kwargs);
