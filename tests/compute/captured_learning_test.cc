@@ -28,15 +28,15 @@
 #include "tests/support/toy_envs.h"
 #include "tests/support/watched_accelerator.h"
 
-// Every algorithm learns the same, bit for bit, whether its updates are captured graphs or not,
-// while learning rates, schedules, epsilons, betas and batches change. So do agents that act.
+// Every algorithm learns bitwise the same with captured graphs and eagerly, while learning rates,
+// schedules, epsilons, betas and batches change. So do agents that act.
 namespace shoal {
 namespace {
 
 using testing::kStandIn;
 using testing::StandInDevice;
 
-// Random pictures, of which four are stacked; the reward is the action.
+// Random images in stacks of four; the reward is the action.
 class Pictures : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -67,7 +67,7 @@ EnvFactory make_pictures() {
   return [](const EnvContext&) { return std::make_unique<Pictures>(); };
 }
 
-// Everything that learning leaves.
+// The complete result of learning.
 struct Learned {
   std::vector<Metrics> metrics;
   NamedTensors tensors;  // parameters, and the algorithm's state
@@ -99,7 +99,8 @@ class CapturedLearningTest : public ::testing::TestWithParam<Machine> {
   }
   void TearDown() override { EXPECT_EQ(StandInDevice::faults(), std::vector<std::string>{}); }
 
-  // replays: of updates, at least. A GPU may choose other products for a graph.
+  // replays: the minimum number of graph replays. A GPU may choose other matrix kernels for a
+  // graph.
   void expect_same(const std::function<Learned()>& learn, int replays) {
     watched_->captures = false;
     const auto eager = learn();
@@ -130,7 +131,7 @@ class CapturedLearningTest : public ::testing::TestWithParam<Machine> {
   static constexpr int kRollouts = 7;
   using AlgoFactory = std::function<std::unique_ptr<OnPolicyAlgo>(ActorCritic&)>;
 
-  // Rollouts of a sampler that acts on the device, too, over the whole schedule.
+  // Rollouts of a sampler that also acts on the device, over the whole schedule.
   Learned learn_from_rollouts(const EnvFactory& make_env, const ModelOptions& model,
                               const AlgoFactory& make_algo,
                               const ActorCriticOptions& options = {}) const {
@@ -156,7 +157,7 @@ class CapturedLearningTest : public ::testing::TestWithParam<Machine> {
         model, [&](ActorCritic& agent) { return make_ppo(agent, options); }, updates - 4);
   }
 
-  // Batches of a replay; each rollout between two updates is of a sampler that acts on the device.
+  // Batches of a replay; between two updates a sampler that acts on the device collects a rollout.
   template <class Agent, class Replay>
   static Learned learn_from_replay(Agent& agent, Replay& replay, OffPolicyAlgo& algo,
                                    const EnvFactory& make_env, std::int64_t horizon) {

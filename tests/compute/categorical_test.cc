@@ -26,12 +26,12 @@ struct Acted {
   at::Tensor action, log_prob;
 };
 
-// What the agent does on the CPU.
+// The agent's result on the CPU.
 Acted by_agent(const Case& c) {
   const auto N = c.logits.size(0), parts = static_cast<std::int64_t>(c.choices.size());
   const auto head = make_categorical_head(c.choices, c.stored);
   const Noise noise(c.key);
-  // Masked logits are written over.
+  // The head overwrites masked logits.
   const HeadIn in{.policy = c.logits.clone().narrow(1, 0, head->size()),
                   .mask = c.mask,
                   .noise = noise,
@@ -79,8 +79,8 @@ class CategoricalKernelTest : public KernelTest {
     return {out.action.cpu(), out.log_prob.cpu()};
   }
 
-  // On a GPU, a random number within rounding of a border between two choices may fall to the other
-  // one: of the rows, at most one in 1000 and one more.
+  // On a GPU, a random number within rounding of a boundary between two choices may select the
+  // other one; at most one row in 1000, plus one.
   void expect_same_actions(const Case& c, const std::string& what) const {
     const auto wanted = by_agent(c), found = by_kernel(c);
     const auto differ = found.action.ne(wanted.action).any(1);
@@ -134,7 +134,7 @@ TEST_P(CategoricalKernelTest, RowsMayBeOfAnyEnvironmentAndTick) {
   expect_same_actions(c, "rows");
 }
 
-// Where 24 bits reach: the largest random number, and probabilities that round to nothing.
+// The limits of 24 bits: the largest random number, and probabilities that underflow.
 TEST_P(CategoricalKernelTest, AnActionWithoutAProbabilityIsNeverChosen) {
   for (const int n : {2, 5, 64}) {
     for (const int likely : {0, n / 2, n - 1}) {
@@ -164,7 +164,7 @@ TEST_P(CategoricalKernelTest, OfEqualOnesTheFirstIsTheMostLikely) {
   EXPECT_TRUE(by_kernel(c).action.eq(2).all().item<bool>());
 }
 
-// An action is chosen, whatever the logits are; that they were none shows in its probability.
+// An action is chosen for any logits; NaN shows in its probability.
 TEST_P(CategoricalKernelTest, OfSpecialLogitsTheProbabilityIsThatOfTensors) {
   torch::manual_seed(5);
   const auto special = testing::special_values();

@@ -11,7 +11,7 @@
 
 #include "shoal/runners/device.h"
 
-// The plugin itself, without a GPU: it is there, it is complete, and it refuses.
+// The plugin without a GPU: it exists, is complete, and rejects invalid arguments.
 namespace shoal::cuda_library_test {
 namespace {
 

@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// Tests of kernels run on the CPU, and on a GPU where there are one and the plugin.
+// Kernels are tested on the CPU, and on a GPU if there is one and the plugin was built.
 enum class Machine : std::uint8_t { kCpu, kGpu };
 
 class KernelTest : public ::testing::TestWithParam<Machine> {
@@ -18,14 +18,14 @@ class KernelTest : public ::testing::TestWithParam<Machine> {
   void SetUp() override;
 
   const CudaKernels& kernels() const { return *kernels_; }
-  // Where what the CPU does, too, has the CPU's bits: not exp and log of a GPU.
+  // Whether results must be bitwise those of the CPU; exp and log on a GPU differ.
   bool exact() const { return GetParam() == Machine::kCpu; }
-  // A contiguous copy where the kernels run; copy it back with cpu(), which waits for them.
+  // A contiguous copy on the kernels' device; copy it back with cpu(), which synchronises.
   at::Tensor there(const at::Tensor& t) const;
-  // With an output that holds something else before.
+  // A tensor with arbitrary content, for outputs.
   at::Tensor filled(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) const;
 
-  // What a GPU rounds otherwise may differ by so much.
+  // Tolerance for differences in rounding on a GPU.
   void expect_same(const at::Tensor& found, const at::Tensor& wanted, const std::string& what,
                    double tolerance = 1e-5) const;
 

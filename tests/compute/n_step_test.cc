@@ -37,7 +37,7 @@ class NStepKernelTest : public KernelTest {
 
 SHOAL_ON_BOTH_MACHINES(NStepKernelTest);
 
-// Those of a replay, bit for bit, on the GPU, too: there is no exp in it.
+// Bitwise equal to a replay's, on the GPU, too: the computation contains no exp.
 TEST_P(NStepKernelTest, EqualsWhatAReplayHolds) {
   for (const bool waits : {false, true}) {
     for (const std::int64_t T : {1, 2, 5, 60}) {

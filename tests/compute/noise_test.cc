@@ -7,8 +7,8 @@
 namespace shoal {
 namespace {
 
-// The layout that recorded runs depend on: the tick is the low half of the counter; the high half
-// is the number's block of four above 40 bits of the environment.
+// Recorded runs depend on this layout: the tick is the low half of the counter; the high half is
+// the number's block of four above 40 bits of the environment.
 TEST(NoiseTest, IsANumberOfItsOwnBlock) {
   const std::uint64_t seed = 0x0123456789ABCDEF;
   for (const std::int64_t env : {std::int64_t{0}, std::int64_t{3}, (std::int64_t{1} << 40) - 1}) {
@@ -24,7 +24,7 @@ TEST(NoiseTest, IsANumberOfItsOwnBlock) {
   }
 }
 
-// A known answer, at compile time: what a kernel calls is the same function.
+// A known answer at compile time: kernels call the same function.
 static_assert(philox_block(0x299F31D0A4093822, 0x85A308D3243F6A88, 0x0370734413198A2E).word[0] ==
               0xD16CFE09U);
 static_assert(to_unit_float(0x80000000U) == 0.5F);

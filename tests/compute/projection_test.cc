@@ -32,7 +32,7 @@ class ProjectionKernelTest : public KernelTest {
     EXPECT_EQ(kernels().project(in, nullptr), nullptr);
     return out.cpu();
   }
-  // Every bit, on the GPU, too.
+  // Bitwise equal, on the GPU, too.
   void expect_same_bits(const Case& c, const std::string& what) const {
     const auto found = by_kernel(c);
     EXPECT_TRUE(at::equal(found, project(c.probability, c.reward, c.discount, c.support))) << what;
@@ -60,7 +60,7 @@ TEST_P(ProjectionKernelTest, EqualsTheCpus) {
   }
 }
 
-// Returns that fall on atoms, on the ends and beyond them.
+// Returns on atoms, at the ends and beyond them.
 TEST_P(ProjectionKernelTest, BordersOfTheSupport) {
   const auto support = at::linspace(-10, 10, 51);
   const auto all_at = [](std::int64_t N, std::int64_t atom) {
@@ -80,7 +80,7 @@ TEST_P(ProjectionKernelTest, BordersOfTheSupport) {
   EXPECT_EQ(highest[0][50].item<float>(), 1);
   const auto lowest = by_kernel({all_at(1, 0), -at::ones({1}), at::ones({1}), support});
   EXPECT_EQ(lowest[0][0].item<float>(), 1);
-  // Unmoved, the probabilities stay.
+  // If the support does not move, the probabilities stay.
   const auto p = at::rand({3, 51}).softmax(1);
   const auto same = by_kernel({p, at::zeros({3}), at::ones({3}), support});
   EXPECT_TRUE(at::equal(same, p));
@@ -115,7 +115,7 @@ at::Tensor project_slowly(const Case& c) {
   return out;
 }
 
-// At the ends of the support, within a rounding of them, beyond them, and in between.
+// At the ends of the support, within rounding of them, beyond them, and in between.
 at::Tensor rewards_at(double low, double high, std::int64_t atoms) {
   const auto gap = static_cast<float>((high - low) / static_cast<double>(atoms - 1));
   std::vector<float> all = {0.0F, -1000.0F, 1000.0F};
@@ -138,7 +138,7 @@ TEST_P(ProjectionKernelTest, LosesNoProbabilityAndMovesNone) {
       for (const double gamma : {0.0, 0.5, 0.9, 0.99, 0.997, 1.0}) {
         for (const bool at_the_ends : {false, true}) {
           auto probability = random_probabilities(N, atoms);
-          if (at_the_ends) {  // half at each of them
+          if (at_the_ends) {  // half of the rewards at each end
             probability.zero_();
             probability.select(1, 0).fill_(0.5F);
             probability.select(1, atoms - 1).add_(0.5F);

@@ -11,7 +11,7 @@
 namespace shoal::returns_kernel_test {
 namespace {
 
-// `inputs` and `out` are where the kernels run.
+// `inputs` and `out` are on the kernels' device.
 Advantages gae_by(const CudaKernels& kernels, const RolloutThere& inputs, Advantages out,
                   double discount, double lambda) {
   const Gae in{.rollout = inputs.rollout(),
@@ -29,7 +29,7 @@ class ReturnsKernelTest : public KernelTest {
     return {s, value, [this](const at::Tensor& t) { return there(t); }};
   }
 
-  // With the kernel's bits compared with those of the same function on the CPU.
+  // Also compares the kernel's results bitwise with the same function on the CPU.
   Advantages gae(const Samples& s, const at::Tensor& value, double discount, double lambda) const {
     const std::int64_t shape[] = {s.T, s.B};
     const auto found =
@@ -67,7 +67,7 @@ std::string named(const RolloutCase& c) {
   return fmt::format("T {}, B {}, ends {}, waits {}", c.T, c.B, c.ends, c.waits);
 }
 
-// A library's vectors may fuse a multiplication and an addition: that is the tolerance.
+// Tensor operations may use fused multiply-add, hence the tolerance.
 TEST_P(ReturnsKernelTest, AdvantagesEqualTheCpus) {
   torch::manual_seed(1);
   for (const auto& c : rollout_cases()) {
@@ -84,7 +84,7 @@ TEST_P(ReturnsKernelTest, AdvantagesEqualTheCpus) {
   }
 }
 
-// Not even what is infinite comes from an episode into the one before it.
+// Not even infinite values pass from an episode to the one before it.
 TEST_P(ReturnsKernelTest, NothingPassesTheEndOfAnEpisode) {
   for (const bool terminated : {true, false}) {
     auto s = random_ends({4, 2, 0, 0});
@@ -145,7 +145,7 @@ TEST_P(ReturnsKernelTest, SpecialValuesAreThoseOfTensors) {
     const auto wanted = generalized_advantages(s, value, 0.9, 0.8);
     EXPECT_TRUE(testing::alike(found.advantage, wanted.advantage, 1e-5)) << place;
     EXPECT_TRUE(testing::alike(found.target, wanted.target, 1e-5)) << place;
-    // Its rows do not lie side by side, so that tensors are taken.
+    // Its rows are not contiguous, so the tensor implementation is used.
     const auto turned = log_ratio.t().contiguous().t();
     const auto by_tensors = vtrace(outcomes(s), value, turned, {});
     for (const auto& traced :

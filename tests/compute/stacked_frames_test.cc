@@ -22,7 +22,7 @@ struct Form {
 
 class StackKernelTest : public KernelTest {
  protected:
-  // [N, channels, H, W] as the kernel makes it, in the layout that is asked for.
+  // [N, channels, H, W] from the kernel, in the requested layout.
   at::Tensor stacked(const Observed& o, const Form& form) const {
     const auto data = there(o.data);
     const auto index = o.stacked() ? there(o.index) : at::Tensor();
@@ -45,7 +45,7 @@ class StackKernelTest : public KernelTest {
     EXPECT_EQ(kernels().stack_frames(in, nullptr), nullptr);
     return (form.channels_last ? out.permute({0, 3, 1, 2}) : out).cpu();
   }
-  // Every bit, on the GPU, too: these are products, rounded once.
+  // Bitwise equal, on the GPU, too: the values are products, rounded once.
   void expect_exact(const Observed& o) const {
     for (const auto dtype : {at::kFloat, at::kBFloat16}) {
       for (const float scale : {1.0F, 1.0F / 255}) {

@@ -6,7 +6,7 @@
 #include "src/compute/captured_graph.h"
 #include "tests/support/stand_in_device.h"
 
-// The stand-in device refuses, and shows, what goes wrong with graphs on a GPU.
+// The stand-in device rejects or reveals errors in the use of graphs on a GPU.
 namespace shoal {
 namespace {
 
@@ -49,7 +49,7 @@ TEST_F(StandInTest, ReplaysRepeatWithTheMemoryAndTheNumbersOfTheCapture) {
   const auto x = ones(), y = there(at::zeros({3}));
   double rate = 2;
   const auto graph = device_.record([&] { y.add_(x * rate); });
-  expect_equal(y, {0, 0, 0});  // nothing is computed meanwhile
+  expect_equal(y, {0, 0, 0});  // nothing is computed during capture
   graph->replay();
   expect_equal(y, {2, 2, 2});
   rate = 5;

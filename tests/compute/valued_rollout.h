@@ -5,11 +5,11 @@
 
 namespace shoal {
 
-// A random rollout with ends of both kinds, some steps with both, and, of some environments, an end
-// behind which nothing is valid.
+// A random rollout with both kinds of ends, some steps with both; some environments wait after an
+// end until the rollout's end.
 struct RolloutCase {
   std::int64_t T, B;
-  double ends, waits;  // probabilities: of each kind of end, a step; of waiting, an environment
+  double ends, waits;  // probabilities: per step, of each kind of end; per environment, of waiting
 };
 
 inline Samples random_ends(const RolloutCase& c) {
@@ -29,7 +29,7 @@ inline Samples random_ends(const RolloutCase& c) {
       s.truncated[from][b] = true;  // the worker died in this step
   }
   s.steps = s.valid.sum().item<std::int64_t>();
-  s.final_value = at::randn({c.T, c.B}) * 3;  // only those of truncated steps count
+  s.final_value = at::randn({c.T, c.B}) * 3;  // only those of truncated steps are used
   s.bootstrap_value = at::randn({c.B});
   return s;
 }
@@ -41,7 +41,7 @@ inline const std::vector<RolloutCase>& rollout_cases() {
   return kCases;
 }
 
-// Its tensors where a kernel runs. Holds them.
+// The rollout's tensors on a kernel's device; owns them.
 class RolloutThere {
  public:
   template <class Move>

@@ -44,7 +44,7 @@ TEST(ArenaTest, RefusesNegativeAndOverflowingShapes) {
   EXPECT_NE(message_of([&] {
               plan.add({kHuge}, {DType::kUInt8, {}});
             }),
-            "");  // only by its padding
+            "");  // only with its padding
   EXPECT_NE(message_of([&] { plan.add({1L << 40}, {DType::kUInt8, {1L << 40}}); }), "");
   EXPECT_NE(message_of([&] { plan.add({0, 1L << 40}, {DType::kUInt8, {1L << 40}}); }), "");
   EXPECT_EQ(plan.bytes(), 0u) << "a refused field must leave no trace";
@@ -103,7 +103,7 @@ TEST(ArenaTest, IsSharedOverForkInBothDirections) {
   EXPECT_EQ(words[1], 21);
 }
 
-// Both map it after the fork; neither descends from one that had mapped it.
+// Both processes map the file after the fork; neither descends from a process that had mapped it.
 TEST(SharedFileTest, IsSharedByThoseThatMapItAfterTheFork) {
   const SharedFile file;
   Arena::Plan plan;
@@ -136,7 +136,7 @@ TEST(SharedFileTest, IsSharedByThoseThatMapItAfterTheFork) {
   for (const int end : made) close(end);
 }
 
-// Last observations are many times what is ever needed.
+// Final observations reserve many times the memory they ever use.
 TEST(SharedFileTest, TakesPagesWhenTheyAreTouched) {
   const SharedFile file;
   const auto memory = file.map(std::size_t{1} << 40);
@@ -162,7 +162,7 @@ TEST(ArenaTest, OwnerKeepsTheMappingAlive) {
     owner = arena.owner();
     bytes = arena.data(field);
   }
-  std::memset(bytes, 1, 4096);  // a fault if it is gone
+  std::memset(bytes, 1, 4096);  // crashes if the mapping is gone
   EXPECT_EQ(owner.use_count(), 1);
 }
 

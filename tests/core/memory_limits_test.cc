@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A machine made of files: 1000 KiB available, and the control groups that a test adds.
+// A simulated machine: 1000 KiB available, and the cgroups that a test adds.
 class MemoryLimitsTest : public testing::Test {
  protected:
   void SetUp() override {

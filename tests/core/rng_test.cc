@@ -16,7 +16,7 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
-// The known answers published with the paper's code.
+// Known answers published with the paper's code.
 TEST(RngTest, PhiloxGivesThePublishedNumbers) {
   EXPECT_EQ(philox(0, 0, 0), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(~0UL, ~0UL, ~0UL), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -81,8 +81,8 @@ TEST(RngTest, IntegersAreEquallyLikely) {
   for (const int n : counts) EXPECT_NEAR(n, 10'000, 400);
 }
 
-// Three quarters of 2^64 values: without rejection every third result would come up twice as often
-// as its neighbours.
+// A range of 3/4 of 2^64: without rejection every third result would be twice as likely as its
+// neighbours.
 TEST(RngTest, IntegersOfAWideRangeAreNotBiased) {
   Rng rng(4);
   constexpr std::int64_t kLow = std::numeric_limits<std::int64_t>::min();

@@ -37,7 +37,7 @@ struct NumberedRows {
           for (auto& byte : rows.element(field, r, b)) byte = std::byte(r);
   }
 
-  // What the rows hold now; -1 for a row in which the fields, environments or bytes differ.
+  // The number in each row; -1 for a row in which the fields, environments or bytes differ.
   std::vector<int> numbers() const {
     std::vector<int> found;
     for (std::int64_t r = 0; r < kCount; ++r) {

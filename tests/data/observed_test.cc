@@ -15,7 +15,7 @@ Observed stacked() {
 
 Observed plain() { return {at::arange(20, at::kFloat).view({5, 2, 2}), {}}; }
 
-// The slow obvious way: observation by observation, frame by frame.
+// The slow reference: observation by observation, frame by frame.
 at::Tensor by_hand(const Observed& o) {
   std::vector<at::Tensor> observations;
   for (std::int64_t n = 0; n < o.index.size(0); ++n) {
@@ -81,7 +81,7 @@ TEST(ObservedTest, NarrowTakesARange) {
   }
 }
 
-// The point of the type: choosing observations moves no pixels.
+// Selecting observations must not copy pixels.
 TEST(ObservedTest, ChoosingStackedObservationsCopiesNoFrames) {
   const auto o = stacked();
   EXPECT_TRUE(o.select(at::tensor({1, 2}, at::kLong)).data.is_same(o.data));

@@ -8,7 +8,7 @@ namespace {
 
 at::Tensor number(int i) { return at::full({2, 3}, i, at::kFloat); }
 
-// A rollout in which every tensor is filled with a number of its own.
+// A rollout in which every tensor is filled with its own number.
 Samples numbered() {
   Samples s;
   s.T = 2;

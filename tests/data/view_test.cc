@@ -12,7 +12,7 @@ namespace {
 
 TEST(ViewTest, AliasesTheArena) {
   Arena::Plan plan;
-  plan.add({7}, {.dtype = DType::kUInt8});  // something in front of it
+  plan.add({7}, {.dtype = DType::kUInt8});  // shifts the field under test
   const auto field = plan.add({3, 2}, {.dtype = DType::kFloat32, .shape = {4}});
   const Arena arena(plan);
   auto tensor = view(arena, field);

@@ -83,7 +83,7 @@ TEST(AtariTest, SaysWhatIsMissing) {
   unsetenv("SHOAL_ROMS");
 }
 
-// The plugin is loaded once in a process, so this is asked of a new one.
+// In a new process, because the plugin is loaded once per process.
 TEST(AtariTest, SaysThatThePluginIsMissing) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
@@ -96,7 +96,7 @@ TEST(AtariTest, SaysThatThePluginIsMissing) {
       testing::ExitedWithCode(0), "");
 }
 
-// A file with the right name and the wrong content would make the emulator end the process.
+// ALE itself would exit the process on a file with the right name and wrong content.
 TEST(AtariTest, RefusesAFileThatIsNoGame) {
   const std::string folder = testing::TempDir() + "shoal_roms_" + std::to_string(getpid());
   ASSERT_EQ(
@@ -126,7 +126,7 @@ TEST(AtariTest, ALostLifeEndsAnEpisodeButNotTheGame) {
   int lives_lost = 0, t = 0;
   StepResult last;
   for (; t < 2000 && (!last.terminated || last.life_lost); ++t) {
-    last = player.step(3);  // in the left corner: every ball is lost, and FIRE brings the next
+    last = player.step(3);  // in the left corner: every ball is lost, and FIRE serves the next
     lives_lost += last.life_lost;
   }
   EXPECT_EQ(lives_lost, 4);
@@ -163,7 +163,7 @@ std::vector<std::byte> trace(EnvPlayer& player, std::optional<std::uint64_t> see
 
 TEST(AtariTest, OneSeedOneTrajectory) {
   for (const char* id :
-       {"ALE/Breakout-v5", "ALE/BeamRider-v5"}) {  // the second remembers past games
+       {"ALE/Breakout-v5", "ALE/BeamRider-v5"}) {  // the second keeps state of past games
     const auto factory = make_atari(id, {.sticky = 0.25});
     EnvPlayer a(factory), b(factory);
     const auto first = trace(a, 5, 300);
@@ -173,12 +173,12 @@ TEST(AtariTest, OneSeedOneTrajectory) {
   }
 }
 
-// Without frame skip a step is a frame. In Freeway a picture tells how many frames went before it,
-// because the cars drive from the first one on, and UP moves the chicken at once.
+// Without frame skip a step is a frame. In Freeway the screen shows the number of frames so far,
+// because the cars drive from the first frame on and UP moves the chicken at once.
 constexpr AtariOptions kFrameByFrame = {.frame_skip = 1, .noop_max = 0};
 constexpr std::int64_t kUp = 1;
 
-// The picture of Freeway after some frames: no-ops first, then UP.
+// The screen of Freeway after some frames: no-ops first, then UP.
 std::vector<std::byte> freeway(EnvPlayer& player, int noops, int frames, std::uint64_t seed = 0) {
   player.reset(seed);
   for (int t = 0; t < frames; ++t) player.step(t < noops ? 0 : kUp);
@@ -187,7 +187,7 @@ std::vector<std::byte> freeway(EnvPlayer& player, int noops, int frames, std::ui
 
 TEST(AtariTest, NoopsAloneDelayTheStart) {
   EnvPlayer plain(make_atari("ALE/Freeway-v5", kFrameByFrame));
-  std::vector<std::vector<std::byte>> starts;  // none to one more than allowed
+  std::vector<std::vector<std::byte>> starts;  // 0 to one more than the limit
   for (int noops = 0; noops <= 5; ++noops) starts.push_back(freeway(plain, noops, noops));
   EnvPlayer delayed(make_atari("ALE/Freeway-v5", {.frame_skip = 1, .noop_max = 4}));
   std::set<std::ptrdiff_t> drawn;
@@ -198,8 +198,8 @@ TEST(AtariTest, NoopsAloneDelayTheStart) {
   EXPECT_EQ(drawn, (std::set<std::ptrdiff_t>{1, 2, 3, 4}));
 }
 
-// A game begins with a no-op in hand. With UP from the first frame on, stickiness can only delay
-// the first one that is taken; each frame of the delay is a repetition, the frame after it is none.
+// A game begins with a no-op as the held action. With UP from the first frame on, stickiness can
+// only delay the first UP; each frame of the delay is a repetition, and the frame after it is not.
 TEST(AtariTest, StickinessAloneRepeatsThatShareOfTheFrames) {
   constexpr int kFrames = 8;
   EnvPlayer plain(make_atari("ALE/Freeway-v5", kFrameByFrame));
@@ -219,7 +219,7 @@ TEST(AtariTest, StickinessAloneRepeatsThatShareOfTheFrames) {
 
 TEST(AtariTest, StickinessHoldsWhatTheFrameBeforeHeld) {
   EnvPlayer plain(make_atari("ALE/Freeway-v5", kFrameByFrame));
-  // All but certain to repeat: the no-op that a game begins with is never let go.
+  // Almost certain to repeat: the initial no-op is held forever.
   EnvPlayer stuck(
       make_atari("ALE/Freeway-v5", {.frame_skip = 1, .noop_max = 0, .sticky = 0.999999999}));
   EXPECT_EQ(freeway(stuck, 0, 30), freeway(plain, 30, 30));
@@ -235,7 +235,7 @@ TEST(AtariTest, StickinessIsDrawnForEveryFrame) {
     const std::int64_t action = actions.next(steps.actions());
     steps.step(action);
     for (int i = 0; i < 4; ++i) frames.step(action);
-    Image a, b;  // the console's own picture: observations of both differ, one is pooled
+    Image a, b;  // the console's screen: the observations differ, because one is pooled
     ASSERT_TRUE(steps.env->render(a) && frames.env->render(b));
     ASSERT_EQ(a.rgb, b.rgb) << t;
   }
@@ -246,7 +246,7 @@ struct Saved {
   bool rgb = false;
 };
 
-// Games that keep counters, draw with a delay, or use paddles.
+// Games with counters, delayed drawing, or paddles.
 class AtariSaveTest : public testing::TestWithParam<Saved> {};
 
 TEST_P(AtariSaveTest, ContinuesExactly) {
@@ -286,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(Games, AtariSaveTest,
                            return id.substr(4, id.size() - 7) + (test.param.rgb ? "InColour" : "");
                          });
 
-// A step that breaks off shows what those before it have left.
+// A step that ends early shows the old content of the frame buffers.
 TEST(AtariTest, SavesWhatABrokenOffStepShows) {
   for (const bool rgb : {false, true}) {
     const auto factory =
@@ -302,7 +302,7 @@ TEST(AtariTest, SavesWhatABrokenOffStepShows) {
       const std::int64_t action = actions.next(a.actions());
       if (!a.step(action).life_lost) continue;
       ++lives_lost;
-      for (int i = 0; i < 5; ++i) b.step(2);  // its paddle goes elsewhere
+      for (int i = 0; i < 5; ++i) b.step(2);  // moves its paddle elsewhere
       b.env->load(before);
       b.step(action);
       EXPECT_EQ(a.observation, b.observation) << t << (rgb ? " in colour" : "");

@@ -16,20 +16,20 @@ namespace {
 
 enum class Mistake {
   kNone,
-  kWrongShape,  // writes more elements than it says
-  kWrongDtype,  // writes float32 where it says float64
+  kWrongShape,  // writes more elements than the spec has
+  kWrongDtype,  // writes float32 instead of float64
   kTooLarge,    // a value above its bound
   kNotANumber,
-  kInfinite,   // where there are no bounds
+  kInfinite,   // without bounds
   kUnwritten,  // the second element, sometimes
   kUnwrittenInfo,
   kUnwrittenMask,
   kEmptyMask,
   kSharedState,
   kDeafToSeeds,
-  kDeterministic,  // deaf to seeds, but every episode is the same: no mistake
-  kRandom,         // not by the seed
-  kHalfReset,      // keeps something over a reset with a seed
+  kDeterministic,  // ignores seeds, but every episode is the same: not a mistake
+  kRandom,         // randomness not from the seed
+  kHalfReset,      // keeps some state across a reset with a seed
   kHalfSaved,
   kAllocates,
   kLifeNotTerminated,
@@ -43,8 +43,7 @@ enum class Mistake {
 
 int shared_by_all = 0;
 
-// A walk of random steps, drawn from the seed, with two elements of observation, an info and a
-// mask.
+// A random walk driven by the seed, with two observation elements, an info and a mask.
 class Walk : public Env {
  public:
   explicit Walk(Mistake mistake) : mistake_(mistake) {
@@ -206,7 +205,7 @@ TEST(CheckEnvTest, ADeterministicEnvironmentIsNoted) {
       << notes[0];
 }
 
-// Sleeps, so that somebody wants to know how far it is.
+// Sleeps, so that progress is reported.
 class Slow : public Walk {
  public:
   Slow() : Walk(Mistake::kNone) {}

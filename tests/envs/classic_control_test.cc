@@ -38,7 +38,7 @@ class ClassicControlTest : public testing::Test {
     return discrete ? player.step(static_cast<std::int64_t>(action))
                     : player.push(static_cast<float>(action));
   }
-  // Actions that differ from step to step.
+  // The action varies from step to step.
   static StepResult act_somehow(EnvPlayer& player, int t) { return act(player, t % 3 == 0); }
   static const float* floats(const EnvPlayer& player) {
     return reinterpret_cast<const float*>(player.observation.data());
@@ -195,7 +195,7 @@ TEST(CartPoleTest, RendersThePole) {
   EXPECT_EQ(red(300, 10), 0);     // track
 }
 
-// Most of a picture is white, and what moves is elsewhere in the next one.
+// Most of an image is white, and moving objects change their position.
 TYPED_TEST(ClassicControlTest, DrawsWhatMoves) {
   EnvPlayer player(TypeParam::make());
   player.reset(1);
@@ -239,7 +239,7 @@ TEST(AcrobotTest, ItsHandIsWhereTheAnglesSay) {
   EXPECT_EQ(red(420, 250), 255);
 }
 
-// A force beyond the bounds acts like the bound; the mountain car pays for what it asked for.
+// A force out of bounds is clipped; the mountain car's cost uses the unclipped action.
 TEST(ForceTest, IsCutToItsBounds) {
   for (const auto& make : {make_pendulum(), make_mountain_car_continuous()}) {
     EnvPlayer cut(make), bound(make);

@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// Holds the memory of one environment with one observation, one action of one number and any infos.
+// The memory of an environment with one observation, one action of one number and any infos.
 class EnvPlayer {
  public:
   explicit EnvPlayer(const EnvFactory& factory, std::uint64_t seed = 0)
@@ -28,7 +28,7 @@ class EnvPlayer {
   StepResult push(float force) { return step_with(force); }
   std::int64_t actions() const { return env->spec().action[0].choices[0]; }
 
-  // The first element of what was written last.
+  // The first element of the latest observation.
   template <class T>
   T info(std::size_t i) const {
     return *reinterpret_cast<const T*>(infos_[i].data());
@@ -56,7 +56,7 @@ class EnvPlayer {
   std::vector<std::byte*> info_;
 };
 
-// The numbers that tests/oracles/atari.py draws its actions from.
+// The random numbers from which tests/oracles/atari.py draws actions.
 class OracleActions {
  public:
   std::int64_t next(std::int64_t count) {

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The exit status of SHOAL_PYTHON_PATH with these words, its output in `text`.
+// Runs SHOAL_PYTHON_PATH with these arguments; returns its exit status, and its output in `text`.
 int run_python(const std::string& words, std::string& text) {
   FILE* pipe = popen((std::string(SHOAL_PYTHON_PATH " ") + words).c_str(), "r");
   std::array<char, 4096> part{};
@@ -211,7 +211,7 @@ TEST_F(GymnasiumTest, APictureIsWhatRenderGives) {
   EXPECT_FALSE(toy("Masked")({})->render(image)) << "it has no such mode";
 }
 
-// ---- The same as in Python ----
+// ---- Equality with Python ----
 
 class PlayedInPythonTest : public GymnasiumTest, public testing::WithParamInterface<const char*> {};
 
@@ -290,7 +290,8 @@ TEST_F(GymnasiumTest, TheNearestNameMayBeOneOfPython) {
       << "Gymnasium has that one, and this program has a newer one";
 }
 
-// Its trials: seeds, resets, several in one process, and a state that is saved and loaded.
+// check_env covers seeds, resets, several environments in one process, and a saved and loaded
+// state.
 TEST_F(GymnasiumTest, NothingIsWrongWithTheBridge) {
   for (const auto* id : {"gymnasium:CartPole-v1", "gymnasium:Taxi-v4"})
     EXPECT_EQ(check_env(make_env_factory(id), {.steps = 300}), std::vector<std::string>{}) << id;
@@ -313,7 +314,7 @@ TEST_F(GymnasiumTest, AStateGoesOnInAnotherProcess) {
   EXPECT_EQ(other_row.observations, row.observations);
 }
 
-// Pickled, it would be made anew, and nobody would notice.
+// Unpickling would silently construct it anew.
 TEST_F(GymnasiumTest, AnEzPickleOffersNoState) {
   const auto env = toy("MadeAnew")({});
   Row row(env->spec());
@@ -346,7 +347,7 @@ TEST_F(GymnasiumTest, AForkedProcessGoesOnWithItsEnvironmentsAndMakesNewOnes) {
   EXPECT_EQ(row.observed<std::int64_t>(4)[0], 0);
 }
 
-// ---- What goes wrong ----
+// ---- Errors ----
 
 TEST_F(GymnasiumTest, AnExceptionComesWithItsTraceback) {
   const auto env = toy("Raises")({});
@@ -402,7 +403,7 @@ TEST_F(GymnasiumTest, AnObservationMustHaveTheFormOfItsSpace) {
   }
 }
 
-// The first step's message, or its observation.
+// The error message of the first step, or its observation.
 std::string step_of(const std::string& name, const std::string& kwargs) {
   const auto env = toy(name, kwargs)({});
   Row row(env->spec());
@@ -510,7 +511,7 @@ TEST_F(GymnasiumTest, WhatStepReturnsIsOfItsType) {
               HasSubstr("reset() returned an info None, expected a dict behind the observation"));
 }
 
-// The rows were laid out for what was read first.
+// The rows were laid out for the first spaces.
 TEST_F(GymnasiumTest, SpacesMustStayTheSame) {
   const std::string file = testing::TempDir() + "shoal_shrinks_" + std::to_string(getpid());
   const auto env = toy("Shrinks", R"({"file": ")" + file + "\"}")({});
@@ -520,7 +521,7 @@ TEST_F(GymnasiumTest, SpacesMustStayTheSame) {
   std::remove(file.c_str());
 }
 
-// Or there is one already, when all tests run in one process.
+// Or an interpreter runs already, if all tests share a process.
 TEST_F(GymnasiumTest, AnInterpreterWithoutGymnasiumIsNamed) {
   const auto text = message_of<std::exception>(
       [] { make_gymnasium("gymnasium:CartPole-v1", {.python = "/nonexistent/bin/python"}); });

@@ -59,7 +59,7 @@ class MujocoPlayer {
     const auto* bytes = reinterpret_cast<const std::byte*>(action.data());
     return env.step(ArraysIn({&bytes, 1}), out());
   }
-  // With actions that differ from step to step.
+  // The action varies from step to step.
   StepResult step(int t) {
     for (std::size_t i = 0; i < action.size(); ++i)
       action[i] = static_cast<float>(std::sin(0.7 * t + static_cast<double>(i)) *
@@ -87,9 +87,9 @@ class MujocoPlayer {
   std::vector<float> observation, infos, action;
 };
 
-// ---- The same as in Python ----
+// ---- Equality with Python ----
 
-// What Python writes about a task: its numbers, in this order.
+// The numbers that Python prints about a task, in order.
 class Numbers {
  public:
   explicit Numbers(const std::string& words) {
@@ -112,7 +112,7 @@ class Numbers {
   std::size_t at_ = 0;
 };
 
-// A saved state begins with the key and the counter of the generator, and how many steps were made.
+// A saved state begins with the generator's key and counter, and the number of steps.
 void expect_limit(MujocoPlayer& player, std::int64_t limit) {
   player.reset(1);
   std::vector<std::byte> state;
@@ -126,9 +126,8 @@ void expect_limit(MujocoPlayer& player, std::int64_t limit) {
   EXPECT_FALSE(last.terminated);
 }
 
-// Means and deviations of so many episodes are as near as chance makes likely: five of its own
-// deviations. The lowest and the highest numbers are far from each other only where they are
-// normal.
+// Means and deviations over the episodes must agree within five standard errors. The extremes are
+// unbounded only for normal distributions.
 void expect_starts(MujocoPlayer& player, int episodes, Numbers& python) {
   const std::size_t n = player.state().size();
   const auto means = python.next(n), deviations = python.next(n), lowest = python.next(n),
@@ -154,7 +153,7 @@ void expect_starts(MujocoPlayer& player, int episodes, Numbers& python) {
   }
 }
 
-// How many there were.
+// Counts of ends.
 struct Ends {
   int episodes = 0, terminated = 0, truncated = 0;
 };
@@ -163,8 +162,8 @@ std::vector<float> rounded(std::span<const double> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
-// Takes the same action from the same state: all numbers are equal when rounded to float32, those
-// of the state as they are.
+// Takes the same action from the same state: observations, rewards and infos are equal after
+// rounding to float32, states exactly.
 void expect_row(MujocoPlayer& player, Numbers& python, Ends& ends) {
   const bool is_reset = python.next() != 0;
   const auto reward = static_cast<float>(python.next());
@@ -272,7 +271,7 @@ TEST(MujocoEnvTest, DescribesItself) {
     EXPECT_NE(std::find(known.begin(), known.end(), id), known.end()) << id;
 }
 
-// The model was read before the fork, the simulations are made after it.
+// The model is read before the fork, simulations are made after it.
 TEST(MujocoEnvTest, ForkedProcessesPlayTheSame) {
   const auto make_env = make_env_factory("Hopper-v5");
   const auto play = [&make_env](int worker) {
@@ -297,7 +296,7 @@ TEST(MujocoEnvTest, ForkedProcessesPlayTheSame) {
   }
 }
 
-// ---- What goes wrong ----
+// ---- Errors ----
 
 TEST(MujocoEnvTest, NamesTheNearestTaskForAnUnknownOne) {
   EXPECT_EQ(message_of<std::exception>([] { make_mujoco("HalfCheeta-v5"); }),
@@ -314,7 +313,7 @@ TEST(MujocoEnvTest, SaysThatModelsAreMissing) {
   unsetenv("SHOAL_MUJOCO_MODELS");
 }
 
-// A file that is there, and is no model of Gymnasium's.
+// An existing file that is not one of Gymnasium's models.
 TEST(MujocoEnvTest, SaysWhatIsWrongWithAModel) {
   const std::string folder = testing::TempDir() + "shoal_models_" + std::to_string(getpid());
   ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
@@ -334,7 +333,7 @@ TEST(MujocoEnvTest, SaysWhatIsWrongWithAModel) {
   std::remove(folder.c_str());
 }
 
-// The plugin is loaded once in a process, so this is asked of a new one.
+// In a new process, because the plugin is loaded once per process.
 TEST(MujocoEnvTest, SaysThatThePluginCannotBeLoaded) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(

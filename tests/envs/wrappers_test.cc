@@ -13,8 +13,8 @@
 namespace shoal {
 namespace {
 
-// Its reward is the action, its observation the number of its step, and its episodes have six
-// steps, of which every fourth loses a life. Its infos: the action, the greatest action, the step.
+// The reward is the action, the observation the step number. Episodes have six steps; every fourth
+// step loses a life. Infos: the action, the maximum action, the step.
 class Ladder : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -60,7 +60,7 @@ TEST(TimeLimitTest, TruncatesWhereNothingElseEnds) {
   EXPECT_FALSE(player.step(0).truncated) << "counted anew";
 }
 
-// The last step that a limit allows.
+// The last step within a limit.
 StepResult last_of_ladder(int limit) {
   EnvPlayer player(with_time_limit(make_ladder(), limit));
   player.reset();
@@ -141,7 +141,7 @@ TEST(RewardTest, NestedWrappersKeepTheFirstScore) {
   EXPECT_EQ(player.info<float>(3), 14) << "of both steps, as the environment gave them";
 }
 
-// Beside the variance of all sums so far, found in two passes.
+// Compared with the variance of all sums so far, computed in two passes.
 TEST(NormalizedRewardTest, DividesByTheDeviationOfTheDiscountedSum) {
   constexpr double kDiscount = 0.9, kEpsilon = 1e-8, kPriorWeight = 1e-4;
   EnvPlayer player(with_normalized_reward(make_ladder(), kDiscount, kEpsilon));

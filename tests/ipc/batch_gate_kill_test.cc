@@ -16,7 +16,7 @@
 #include "shoal/ipc/batch_gate.h"
 #include "tests/ipc/gate_for_two.h"
 
-// Clients that are killed at any moment, again and again, and replaced.
+// Clients that are repeatedly killed at random moments and replaced.
 namespace shoal::gate_kill_test {
 namespace {
 
@@ -24,10 +24,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr int kClients = 3;
-constexpr std::chrono::seconds kLong{20};  // a wait that lasts as long has lost something
+constexpr std::chrono::seconds kLong{20};  // a wait this long has lost a wake-up
 constexpr milliseconds kNow{0};
 
-// What a client of one life asks for, numbered from 0 on, and what it is told.
+// A request of a client's process, numbered from 0, and its reply.
 struct Message {
   long life, number;
   std::array<long, 32> copies;
@@ -48,11 +48,11 @@ struct Rule {
 
 class GateKillTest : public testing::TestWithParam<Rule> {
  protected:
-  // Of each client, beside the words of the gate.
+  // Memory per client, in addition to the gate's words.
   struct Place {
     Message request, reply;
-    std::atomic<long> told;      // answers in its present life that it knows of
-    std::atomic<bool> deceived;  // it was told what it had not asked for, or nothing
+    std::atomic<long> told;      // answers that its current process has received
+    std::atomic<bool> deceived;  // it got a wrong reply, or none
   };
 
   GateKillTest()
@@ -79,7 +79,7 @@ class GateKillTest : public testing::TestWithParam<Rule> {
     if (pid == 0) ask(client, life);
   }
 
-  // Some kill themselves in the middle of a request; the others are killed, at whatever moment.
+  // Some kill themselves in the middle of a request; the others are killed at random moments.
   [[noreturn]] void ask(int client, long life) noexcept {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Rng rng(static_cast<std::uint64_t>(life));
@@ -117,7 +117,7 @@ class GateKillTest : public testing::TestWithParam<Rule> {
     end(client);
     start(client);
   }
-  // Whoever has killed himself keeps a batch from being complete until he is replaced.
+  // A client that has killed itself keeps the batch incomplete until it is replaced.
   void replace_the_dead() {
     for (int c = 0; c < kClients; ++c) {
       siginfo_t ended{};
@@ -127,7 +127,7 @@ class GateKillTest : public testing::TestWithParam<Rule> {
     }
   }
 
-  // One batch. victim: who is killed while it is being served; -1: nobody.
+  // Serves one batch. victim: the client to kill meanwhile; -1: none.
   void serve(int victim) {
     const auto deadline = std::chrono::steady_clock::now() + kLong;
     std::vector<int> batch;
@@ -158,7 +158,7 @@ class GateKillTest : public testing::TestWithParam<Rule> {
   BatchGate gate_;
   std::array<pid_t, kClients> pids_{};
   std::array<long, kClients> lives_{};
-  std::vector<long> answered_;  // of each life
+  std::vector<long> answered_;  // per process
   struct End {
     long life, told;
   };
@@ -166,7 +166,7 @@ class GateKillTest : public testing::TestWithParam<Rule> {
 };
 
 TEST_P(GateKillTest, NothingIsLostOrDoubled) {
-  constexpr int kRounds = 400;  // of each rule
+  constexpr int kRounds = 400;  // per rule
   Rng rng(7);
   for (int round = 0; round < kRounds; ++round) {
     SCOPED_TRACE(round);
@@ -184,7 +184,7 @@ TEST_P(GateKillTest, NothingIsLostOrDoubled) {
   long alive = 0;
   for (const auto& [life, told] : ends_) {
     const auto answered = answered_.at(static_cast<std::size_t>(life));
-    // It may have died before it had counted its last one.
+    // It may have died before counting the last answer.
     EXPECT_TRUE(answered == told || answered == told + 1)
         << "life " << life << " knows of " << told << " answers, and was given " << answered;
     alive += told > 0;
@@ -200,7 +200,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, GateKillTest,
 
 void ask_in_vain(BatchGate& gate, int client) { gate.wait(gate.submit(client), kNow); }
 
-// Client 0 is dead: it has asked or not, and its successor gets on. How many requests were there.
+// Client 0 is dead: its request is complete or absent, and its successor can continue. Returns the
+// number of requests.
 int serve_what_is_left(BatchGate gate) {
   const auto found = gate.gather(2, microseconds(0), kNow);
   const auto requests = static_cast<int>(found.size());
@@ -214,11 +215,11 @@ int serve_what_is_left(BatchGate gate) {
   return requests;
 }
 
-// One instruction of a client after the other: what it has left in shared memory by then is what it
-// would leave if it were killed there.
+// Single-steps a client: its writes to shared memory so far are those of a client killed at that
+// instruction.
 TEST(GateKillStepTest, AClientMayDieAfterAnyInstruction) {
   GateForTwo theirs, ours;
-  ask_in_vain(theirs.gate, 1);  // binds what is called for the first time
+  ask_in_vain(theirs.gate, 1);  // resolves lazily bound functions
   theirs.gate.forget(1);
   const pid_t pid = fork();
   if (pid == 0) {

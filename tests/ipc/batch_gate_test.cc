@@ -26,7 +26,7 @@ constexpr microseconds kAtOnce{0};
 constexpr auto kNoLimit = BatchGate::kNoLimit;
 constexpr seconds kLong{20};
 
-// A wait that lasts half as long has lost its wake-up, though it looks once more at its end.
+// A wait of half this time has lost its wake-up, although the waiter looks again at the end.
 template <class Wait>
 auto in_time(const Wait& wait) {
   const auto start = Clock::now();
@@ -63,7 +63,7 @@ class BatchGateTest : public testing::TestWithParam<Case> {
   static constexpr int kNumbers = 16;
   using Place = std::vector<long>;
 
-  // So many requests, one after the other; their numbers are all that they say.
+  // Makes `times` requests, one after the other; a request contains only its number.
   static void ask(BatchGate gate, int client, long times, Place& request, const Place& reply) {
     for (long k = 0; k < times; ++k) {
       std::ranges::fill(request, client * times + k);
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
              limit + "Spin" + std::to_string(c.spin) + "Yields" + std::to_string(c.yields);
     });
 
-// One wakes the other, every time: whoever misses one wake-up waits for ever.
+// Clients wake one another every time: a missed wake-up means waiting forever.
 TEST(BatchGateTest, AllWaitForTheLastOne) {
   Memory memory({.clients = 3});
   auto& gate = memory.gate;
@@ -223,7 +223,7 @@ TEST(BatchGateTest, WhoIsKeptWaitsWhileOthersAreServed) {
   gate.finish(Clients{1});
   EXPECT_TRUE(gate.ready(second));
   EXPECT_FALSE(gate.ready(first));
-  // Another process goes on as this client, with what was asked for.
+  // Another process takes over as this client, with its pending request.
   const auto same = gate.newest(0);
   EXPECT_FALSE(gate.wait(same, kNow));
   gate.finish(Clients{0});
@@ -238,7 +238,7 @@ TEST(BatchGateTest, WhoIsKeptWaitsWhileOthersAreServed) {
   EXPECT_TRUE(gate.ready(anew));
 }
 
-// At any moment: before they wait, while they go to sleep, and after that.
+// At any moment: before they wait, while they fall asleep, and asleep.
 TEST(BatchGateTest, StopWakesEverybody) {
   for (int moment = 0; moment < 40; ++moment) {
     Memory empty({.clients = 2}), half({.clients = 2});
@@ -300,7 +300,7 @@ TEST(BatchGateTest, NobodyIsAnsweredInPlaceOfADeadClient) {
   EXPECT_EQ(memory.gather(2, kAtOnce), Clients({0}));
 }
 
-// The count of requests is the first word there is; here it is about to begin again at 0.
+// The count of requests is the first word; here it is about to wrap around to 0.
 TEST(BatchGateTest, CountsMayWrapAround) {
   constexpr int kBatches = 6;
   Memory memory({.clients = 2});

@@ -14,22 +14,21 @@
 #include "shoal/ipc/batch_gate.h"
 #include "tests/ipc/gate_for_two.h"
 
-// What is waited for happens at any point of the waiter's way to sleep: it is woken, whichever that
-// was.
+// The awaited event happens at every point of the waiter's way to sleep, and must always wake it.
 namespace shoal::gate_wake_test {
 namespace {
 
 constexpr std::chrono::seconds kLong{20};
 constexpr std::chrono::milliseconds kNow{0};
 
-// Instructions between two points; between two looks at shared memory there are more.
+// Instructions between two test points; fewer than between two accesses to shared memory.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kStride = 997;
 #else
 constexpr int kStride = 5;
 #endif
 
-// A process that goes through `wait` one instruction at a time.
+// A process that single-steps through `wait`.
 class Waiter {
  public:
   explicit Waiter(const std::function<bool()>& wait) : pid_(fork()) {
@@ -48,7 +47,7 @@ class Waiter {
     waitpid(pid_, nullptr, 0);
   }
 
-  // False where the next instruction would put it to sleep.
+  // False if the next instruction would put it to sleep.
   bool step() {
     user_regs_struct registers{};
     ptrace(PTRACE_GETREGS, pid_, nullptr, &registers);
@@ -60,7 +59,7 @@ class Waiter {
     return WIFSTOPPED(status_);
   }
   void go_on() { ptrace(PTRACE_CONT, pid_, nullptr, nullptr); }
-  // Whether it returned true.
+  // Returns wait's result.
   bool join() {
     waitpid(pid_, &status_, 0);
     return WIFEXITED(status_) && WEXITSTATUS(status_) == 0;
@@ -77,7 +76,7 @@ struct Scene {
   std::function<void(BatchGate&)> event;
 };
 
-// Everything that is called is bound before, so that all waiters go the same way.
+// Resolves lazily bound functions, so that all waiters execute the same instructions.
 void rehearse(const Scene& scene) {
   GateForTwo memory;
   scene.before(memory.gate);

@@ -16,7 +16,7 @@ using Service = BatchService<int, long>;
 
 constexpr milliseconds kNow{0}, kLong{20'000};
 
-// Doubles what each asks for.
+// Replies with twice the request.
 int serve(Service& service, milliseconds timeout) {
   return service.serve(
       [&](std::span<const int> clients) {

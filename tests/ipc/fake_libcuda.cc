@@ -1,5 +1,5 @@
-// The two functions of the CUDA driver that core asks, with answers that a test sets: two devices,
-// the second of which has a context or has none.
+// The two functions of the CUDA driver that fork safety needs, with results set by a test: two
+// devices, of which the second may have a context.
 
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): the driver's names

@@ -22,8 +22,8 @@
 #include <stdexcept>
 #include <utility>
 
-// For the whole program, in place of the C library's. That one reads a page the kernel writes at
-// each tick, and begins again if it was written meanwhile: stepped through, it would hardly end.
+// Replaces the C library's function in this program. That one reads a page that the kernel updates
+// at each tick, and retries after an update: single-stepped, it would hardly end.
 namespace {
 bool time_stands_still = false;
 }
@@ -62,7 +62,7 @@ void Meeting::leave() { syscall(SYS_exit_group, 1); }
 void Meeting::explore(int most_cuts) {
   for (const auto& side : sides_)
     if (!start(side)) GTEST_SKIP() << "no child can be traced here: " << std::strerror(errno);
-  // Without cuts first: what is called for the first time is bound then, and not stepped through.
+  // First without cuts, which resolves lazily bound functions before any are single-stepped.
   for (int cuts = 0; cuts <= most_cuts; ++cuts) {
     for (bool more = true; more; more = std::ranges::next_permutation(order_).found) {
       const auto moment = here();
@@ -85,7 +85,7 @@ int Meeting::begin(void* what) noexcept {
   return 0;
 }
 
-// Whether the child is traced; errno says why not.
+// Whether the child is traced; if not, errno has the reason.
 bool Meeting::start(const Side& side) {
   Begin what{.ring = &ring_, .side = &side};
   auto* const stack_end = arena_.data(stacks_) + (now_.size() + 1) * kStack;
@@ -108,7 +108,7 @@ bool Meeting::start(const Side& side) {
   return true;
 }
 
-// Where the child has stopped; for a system call, after it.
+// Records the state of the stopped child; answers a system call first.
 void Meeting::look_at(Place& at) {
   int status = 0;
   waitpid(at.pid, &status, 0);
@@ -124,7 +124,7 @@ void Meeting::look_at(Place& at) {
   at.stack.assign(reinterpret_cast<std::byte*>(at.registers.rsp) - kRedZone, at.stack_end);
 }
 
-// To the next system call, or by a single instruction.
+// Runs to the next system call, or a single instruction.
 void Meeting::move(Place& at, bool single) {
   iovec more{at.more_registers.data(), at.more_registers.size()};
   ptrace(PTRACE_SETREGS, at.pid, nullptr, &at.registers);
@@ -134,7 +134,7 @@ void Meeting::move(Place& at, bool single) {
   look_at(at);
 }
 
-// As the kernel would. The pointers are valid here, too: they point into the arena.
+// Answers as the kernel would. The pointers are valid here, too, because they point into the arena.
 void Meeting::answer(Place& at) {
   auto& r = at.registers;
   if (r.orig_rax == SYS_exit_group) {
@@ -152,7 +152,7 @@ void Meeting::answer(Place& at) {
   } else {
     throw std::runtime_error("unexpected system call " + std::to_string(r.orig_rax));
   }
-  r.orig_rax = -1;  // it is not to be begun again
+  r.orig_rax = -1;  // do not restart the call
 }
 
 Meeting::Moment Meeting::here() const {
@@ -164,8 +164,7 @@ void Meeting::go_back_to(const Moment& moment) {
   now_ = moment.places;
 }
 
-// TensorAddresses in the order, from 0 on, of the sides that can move; the next in turn comes
-// first.
+// Positions in the order, from 0 on, of the sides that can move, beginning with the next in turn.
 std::vector<std::size_t> Meeting::movable_after(std::size_t place) const {
   std::vector<std::size_t> places;
   for (std::size_t i = 1; i < order_.size(); ++i)
@@ -174,7 +173,7 @@ std::vector<std::size_t> Meeting::movable_after(std::size_t place) const {
   return places;
 }
 
-// To the end, with so many cuts left, beginning with the side at this place in the order.
+// Runs to the end with `cuts` cuts left, beginning with the side at this position in the order.
 void Meeting::run(std::size_t place, int cuts) {
   const auto who = order_[place];
   while (now_[who].standing == Standing::kMoves && !testing::Test::HasFailure()) {
@@ -215,7 +214,7 @@ void Meeting::end() {
       ADD_FAILURE() << sides_[i].name << " is never woken" << story();
 }
 
-// Where sides have made way.
+// Lists the cuts so far.
 std::string Meeting::story() const {
   std::string text;
   for (const auto& [who, instruction] : cuts_) {

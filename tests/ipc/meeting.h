@@ -18,22 +18,22 @@ struct Side {
   std::function<void(TrajectoryRing&)> work;
 };
 
-// Each side of a ring cuts in between any two instructions of the others.
+// A model checker: each side of a ring may interrupt the others between any two instructions.
 //
-// A side is a child under ptrace, and only one of them moves at a time, by one instruction where
-// another may cut in. Their system calls are never made: the parent answers them. So a side that
-// parks is one that is not moved until another wakes the word it parked on, and a lost wake-up is a
-// state: some are parked, and nobody is left to move. The clock stands still: every run is the
-// same.
+// A side is a child under ptrace. Only one side moves at a time, single-stepping where another may
+// interrupt. System calls are not executed: the parent answers them. So a parked side is one that
+// is not moved until another wakes its word, and a lost wake-up is a state in which some sides are
+// parked and none can move. The clock stands still, so every run is the same.
 //
-// All that a side writes lies in one arena: the ring, and its stack with its handle. So a moment is
-// a copy of the arena and of everybody's registers, to go back to for each way to go on.
+// All writes of a side go to one arena, which holds the ring, and the side's stack with its handle.
+// So a snapshot is a copy of the arena and of all registers, to which the search returns for each
+// alternative.
 //
-// At a cut any other side may go on; otherwise they take turns, each until it parks or is done, in
-// every order. Tried are all places for a cut, and where there may be a second one, the side that
-// cut in is itself cut short, next to each change that it makes in the ring (as Musuvathi and
-// Qadeer do, "Iterative Context Bounding", PLDI 2007: few errors need more). An instruction is over
-// before the next one begins: what the processor may reorder is left to ThreadSanitizer and the
+// At a cut any other side may continue; otherwise the sides take turns, each until it parks or
+// finishes, in every order. All positions of a cut are tried. If a second cut is allowed, the
+// interrupting side is itself interrupted next to each change that it makes in the ring (as in
+// Musuvathi and Qadeer, "Iterative Context Bounding", PLDI 2007: few errors need more).
+// Instructions execute in order: reordering by the processor is left to ThreadSanitizer and the
 // other tests.
 class Meeting {
  public:
@@ -42,23 +42,23 @@ class Meeting {
   Meeting& operator=(const Meeting&) = delete;
   ~Meeting();
 
-  // To be brought, before the sides meet, to where they do so.
+  // Prepare its state here before explore().
   TrajectoryRing& ring() { return ring_; }
 
-  // Fails the test, and says where the cuts were, if a side is never woken, or leaves. Skips it
-  // where no child can be traced.
+  // Fails the test, with the positions of the cuts, if a side is never woken or exits early. Skips
+  // it if no child can be traced.
   void explore(int most_cuts);
 
-  // For a side that did not get what it waited for.
+  // Called by a side whose wait failed.
   static void leave();
 
  private:
   enum class Standing { kMoves, kParked, kDone };
-  struct Place {  // of a side, in its work
+  struct Place {  // the state of a side
     pid_t pid = 0;
     Standing standing = Standing::kMoves;
     user_regs_struct registers{};
-    std::vector<std::byte> more_registers;  // the vector ones, which a tag is copied through
+    std::vector<std::byte> more_registers;  // vector registers, through which a tag is copied
     std::byte* stack_end = nullptr;
     std::vector<std::byte> stack;
   };
@@ -94,10 +94,10 @@ class Meeting {
   Arena::Field words_, stacks_;
   Arena arena_;
   TrajectoryRing ring_;
-  std::vector<Place> now_;          // of each side
-  std::vector<std::size_t> order_;  // in which they take turns
-  std::vector<Cut> cuts_;           // on the way to now_
-  long ends_ = 0;                   // that were reached
+  std::vector<Place> now_;          // per side
+  std::vector<std::size_t> order_;  // of turns
+  std::vector<Cut> cuts_;           // that led to now_
+  long ends_ = 0;                   // completed runs
 };
 
 }  // namespace shoal::ring_step_test

@@ -21,14 +21,14 @@
 #include "shoal/ipc/parameter_server.h"
 #include "shoal/ipc/worker_group.h"
 
-// Trainers that are killed at any moment, again and again: a gradient is applied as a whole, or not
-// at all.
+// Trainers that are repeatedly killed at random moments: a gradient is applied completely or not at
+// all.
 namespace shoal::parameter_server_kill_test {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kSize = 2500;  // of three blocks
+constexpr std::size_t kSize = 2500;  // three blocks
 
 void dawdle(Rng& rng, int longest) {
   for (auto i = rng.integer(0, longest); i > 0; --i) __builtin_ia32_pause();
@@ -42,16 +42,16 @@ void add(std::span<float> parameters, std::span<const float> gradient) {
   for (std::size_t i = 0; i < gradient.size(); ++i) parameters[i] += gradient[i];
 }
 
-// Trainers of many lives. All numbers of a gradient are the same, and tell whose it is.
+// Trainers that are replaced many times. All numbers of a gradient are equal, and identify it.
 class ParameterServerKillTest : public testing::Test {
  protected:
   static constexpr int kTrainers = 3;
-  static constexpr auto kLong = 20s;            // a wait that lasts as long has lost something
-  static constexpr long kMostGradients = 1024;  // of one life; so a float can tell both
+  static constexpr auto kLong = 20s;            // a wait this long has lost a wake-up
+  static constexpr long kMostGradients = 1024;  // per process; so a float can identify both
 
   struct Place {
-    std::atomic<long> told;    // gradients of its present life that it knows to be applied
-    std::atomic<bool> halved;  // it was given parameters in the midst of an update
+    std::atomic<long> told;    // gradients that its current process knows to be applied
+    std::atomic<bool> halved;  // it got parameters in the middle of an update
   };
 
   ParameterServerKillTest()
@@ -79,7 +79,7 @@ class ParameterServerKillTest : public testing::Test {
     if (pid == 0) train(trainer, life);
   }
 
-  // Some kill themselves in the middle of a gradient; the others are killed, at whatever moment.
+  // Some kill themselves in the middle of a gradient; the others are killed at random moments.
   [[noreturn]] void train(int number, long life) noexcept {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Rng rng(static_cast<std::uint64_t>(life));
@@ -99,7 +99,7 @@ class ParameterServerKillTest : public testing::Test {
     _exit(0);
   }
 
-  // The rule.
+  // The update rule.
   void apply(std::size_t from, std::span<float> parameters, std::span<const float> gradient) {
     if (from == 0) sum_ += number_ = gradient[0];
     EXPECT_TRUE(all_are(gradient, number_)) << "half a gradient, from " << from;
@@ -125,7 +125,7 @@ class ParameterServerKillTest : public testing::Test {
     end(trainer);
     start(trainer);
   }
-  // If all have killed themselves, nothing comes until they are replaced.
+  // If all have killed themselves, no gradient comes until they are replaced.
   void replace_the_dead() {
     for (int t = 0; t < kTrainers; ++t) {
       siginfo_t ended{};
@@ -135,7 +135,7 @@ class ParameterServerKillTest : public testing::Test {
     }
   }
 
-  // One gradient. victim: who is killed while it is being applied; -1: nobody.
+  // Applies one gradient. victim: the trainer to kill meanwhile; -1: none.
   void serve(int victim) {
     dies_meanwhile_ = victim;
     const auto deadline = std::chrono::steady_clock::now() + kLong;
@@ -157,9 +157,9 @@ class ParameterServerKillTest : public testing::Test {
   ParameterServer server_;
   std::array<pid_t, kTrainers> pids_{};
   std::array<long, kTrainers> lives_{};
-  float number_ = 0, sum_ = 0;  // of the gradient that is applied, of all
+  float number_ = 0, sum_ = 0;  // of the current gradient, of all gradients
   int dies_meanwhile_ = -1;
-  std::vector<long> applied_;  // gradients, of each life
+  std::vector<long> applied_;  // gradients, per process
   struct End {
     long life, told;
   };
@@ -185,7 +185,7 @@ TEST_F(ParameterServerKillTest, NoGradientIsLostOrDoubledOrHalved) {
   long alive = 0;
   for (const auto& [life, told] : ends_) {
     const auto applied = applied_.at(static_cast<std::size_t>(life));
-    // It may have died before it had counted its last one.
+    // It may have died before counting the last one.
     EXPECT_TRUE(applied == told || applied == told + 1)
         << "life " << life << " knows of " << told << " gradients of " << applied;
     alive += told > 0;
@@ -193,8 +193,8 @@ TEST_F(ParameterServerKillTest, NoGradientIsLostOrDoubledOrHalved) {
   EXPECT_GT(alive, kRounds / 5) << "hardly any was ever applied";
 }
 
-// Two trainers of a synchronous server, of which one is to die in the update after so many. The
-// mean of their gradients is twice the number of that update, counted from 1.
+// Two trainers of a synchronous server, one of which dies in a chosen update. The mean of their
+// gradients is twice the number of the update, counted from 1.
 class DeadlyUpdate {
  public:
   enum class Moment { kInGradient, kInItsPart, kAny };
@@ -210,7 +210,7 @@ class DeadlyUpdate {
                 }),
         trainers_(2, [this](int w, WorkerStatus) { train(w); }) {}
 
-  // Who is said to have died.
+  // Returns the trainer that is reported dead.
   int serve() {
     try {
       for (bool killed = moment_ != Moment::kAny;;) {
@@ -243,7 +243,7 @@ class DeadlyUpdate {
   int victim() const { return victim_; }
 
  private:
-  static constexpr std::size_t kPart = kSize / 2;  // of two blocks
+  static constexpr std::size_t kPart = kSize / 2;  // two blocks
 
   bool is_due(Moment moment) const {
     return moment_ == moment && self_ == victim_ && update_ == last_;
@@ -263,7 +263,7 @@ class DeadlyUpdate {
     }
   }
 
-  // The rule, in a trainer.
+  // The update rule, in a trainer.
   void apply(std::size_t from, std::span<float> parameters, std::span<const float> mean) const {
     if (from % kPart != 0 && is_due(Moment::kInItsPart)) raise(SIGKILL);
     add(parameters, mean);
@@ -273,8 +273,8 @@ class DeadlyUpdate {
   Rng rng_;
   int victim_;
   std::int64_t last_;
-  int self_ = -1;            // in a trainer: which
-  std::int64_t update_ = 0;  // likewise: how many it has seen
+  int self_ = -1;            // in a trainer: its number
+  std::int64_t update_ = 0;  // in a trainer: updates it has seen
   ParameterServer server_;
   WorkerGroup trainers_;
 };
@@ -289,16 +289,16 @@ TEST(ParameterServerKillTogetherTest, TheDeadIsNamedAndNoHalfOfItsGradientIsAppl
   }
 }
 
-// One trainer, killed after a number of instructions, from the first one of its gradient on.
+// A trainer that is killed after a number of instructions, counted from the start of its gradient.
 class Stepped {
  public:
   Stepped()
       : server_(std::vector<float>(kNumbers), {.asynchronous = true},
                 [](auto, auto p, auto g) { add(p, g); }) {
-    successor();  // binds what is called for the first time
+    successor();  // resolves lazily bound functions
   }
 
-  // False where no child can be traced.
+  // False if no child can be traced.
   bool begin() {
     pid_ = fork();
     if (pid_ == 0) {
@@ -320,14 +320,14 @@ class Stepped {
     kill(pid_, SIGKILL);
     waitpid(pid_, &status_, 0);
   }
-  // Whether a gradient was there.
+  // Returns whether there was a gradient.
   bool serve() {
     const float before = server_.parameters()[0];
     const bool served = server_.serve(0ms) == 1;
     EXPECT_TRUE(all_are(server_.parameters(), before + (served ? 1.0F : 0.0F)));
     return served;
   }
-  // Another process, which is a thread here, in its place.
+  // Takes the dead trainer's place; a thread stands in for a process.
   void successor() {
     server_.forget(0);
     EXPECT_FALSE(serve()) << "of one that is forgotten";
@@ -338,7 +338,7 @@ class Stepped {
       while (server_.serve(100ms) == 0) continue;
     }
     EXPECT_TRUE(all_are(server_.parameters(), before + 1));
-    // What is left of it would be taken for the next one's.
+    // Otherwise the dead trainer's numbers could pass for the successor's.
     std::ranges::fill(trainer.gradient(), -1000.0F);
   }
 
@@ -362,7 +362,7 @@ TEST(ParameterServerKillStepTest, ATrainerMayDieAfterAnyInstruction) {
   for (trainer.step(); !trainer.serve() && !HasFailure(); trainer.step()) ++until_asked;
   trainer.die();
   trainer.successor();
-  // Every one, and some that come after it has asked; fewer in builds that take a great many.
+  // Every instruction, and some after the request; fewer in builds with many more instructions.
   const int all = until_asked + 20 + until_asked / 10;
   const int rounds = std::clamp(100'000 / all, 10, all);
   int whole = 0, none = 0;

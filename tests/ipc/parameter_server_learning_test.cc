@@ -10,7 +10,7 @@
 #include "shoal/ipc/parameter_server.h"
 #include "shoal/ipc/worker_group.h"
 
-// A linear regression whose least loss is known, learned by processes that each know a part of it.
+// A linear regression with known minimum loss, learned by processes that each know a part of it.
 namespace shoal::parameter_server_learning_test {
 namespace {
 
@@ -18,25 +18,24 @@ using namespace std::chrono_literals;
 using Weights = std::array<float, 8>;
 
 constexpr int kTrainers = 3;
-constexpr unsigned kExamples = 64;  // of each
+constexpr unsigned kExamples = 64;  // per trainer
 constexpr Weights kTrue{1, -2, 3, -1, 2, 0.5F, -3, 1.5F};
 constexpr float kNoise = 0.5F;
 constexpr double kLeast = kNoise * kNoise;
 
-// Functions of 64 examples that are 1 or -1, and orthogonal to one another.
+// Walsh functions: 64 values of 1 or -1, mutually orthogonal.
 float walsh(unsigned number, unsigned example) {
   return std::popcount(number & example) % 2 == 0 ? 1.0F : -1.0F;
 }
 
-// Every fourth one is seen by all trainers, any other by one of them only.
+// All trainers see every fourth feature; the others are seen by one trainer each.
 bool shared(std::size_t feature) { return feature % 4 == 3; }
 float feature(int trainer, std::size_t k, unsigned example) {
   const bool sees = shared(k) || static_cast<int>(k % 4) == trainer;
   return sees ? walsh(static_cast<unsigned>(k + 1), example) : 0;
 }
 
-// What is foretold of an example, less what is true; noise is orthogonal to all features, so that
-// nobody can learn it.
+// Prediction minus target; the noise is orthogonal to all features, so it cannot be learned.
 float error(int trainer, unsigned example, std::span<const float> weights) {
   float error = -kNoise * walsh(kExamples - 1, example);
   for (std::size_t k = 0; k < kTrue.size(); ++k)
@@ -51,8 +50,8 @@ double loss(std::span<const float> weights) {
   return sum / (kTrainers * kExamples);
 }
 
-// With all features' products gone, a weight's distance from the true one is what it was, times
-// 1 - rate * 2 * (the share of the trainers that see its feature), after each update.
+// Because features are orthogonal, each update multiplies a weight's error by 1 - rate * 2 * (the
+// fraction of trainers that see its feature).
 double loss_after(int updates, double rate) {
   double expected = kLeast;
   for (std::size_t k = 0; k < kTrue.size(); ++k) {
@@ -83,7 +82,7 @@ struct Learning {
                }),
         trainers(kTrainers, [this](int w, WorkerStatus) { learn(server, w); }) {}
 
-  // One batch of the server's; false if none comes.
+  // Serves one batch; false if there is none.
   bool serve() {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
     while (server.serve(100ms) == 0) {
@@ -109,7 +108,7 @@ TEST(ParameterServerLearningTest, TogetherTheLossFallsAsGradientDescentHasIt) {
   EXPECT_NEAR(loss(learning.server.parameters()), kLeast, 1e-5);
 }
 
-// In whatever order gradients come: near the least loss all of them are near 0.
+// In any order of gradients: near the minimum all of them are near 0.
 TEST(ParameterServerLearningTest, ApartTheyFindTheLeastLossAsWell) {
   Learning learning(true, 0.05F);
   const auto deadline = std::chrono::steady_clock::now() + 20s;

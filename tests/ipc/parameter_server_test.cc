@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kSize = 2500;  // of several blocks, none of which ends where a part does
+constexpr std::size_t kSize = 2500;  // several blocks; no block ends at a part's boundary
 constexpr float kRate = 0.25F;
 
 void sgd(std::size_t, std::span<float> parameters, std::span<const float> gradient) {
@@ -34,15 +34,15 @@ std::vector<float> initial() {
   return all;
 }
 
-// Trainer t wants number i to be t + i / 1000; the mean of all of them is where the sum of the
-// squared distances is least.
+// Trainer t's target for number i is t + i / 1000; the sum of squared distances is least at the
+// mean of the targets.
 float wanted(int trainer, std::size_t i) {
   return static_cast<float>(trainer) + static_cast<float>(i) / 1000;
 }
 
 using Count = std::atomic<std::int64_t>;
 
-// Numbers in memory that all processes see.
+// Counters in shared memory.
 class Counts {
  public:
   Counts() : field_(plan_.add_bytes(sizeof(std::array<Count, 3>))), arena_(plan_) {
@@ -74,13 +74,13 @@ double distance(const ParameterServer& server, float mean) {
   return most;
 }
 
-// Fails the test if it takes as long as if something were lost.
+// Fails the test after a time that means a lost wake-up.
 void serve_until(ParameterServer& server, WorkerGroup& trainers,
                  const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   while (!done()) {
     server.serve(100ms);
-    trainers.check();  // even if others are served all the time
+    trainers.check();  // even if others are always served
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
   }
 }
@@ -97,7 +97,7 @@ TEST(ParameterServerTest, SynchronousTrainersMakeUpdatesOfTheMeanOfTheirGradient
     serve_until(server, trainers, update);
     for (std::size_t i = 0; i < kSize; ++i)
       expected[i] -= kRate * (expected[i] - (wanted(0, i) + wanted(1, i) + wanted(2, i)) / 3);
-    // The next update cannot begin before all have handed their gradients over to serve().
+    // The next update cannot begin before all have submitted their gradients to serve().
     for (std::size_t i = 0; i < kSize; ++i)
       ASSERT_NEAR(server.parameters()[i], expected[i], 1e-5F * (1 + expected[i]))
           << "number " << i << " after update " << update;
@@ -117,13 +117,13 @@ TEST(ParameterServerTest, AsynchronousOnesMakeOneOfEach) {
     all = pushes.of(0) + pushes.of(1) + pushes.of(2);
     return pushes.of(0) >= 100 && pushes.of(1) >= 100 && pushes.of(2) >= 100;
   });
-  // One of each may have been served and not have counted it.
+  // One gradient per trainer may have been applied but not counted by it.
   EXPECT_GE(server.updates(), all);
   EXPECT_LE(server.updates(), all + kTrainers);
   EXPECT_LT(distance(server, 1), 1.1) << "it is where the trainers want it, or between";
 }
 
-// One after the other, so that the order is known.
+// Pushes in sequence, so that the order is known.
 void push(ParameterServer& server, int number, float gradient) {
   auto trainer = server.trainer(number);
   trainer.gradient()[0] = gradient;
@@ -152,10 +152,10 @@ TEST(ParameterServerTest, WhatIsTooStaleIsLeftOutAndItsTrainerBroughtUpToDate) {
   ParameterServer server(std::vector<float>{8},
                          {.trainers = 2, .asynchronous = true, .most_stale = 1}, sgd);
   push(server, 0, 4);
-  push(server, 1, 4);  // behind by one
+  push(server, 1, 4);  // stale by one
   EXPECT_EQ(server.left_out(), 0);
   push(server, 1, 4);
-  push(server, 0, 4);  // behind by two
+  push(server, 0, 4);  // stale by two
   EXPECT_EQ(server.left_out(), 1);
   EXPECT_EQ(server.updates(), 3);
   EXPECT_EQ(server.parameters()[0], 5);
@@ -163,8 +163,8 @@ TEST(ParameterServerTest, WhatIsTooStaleIsLeftOutAndItsTrainerBroughtUpToDate) {
   EXPECT_EQ(server.most_stale(), 1);
 }
 
-// A rule for which the first parameter is how many updates there were, and a gradient's first
-// number what that was when it was found: how old each is, whatever the server itself counts.
+// A rule in which the first parameter counts the updates, and a gradient's first number is the
+// count at which it was computed: this gives its staleness independently of the server's counters.
 struct Ages {
   void operator()(std::size_t, std::span<float> updates, std::span<const float> seen) const {
     *oldest = std::max(*oldest, updates[0] - seen[0]);
@@ -216,7 +216,7 @@ TEST(ParameterServerTest, ASlowTrainerIsLeftOutWhileTheOthersGoOn) {
     for (;;) {
       const auto seen = static_cast<std::int64_t>(trainer.parameters()[0]);
       trainer.gradient()[0] = static_cast<float>(seen);
-      // The slow one waits until the others have made too many updates for it.
+      // The slow trainer waits until the others have made its gradient too stale.
       while (w == 0 && made <= seen + kBound) std::this_thread::yield();
       if (!trainer.push()) std::_Exit(0);
       if (w > 0) continue;
@@ -241,7 +241,7 @@ TEST(ParameterServerTest, AKilledSynchronousTrainerIsNamed) {
 
 TEST(ParameterServerTest, AKilledAsynchronousOneIsReplacedWhileTheOthersGoOn) {
   ParameterServer server(initial(), {.trainers = 2, .asynchronous = true}, sgd);
-  Counts pushes;  // how often each was served
+  Counts pushes;  // served pushes per trainer
   WorkerGroup trainers(2, [&](int w, WorkerStatus) { train(server, w, &pushes.of(w)); },
                        {.on_death = OnDeath::kRestart,
                         .before_restart = [&](int w, const WorkerError&) { server.forget(w); }});
@@ -253,7 +253,7 @@ TEST(ParameterServerTest, AKilledAsynchronousOneIsReplacedWhileTheOthersGoOn) {
   const pid_t victim = trainers.pids()[1];
   ASSERT_GT(victim, 0);
   kill(victim, SIGKILL);
-  // The other one is always served: deaths are looked for all the same.
+  // The other trainer is always served; deaths are still detected.
   while (trainers.restarts() == 0) {
     server.serve(100ms);
     trainers.check();
@@ -261,7 +261,7 @@ TEST(ParameterServerTest, AKilledAsynchronousOneIsReplacedWhileTheOthersGoOn) {
   const auto of_new = pushes.of(1).load(), of_other = pushes.of(0).load();
   while (pushes.of(1) < of_new + 100 || pushes.of(0) < of_other + 100) {
     server.serve(100ms);
-    trainers.check();  // which would throw if the new one could not be served
+    trainers.check();  // throws if the replacement could not be served
   }
   EXPECT_EQ(trainers.restarts(), 1);
 }
@@ -272,7 +272,7 @@ TEST(ParameterServerTest, StopEndsEveryTrainer) {
   {
     auto trainer = server.trainer(0);
     const std::jthread waits([&] { ended = trainer.push(); });
-    server.serve(50ms);  // by then it waits, or will find the server stopped
+    server.serve(50ms);  // by now it waits, or will find the server stopped
     server.stop();
   }
   EXPECT_FALSE(ended) << "it waited when the server was stopped";

@@ -25,7 +25,7 @@ class Exchange {
   explicit Exchange(const RankExchangeOptions& options)
       : memory_(RankExchange::bytes(options) / 64 + 1), exchange_(memory_[0].data(), options) {}
 
-  // What each rank threw; "" if nothing.
+  // Returns each rank's exception text, or "".
   std::vector<std::string> run(const std::function<void(RankExchange&)>& body) {
     std::vector<std::string> said(static_cast<std::size_t>(exchange_.ranks()));
     {
@@ -50,7 +50,7 @@ class Exchange {
   RankExchange exchange_;
 };
 
-// A number of rank r's array number k.
+// Element i of rank r's array number k.
 float number(int r, int k, std::size_t i) {
   return static_cast<float>(Rng(static_cast<std::uint64_t>(r * 1000 + k)).integer(0, 1000)) *
              0.37F +
@@ -81,8 +81,8 @@ TEST(RankExchangeTest, SumsInTheOrderOfTheRanks) {
     }
 }
 
-// Acts of all kinds by turns, each rank delayed at random: the two places of a chunk must not be
-// written before everybody has read them.
+// Alternates all collectives, with random delays: the two buffers of a chunk must not be
+// overwritten before all ranks have read them.
 TEST(RankExchangeTest, ActsFollowOneAnotherWithoutDelay) {
   constexpr int kRanks = 3, kRounds = 3000;
   Exchange e({.ranks = kRanks, .spin = 0, .chunk = 128});

@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Numbers that all ranks see.
+// Counters in shared memory.
 struct SharedNumbers {
   std::atomic<int> here{0}, stopped_by{0};
   std::atomic<pid_t> worker{0};
@@ -41,7 +41,7 @@ class RankGroupTest : public ::testing::Test {
     EXPECT_LT(Clock::now() - begin_, 3s) << "the others ended too late";
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
   }
-  // Not if it only waits for whoever has inherited it to ask how it ended.
+  // A zombie that its new parent has not reaped does not run.
   static bool runs(pid_t pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string number, name, state;
@@ -91,7 +91,7 @@ TEST_F(RankGroupTest, WhoIsKilledIsNamedAndTakesAllWithIt) {
         while (board_.worker == 0) std::this_thread::yield();
         raise(SIGKILL);
       }
-      // It has a worker, which must not outlive it.
+      // Its worker must not outlive it.
       const WorkerGroup workers(1, [&](int, WorkerStatus) {
         board_.worker = getpid();
         never_end();
@@ -101,7 +101,7 @@ TEST_F(RankGroupTest, WhoIsKilledIsNamedAndTakesAllWithIt) {
   });
   EXPECT_NE(text.find("rank 1 (pid "), std::string::npos) << text;
   EXPECT_NE(text.find("was killed by SIGKILL"), std::string::npos) << text;
-  while (runs(board_.worker)) std::this_thread::yield();  // until the test's time is over
+  while (runs(board_.worker)) std::this_thread::yield();  // until the test times out
 }
 
 TEST_F(RankGroupTest, WhoGoesOnAloneIsNamedByThoseThatWait) {
@@ -153,7 +153,7 @@ TEST_F(RankGroupTest, WhoIsEndedByASignalEndsAll) {
   EXPECT_EQ(result, 128 + SIGTERM);
 }
 
-// A group is forked from the main thread, as workers are.
+// Ranks are forked from the main thread, as workers are.
 TEST_F(RankGroupTest, OtherThreadsMayNotFork) {
   std::string text;
   std::thread([&] {

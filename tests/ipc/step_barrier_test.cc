@@ -41,7 +41,7 @@ TEST_P(StepBarrierTest, EveryWorkerSeesEveryStepInOrder) {
   for (int w = 0; w < workers; ++w) {
     threads.emplace_back([&, w, steps = steps] {
       auto& sum = sums[static_cast<std::size_t>(w)];
-      sum = 0;  // the start-up
+      sum = 0;  // start-up
       barrier.arrive(w);
       for (int t = 0; t < steps; ++t) {
         if (!barrier.wait_release(w, seconds(20))) return;

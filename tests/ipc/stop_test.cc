@@ -30,7 +30,7 @@ class StopTest : public ::testing::Test {
 };
 using StopDeathTest = StopTest;
 
-// Calls that do not come back; the environment is hung, and so is another library.
+// A call that never returns, in an environment or another library.
 [[noreturn]] void hang() {
   for (;;) pause();
 }
@@ -85,7 +85,7 @@ TEST_F(StopTest, ARankThatWaitsForAnotherOneIsInterrupted) {
   set_stop_grace(10ms);
   request_stop(SIGINT);
   EXPECT_THROW(exchange.of(0).barrier(), Interrupted);
-  // Nothing says that rank 0 still waits for rank 1.
+  // Rank 0 no longer counts as a waiter for rank 1.
   EXPECT_TRUE(std::ranges::equal(slot_of_1, before));
 }
 

@@ -15,14 +15,14 @@
 #include "shoal/core/rng.h"
 #include "shoal/ipc/trajectory_ring.h"
 
-// Writers that are killed at any moment, again and again, and replaced.
+// Writers that are repeatedly killed at random moments and replaced.
 namespace shoal::ring_kill_test {
 namespace {
 
 constexpr int kWriters = 3, kSlots = 4;
-constexpr std::chrono::seconds kLong{20};  // a wait that lasts as long has lost something
+constexpr std::chrono::seconds kLong{20};  // a wait this long has lost a wake-up
 
-// Of one life of a writer: its rollouts are numbered from 0 on.
+// A rollout of one process of a writer, numbered from 0.
 struct Content {
   long life, rollout;
   std::array<long, 32> copies;
@@ -47,7 +47,7 @@ class RingKillTest : public testing::TestWithParam<bool> {
   }
 
   Content& content(int slot) { return reinterpret_cast<Content*>(arena_.data(contents_))[slot]; }
-  // Rollouts of its present life that a writer knows to be published.
+  // Rollouts that a writer's current process knows to be published.
   std::atomic<long>& published(int writer) {
     return reinterpret_cast<std::atomic<long>*>(arena_.data(published_))[writer];
   }
@@ -62,7 +62,7 @@ class RingKillTest : public testing::TestWithParam<bool> {
     if (pid == 0) write(writer, life);
   }
 
-  // Some kill themselves in the middle of a rollout; the others are killed, at whatever moment.
+  // Some kill themselves in the middle of a rollout; the others are killed at random moments.
   [[noreturn]] void write(int writer, long life) noexcept {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Rng rng(static_cast<std::uint64_t>(life));
@@ -129,7 +129,7 @@ class RingKillTest : public testing::TestWithParam<bool> {
   TrajectoryRing ring_;
   std::array<pid_t, kWriters> pids_{};
   std::array<long, kWriters> lives_{};
-  std::vector<long> seen_;  // rollouts, of each life
+  std::vector<long> seen_;  // rollouts, per process
   struct End {
     long life, published;
   };
@@ -144,7 +144,7 @@ TEST_P(RingKillTest, NoRolloutIsLostOrDoubled) {
       read();
       if (HasFatalFailure()) return;
     }
-    dawdle(rng, 20'000);  // now and then until the ring is full
+    dawdle(rng, 20'000);  // sometimes until the ring is full
     replace(static_cast<int>(rng.integer(0, kWriters)));
   }
   for (int w = 0; w < kWriters; ++w) end(w);
@@ -154,7 +154,7 @@ TEST_P(RingKillTest, NoRolloutIsLostOrDoubled) {
   }
   for (const auto& [life, published] : ends_) {
     const auto seen = seen_.at(static_cast<std::size_t>(life));
-    // It may have died before it had counted its last one.
+    // It may have died before counting the last one.
     EXPECT_TRUE(seen == published || seen == published + 1)
         << "life " << life << " published " << published << ", " << seen << " were read";
   }
@@ -184,8 +184,8 @@ void write_one(TrajectoryRing& ring, int writer) {
   if (const auto slot = ring.acquire(writer, kNow)) ring.publish(*slot, {.first_tick = kTick});
 }
 
-// Writer 0 is dead: all rollouts are whole, and the next writer gets on. How many rollouts there
-// were.
+// Writer 0 is dead: all rollouts are complete, and the next writer can continue. Returns the number
+// of rollouts.
 int read_what_is_left(TrajectoryRing ring) {
   ring.reclaim(0);
   int rollouts = 0;
@@ -198,12 +198,12 @@ int read_what_is_left(TrajectoryRing ring) {
   return rollouts;
 }
 
-// One instruction of a writer after the other: what it has left in shared memory by then is what
-// it would leave if it were killed there.
+// Single-steps a writer: its writes to shared memory so far are those of a writer killed at that
+// instruction.
 TEST(RingKillStepTest, AWriterMayDieAfterAnyInstruction) {
   for (const bool full : {false, true}) {
     Ring writers, readers;
-    write_one(writers.ring, 1);  // also binds what is called for the first time
+    write_one(writers.ring, 1);  // also resolves lazily bound functions
     if (full) write_one(writers.ring, 1);
     const pid_t pid = fork();
     if (pid == 0) {

@@ -8,12 +8,12 @@
 #include "shoal/ipc/trajectory_ring.h"
 #include "tests/ipc/meeting.h"
 
-// No wake-up is lost, whatever the moment at which a side of the ring cuts in.
+// No wake-up is lost, at whatever instruction a side of the ring is interrupted.
 namespace shoal::ring_step_test {
 namespace {
 
 constexpr std::chrono::milliseconds kNow{0};
-constexpr std::chrono::hours kLong{1};  // never over
+constexpr std::chrono::hours kLong{1};  // never expires
 
 void need(bool got) {
   if (!got) Meeting::leave();
@@ -75,16 +75,16 @@ TEST(RingStepTest, ReclaimMeetsAcquire) {
   meeting.explore(1);
 }
 
-// What a side does last is, once in each order, what another one waits for: nothing later makes up
-// for it.
+// In each order, the last action of one side is the one that another side waits for: no later
+// action makes up for a lost wake-up.
 TEST(RingStepTest, AWriterWaitsForAnySlot) {
   Meeting meeting({.slots = 2}, {acquires(1, 2), reads(2)});
   fill(meeting.ring(), 2);
   meeting.explore(1);
 }
 
-// Once the first is free, the reader waits for the second: a writer that was woken for the first
-// one, and was too late for it, has parked again by then.
+// After the first slot is free, the reader waits for the second: a writer that was woken too late
+// for the first has parked again by then.
 TEST(RingStepTest, AWriterWaitsForTheSlotAfterTheNext) {
   Meeting meeting({.slots = 2}, {acquires(1, 2), publishes(1), reads(2)});
   fill(meeting.ring(), 1);
@@ -111,7 +111,7 @@ TEST(RingStepTest, DroppedRolloutsMakeRoom) {
   meeting.explore(1);
 }
 
-// The reader asks for all there will be: a writer may begin to drain a ring that is empty by then.
+// The reader asks for all rollouts: a writer may begin to drain a ring that is empty by then.
 TEST(RingStepTest, WritersWaitUntilTheRingIsDrained) {
   for (const int slots : {1, 2}) {
     std::vector<Side> sides{reads(3), writes(1, 1)};

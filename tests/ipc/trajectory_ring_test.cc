@@ -19,7 +19,7 @@ using std::chrono::seconds;
 constexpr milliseconds kNow{0};
 constexpr seconds kLong{20};
 
-// A wait that lasts half as long has lost its wake-up, though it looks once more at its end.
+// A wait of half this time has lost its wake-up, although the waiter looks again at the end.
 template <class Wait>
 auto in_time(const Wait& wait) {
   const auto start = std::chrono::steady_clock::now();
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TrajectoryRingTest,
                                   (c.drain ? "Drain" : "");
                          });
 
-// Publishes so many, with this version.
+// Publishes `rollouts` rollouts with this version.
 void fill(TrajectoryRing& ring, int rollouts, std::int64_t version = 0) {
   for (int i = 0; i < rollouts; ++i) {
     const auto slot = ring.acquire(0, kNow);
@@ -199,7 +199,7 @@ TEST(TrajectoryRingTest, NobodyDrainsWhatIsBeingWritten) {
   EXPECT_TRUE(ring.acquire(1, kNow));
 }
 
-// At any moment: before they wait, while they go to sleep, and after that.
+// At any moment: before they wait, while they fall asleep, and asleep.
 TEST(TrajectoryRingTest, StopWakesEverybody) {
   for (int moment = 0; moment < 40; ++moment) {
     Memory full({.slots = 1}), empty({.slots = 1}), draining({.slots = 1, .drain = true});

@@ -25,7 +25,7 @@
 namespace shoal {
 namespace {
 
-// In shared memory, so that a test decides whether forks of other processes fail.
+// In shared memory, so that a test can make forks in other processes fail.
 struct ForkLimit {
   std::atomic<bool> reached{false};
   std::atomic<int> refusals{0};
@@ -35,7 +35,7 @@ ForkLimit* fork_limit = nullptr;
 }  // namespace
 }  // namespace shoal
 
-// Replaces the one of libc in this program: no limit of the system holds for root.
+// Replaces libc's fork() in this program, because system limits do not apply to root.
 extern "C" pid_t fork() noexcept {
   if (shoal::fork_limit != nullptr && shoal::fork_limit->reached) {
     ++shoal::fork_limit->refusals;
@@ -51,7 +51,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What a group of two says once a worker has failed; fails the test if it says nothing for 20 s.
+// The failure report of a group of two; fails the test if there is none for 20 s.
 struct Failure {
   std::string text;
   int worker = -1;
@@ -198,7 +198,7 @@ TEST(WorkerGroupTest, AWorkerThatDoesNotBeginTheStepWaitedForIsFrozen) {
   EXPECT_NE(text.find("sampler.step_limit"), std::string::npos) << text;
 }
 
-// Workers that count the lives they live in shared memory, and die or go on as told.
+// Workers that count their processes in shared memory, and die or continue as told.
 struct Lives {
   std::atomic<int> begun[2]{}, died[2]{};
   std::atomic<bool> die[2]{};
@@ -220,7 +220,7 @@ class RestartTest : public ::testing::Test {
               ++lives_->died[worker];
             }};
   }
-  // What each of them does once it is told to die.
+  // `end`: a worker's action when it is told to die.
   WorkerGroup::Body body(const std::function<void()>& end) {
     return [this, end](int worker, WorkerStatus status) {
       EXPECT_EQ(status.past_lives(), lives_->begun[worker]++);
@@ -296,7 +296,7 @@ TEST_F(RestartTest, TheFifthDeathWithinAMinuteIsOneTooMany) {
   EXPECT_EQ(deaths_.size(), 4u);
 }
 
-// The pid of a process that was reaped may belong to another one, which must not be killed.
+// The pid of a reaped process may belong to another one, which must not be killed.
 TEST_F(RestartTest, AfterAFailedForkTheOldPidIsForgotten) {
   auto patient = options();
   patient.step_limit = std::chrono::seconds(20);
@@ -331,8 +331,7 @@ TEST_F(RestartTest, WithoutTheProcessThatForksThemItFails) {
   } catch (const WorkerError& e) {
     text = e.what();
   }
-  EXPECT_NE(text.find("the fork server was killed by SIGKILL"), std::string::npos)
-      << text;
+  EXPECT_NE(text.find("the fork server was killed by SIGKILL"), std::string::npos) << text;
 }
 
 TEST(WorkerGroupTest, LeavesNothingRunning) {
@@ -364,8 +363,8 @@ TEST(WorkerGroupTest, SignalsOfATerminalDoNotReachWorkers) {
   EXPECT_EQ(*survived, 1);
 }
 
-// The workers' parent is a child of this test and is killed; the orphans come to this test, which
-// hears of their end.
+// The workers' parent is a child of this test and is killed; its orphans are reparented to this
+// test, which reaps them.
 TEST(WorkerGroupTest, WorkersDieWithTheirParent) {
   ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   int ready[2];
@@ -396,8 +395,7 @@ TEST(WorkerGroupTest, WorkersDieWithTheirParent) {
   close(ready[1]);
 }
 
-// Processes that a worker's environment starts: by fork(), by a fork() of that, and as another
-// program.
+// Processes that a worker's environment starts: by fork(), by fork() in that child, and by exec.
 struct Started {
   std::atomic<pid_t> child{0}, grandchild{0}, program{0};
 
@@ -413,7 +411,7 @@ struct Started {
     EXPECT_EQ(posix_spawnp(&pid, "sleep", nullptr, nullptr, argv, environ), 0);
     program = pid;
   }
-  // A daemon: its parent is gone, and it has a session of its own. It is `child`.
+  // Starts a daemon: its parent is gone, and it has its own session. It is `child`.
   void start_daemon() {
     const pid_t between = fork();
     if (between == 0) {
@@ -426,7 +424,7 @@ struct Started {
   }
   bool all_there() const { return child != 0 && grandchild != 0 && program != 0; }
   bool all_gone() const { return !runs(child) && !runs(grandchild) && !runs(program); }
-  static bool runs(pid_t pid) {  // a zombie does not
+  static bool runs(pid_t pid) {  // a zombie does not run
     std::ifstream stat(fmt::format("/proc/{}/stat", pid));
     const std::string text((std::istreambuf_iterator<char>(stat)), {});
     const auto state = text.rfind(") ");
@@ -438,7 +436,7 @@ class DescendantsTest : public ::testing::Test {
  protected:
   DescendantsTest() : field_(plan_.add_bytes(sizeof(Started))), arena_(plan_) {
     started_ = new (arena_.data(field_)) Started;
-    prctl(PR_SET_CHILD_SUBREAPER, 0);  // orphans are nobody's children
+    prctl(PR_SET_CHILD_SUBREAPER, 0);  // orphans are not reparented here
   }
   static bool comes_true(const std::function<bool()>& what) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -504,7 +502,7 @@ TEST_F(DescendantsTest, OfALivingWorkerAreLeftAlone) {
   EXPECT_TRUE(Started::runs(started_->program));
 }
 
-// Two workers; worker 0 starts a daemon in its first life.
+// Two workers; worker 0's first process starts a daemon.
 class DaemonTest : public DescendantsTest {
  protected:
   WorkerGroup make_group() {
@@ -518,7 +516,7 @@ class DaemonTest : public DescendantsTest {
   bool comes() const {
     return comes_true([this] { return started_->child != 0; });
   }
-  // Kills a worker, and waits for the next process in its place.
+  // Kills a worker and waits for its next process.
   static void replace(int worker, WorkerGroup& group) {
     const auto at = static_cast<std::size_t>(worker);
     ASSERT_TRUE(comes_true([&] { return group.pids()[at] != 0; }));
@@ -566,7 +564,7 @@ TEST_F(DaemonTest, IsGoneWithTheMainProcessWhenThatIsKilled) {
   EXPECT_TRUE(comes_true([this] { return !Started::runs(started_->child); }));
 }
 
-// Orphans come to a main process that is the first of a container.
+// In a container, orphans are reparented to a main process with pid 1.
 TEST_F(DaemonTest, MayBeAChildOfTheMainProcess) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   {
@@ -578,8 +576,8 @@ TEST_F(DaemonTest, MayBeAChildOfTheMainProcess) {
   prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-// A forked child that comes back from an environment, throws or calls exit() is no second worker,
-// and its end is not the worker's.
+// A forked child that returns from an environment, throws or calls exit() must not act as a second
+// worker, and its end is not the worker's.
 TEST_F(DescendantsTest, AreNoWorkers) {
   auto& went_on = started_->program;
   WorkerGroup group(1, [&](int, WorkerStatus status) {

@@ -19,8 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kTooLong{20};
 
-// Slots are private to their group. An explicit instantiation may name them, and hands them out
-// through a friend.
+// Slots are private to their group. An explicit instantiation may name them, and returns them
+// through a friend function.
 template <class Tag, auto kMember>
 struct Reveal {
   friend constexpr auto reveal(Tag) { return kMember; }
@@ -33,7 +33,7 @@ template struct Reveal<SlotOf, &WorkerGroup::slot>;
 using Slot = std::remove_reference_t<
     std::invoke_result_t<decltype(reveal(SlotOf{})), const WorkerGroup&, int>>;
 
-// What a group gives to the body of a worker: the address of its slot and nothing else.
+// The body of a worker gets the address of its slot and nothing else.
 WorkerStatus status_of(Slot& slot) {
   return std::bit_cast<WorkerStatus>(static_cast<void*>(&slot));
 }
@@ -42,8 +42,8 @@ WorkerStatus::Phase phase_of(std::int64_t call) {
   return static_cast<WorkerStatus::Phase>((call + 1) % 4);
 }
 
-// A phase that has been seen brings all that was written before it: the call's number, environment
-// and step, and (`call`, plain memory) whatever else the worker did.
+// A reader of a phase sees all earlier writes: the call's number, environment and step, and
+// (`call`, plain memory) everything else that the worker wrote.
 TEST(WorkerSlotTest, APhaseBringsTheCallItBelongsTo) {
   constexpr std::int64_t kCalls = 200;
   Slot slot;
@@ -74,13 +74,13 @@ TEST(WorkerSlotTest, APhaseBringsTheCallItBelongsTo) {
   }
 }
 
-// The group's own process only waits; a thread of this one writes into its slot in its place.
+// The group's own process only waits; a thread of this process writes to its slot instead.
 TEST(WorkerSlotTest, AGroupChecksWhileAWorkerSteps) {
   WorkerGroup group(1, [](int, WorkerStatus) {
     for (;;) pause();
   });
   Slot& slot = (group.*reveal(SlotOf{}))(0);
-  // Relaxed, so that it orders nothing that the slot itself leaves unordered.
+  // Relaxed, so that it adds no ordering to the slot's.
   std::atomic<int> checks{0};
   const std::jthread worker([&](const std::stop_token& stop) {
     auto status = status_of(slot);

@@ -1,6 +1,6 @@
-"""Plays an environment in Python and prints what came of it, for gymnasium_test.cc to compare.
+"""Plays an environment in Python and prints the results, for gymnasium_test.cc to compare.
 
-Usage: play.py ID SEED STEPS. A line for each reset and step: reward, terminated, truncated, the observation's numbers."""
+Usage: play.py ID SEED STEPS. Prints a line per reset and step: reward, terminated, truncated, the observation's numbers."""
 
 import sys
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 
 class Echo(gymnasium.Env):
-    """Shows what it was given, in spaces of every kind; truncates after `length` steps."""
+    """Echoes its inputs in spaces of every kind; truncates after `length` steps."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
     observation_space = spaces.Dict({
@@ -43,7 +43,7 @@ class Echo(gymnasium.Env):
 
     def observe(self):
         box, bits = self.action["pair"]
-        return {  # not in the order of the space; lists, another dtype, and an array out of order in memory
+        return {  # not in the order of the space; with lists, another dtype and a non-contiguous array
             "image": np.full((3, 1, 2), self.steps, np.uint8).T,
             "pair": (self.steps - 1, box.reshape(2, 1)),
             "nested": {"half": [0.5, float(self.steps)], "bits": bits, "many": self.action["many"] + [1, -1]},
@@ -55,7 +55,7 @@ class Echo(gymnasium.Env):
 
 
 class Numbers(gymnasium.Env):
-    """Counts its steps; the parent of those that do something wrong."""
+    """Counts its steps; the base class of faulty environments."""
 
     observation_space = spaces.Box(0, 100, (1,), np.float32)
     action_space = spaces.Discrete(2)
@@ -77,7 +77,7 @@ class Raises(Numbers):
 
 
 class BadNumbers(Numbers):
-    """Episodes of 10 steps, of which the 300th step observes, or earns, a number that is not finite."""
+    """Episodes of 10 steps; the observation or the reward of the 300th step is not finite."""
 
     taken = 0
 
@@ -120,7 +120,7 @@ class OldApi(Numbers):
 
 
 class Returns(Numbers):
-    """Returns from step() what it is told to, in place of what is right; `values` as an array of `dtype`."""
+    """step() returns the given wrong results; `values` as an array of `dtype`."""
 
     def __init__(self, space="uint8", dtype=None, values=(1, 2), **instead):
         self.observation_space = spaces.MultiBinary(2) if space == "bits" else spaces.Box(0, 100, (2,), space)
@@ -137,7 +137,7 @@ class Returns(Numbers):
 
 
 class Choice(Numbers):
-    """A Discrete observation, as it is told."""
+    """A Discrete observation with the given value."""
 
     def __init__(self, value):
         self.observation_space, self.value = spaces.Discrete(5), value
@@ -160,7 +160,7 @@ class Missing(Numbers):
 
 
 class ResetAlone(Numbers):
-    """As environments of Gym were reset, before Gymnasium."""
+    """reset() returns the observation alone, as in Gym."""
 
     def reset(self, **_):
         return np.zeros(1, np.float32)
@@ -172,7 +172,7 @@ class ResetWithoutInfo(Numbers):
 
 
 class Fixed(Numbers):
-    """Without any randomness, in little steps, so that something is allocated in each."""
+    """Deterministic, with small steps, each of which allocates something."""
 
     def step(self, action):
         self.steps += int(action)
@@ -184,7 +184,7 @@ class Words(Numbers):
 
 
 class Shrinks(Numbers):
-    """Has another space each time, as told by a file."""
+    """Its space changes each time, as a file says."""
 
     def __init__(self, file):
         with open(file, "a+") as made:
@@ -199,7 +199,7 @@ class MadeAnew(Numbers, gymnasium.utils.EzPickle):
 
 
 class Masked(Numbers):
-    """Allows the action that is the parity of the number of steps. From the second step on its info is another one, if it is told."""
+    """Allows the action equal to the parity of the step count. `later` replaces the info from the second step on."""
 
     def __init__(self, later=None):
         self.later = later
@@ -218,7 +218,7 @@ class Masked(Numbers):
 
 
 class Flags(Numbers):
-    """Its episodes end, or not, by numbers in place of bools."""
+    """Ends episodes with numbers instead of bools."""
 
     def step(self, action):
         observation, reward, _, truncated, info = super().step(action)
@@ -227,7 +227,7 @@ class Flags(Numbers):
 
 
 class CountsImports(Numbers):
-    """Its third step observes how often NumPy was imported since its first one."""
+    """Its third step observes how often NumPy was imported since the first one."""
 
     def step(self, action):
         if self.steps == 0:

@@ -1,9 +1,9 @@
-"""Plays a task of MuJoCo in Python, for mujoco_test.cc to compare.
+"""Plays a MuJoCo task in Python, for mujoco_test.cc to compare.
 
-Usage: play.py ID EPISODES ROWS INFO... Writes float64 numbers to the standard output: the time limit; of the states (qpos
-and qvel) at the start of so many episodes, the means, the deviations, the lowest and the highest numbers; then a row for
-each reset and step: whether it is a reset, reward, terminated, truncated, the observation, the infos of these names (0
-where there is none), the action that was taken, and the state. Nothing, where there is no MuJoCo or another version."""
+Usage: play.py ID EPISODES ROWS INFO... Writes float64 numbers to the standard output: the time limit; the means,
+deviations, minima and maxima of the initial states (qpos and qvel) of EPISODES episodes; then a row per reset and step:
+whether it is a reset, reward, terminated, truncated, the observation, the infos of these names (0 for a missing one),
+the action, and the state. Writes nothing if MuJoCo is missing or has another version."""
 
 import sys
 
@@ -11,7 +11,7 @@ try:
     import gymnasium.envs.mujoco
     import mujoco
     import numpy as np
-except Exception:  # Gymnasium has one of its own for a missing MuJoCo
+except Exception:  # Gymnasium raises its own type for a missing MuJoCo
     sys.exit()
 if mujoco.__version__ != "3.3.7":
     sys.exit()
@@ -45,6 +45,6 @@ for row in range(rows):
     if over:
         observation, info = env.reset(seed=row)
         over = tell(1, observation, 0, 0, 0, info, np.zeros(box.shape))
-    else:  # some actions are beyond the bounds
+    else:  # some actions are out of bounds
         action = random.uniform(1.2 * box.low, 1.2 * box.high).astype(np.float32)
         over = tell(0, *env.step(action), action)
