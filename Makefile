@@ -48,8 +48,9 @@ format-check: ## fail if a source file is not formatted
 tidy: setup ## run clang-tidy on every source file (slow)
 	@scripts/tidy.sh
 
-docs: ## the reference of the public headers, by Doxygen: build/docs/html
-	@mkdir -p build && doxygen docs/Doxyfile
+docs: ## the guides and the API reference as one site, by Doxygen: build/docs/html/index.html
+	@mkdir -p build/docs && docs/doxygen_filter.py --headers >build/docs/headers.md
+	@doxygen docs/Doxyfile
 
 clean: ## remove the build folder; LibTorch, the emulator and MuJoCo stay
 	@rm -rf build
