@@ -17,6 +17,12 @@ std::string type_name(const py::handle& value) {
   return text_of(py::type::handle_of(value).attr("__name__"));
 }
 
+// The type of NumPy's truth values, which many environments return.
+py::handle numpy_bool() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
+  return type.call_once_and_store_result([] { return numpy("bool_"); }).get_stored();
+}
+
 bool is_whole(const py::dtype& dtype) {
   return std::string_view("iub").find(dtype.kind()) != std::string_view::npos;
 }
@@ -129,7 +135,12 @@ double to_number(const py::object& value, const std::string& what) {
 bool to_bool(const py::object& value, const std::string& what) {
   if (value.ptr() == Py_True) return true;
   if (value.ptr() == Py_False) return false;
+<<<<<<< HEAD
   // A NumPy bool, or a 0-dimensional array of one.
+=======
+  if (py::type::handle_of(value).is(numpy_bool())) return PyObject_IsTrue(value.ptr()) == 1;
+  // An array of one truth value without dimensions.
+>>>>>>> 52e2477 (NumPy's truth values are read without an attribute: environments of Gymnasium step as fast as before the checks)
   if (py::hasattr(value, "dtype") && py::hasattr(value, "ndim") &&
       value.attr("ndim").cast<int>() == 0 && text_of(value.attr("dtype")) == "bool")
     return value.attr("item")().cast<bool>();

@@ -67,7 +67,7 @@ MujocoTask reacher(const MujocoModel& model) {
   task.start = start_reacher;
   task.judge = [to_tip](const MujocoPhysics& physics, const MujocoTask::Step& step,
                         MujocoInfos& infos) -> MujocoTask::Outcome {
-    const double distance = -length(to_tip(physics)), control = -qpg_cost(1, step.action);
+    const double distance = -length(to_tip(physics)), control = -control_cost(1, step.action);
     infos.add(distance);
     infos.add(control);
     return {distance + control, false};
@@ -92,7 +92,7 @@ MujocoTask pusher(const MujocoModel& model) {
     const auto at = physics.position(object);
     const double near = -length(difference(at, physics.position(tips))) * 0.5;
     const double distance = -length(difference(at, physics.position(goal)));
-    const double control = -qpg_cost(0.1, step.action);
+    const double control = -control_cost(0.1, step.action);
     for (const double number : {distance, control, near}) infos.add(number);
     return {distance + control + near, false};
   };

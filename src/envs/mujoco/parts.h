@@ -33,7 +33,7 @@ T sum_of_squares(std::span<const T> x) {
 }
 
 // The control cost of an action, in float32 including the weight.
-inline float qpg_cost(double weight, std::span<const float> action) {
+inline float control_cost(double weight, std::span<const float> action) {
   return static_cast<float>(weight) * sum_of_squares(action);
 }
 

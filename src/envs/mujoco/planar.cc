@@ -52,7 +52,7 @@ MujocoTask falling_runner(const MujocoModel& model, const Posture& posture) {
                          MujocoInfos& infos) -> MujocoTask::Outcome {
     const bool healthy = posture.holds(physics);
     const double forward = step.velocity[0], survive = healthy ? 1 : 0;
-    const double control = qpg_cost(1e-3, step.action);
+    const double control = control_cost(1e-3, step.action);
     for (const double number : {step.velocity[0], forward, -control, survive}) infos.add(number);
     return {forward + survive - control, !healthy};
   };
@@ -72,7 +72,7 @@ MujocoTask half_cheetah(const MujocoModel& model) {
   };
   task.judge = [](const MujocoPhysics&, const MujocoTask::Step& step,
                   MujocoInfos& infos) -> MujocoTask::Outcome {
-    const double forward = step.velocity[0], control = qpg_cost(0.1, step.action);
+    const double forward = step.velocity[0], control = control_cost(0.1, step.action);
     for (const double number : {step.velocity[0], forward, -control}) infos.add(number);
     return {forward - control, false};
   };

@@ -50,7 +50,7 @@ MujocoTask::Outcome judge_ant(const MujocoPhysics& physics, const MujocoTask::St
                               MujocoInfos& infos) {
   const Rewards rewards{.forward = step.velocity[0],
                         .survive = ant_is_healthy(physics) ? 1.0 : 0.0,
-                        .control = qpg_cost(0.5, step.action),
+                        .control = control_cost(0.5, step.action),
                         .contact = ant_contact_cost(physics)};
   return rewards.tell(step, infos);
 }

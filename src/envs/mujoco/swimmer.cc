@@ -16,7 +16,7 @@ MujocoTask swimmer(const MujocoModel& model) {
   task.report = report_place;
   task.judge = [](const MujocoPhysics&, const MujocoTask::Step& step,
                   MujocoInfos& infos) -> MujocoTask::Outcome {
-    const double forward = step.velocity[0], control = qpg_cost(1e-4, step.action);
+    const double forward = step.velocity[0], control = control_cost(1e-4, step.action);
     for (const double number : {step.velocity[0], step.velocity[1], forward, -control})
       infos.add(number);
     return {forward - control, false};
