@@ -40,7 +40,7 @@ std::unique_ptr<Agent> OnPolicySpec::make_agent(const EnvSpec& env, const RunOpt
 void register_algo(std::unique_ptr<AlgoSpec> spec) {
   const auto name = spec->name();
   require(std::ranges::none_of(known(), [&](const auto& one) { return one->name() == name; }),
-          "there is already an algorithm '{}'; choose another name", name);
+          "algorithm '{}' is already registered; choose another name", name);
   known().push_back(std::move(spec));
 }
 

@@ -4,7 +4,7 @@
 
 #include "shoal/algos/algo_spec.h"
 
-// The algorithms of this library; each function is defined in the file of its algorithm.
+// The algorithms of this library. Each function is defined in the file of its algorithm.
 namespace shoal {
 
 std::unique_ptr<AlgoSpec> ppo_spec();

@@ -32,7 +32,7 @@ void CapturedUpdate::take(const Observations& all, Observations& places) {
 }
 
 CapturedUpdate::Result CapturedUpdate::run(const std::function<Result()>& step) {
-  // Other ranks' gradients go through the host.
+  // With several ranks gradients pass through the host, which cannot be captured.
   if (is_host(device_) || ranks_.count() > 1) return step();
   if (parameters_.have_changed(agent_.parameters())) captured_.forget();
   captured_.run(device_, [this, step] {

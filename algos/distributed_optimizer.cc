@@ -27,10 +27,10 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
 struct DistributedOptimizer::Impl {
   ProcessGroup& ranks;
   Optimizer optimizer;
-  std::unique_ptr<GradientReducer> overlapped;  // where sums take long
+  std::unique_ptr<GradientReducer> overlapped;  // null unless sums are slow enough to overlap
 
-  // Each fills `all` with gradients and, behind them, metrics: means over all ranks' steps, whose
-  // number is returned.
+  // average_one() and average_pieces() fill `all` with the gradients, then the metrics: means over
+  // the steps of all ranks. They return the number of these steps.
   double average_one(const RankLoss& loss, std::vector<at::Tensor>& all) {
     overlapped->begin(static_cast<double>(loss.steps));
     all = gradients_of(loss.total, optimizer.parameters());
@@ -69,7 +69,7 @@ struct DistributedOptimizer::Impl {
 DistributedOptimizer::DistributedOptimizer(ProcessGroup& ranks, OptimizerKind kind,
                                            std::vector<at::Tensor> parameters, double epsilon)
     : impl_(new Impl{ranks, Optimizer(kind, std::move(parameters), epsilon), nullptr}) {
-  constexpr std::int64_t kLarge = 1 << 16;  // numbers; fewer are summed too fast to overlap
+  constexpr std::int64_t kLarge = 1 << 16;  // parameters; fewer are summed too fast to overlap
   const auto& all = impl_->optimizer.parameters();
   std::int64_t size = 0;
   for (const auto& p : all) size += p.numel();

@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// Throws DataError for a number of an update that is NaN or infinite.
+// Throws DataError for a metric that is NaN or infinite.
 inline void require_finite(const std::string& name, double number, const Progress& progress) {
   if (std::isfinite(number)) return;
   throw DataError(fmt::format(
@@ -22,14 +22,13 @@ inline void require_finite(const std::string& name, double number, const Progres
       name, progress.steps, name_not_finite(number)));
 }
 
-// Means over the minibatches of one update, kept on the device until the end: a tensor [names] for
-// each. Throws DataError for a number that is NaN or infinite: at once on the CPU, in check() and
-// means() on a device.
+// Means of metrics over the minibatches of one update, accumulated on the device. Throws DataError
+// for a NaN or infinite metric: on the CPU in add(), on a GPU in check() and means().
 class LossMeans {
  public:
   LossMeans(std::vector<std::string> names, const Progress& progress)
       : names_(std::move(names)), progress_(progress) {}
-  void add(const at::Tensor& row) {  // undefined: of nothing
+  void add(const at::Tensor& row) {  // [names]; undefined: ignored
     if (!row.defined()) return;
     if (row.is_cpu()) check(row);
     sum_ = sum_.defined() ? sum_.add_(row) : row;

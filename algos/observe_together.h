@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// ActorCritic::observe() of all ranks' rollouts.
+// ActorCritic::observe() for the rollouts of all ranks.
 void observe_together(ProcessGroup& ranks, ActorCritic& agent, const Samples& samples);
 
 }  // namespace shoal

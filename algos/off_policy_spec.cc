@@ -11,10 +11,10 @@ OptionList describe(OffPolicyOptions& o) {
   OptionList list("off_policy");
   list.add("learning_starts", o.learning_starts,
            "steps with random actions before learning begins");
-  list.add("replay_ratio", o.replay_ratio, "steps drawn from the replay for each step taken",
+  list.add("replay_ratio", o.replay_ratio, "steps drawn from the replay for each environment step",
            above_0(1e6));
   list.add("epsilon_each", o.epsilon_each,
-           "every environment has an epsilon of its own, from epsilon_end to epsilon_last");
+           "each environment has its own epsilon, from epsilon_end to epsilon_last");
   return list;
 }
 
@@ -26,11 +26,10 @@ OptionList describe(ReplayOptions& r) {
   list.add("prioritized", r.prioritized, "sample in proportion to priorities, not uniformly");
   list.add("alpha", r.alpha, "exponent of the priorities", kShare);
   list.add("slices", r.slices,
-           "slices of environments that every batch is drawn from in equal parts; 0: one for each "
-           "rank",
+           "slices of environments; every batch takes equal parts of each; 0: one for each rank",
            within(0, 1e6));
   list.add("shared", r.shared,
-           "all ranks draw from one replay, on one machine; else each from its own");
+           "all ranks, on one machine, share a replay; otherwise each has its own");
   return list;
 }
 
@@ -54,8 +53,8 @@ StepReplayOptions step_options(const RunOptions& run, std::int64_t batch, int ra
 
 void OffPolicySpec::check(const RunOptions& run) const {
   require(run.model.memory == MemoryKind::kNone,
-          "model.memory: found a memory, and algo '{}' learns from single steps; choose r2d1, ppo, "
-          "a2c or impala",
+          "model.memory: found a recurrent cell, but algo '{}' learns from single steps; set "
+          "model.memory to none, or choose r2d1, ppo, a2c or impala",
           name());
   check_replay(run);
 }
@@ -68,20 +67,19 @@ void OffPolicySpec::check_replay(const RunOptions& run) const {
           "sampler.envs)",
           r.size, rollout);
   require(r.slices <= 1 || !r.shared,
-          "replay.slices: found {}; ranks that share a replay (replay.shared) draw from all "
-          "environments alike: expected 0",
+          "replay.slices: found {}, expected 0: ranks that share a replay (replay.shared) draw "
+          "uniformly from all environments",
           r.slices);
   const int slices = r.slices > 0 && !r.shared ? r.slices : run.ranks;
   require(
       slices % run.ranks == 0 && run.envs % slices == 0,
       "replay.slices: found {}, expected a multiple of ranks, {}, that divides sampler.envs, {}",
       slices, run.ranks, run.envs);
-  require(r.size % run.ranks == 0,
-          "replay.size: found {}, which {} ranks cannot share evenly; choose a multiple", r.size,
-          run.ranks);
+  require(r.size % run.ranks == 0, "replay.size: found {}, expected a multiple of ranks, {}",
+          r.size, run.ranks);
   require(batch() % slices == 0,
-          "{}.batch: found {}, which {} slices (replay.slices, or ranks) cannot share evenly; "
-          "choose a multiple",
+          "{}.batch: found {}, expected a multiple of the number of slices, {} (replay.slices, or "
+          "ranks)",
           name(), batch(), slices);
 }
 

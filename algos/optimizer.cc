@@ -11,7 +11,7 @@ namespace shoal {
 
 namespace {
 
-// In several sums, so that the compiler may use vectors.
+// Several partial sums, so that the compiler can vectorize.
 double sum_of_squares(const float* x, std::int64_t n) {
   constexpr std::int64_t kSums = 16;
   std::array<float, kSums> sums{};
@@ -66,8 +66,8 @@ void Optimizer::set_learning_rate(double rate) {
 
 void Optimizer::step(std::vector<at::Tensor> gradients) {
   torch::NoGradGuard no_grad;
-  // Fused operations pair elements by their place in memory, and the gradient of a convolution may
-  // come channels-last.
+  // Fused operations pair elements by memory position, but the gradient of a convolution may be
+  // channels-last.
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (gradients[i].strides() != parameters_[i].strides())
       gradients[i] = at::empty_like(parameters_[i]).copy_(gradients[i]);

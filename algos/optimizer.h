@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// Steps all parameters at once, in few operations.
+// Adam or RMSprop over all parameters, in few fused operations.
 class Optimizer {
  public:
   // epsilon: added to the root of the mean square.
@@ -17,12 +17,13 @@ class Optimizer {
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
-  // For the steps from now on. On a device it is kept there, so that a recorded step follows it.
+  // Applies from the next step on. On a GPU the rate is a device tensor, so that a captured step
+  // reads the current one.
   void set_learning_rate(double rate);
-  // Changes the parameters against `gradients`, one for each.
+  // gradients: one for each parameter.
   void step(std::vector<at::Tensor> gradients);
 
-  // What it remembers of the gradients, by name; the tensors themselves.
+  // Moments and, for Adam, the number of steps, by name. Not copies.
   NamedTensors state() const;
 
  private:
@@ -33,11 +34,11 @@ class Optimizer {
   std::vector<at::Tensor> steps_;          // step_count_, once for each parameter
   double epsilon_;
   double rate_ = 0;
-  at::Tensor rate_there_;  // [] float32, on a device; undefined on the CPU
+  at::Tensor rate_there_;  // [] float32, on the GPU; undefined on the CPU
 };
 
-// Scales the gradients in place so that their common norm is at most `limit` (0: no limit). Returns
-// the norm before.
+// Scales the gradients in place so that their global norm is at most `limit` (0: no limit). Returns
+// the norm before clipping.
 at::Tensor clip_gradients(std::vector<at::Tensor>& gradients, double limit);
 
 }  // namespace shoal

@@ -2,21 +2,21 @@
 
 #include "shoal/core/option.h"
 
-// Options that several algorithms have in common, added to their lists.
+// Options that several algorithms have in common; each function adds a group to a list.
 namespace shoal {
 
-// Of the optimizer: optimizer, optimizer_epsilon, learning_rate.
 template <class Options>
 void add_optimizer(OptionList& list, Options& o) {
   list.add("optimizer", o.optimizer, "adam | rmsprop");
   list.add("optimizer_epsilon", o.optimizer_epsilon, "added to the root of the mean square",
            above_0());
-  list.add("learning_rate", o.learning_rate, "learning rate at the start", kRate);
+  list.add("learning_rate", o.learning_rate, "initial learning rate", kRate);
 }
 
 template <class Options>
 void add_anneal_learning_rate(OptionList& list, Options& o) {
-  list.add("anneal_learning_rate", o.anneal_learning_rate, "linearly to 0 over the schedule");
+  list.add("anneal_learning_rate", o.anneal_learning_rate,
+           "lower the learning rate linearly to 0 over the schedule");
 }
 
 template <class Options>
@@ -39,15 +39,16 @@ void add_vtrace_clips(OptionList& list, Options& o) {
 template <class Options>
 void add_importance_weights(OptionList& list, Options& o) {
   list.add("beta_start", o.beta_start, "initial exponent (beta) of the importance weights", kShare);
-  list.add("beta_end", o.beta_end, "their exponent at the end of the schedule", kShare);
+  list.add("beta_end", o.beta_end, "exponent (beta) at the end of the schedule", kShare);
 }
 
-// Of set_epsilons().
+// The options that set_epsilons() reads.
 template <class Options>
 void add_epsilons(OptionList& list, Options& o) {
   list.add("epsilon_start", o.epsilon_start, "initial probability of a random action", kShare);
   list.add("epsilon_end", o.epsilon_end, "final probability of a random action", kShare);
-  list.add("exploration_fraction", o.exploration_fraction, "fraction of the schedule until then",
+  list.add("exploration_fraction", o.exploration_fraction,
+           "fraction of the schedule over which the probability changes to the final one",
            within(1e-9, 1));
   list.add("epsilon_last", o.epsilon_last,
            "final probability of the last environment (off_policy.epsilon_each)", kShare);

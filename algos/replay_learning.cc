@@ -13,16 +13,16 @@ void check_shares(const std::string& algo, std::int64_t batch, const ProcessGrou
                   const StepReplay& replay) {
   const auto slices = static_cast<std::int64_t>(ranks.count()) * replay.slices();
   require(batch % slices == 0,
-          "{}.batch is {}; {} ranks with {} slices each must be able to share it evenly", algo,
-          batch, ranks.count(), replay.slices());
+          "{}.batch: found {}, expected a multiple of {} ranks with {} slices each", algo, batch,
+          ranks.count(), replay.slices());
   require(replay.is_shared() || replay.first_slice() == ranks.rank() * replay.slices(),
-          "the first slice of rank {}'s replay is {}; with {} slices in each rank it must be {}",
+          "first slice of rank {}'s replay: found {}; with {} slices in each rank, expected {}",
           ranks.rank(), replay.first_slice(), replay.slices(), ranks.rank() * replay.slices());
 }
 
 namespace {
 
-// Weights that are divided by the largest one of all ranks, not of one.
+// Divides the weights by the largest weight of all ranks instead of this rank's.
 template <class Drawn>
 void weigh_together(ProcessGroup& ranks, const Drawn& own, double beta) {
   double least = own.least_probability;

@@ -11,32 +11,31 @@
 
 namespace shoal {
 
-// Added to an error to make a priority: what has been learned perfectly is still drawn at times.
+// Added to an error to form a priority, so that items with error 0 are still drawn.
 inline constexpr double kLeastPriority = 1e-6;
 
 inline void require_updates(int updates) {
-  require(updates >= 1, "{} updates are asked for; at least 1 is needed", updates);
+  require(updates >= 1, "updates: found {}, expected at least 1", updates);
 }
 
-// What learning rates are multiplied by, as the option anneal_learning_rate of an algorithm says.
+// Factor of the learning rate, from the option anneal_learning_rate of an algorithm.
 template <class Options>
 double learning_rate_factor(const Options& o, const Progress& progress) {
   return o.anneal_learning_rate ? progress.remaining() : 1;
 }
 
-// How far importance weights make up for priorities, as the options beta_start and beta_end of an
-// algorithm say.
+// Exponent of the importance weights, from the options beta_start and beta_end of an algorithm.
 template <class Options>
 double beta_at(const Options& o, const Progress& progress) {
   return o.beta_end + (o.beta_start - o.beta_end) * progress.remaining();
 }
 
-// Throws Error unless the ranks, and the slices of their replays, can share a batch of so many
-// steps.
+// Throws Error unless the ranks and the slices of their replays can share a batch of `batch` steps
+// evenly.
 void check_shares(const std::string& algo, std::int64_t batch, const ProcessGroup& ranks,
                   const StepReplay& replay);
 
-// This rank's share of a batch, whose importance weights are as if one had drawn it.
+// This rank's share of a batch. Its importance weights are those of the whole batch.
 const Transitions& sample_together(ProcessGroup& ranks, StepReplay& replay, std::int64_t batch,
                                    double beta);
 const Sequences& sample_together(ProcessGroup& ranks, SequenceReplay& replay, std::int64_t batch,

@@ -61,14 +61,13 @@ class Dqn : public OffPolicyAlgo {
   }
 
  private:
-  // Of N actions the returns, [N, atoms].
+  // The returns of N actions, [N, atoms].
   static at::Tensor of(const at::Tensor& returns, const at::Tensor& action) {
     const auto index = action.view({-1, 1, 1}).expand({-1, 1, returns.size(2)});
     return returns.gather(1, index).squeeze(1);
   }
 
-  // What an update reads of a batch, on the agent's device; elsewhere than on the host always in
-  // the same memory.
+  // The inputs of an update, on the agent's device; on a GPU at fixed addresses.
   struct In {
     Observations observation, next_observation;
     at::Tensor action, reward, discount, weight, next_mask;
@@ -85,7 +84,7 @@ class Dqn : public OffPolicyAlgo {
     if (!batch.next_mask.empty()) captured_.take(batch.next_mask[0], in_.next_mask);
   }
 
-  // What is to be learned of the actions taken: [N], or [N, atoms].
+  // The targets for the actions taken: [N], or [N, atoms].
   at::Tensor target(const In& in) {
     torch::NoGradGuard no_grad;
     const auto returns = agent_.target_returns(in.next_observation);
@@ -115,12 +114,11 @@ class Dqn : public OffPolicyAlgo {
     return {};
   }
 
-  // One step down the gradient.
   CapturedUpdate::Result learn(const Transitions& batch, double learning_rate) {
     take(batch);
     agent_.draw_noise();
     optimizer_.set_learning_rate(learning_rate);
-    // Puts the new noise into the network.
+    // Applies the new noise to the network.
     if (captured_.is_on_device()) agent_.before_rollout(/*greedy=*/false);
     return captured_.run([this] { return step(in_); });
   }
@@ -161,10 +159,12 @@ OptionList describe(DqnOptions& o) {
   add_anneal_learning_rate(list, o);
   list.add("batch", o.batch, "steps of one update", within(1, 1e6));
   list.add("double_q", o.double_q, "double Q-learning: the online network chooses the action");
-  list.add("target_interval", o.target_interval, "updates between two of the target network",
+  list.add("target_interval", o.target_interval, "updates between two moves of the target network",
            kCount);
-  list.add("tau", o.tau, "fraction by which it moves then; 1: it becomes a copy", within(1e-9, 1));
-  list.add("huber_delta", o.huber_delta, "errors beyond this count linearly; 0: the square of all");
+  list.add("tau", o.tau,
+           "fraction by which the target network moves to the online network; 1: a copy",
+           within(1e-9, 1));
+  list.add("huber_delta", o.huber_delta, "errors beyond it count linearly; 0: all are squared");
   add_max_grad_norm(list, o);
   add_importance_weights(list, o);
   add_epsilons(list, o);

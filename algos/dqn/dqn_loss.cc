@@ -7,7 +7,7 @@
 namespace shoal {
 namespace {
 
-// 0.5 e^2, and h (e - h / 2) where e is larger than h, of e >= 0.
+// Huber loss of e >= 0: 0.5 e^2, and h (e - h / 2) where e > h.
 at::Tensor smoothed(const at::Tensor& size, double huber_delta) {
   const auto cut = huber_delta > 0 ? size.clamp_max(huber_delta) : size;
   return cut * (size - 0.5 * cut);
@@ -48,7 +48,7 @@ at::Tensor project(const at::Tensor& probability, const at::Tensor& reward,
   const auto top = static_cast<double>(atoms - 1);
   const auto low = z[0];
   const auto offset = (in_double(reward) + (gamma - 1) * low) * top / (z[atoms - 1] - low);
-  // Where the returns lie, counted in gaps.
+  // Positions of the returns in `support`, in units of its spacing.
   const auto steps = at::arange(atoms, z.options());
   const auto place = (offset.unsqueeze(1) + gamma.unsqueeze(1) * steps).clamp(0, top);
   const auto below = place.floor().clamp_max(top - 1).nan_to_num(top - 1);

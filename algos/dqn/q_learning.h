@@ -9,11 +9,11 @@
 #include "shoal/algos/algo.h"
 #include "shoal/data/samples.h"
 
-// What DQN and R2D1 do alike.
+// Shared by DQN and R2D1.
 namespace shoal {
 
-// Writes the epsilons of the next rollout, one or one for each environment, as the options
-// epsilon_start, epsilon_end, exploration_fraction and epsilon_last of an algorithm say: see
+// Writes the epsilons of the next rollout, one or one for each environment, from the options
+// epsilon_start, epsilon_end, exploration_fraction and epsilon_last of an algorithm: see
 // DqnOptions.
 template <class Options>
 void set_epsilons(at::Tensor epsilon, const Options& o, const Progress& progress, bool learning) {
@@ -32,7 +32,7 @@ void set_epsilons(at::Tensor epsilon, const Options& o, const Progress& progress
                                std::log10(std::max(last, kLeast)), epsilon.size(0)));
 }
 
-// values: [N, actions]. Those of illegal actions are never the highest.
+// values: [N, actions]. Sets those of illegal actions to -infinity.
 inline at::Tensor of_legal(const at::Tensor& values, const at::Tensor& legal) {
   return values.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity());
 }

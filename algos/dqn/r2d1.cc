@@ -75,7 +75,6 @@ class R2d1 : public OffPolicyAlgo {
   }
 
  private:
-  // The batch on the agent's device.
   void take(const Sequences& batch) {
     in_.rows = batch.rows;
     in_.burn_in = batch.burn_in;
@@ -91,7 +90,7 @@ class R2d1 : public OffPolicyAlgo {
       captured_.take(batch.*field, in_.*field);
   }
 
-  // Puts both states before the row behind the burn-in, without gradients.
+  // Computes both networks' states after the burn-in, without gradients.
   void burn_in(const Sequences& s, NamedTensors& online, NamedTensors& target) {
     torch::NoGradGuard no_grad;
     online = target = s.state;
@@ -102,12 +101,13 @@ class R2d1 : public OffPolicyAlgo {
     target = agent_.target_values(in).state;
   }
 
-  // h(R + discount * h^-1(the target network's value of what the other one would do then)) of each
-  // step; values: [rows * N, actions] behind the burn-in, of both networks.
+  // The target of each step: h(R + discount * h^-1(v)), where v is the target network's value of
+  // the online network's greedy action. online, target: action values of both networks after the
+  // burn-in, [rows * N, actions].
   at::Tensor wanted(const Sequences& s, const at::Tensor& online, const at::Tensor& target) const {
     torch::NoGradGuard no_grad;
     const auto n = s.index.size(0);
-    const auto next = at::arange(s.length * n, s.next.options()).add(s.next * n);  // whose counts
+    const auto next = at::arange(s.length * n, s.next.options()).add(s.next * n);  // row of v
     auto choices = online.detach();
     if (!s.mask.empty())
       choices = of_legal(choices, s.mask[0].narrow(0, s.burn_in * n, online.size(0)));
@@ -116,7 +116,7 @@ class R2d1 : public OffPolicyAlgo {
     return rescale_value(s.reward + s.discount * follows, options_.value_scale);
   }
 
-  // One step down the gradient, from the batch on the agent's device. The errors are priorities.
+  // One gradient step from the batch on the agent's device. Result::errors are the priorities.
   CapturedUpdate::Result step(const Sequences& s) {
     const auto n = s.index.size(0), learned = s.length * n;
     auto in = rows_of(s, s.burn_in, s.rows - s.burn_in);
@@ -128,7 +128,7 @@ class R2d1 : public OffPolicyAlgo {
     const auto value = online.narrow(0, 0, learned).gather(1, s.action[0].unsqueeze(1)).squeeze(1);
     const auto [each, error] = value_losses(wanted(s, online, target), value, options_.huber_delta);
 
-    // Each sequence counts alike, but for its weight; each of its valid steps likewise.
+    // The loss is the weighted mean over sequences of the mean over their valid steps.
     const auto valid = s.valid.to(at::kFloat).view({s.length, n});
     const auto steps = valid.sum(0).clamp_min(1);
     const auto of_sequence = (each.view({s.length, n}) * valid).sum(0) / steps;
@@ -159,7 +159,7 @@ at::Tensor rescale_value(const at::Tensor& x, double epsilon) {
   return x.sign() * ((x.abs() + 1).sqrt() - 1) + epsilon * x;
 }
 
-// In double precision: two numbers that are nearly the same are subtracted.
+// In double precision, because it subtracts two nearly equal numbers.
 at::Tensor unscale_value(const at::Tensor& y, double epsilon) {
   const auto size = y.abs().to(at::kDouble);
   const auto root = ((1 + 4 * epsilon * (size + 1 + epsilon)).sqrt() - 1) / (2 * epsilon);
@@ -170,7 +170,8 @@ std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay&
                                          const R2d1Options& options, ProcessGroup& ranks) {
   check_options(options);
   require(options.batch % ranks.count() == 0,
-          "r2d1.batch is {}, which {} ranks cannot share evenly", options.batch, ranks.count());
+          "r2d1.batch: found {}, expected a multiple of the number of ranks, {}", options.batch,
+          ranks.count());
   return std::make_unique<R2d1>(agent, replay, options, ranks);
 }
 
@@ -179,14 +180,15 @@ OptionList describe(R2d1Options& o) {
   add_optimizer(list, o);
   add_anneal_learning_rate(list, o);
   list.add("batch", o.batch, "sequences of one update", within(1, 1e6));
-  list.add("target_interval", o.target_interval, "updates between two of the target network",
+  list.add("target_interval", o.target_interval, "updates between two copies to the target network",
            kCount);
-  list.add("huber_delta", o.huber_delta, "errors beyond this count linearly; 0: the square of all");
+  list.add("huber_delta", o.huber_delta, "errors beyond it count linearly; 0: all are squared");
   add_max_grad_norm(list, o);
   list.add("value_scale", o.value_scale, "epsilon of the rescaling of values", above_0(1));
-  list.add("priority_eta", o.priority_eta,
-           "weight of a sequence's largest error in its priority; the mean error has the rest",
-           kShare);
+  list.add(
+      "priority_eta", o.priority_eta,
+      "weight of a sequence's largest error in its priority; 1 - eta is that of the mean error",
+      kShare);
   list.add("beta", o.beta, "exponent (beta) of the importance weights", kShare);
   add_epsilons(list, o);
   return list;
@@ -208,20 +210,20 @@ class R2d1Spec : public SpecOf<R2d1Spec, OffPolicySpec, R2d1Options> {
   OptionList options() override {
     auto list = describe(own_);
     OptionList more("r2d1");
-    more.add("burn_in", burn_in_, "steps of each sequence that only bring the state up to date",
+    more.add("burn_in", burn_in_, "steps of each sequence that only refresh the recurrent state",
              within(0, 1e6));
-    more.add("length", length_, "steps of each sequence, behind those, to learn from",
+    more.add("length", length_, "steps of each sequence, after the burn-in, to learn from",
              within(1, 1e6));
-    more.add("dueling", agent_.dueling, "dueling network: the observation's value plus advantages");
+    more.add("dueling", agent_.dueling, "dueling network: state value plus advantages");
     list.append(std::move(more));
     return list;
   }
 
   void check(const RunOptions& run) const override {
     require(run.model.memory != MemoryKind::kNone,
-            "model.memory: found none, and algo 'r2d1' needs one: lstm or gru");
+            "model.memory: found none, but algo 'r2d1' needs a recurrent cell: choose lstm or gru");
     require(run.replay.slices == 0,
-            "replay.slices: found {}; algo 'r2d1' has one for each rank: expected 0",
+            "replay.slices: found {}, expected 0: algo 'r2d1' has one slice for each rank",
             run.replay.slices);
     check_replay(run);
   }
@@ -254,7 +256,7 @@ class R2d1Spec : public SpecOf<R2d1Spec, OffPolicySpec, R2d1Options> {
   }
 
  private:
-  // Every rollout begins a sequence.
+  // A sequence begins with every rollout.
   SequenceReplayOptions sequences(const RunOptions& run, int ranks, int rank) const {
     const auto& r = run.replay;
     return {.size = r.size / ranks,

@@ -42,7 +42,7 @@ OptionList describe(A2cOptions& o) {
   add_loss_weights(list, o);
   add_max_grad_norm(list, o);
   list.add("normalize_advantage", o.normalize_advantage,
-           "to mean 0 and deviation 1 over each rollout");
+           "normalize advantages to mean 0 and standard deviation 1 over each rollout");
   add_anneal_learning_rate(list, o);
   return list;
 }

@@ -12,19 +12,19 @@
 
 namespace shoal {
 
-// Steps of learning that an accelerator records, one recording for each set of tensors that they
-// read: a recording reads the memory it was made with.
+// Captured gradient steps, one graph for each set of tensors that a step reads: a captured graph
+// reads the addresses it was captured with.
 class CapturedSteps {
  public:
   struct Step {
     CapturedGraph recorded;
-    at::Tensor rows, envs;  // of the minibatch: copied here before each step
-    at::Tensor parts;       // what a step leaves
+    at::Tensor rows, envs;  // of the minibatch, copied here before each step
+    at::Tensor parts;       // output of the step
   };
 
   void forget() { steps_.clear(); }
-  // That of so many rows of what lies at these places. Null if there are many already: then nothing
-  // would be gained.
+  // The step for this number of rows and these addresses. Null if there are too many already, when
+  // capturing gains nothing.
   Step* find(std::int64_t rows, const std::vector<const void*>& places) {
     constexpr std::size_t kMost = 16;
     const auto known = steps_.find({rows, places});
@@ -36,7 +36,7 @@ class CapturedSteps {
   std::map<std::pair<std::int64_t, std::vector<const void*>>, Step> steps_;
 };
 
-// Where tensors lie, for find().
+// Appends the addresses of tensors, for find().
 inline void add_places(const NamedTensors& tensors, std::vector<const void*>& to) {
   for (const auto& [name, t] : tensors) to.push_back(t.const_data_ptr());
 }
@@ -53,8 +53,8 @@ inline void add_places(const Samples& s, std::vector<const void*>& to) {
     if (t.defined()) to.push_back(t.const_data_ptr());
 }
 
-// Copies x to `place`, on this device, always to the same memory, for a recording to read. True if
-// x is of another shape than before, so that the memory is another one.
+// Copies x to `place` on the device, for a captured graph to read. True if the shape has changed,
+// so that `place` has a new address.
 inline bool keep(at::Tensor& place, const at::Tensor& x, at::Device device) {
   const bool anew = !place.defined() || place.sizes() != x.sizes() || place.device() != device;
   if (anew) place = at::empty_like(x, x.options().device(device));

@@ -39,7 +39,7 @@ class Impala : public OnPolicyAlgo {
   NamedTensors state() override { return optimizer_.state(); }
 
  private:
-  // One step down the gradient; its numbers.
+  // One gradient step; returns its metrics.
   at::Tensor learn(const Samples& samples) {
     auto* const recording = this->recording(samples);
     if (recording == nullptr) return step(samples);
@@ -52,7 +52,7 @@ class Impala : public OnPolicyAlgo {
         1, [&](std::size_t) { return loss_of(samples); }, options_.max_grad_norm);
   }
 
-  // Of a rollout in this memory; null where a step is not the same operations each time.
+  // The captured step for a rollout at these addresses; null where the operations of a step vary.
   CapturedSteps::Step* recording(const Samples& s) {
     if (accelerator(s.reward.device()) == nullptr || ranks_.count() > 1 || s.steps < s.T * s.B)
       return nullptr;
@@ -81,7 +81,7 @@ class Impala : public OnPolicyAlgo {
     return agent_.evaluate(in);
   }
 
-  // Its parts are the first metrics.
+  // Its metrics are the first kParts of learn().
   RankLoss loss_of(const Samples& s) {
     if (s.steps == 0) return {.total = {}, .metrics = at::zeros({kParts}, s.reward.options())};
     const auto& o = options_;
@@ -107,9 +107,9 @@ class Impala : public OnPolicyAlgo {
   ImpalaOptions options_;
   DistributedOptimizer optimizer_;
   CapturedSteps recordings_;
-  TensorAddresses parameters_;  // of the agent's, which they read
+  TensorAddresses parameters_;  // the agent's, which the captured steps read
 
-  static constexpr int kParts = 5;  // numbers of a loss
+  static constexpr int kParts = 5;  // metrics of a loss
 };
 
 }  // namespace

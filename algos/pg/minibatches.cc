@@ -37,14 +37,13 @@ Minibatches::Minibatches(const MinibatchOptions& options)
 void Minibatches::begin(const Samples& s, std::uint64_t update) {
   const auto& o = options_;
   require(s.B % o.slices == 0,
-          "{} environments are not so many for each of {} slices; choose a multiple", s.B,
-          o.slices);
+          "environments: found {}, expected a multiple of the number of slices, {}", s.B, o.slices);
   const auto most = s.B / o.slices * (o.whole_sequences ? 1 : s.T);
-  require(
-      o.count <= most, "{} minibatches of {} {}; choose at most as many as there are{}{}", o.count,
-      most, o.whole_sequences ? "environments" : "samples", o.slices > 1 ? " in a slice" : "",
-      o.whole_sequences ? ": an agent with memory, and V-trace, learn from whole sequences" : "");
-  // Sequences in which nothing was done (OnDeath::kRestart) have nothing to say.
+  require(o.count <= most, "{} minibatches of {} {}; choose at most as many as there are{}{}",
+          o.count, most, o.whole_sequences ? "environments" : "samples",
+          o.slices > 1 ? " in a slice" : "",
+          o.whole_sequences ? ": recurrent agents and V-trace learn from whole sequences" : "");
+  // Sequences without a valid step (OnDeath::kRestart) are left out.
   all_ = (o.whole_sequences ? s.valid.any(0) : s.valid.flatten()).nonzero().flatten();
   for (std::size_t i = 0; i < generators_.size(); ++i) {
     const auto slice = o.first_slice + static_cast<std::int64_t>(i);
@@ -72,7 +71,7 @@ std::vector<Minibatch> Minibatches::shuffled(const Samples& samples) {
   return minibatches;
 }
 
-// Those, of environments or of steps, that belong to this slice.
+// The environments, or steps, of `those` that belong to this slice.
 at::Tensor Minibatches::of_slice(const at::Tensor& those, std::size_t slice, std::int64_t B) const {
   if (options_.slices == 1) return those;
   const auto of = (those % B).div(B / options_.slices, "floor");

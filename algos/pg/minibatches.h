@@ -10,32 +10,32 @@
 
 namespace shoal {
 
-// Steps to learn from together.
+// The steps of one update.
 struct Minibatch {
   at::Tensor rows;  // [n] int64, of the T * B steps of a rollout
-  at::Tensor envs;  // whose whole sequences these are; undefined: steps in any order
+  at::Tensor envs;  // environments, if the rows are whole sequences; undefined: any steps
 
-  // Cut into at most so many, each of which has something, if it has.
+  // Splits it into at most `most` pieces, none of them empty unless the minibatch is.
   std::vector<Minibatch> pieces(const Samples& samples, std::int64_t most) const;
 };
 
 struct MinibatchOptions {
-  int count = 1;                    // of a pass over the rollout
-  int slices = 1, first_slice = 0;  // of this rank's environments, and the first one among all
+  int count = 1;                    // minibatches of an epoch
+  int slices = 1, first_slice = 0;  // of this rank; number of its first slice among all ranks'
   std::uint64_t seed = 1;
   bool whole_sequences = false;  // not single steps
 };
 
-// The order in which a rollout is learned from: shuffled, and every minibatch takes as many steps,
-// or sequences, of each slice, in an order of its own.
+// Divides a rollout into shuffled minibatches. Every minibatch takes the same number of steps, or
+// sequences, from each slice; each slice has its own order.
 class Minibatches {
  public:
   explicit Minibatches(const MinibatchOptions& options);
 
-  // Throws Error if there are not as many steps or sequences as minibatches, or slices of other
-  // sizes. update: its number, from which all orders follow.
+  // Throws Error if there are fewer steps or sequences than minibatches, or if the slices are of
+  // unequal size. update: the number of the update, which seeds all orders.
   void begin(const Samples& samples, std::uint64_t update);
-  // Those of one pass over this rollout. Other ranks count on as many.
+  // The minibatches of one epoch; always `count`, because all ranks must make the same updates.
   std::vector<Minibatch> shuffled(const Samples& samples);
 
  private:

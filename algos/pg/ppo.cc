@@ -21,31 +21,32 @@ namespace {
 void check(const PpoOptions& o) {
   check_options(o);
   require(!o.vtrace || o.normalize_advantage != NormalizeAdvantage::kRollout,
-          "ppo.normalize_advantage: found rollout, but ppo.vtrace computes the advantages of each "
-          "minibatch anew; choose minibatch or none");
+          "ppo.normalize_advantage: found rollout, but ppo.vtrace recomputes advantages for each "
+          "minibatch; choose minibatch or none");
   require(
       o.gradient_accumulation == 1 || !o.vtrace ||
           o.normalize_advantage == NormalizeAdvantage::kNone,
       "ppo.gradient_accumulation: found {}, but ppo.vtrace computes advantages piece by piece, and "
-      "ppo.normalize_advantage needs all of a minibatch; choose none, or 1 piece",
+      "ppo.normalize_advantage needs the whole minibatch; set ppo.normalize_advantage to none, or "
+      "ppo.gradient_accumulation to 1",
       o.gradient_accumulation);
 }
 
-// One rollout in the form the losses read it: everything flattened to N = T * B.
+// A rollout flattened to N = T * B steps.
 struct Flat {
   NamedTensors action, mask, agent_info;
-  at::Tensor valid;  // [steps], which of the N are
+  at::Tensor valid;  // [steps]: indices of the valid steps
   at::Tensor advantage, target;
   // For agents with state.
   NamedTensors previous_action;
   at::Tensor previous_reward, is_first;
 };
 
-// What brings all ranks' numbers to mean 0 and deviation 1.
+// Normalizes numbers to mean 0 and standard deviation 1 over all ranks.
 class Normalization {
  public:
-  Normalization() = default;  // leaves them as they are
-  // A single number has no deviation, and stays as it is.
+  Normalization() = default;  // the identity
+  // A single number has no deviation and is left unchanged.
   Normalization(ProcessGroup& ranks, const at::Tensor& numbers) {
     if (ranks.count() > 1) {
       const auto m = moments(ranks, numbers);
@@ -115,11 +116,11 @@ class Ppo : public OnPolicyAlgo {
 
  private:
   bool remembers() const { return !agent_.spec().state.empty(); }
-  // Of this rank.
+  // Slices of this rank.
   static int slices_of(const PpoOptions& o, const ProcessGroup& ranks) {
     const int all = o.slices == 0 ? ranks.count() : o.slices;
     require(all % ranks.count() == 0,
-            "ppo.slices is {}; it must be a multiple of the number of ranks, {}", all,
+            "ppo.slices: found {}, expected a multiple of the number of ranks, {}", all,
             ranks.count());
     return all / ranks.count();
   }
@@ -129,14 +130,14 @@ class Ppo : public OnPolicyAlgo {
     if (o.anneal_learning_rate) o.learning_rate *= remaining;
     if (!o.anneal_clip) return o;
     o.clip *= remaining;
-    // Never to 0, which would be no limit.
+    // Never 0, which would mean no clipping.
     if (o.value_clip > 0) o.value_clip = std::max(o.value_clip * remaining, 1e-12);
     return o;
   }
 
   Flat prepare(const Samples& s) {
     const auto valid = s.valid.flatten().nonzero().flatten();
-    Advantages gae;  // of V-trace, every minibatch has its own
+    Advantages gae;  // unused with V-trace, which computes them for each minibatch
     if (!options_.vtrace)
       gae = generalized_advantages(s, s.agent_info.at("value"), options_.discount,
                                    options_.gae_lambda);
@@ -162,7 +163,7 @@ class Ppo : public OnPolicyAlgo {
             .is_first = remembers() ? s.is_first.narrow(0, 0, s.T).flatten() : at::Tensor()};
   }
 
-  // What the present policy says of a minibatch.
+  // Evaluates a minibatch by the current policy.
   Evaluation evaluate(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                       const NamedTensors& then) {
     const auto& rows = minibatch.rows;
@@ -198,12 +199,12 @@ class Ppo : public OnPolicyAlgo {
     return out;
   }
 
-  // Which of the rows are steps in which something was done.
+  // Indices into `rows` of the valid steps.
   static at::Tensor valid_of(const Samples& samples, const at::Tensor& rows) {
     return samples.valid.flatten().index_select(0, rows).nonzero().flatten();
   }
 
-  // Of whole sequences, the steps in which something was done.
+  // Drops the invalid steps of whole sequences.
   static void keep_valid(const Samples& samples, const at::Tensor& rows, Evaluation& now,
                          PpoTargets& then) {
     if (samples.steps == samples.T * samples.B) return;
@@ -213,7 +214,7 @@ class Ppo : public OnPolicyAlgo {
       *numbers = numbers->index_select(0, valid);
   }
 
-  // Whether a step on the device is the same operations each time.
+  // Whether gradient steps can be captured: their operations do not vary.
   bool records(const Samples& s) const {
     return accelerator(s.reward.device()) != nullptr && ranks_.count() == 1 &&
            options_.gradient_accumulation == 1 && !options_.vtrace && !options_.anneal_clip &&
@@ -251,7 +252,7 @@ class Ppo : public OnPolicyAlgo {
     return parts.defined() ? parts[kKl] : at::zeros({});
   }
 
-  // Numbers as PpoLoss::parts, and the norm of the gradient; undefined if no rank has any steps.
+  // Returns PpoLoss::parts and the norm of the gradient; undefined if no rank has any steps.
   at::Tensor step(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                   const PpoOptions& options) {
     Normalization normalization;
@@ -271,7 +272,7 @@ class Ppo : public OnPolicyAlgo {
 
   RankLoss loss_of(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                    const Normalization& normalization, const PpoOptions& options) {
-    // Other ranks may have some, and wait for this one.
+    // An empty minibatch still takes part in the exchanges: other ranks may have steps.
     const bool any = minibatch.rows.numel() > 0;
     Evaluation now;
     PpoTargets then{.log_prob = {}, .value = {}, .advantage = at::empty({0}), .target = {}};
@@ -312,8 +313,8 @@ class Ppo : public OnPolicyAlgo {
             .target = flat.target.index_select(0, flat.valid)};
   }
 
-  // Share of the variance of the targets that the recorded values explain; 1 is perfect, below 0
-  // worse than a constant.
+  // Fraction of the variance of the targets that the values explain: 1 is perfect, below 0 is worse
+  // than a constant.
   static double explained_variance(ProcessGroup& ranks, const at::Tensor& target,
                                    const at::Tensor& value) {
     const auto variance = moments(ranks, target).variance;
@@ -327,12 +328,12 @@ class Ppo : public OnPolicyAlgo {
   DistributedOptimizer optimizer_;
   at::Tensor updates_;  // [] int64, on the CPU
   Minibatches minibatches_;
-  std::vector<PpoTargets> corrected_;  // of the last minibatch's pieces, made by V-trace
-  at::Tensor advantage_, target_;      // where recorded steps read them
+  std::vector<PpoTargets> corrected_;  // by V-trace, of the pieces of the last minibatch
+  at::Tensor advantage_, target_;      // at fixed addresses, for captured steps
   CapturedSteps recordings_;
-  TensorAddresses parameters_;  // of the agent's, which they read
+  TensorAddresses parameters_;  // the agent's, which the captured steps read
 
-  static constexpr int kKl = 3, kParts = 5;  // of PpoLoss::parts
+  static constexpr int kKl = 3, kParts = 5;  // index of the KL in PpoLoss::parts, and their size
 };
 
 }  // namespace
@@ -350,27 +351,29 @@ OptionList describe(PpoOptions& p) {
   list.add("discount", p.discount, "gamma", kShare);
   list.add("gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation", kShare);
   list.add("epochs", p.epochs, "passes over a rollout", within(1, 1e6));
-  list.add("minibatches", p.minibatches, "updates in each pass", within(1, kMostNumber));
+  list.add("minibatches", p.minibatches, "updates in each epoch", within(1, kMostNumber));
   list.add("gradient_accumulation", p.gradient_accumulation,
            "pieces in which the gradient of a minibatch is computed, to save memory",
            within(1, 1e6));
   list.add("clip", p.clip, "the probability ratio is clipped to [1 - clip, 1 + clip]", above_0());
   list.add("value_clip", p.value_clip,
-           "the change of the value is clipped to this; 0: not clipped");
+           "largest distance of the new value from the old; 0: not clipped");
   add_loss_weights(list, p);
   add_max_grad_norm(list, p);
   list.add("normalize_advantage", p.normalize_advantage,
-           "to mean 0 and deviation 1 over: none | rollout | minibatch");
+           "steps over which advantages are normalized: none | rollout | minibatch");
   add_anneal_learning_rate(list, p);
-  list.add("anneal_clip", p.anneal_clip, "clip and value_clip linearly to 0 over the schedule");
+  list.add("anneal_clip", p.anneal_clip,
+           "lower clip and value_clip linearly to 0 over the schedule");
   list.add("vtrace", p.vtrace,
            "V-trace, for rollouts of older policies (with sampler.asynchronous: APPO)");
   add_vtrace_clips(list, p);
-  list.add("target_kl", p.target_kl, "stop the passes of a rollout beyond this KL; 0: never");
-  list.add("slices", p.slices,
-           "slices of environments that every minibatch is drawn from in equal parts; 0: one for "
-           "each rank",
-           within(0, 1e6));
+  list.add("target_kl", p.target_kl,
+           "end the epochs of a rollout once the mean KL exceeds this; 0: never");
+  list.add(
+      "slices", p.slices,
+      "slices of environments; every minibatch takes equal parts of each; 0: one for each rank",
+      within(0, 1e6));
   return list;
 }
 
@@ -398,13 +401,14 @@ class PpoSpec : public SpecOf<PpoSpec, OnPolicySpec, PpoOptions> {
     const auto envs = run.envs / slices;
     const auto of_a_slice = slices > 1 ? fmt::format(" of each of {} slices", slices) : "";
     require(own_.minibatches <= run.horizon * envs,
-            "ppo.minibatches: {} minibatches cannot share {} samples{} "
+            "ppo.minibatches: found {}, expected at most the {} steps{} "
             "(sampler.horizon x sampler.envs)",
             own_.minibatches, run.horizon * envs, of_a_slice);
-    require((run.model.memory == MemoryKind::kNone && !own_.vtrace) || own_.minibatches <= envs,
-            "ppo.minibatches: {} minibatches cannot share {} environments{} (sampler.envs): with a "
-            "memory, or ppo.vtrace, each learns from whole sequences",
-            own_.minibatches, envs, of_a_slice);
+    require(
+        (run.model.memory == MemoryKind::kNone && !own_.vtrace) || own_.minibatches <= envs,
+        "ppo.minibatches: found {}, expected at most the {} environments{} (sampler.envs): with "
+        "model.memory or ppo.vtrace, minibatches are whole sequences",
+        own_.minibatches, envs, of_a_slice);
   }
 
   std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions& run,

@@ -36,8 +36,8 @@ PpoLoss loss_of_tensors(const Evaluation& now, const PpoTargets& then, const Coe
           at::stack({policy, value, entropy, kl, clip_fraction}).detach()};
 }
 
-// The same, sample by sample. Where two branches are equal, the gradient is that of the unclipped
-// one.
+// loss_of_tensors() in one loop. Where both branches are equal, the gradient is that of the
+// unclipped one.
 class Loop : public torch::autograd::Function<Loop> {
  public:
   static tensor_list forward(AutogradContext* context, const at::Tensor& log_prob,
@@ -61,7 +61,7 @@ class Loop : public torch::autograd::Function<Loop> {
       const double clipped_gain = std::clamp(ratio, 1 - c.clip, 1 + c.clip) * advantages[i];
       policy_sum -= std::min(gain, clipped_gain);
       to_log_prob.data_ptr<float>()[i] =
-          static_cast<float>(gain > clipped_gain ? 0 : -gain * share);  // NaN stays
+          static_cast<float>(gain > clipped_gain ? 0 : -gain * share);  // propagates NaN
 
       double off = values[i] - targets[i];
       bool moves = true;  // whether the error depends on the value
@@ -85,7 +85,7 @@ class Loop : public torch::autograd::Function<Loop> {
     context->save_for_backward(
         {to_log_prob, at::full_like(log_prob, -c.entropy * share), to_value});
     context->mark_non_differentiable({parts});
-    // A sum beyond float becomes infinite, which its reader reports.
+    // A sum beyond the range of float becomes infinite, which LossMeans reports.
     return {at::scalar_tensor(static_cast<float>(total), log_prob.options()), parts};
   }
 

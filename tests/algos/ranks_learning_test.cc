@@ -457,7 +457,7 @@ TEST(RanksLearningTest, SlicesThatCannotBeSharedAreRefused) {
   const auto make_env = make_cart_pole();
   const auto q = make_q_agent(make_env({})->spec(), {.hidden = {16}}, {}, 1);
   StepReplay replay(make_env({})->spec(), 4, {.size = 400, .slices = 2});
-  EXPECT_NE(message_of([&] { make_dqn(*q, replay, {.batch = 33}); }).find("dqn.batch is 33"),
+  EXPECT_NE(message_of([&] { make_dqn(*q, replay, {.batch = 33}); }).find("dqn.batch: found 33"),
             std::string::npos);
   EXPECT_THROW(StepReplay(make_env({})->spec(), 5, {.size = 400, .slices = 2}), Error);
 }

@@ -100,11 +100,11 @@ class RanksTest(unittest.TestCase):
     def test_mistakes_are_told_once(self):
         for arguments, word in ((["--envs", "15"], "sampler.envs: found 15, which 2 ranks cannot share"),
                                 (["--set", "ppo.slices=3"], "ppo.slices: found 3, expected a multiple of ranks, 2"),
-                                (["--set", "ppo.minibatches=129"], "cannot share 128 samples of each of 2 slices"),
+                                (["--set", "ppo.minibatches=129"], "expected at most the 128 steps of each of 2 slices"),
                                 (["--set", "algo=dqn", "--set", "replay.slices=3"], "replay.slices: found 3, expected a multiple of ranks, 2"),
-                                (["--set", "algo=dqn", "--set", "replay.slices=2", "--set", "replay.shared=true"], "replay.slices: found 2; ranks that share a replay"),
-                                (["--set", "algo=dqn", "--set", "replay.size=30001"], "replay.size: found 30001, which 2 ranks cannot share"),
-                                (["--set", "algo=dqn", "--set", "dqn.batch=33"], "dqn.batch: found 33, which 2 slices")):
+                                (["--set", "algo=dqn", "--set", "replay.slices=2", "--set", "replay.shared=true"], "replay.slices: found 2, expected 0: ranks that share a replay"),
+                                (["--set", "algo=dqn", "--set", "replay.size=30001"], "replay.size: found 30001, expected a multiple of ranks, 2"),
+                                (["--set", "algo=dqn", "--set", "dqn.batch=33"], "dqn.batch: found 33, expected a multiple of the number of slices, 2")):
             with self.subTest(word):
                 done = subprocess.run([SHOAL, "train", *RANKS, "--out", self.run_folder, *arguments],
                                       capture_output=True, text=True, timeout=60)

@@ -12,28 +12,27 @@
 
 namespace shoal {
 
-// What an agent records with every action, and what it carries from step to step; specs of one
-// environment.
+// Specs, for one environment, of the tensors an agent records with every action and of its state.
 struct AgentSpec {
   NamedSpecs info;   // e.g. log_prob, value
   NamedSpecs state;  // recurrent state; empty for feed-forward policies
-  // False: whoever learns from it asks for no values, and samplers leave those of Samples zero.
+  // False: the algorithm needs no value estimates, and samplers leave those of Samples zero.
   bool values = true;
 };
 
-// Names the noise of one step: that of row i depends on (seed, env, tick) only, whoever draws it
-// and in whatever batch.
+// Identifies the noise of one step. The noise of row i depends on (seed, env, tick) only, not on
+// the batch or the process that draws it.
 struct NoiseKey {
   struct Row {
     std::int64_t env, tick;
   };
   std::uint64_t seed = 0;
   std::int64_t tick = 0;
-  std::int64_t first_env = 0;      // row i is of environment first_env + i. -1: they are no such
-                                   // sequence, and only valued, unless `rows` names them
+  std::int64_t first_env = 0;      // row i belongs to environment first_env + i. -1: the rows are
+                                   // named by `rows`; without it they may only be passed to value()
   std::span<const Row> rows = {};  // if not empty, row i is rows[i], and first_env is -1
-  // Where a recording of act() may be replayed for other ticks: the same rows, [N, 2] int64 on the
-  // agent's device, which alone are to be read then.
+  // Set where a captured graph of act() may be replayed for other ticks: the same rows as [N, 2]
+  // int64 on the agent's device. act() then reads only this.
   at::Tensor env_tick = {};
 
   Row row(std::int64_t i) const {
@@ -41,22 +40,21 @@ struct NoiseKey {
   }
 };
 
-// N environments that need an action (or a value). All tensors are on the agent's device, noise
-// keys excepted. Environments that wait for the end of a rollout are among them, with zeros for
-// observations; what is chosen for those is discarded.
+// N environments that need an action (or a value). All tensors are on the agent's device, except
+// noise keys. Environments that wait for the end of a rollout are included, with zero observations;
+// their actions are discarded.
 struct ActIn {
   Observations observation;  // N observations
-  NamedTensors mask = {};    // [N, n] bool, if the environment has action masks; not for value()
+  NamedTensors mask = {};    // [N, n] bool, if the environment has action masks; unused by value()
   NamedTensors state = {};   // [N, ...]
   NamedTensors previous_action = {};  // [N, ...]; meaningless where is_first
-  at::Tensor previous_reward = {};    // [N]; likewise
-  at::Tensor is_first = {};  // [N] bool: an episode starts here; the agent forgets its state
+  at::Tensor previous_reward = {};    // [N]; meaningless where is_first
+  at::Tensor is_first = {};  // [N] bool: an episode starts here; the agent resets its state
   NoiseKey noise = {};
   bool greedy = false;  // choose the most likely action; for evaluation
 };
 
-// Where the results go: tensors that already exist, often views into shared rows, to be filled in
-// place.
+// Output tensors, allocated by the caller and filled in place; often views of a shared rollout.
 struct ActOut {
   NamedTensors action;           // [N, ...]
   NamedTensors agent_info = {};  // [N, ...]
@@ -64,11 +62,11 @@ struct ActOut {
 };
 
 struct GreedyOut {
-  NamedTensors action;  // [N, ...] of each part, as an environment takes it
+  NamedTensors action;  // [N, ...] for each component, as an environment takes it
   at::Tensor value;     // [N] float32
 };
 
-// Chooses actions for many environments at once. Lives in one process and is called by one thread.
+// Chooses actions for a batch of environments. Used by one process and one thread.
 class Agent {
  public:
   virtual ~Agent() = default;
@@ -80,42 +78,39 @@ class Agent {
   // without gradients.
   virtual void value(const ActIn& in, at::Tensor& value) = 0;
 
-  // Everything a checkpoint must hold, parameters and buffers, by name. The tensors are the agent's
-  // own.
+  // Parameters and buffers for checkpoints, by name. The tensors are the agent's own, not copies.
   virtual NamedTensors parameters() = 0;
-  // Those of them that act() depends on: what processes and threads that act are sent.
+  // The subset that act() depends on; it is sent to the processes and threads that act.
   virtual NamedTensors acting_parameters() { return parameters(); }
-  // To be called after the parameters were written to: acting may use a copy in another layout or
-  // precision.
+  // Call after writing to the parameters: acting may use a copy in another layout or precision.
   virtual void parameters_changed() {}
-  // On a device, samplers may record what act() starts there, and replay that for a whole rollout
-  // instead of calling it. What act() reads of the host's memory, such as how much to explore, is
-  // to be brought to the device here: they call it before each rollout.
+  // On a GPU, samplers may capture act() in a graph and replay it for a whole rollout. Samplers
+  // call this before each rollout; it must copy to the device all host data that act() reads, such
+  // as epsilon.
   virtual void before_rollout(bool greedy) { (void)greedy; }
 
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;
 
-  // The most likely actions of N observations, by tensor operations alone, none of which knows N:
-  // what an export traces. mask: as in ActIn. Throws Error if the agent does not offer it.
+  // The most likely actions for N observations. Exports trace it, so it uses tensor operations only
+  // and none may depend on the value of N. mask: as in ActIn. Throws Error if not supported.
   virtual GreedyOut greedy(const Observations& observation, const at::Tensor& mask) {
     (void)observation, (void)mask;
     throw Error("this agent cannot be exported: it does not offer greedy()");
   }
 };
 
-// What an on-policy algorithm asks about actions that were taken: N = time * sequences of them,
-// time-major.
+// Input of ActorCritic::evaluate(): N = time * sequences actions that were taken, time-major.
 struct EvaluateIn {
   Observations observation;
   NamedTensors action, mask = {};
-  NamedTensors agent_info = {};  // what act() recorded with the actions
+  NamedTensors agent_info = {};  // as recorded by act() with the actions
   NamedTensors previous_action = {};
   at::Tensor previous_reward = {}, is_first = {};
   NamedTensors state =
       {};  // [sequences, ...], before the first step; empty for feed-forward policies
-  // Steps of each sequence. An agent with state is told of previous_action, previous_reward and
-  // first of all N, and begins anew within a sequence where `is_first` says so.
+  // Steps of each sequence. An agent with state needs previous_action, previous_reward and is_first
+  // of all N, and resets its state within a sequence where `is_first` is true.
   std::int64_t time = 1;
 };
 
@@ -127,15 +122,15 @@ struct Evaluation {
 class ActorCritic : public Agent {
  public:
   virtual Evaluation evaluate(const EvaluateIn& in) = 0;
-  // The parameters to learn, in a fixed order.
+  // The trainable parameters, in a fixed order.
   virtual std::vector<at::Tensor> learnable() = 0;
-  // Takes a rollout into account that was learned from, e.g. in statistics of observations. To be
-  // called after learning, so that until then actions have the probability they were chosen with,
-  // and before parameters_changed().
+  // Adds a rollout to the observation statistics. Call it after learning from the rollout, so that
+  // actions are evaluated with the statistics they were chosen with, and before
+  // parameters_changed().
   void observe(const Samples& samples) { add_statistics(statistics(samples)); }
-  // The two halves of that, of which several processes with rollouts of their own do the first
-  // each, and the second with what all of them found: numbers by name, float64. Those of no rollout
-  // at all change nothing.
+  // The two halves of observe(), for several processes with a rollout each: every process computes
+  // statistics() of its own rollout, and passes those of all processes, in the same order, to
+  // add_statistics(). Float64 tensors, by name. The statistics of empty Samples change nothing.
   virtual NamedTensors statistics(const Samples&) { return {}; }
   virtual void add_statistics(const NamedTensors&) {}
 };

@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// What the network says of an action's return.
+// The network's output for the return of an action.
 enum class ReturnKind : std::uint8_t {
   kMean,         // its mean
   kCategorical,  // probabilities of fixed returns (Bellemare et al., arXiv 1707.06887)
@@ -25,38 +25,38 @@ inline constexpr std::pair<const char*, ReturnKind> kReturnKindNames[] = {
 inline const auto& names_of(ReturnKind) { return kReturnKindNames; }
 
 struct QAgentOptions {
-  // The value of an action is that of the observation, plus the action's advantage over the mean of
-  // all (Wang et al., arXiv 1511.06581). Otherwise the network tells the values at once.
+  // The value of an action is the state value plus the action's advantage over the mean advantage
+  // (Wang et al., arXiv 1511.06581). Otherwise the network outputs action values directly.
   bool dueling = false;
   ReturnKind returns = ReturnKind::kMean;
-  std::int64_t atoms = 51;         // fixed returns, or quantiles
-  double v_min = -10, v_max = 10;  // the lowest and the highest of the fixed returns
-  // Weights of linear layers are drawn anew for every rollout and update, around means and with
-  // deviations that are learned (Fortunato et al., arXiv 1706.10295, factorised): exploration
-  // without epsilon. Greedy actions are those of the means.
+  std::int64_t atoms = 51;         // number of fixed returns, or of quantiles
+  double v_min = -10, v_max = 10;  // lowest and highest of the fixed returns
+  // Noisy networks (Fortunato et al., arXiv 1706.10295, factorised) explore without epsilon: the
+  // weights of linear layers are drawn for every rollout and update, with learned means and
+  // deviations. Greedy actions use the means.
   bool noisy = false;
-  double noise = 0.5;  // deviation at the start, times the root of the layer's inputs
-  // How many epsilons there are: one for all environments, or one for each of them; for fewer than
-  // act, acting throws Error.
+  double noise = 0.5;  // initial deviation, times the root of the layer's inputs
+  // Number of epsilons: 1, shared by all environments, or one for each. act() throws Error if an
+  // environment has none.
   std::int64_t epsilons = 1;
 };
 OptionList describe(QAgentOptions& options);  // table [dqn]
 
-// Takes the action of the highest value, but with probability epsilon any of those that are legal;
-// greedily always the first. Holds the target network, too, which is a copy of the other one as it
-// was some updates before (Mnih et al., 2015). Records nothing.
+// Takes a uniformly random legal action with probability epsilon, and the action of the highest
+// value otherwise; always the latter if greedy. Also holds the target network, a copy of the online
+// network from some updates before (Mnih et al., 2015). Has no agent_info.
 class QAgent : public Agent {
  public:
   virtual const QAgentOptions& options() const = 0;
 
-  // What the networks say of each action's return, [N, actions, atoms] float32: its mean (1 atom),
-  // the logits of the fixed returns, or the quantiles. With gradients, and by the target network,
-  // without.
+  // Network outputs for each action's return, [N, actions, atoms] float32: its mean (1 atom), the
+  // logits of the fixed returns, or the quantiles. returns() has gradients; target_returns() uses
+  // the target network and has none.
   virtual at::Tensor returns(const Observations& observation) = 0;
   virtual at::Tensor target_returns(const Observations& observation) = 0;
   // The fixed returns, [atoms]; undefined for other kinds.
   virtual at::Tensor support() const = 0;
-  // The means of such returns, [..., atoms] -> [...].
+  // Means of outputs of returns(), [..., atoms] -> [...].
   virtual at::Tensor means(const at::Tensor& returns) const = 0;
   // The value of each action, [N, actions].
   at::Tensor values(const Observations& observation) { return means(returns(observation)); }
@@ -64,28 +64,28 @@ class QAgent : public Agent {
     return means(target_returns(observation));
   }
 
-  // Moves the target network this far towards the other one: 1 makes it a copy.
+  // Moves the target network by this fraction towards the online network: 1 makes it a copy.
   virtual void update_target(double share) = 0;
-  // New noise for both networks, if they are noisy. What was computed before may not be
-  // differentiated after it.
+  // Draws new noise for both networks, if they are noisy. Outputs computed before it must not be
+  // differentiated afterwards.
   virtual void draw_noise() = 0;
 
-  // The parameters to learn, in a fixed order, and the gradient of a loss [] for each of them.
+  // The trainable parameters, in a fixed order, and the gradient of a loss [] for each of them.
   virtual std::vector<at::Tensor> learnable() = 0;
   virtual std::vector<at::Tensor> gradients(const at::Tensor& loss) = 0;
 
-  // [epsilons] float32, on the CPU; 1 at first. Set it between two rollouts: workers get it
-  // together with the parameters.
+  // [epsilons] float32, on the CPU; initially 1. Set it between two rollouts: workers receive it
+  // with the parameters.
   virtual at::Tensor epsilon() = 0;
 };
 
-// For one discrete action, with or without a mask. The network is an actor-critic's: what that
-// calls the policy are returns, or advantages and the observation's value behind them; its value is
-// not used. Throws Error for other actions.
+// For one discrete action, with or without a mask. The network is an actor-critic model: its policy
+// head outputs the returns, or, if dueling, advantages followed by the state value; its value head
+// is not used. Throws Error for other actions.
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& model,
                                      const QAgentOptions& options, std::uint64_t seed);
-// The same around two models of your own of one kind, whose policy head puts out
-// q_output_size() numbers; the second one becomes a copy of the first. seed: of the noise.
+// The same with two given models of one kind, whose policy heads have q_output_size() outputs. The
+// second one becomes a copy of the first. seed: of the noise.
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
                                      std::shared_ptr<ActorCriticModel> target,
                                      const QAgentOptions& options = {}, std::uint64_t seed = 1);

@@ -20,14 +20,14 @@ struct A2cOptions {
   double gae_lambda = 1;   // 1: n-step returns as in the paper
   double value_coef = 0.5;
   double entropy_coef = 0.01;
-  int gradient_accumulation = 1;     // PpoOptions::gradient_accumulation, of the rollout
+  int gradient_accumulation = 1;     // pieces of the rollout; see PpoOptions
   double max_grad_norm = 0.5;        // global norm; 0: not clipped
-  bool normalize_advantage = false;  // of a rollout, to mean 0 and deviation 1
+  bool normalize_advantage = false;  // over the rollout, to mean 0 and standard deviation 1
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
 };
 OptionList describe(A2cOptions& options);  // table [a2c]
 
-// The agent must outlive the algo, and be on its device already. Ranks: as of make_ppo().
+// The agent must outlive the algorithm and be on its device already. ranks: see make_ppo().
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& options,
                                        ProcessGroup& ranks = group_of_one());
 

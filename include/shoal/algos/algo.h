@@ -9,10 +9,10 @@
 
 namespace shoal {
 
-// How far a run has come.
+// The progress of a run.
 struct Progress {
   std::int64_t steps = 0;  // agent steps taken before this rollout, by all environments together
-  std::int64_t schedule_steps = 1;  // steps over which schedules run to 0
+  std::int64_t schedule_steps = 1;  // steps after which schedules reach their final value
 
   // 1 for the first rollout, 0 for one that begins after `schedule_steps`.
   double remaining() const {
@@ -21,19 +21,19 @@ struct Progress {
   }
 };
 
-// Numbers an update reports, by name, in a fixed order.
+// The metrics of an update, by name, in a fixed order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// What a run keeps of an algorithm.
+// Base of all algorithms.
 class Algo {
  public:
   virtual ~Algo() = default;
-  // What a checkpoint needs besides the agent's parameters (e.g. the optimizer's moments). The
-  // tensors are the algo's own.
+  // State for checkpoints besides the agent's parameters, e.g. the optimizer's moments. The tensors
+  // are the algorithm's own, not copies.
   virtual NamedTensors state() = 0;
 };
 
-// Learns from one rollout at a time, made by the policy it updates. Returns numbers; never logs.
+// Learns from one rollout at a time. Returns metrics; never logs.
 class OnPolicyAlgo : public Algo {
  public:
   virtual Metrics update(const Samples& samples, const Progress& progress) = 0;

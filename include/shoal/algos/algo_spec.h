@@ -17,13 +17,13 @@
 
 namespace shoal {
 
-// The table [off_policy]: how algorithms that learn from a replay take turns with sampling.
+// The table [off_policy]: how sampling and learning from a replay alternate.
 struct OffPolicyOptions {
   std::int64_t learning_starts = 10'000;  // steps with random actions before learning begins
-  // Steps that are drawn from the replay for each step that is taken after those: rlpyt's replay
-  // ratio. With batches of as many steps there is an update for every step.
+  // Steps drawn from the replay for each environment step after those: rlpyt's replay ratio. With
+  // batches of `replay_ratio` steps there is one update per step.
   double replay_ratio = 8;
-  bool epsilon_each = false;  // every environment has an epsilon of its own
+  bool epsilon_each = false;  // each environment has its own epsilon
 };
 
 // The table [replay], for all ranks together; see StepReplayOptions and SequenceReplayOptions.
@@ -34,13 +34,13 @@ struct ReplayOptions {
   bool prioritized = false;
   double alpha = 0.6;
   int slices = 0;       // 0: one for each rank
-  bool shared = false;  // all ranks draw from one replay, on one machine; else each from its own
+  bool shared = false;  // all ranks, on one machine, share a replay; otherwise each has its own
 };
 
 OptionList describe(OffPolicyOptions& options);
 OptionList describe(ReplayOptions& options);
 
-// The options of a run that an algorithm reads beside its own.
+// The options of a run that an algorithm reads in addition to its own.
 struct RunOptions {
   ModelOptions model;
   ActorCriticOptions agent;
@@ -51,8 +51,9 @@ struct RunOptions {
   std::uint64_t seed;
 };
 
-// Declares an algorithm: its name, its options with their values in one run, and what is made from
-// them. Runners, files, the command line and the documentation know an algorithm by this alone.
+// Declares an algorithm: its name, its options with their values in one run, and the factories of
+// its agent, replay and algorithm. Runners, files, the command line and the documentation use an
+// algorithm only through this interface.
 class AlgoSpec {
  public:
   virtual ~AlgoSpec() = default;
@@ -64,18 +65,18 @@ class AlgoSpec {
   virtual OptionList options() = 0;  // bound to this object
   // The options struct of this type, or null.
   virtual void* find_options(const std::type_info&) { return nullptr; }
-  // Throws Error for values that cannot work together, or not in this run.
+  // Throws Error for option values that contradict each other or the run's options.
   virtual void check(const RunOptions& run) const = 0;
 
-  // Whether what make() makes learns together with the other ranks; otherwise a run has one.
+  // Whether the algorithm supports several ranks; otherwise a run has one.
   virtual bool uses_ranks() const { return false; }
 
   virtual double discount(const RunOptions& run) const = 0;
   virtual bool anneals_learning_rate() const { return false; }  // to 0 over the schedule
-  // Steps whose activations are in memory at once when it learns.
+  // Steps whose activations are in memory at once while learning.
   virtual std::int64_t steps_at_once(const RunOptions& run) const = 0;
 
-  // On the CPU.
+  // The agent is on the CPU.
   virtual std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const = 0;
 };
 
@@ -88,7 +89,7 @@ class OnPolicySpec : public AlgoSpec {
   }
   void check(const RunOptions&) const override {}
 
-  // The agent is that of make_agent(), on its device; it and `ranks` outlive the algorithm.
+  // agent: from make_agent(), on its device already. It and `ranks` must outlive the algorithm.
   virtual std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions& run,
                                              ProcessGroup& ranks) const = 0;
 };
@@ -97,32 +98,32 @@ class OnPolicySpec : public AlgoSpec {
 class OffPolicySpec : public AlgoSpec {
  public:
   double discount(const RunOptions& run) const override { return run.replay.discount; }
-  // Activations of a batch, of the next observations and of the target network.
+  // The steps of a batch; the memory check adds the activations of next observations.
   std::int64_t steps_at_once(const RunOptions&) const override { return batch_steps(); }
   void check(const RunOptions& run) const override;
 
-  // Items that all ranks together draw for one update, and the steps in those items.
+  // Items (transitions or sequences) of one update over all ranks, and the steps in them.
   virtual std::int64_t batch() const = 0;
   virtual std::int64_t batch_steps() const { return batch(); }
 
-  // Bytes of the replay of all ranks.
+  // Bytes of the replays of all ranks together.
   virtual std::size_t replay_bytes(const EnvSpec& env, const Agent& agent,
                                    const RunOptions& run) const;
-  // This rank's part of the replay, or of `memory` the one that all ranks share.
+  // This rank's replay or, with `memory`, its part of the replay that all ranks share.
   virtual std::unique_ptr<Replay> make_replay(const EnvSpec& env, const Agent& agent,
                                               const RunOptions& run, ProcessGroup& ranks,
                                               const ReplayMemory* memory) const;
-  // The agent is that of make_agent(), on its device, the replay that of make_replay(); they and
-  // `ranks` outlive the algorithm.
+  // agent: from make_agent(), on its device already; replay: from make_replay(). They and `ranks`
+  // must outlive the algorithm.
   virtual std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions& run,
                                               ProcessGroup& ranks) const = 0;
 
  protected:
-  // That the ranks can share the replay and its batches.
+  // Throws Error if the ranks cannot share the replay or its batches evenly.
   void check_replay(const RunOptions& run) const;
 };
 
-// Implements what every spec with one options struct has in common. `Options` is described.
+// The common implementation of specs with one options struct. `Options` needs describe().
 template <class Self, class Base, class Options>
 class SpecOf : public Base {
  public:
@@ -138,11 +139,11 @@ class SpecOf : public Base {
   Options own_;
 };
 
-// Makes an algorithm known by its name to everything that reads a Config made afterwards. Throws
-// Error if the name is taken. Call it from the main thread, before any Config is made.
+// Registers an algorithm under its name, for every Config made afterwards. Throws Error if the name
+// is taken. Call it from the main thread, before any Config is made.
 void register_algo(std::unique_ptr<AlgoSpec> spec);
 
-// One spec of every known algorithm; copies have options of their own.
+// One spec of every registered algorithm. A copy has its own options.
 class AlgoSpecs {
  public:
   AlgoSpecs();
@@ -151,7 +152,7 @@ class AlgoSpecs {
   AlgoSpecs& operator=(AlgoSpecs other) noexcept;
   ~AlgoSpecs() = default;
 
-  // Throws Error, naming the nearest one, if there is none of this name.
+  // Throws Error, which suggests the most similar name, if there is no such algorithm.
   AlgoSpec& at(const std::string& name) const;
   std::vector<std::string> names() const;
   auto begin() const { return all_.begin(); }

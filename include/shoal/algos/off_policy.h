@@ -4,15 +4,15 @@
 
 namespace shoal {
 
-// Learns from a replay, which it was given when it was made, whoever made the steps in there.
-// Returns numbers; never logs.
+// Learns from the replay that its factory was given; the steps in it may be of any policy. Returns
+// metrics; never logs.
 class OffPolicyAlgo : public Algo {
  public:
-  // Sets how the agent explores in the next rollout. learning: it has begun to learn; until then it
-  // acts at random.
+  // Sets the agent's exploration for the next rollout. learning: false before learning_starts, when
+  // actions are random.
   virtual void explore(const Progress& progress, bool learning) = 0;
-  // That many updates, each from a batch of its own; the mean of their numbers. The replay must
-  // hold something already.
+  // Makes so many updates, each with its own batch, and returns the mean of their metrics. The
+  // replay must not be empty.
   virtual Metrics update(const Progress& progress, int updates) = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace shoal {
 
-// What advantages are brought to mean 0 and deviation 1 over.
+// The set of steps over which advantages are normalized to mean 0 and standard deviation 1.
 enum class NormalizeAdvantage : std::uint8_t { kNone, kRollout, kMinibatch };
 inline constexpr std::pair<const char*, NormalizeAdvantage> kNormalizeAdvantageNames[] = {
     {"none", NormalizeAdvantage::kNone},
@@ -30,43 +30,43 @@ struct PpoOptions {
   double gae_lambda = 0.95;
   int epochs = 4;       // passes over a rollout
   int minibatches = 4;  // updates in each pass
-  // The gradient of a minibatch is found in so many pieces, one after the other, of which only one
-  // takes up memory. The result is the same, but for rounding.
+  // The gradient of a minibatch is accumulated over so many pieces, and activations of only one
+  // piece are in memory at a time. The result is the same up to rounding.
   int gradient_accumulation = 1;
-  double clip = 0.1;      // the probability ratio stays in [1 - clip, 1 + clip]
-  double value_clip = 0;  // the new value stays this close to the old one; 0: not clipped
+  double clip = 0.1;      // clips the probability ratio to [1 - clip, 1 + clip]
+  double value_clip = 0;  // largest distance of the new value from the old; 0: not clipped
   double value_coef = 0.5;
   double entropy_coef = 0.01;
   double max_grad_norm = 0.5;  // global norm; 0: not clipped
   NormalizeAdvantage normalize_advantage = NormalizeAdvantage::kMinibatch;
   bool anneal_learning_rate = true;  // linearly to 0 over the schedule
-  bool anneal_clip = false;          // likewise the clip ranges, that of the value, too
-  // For rollouts that an older policy made (asynchronous samplers): advantages and targets are
-  // those of V-trace, with the present policy's values, and gae_lambda for its lambda. Minibatches
-  // are whole sequences then.
+  bool anneal_clip = false;          // the clip ranges, that of the value too, linearly to 0
+  // For rollouts of an older policy (asynchronous samplers): advantages and targets are those of
+  // V-trace, with values of the current policy and gae_lambda as its lambda. Minibatches are then
+  // whole sequences.
   bool vtrace = false;
-  double rho_bar = 1, c_bar = 1;  // where its ratios are cut
-  double target_kl = 0;    // stop the passes of a rollout once the mean KL exceeds this; 0: never
+  double rho_bar = 1, c_bar = 1;  // upper bounds of the importance ratios of V-trace
+  double target_kl = 0;    // end the epochs of a rollout once the mean KL exceeds this; 0: never
   std::uint64_t seed = 1;  // order of the minibatches
-  // The environments of all ranks are so many slices, one after the other, and a minibatch takes as
-  // many steps of each, in an order of the slice's own: learning does not depend on how many ranks
-  // share the slices. 0: one for each rank. A multiple of the number of ranks.
+  // The environments of all ranks are divided into so many consecutive slices. A minibatch takes
+  // the same number of steps from each slice, in the slice's own random order, so learning does not
+  // depend on the number of ranks that share the slices. A multiple of the number of ranks; 0: one
+  // for each rank.
   int slices = 0;
 };
 OptionList describe(PpoOptions& options);  // table [ppo]
 
-// An agent with state learns from whole sequences, each from the state it had at the beginning of
-// the rollout: a minibatch is all steps of some environments. update() throws Error if there are
-// fewer of those than minibatches.
+// An agent with state learns from whole sequences, each from its state at the beginning of the
+// rollout: a minibatch is all steps of some environments. update() throws Error if there are fewer
+// environments than minibatches.
 //
-// With vtrace it is the asynchronous PPO (APPO) of Petrenko et al., Sample Factory, arXiv
-// 2006.11751.
+// With vtrace this is asynchronous PPO (APPO) of Petrenko et al., Sample Factory, arXiv 2006.11751.
 //
-// With several ranks, each learns from the rollout of its own environments, and all of them take
-// the same steps: gradients, normalization and metrics are those of all ranks' steps together. All
-// rollouts must have as many environments.
+// With several ranks, each learns from the rollout of its own environments. Gradients,
+// normalization and metrics are over the steps of all ranks, so all ranks make the same update. All
+// rollouts must have the same number of environments.
 //
-// The agent must outlive the algo, and be on its device already; so must ranks.
+// The agent must be on its device already. The agent and ranks must outlive the algorithm.
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
                                        ProcessGroup& ranks = group_of_one());
 

@@ -15,94 +15,91 @@
 
 namespace shoal {
 
-// The processes that train one agent together, each with environments of its own and a copy of the
-// agent, and all with the same parameters. All of them call the same functions in the same order;
-// who does not, or is too late, is named by a RankError. Used by one thread at a time.
+// The processes that train one agent together, each with its own environments and a copy of the
+// agent, all with equal parameters. All ranks must call the same functions in the same order; a
+// rank that deviates or is late is reported in a RankError. Used by one thread at a time.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
-  virtual int rank() const = 0;  // from 0; that one alone writes files and to the console
+  virtual int rank() const = 0;  // from 0; only rank 0 writes files and to the console
   virtual int count() const = 0;
-  // Some are reached over a network, so that a sum takes long enough to do something else
-  // meanwhile.
+  // Whether a sum crosses a network, so that overlapping it with computation pays off.
   virtual bool is_remote() const { return false; }
-  // x: contiguous, on the CPU or where sums_on() says so, float32, float64 or int64, of the same
-  // size in all ranks. It becomes the sum of all ranks' ones; every rank has the same bits.
+  // All-reduce in place: x becomes the sum over all ranks, bit for bit the same in every rank.
+  // x: contiguous, on a device for which sums_on() is true, float32, float64 or int64, of the same
+  // size in all ranks.
   virtual void sum(at::Tensor x) = 0;
-  // Whether tensors there can be summed as they are.
+  // Whether sum() takes tensors on this device; always true for the CPU.
   virtual bool sums_on(at::Device device) const { return device.is_cpu(); }
-  // What each rank gives, in the order of the ranks; of any sizes.
+  // All-gather: the bytes of each rank, in rank order. Sizes may differ.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own) = 0;
 };
 
-// A rank that is alone.
+// A process group of one rank.
 ProcessGroup& group_of_one();
-// ProcessGroup on one machine. The exchange is this rank's end of it.
+// A process group on one machine, over shared memory. exchange: this rank's end.
 std::unique_ptr<ProcessGroup> make_shared_group(const RankExchange& exchange);
 
-// How processes that a launcher has started speak to one another.
+// The transport between processes that a launcher has started.
 enum class RankBackend : std::uint8_t { kAuto, kTcp, kMpi, kNccl };
 
-// Processes that reach one another over TCP, each as one rank.
 struct TcpGroupOptions {
   int rank = 0, count = 1;
-  // The rendezvous: rank 0 listens there, or, if a launcher has a c10d::TCPStore there (torchrun
-  // does), says in it where it listens. Nothing is encrypted, as in all of PyTorch: it is for a
-  // network whose machines trust one another.
+  // The rendezvous. Rank 0 listens at this address. If a launcher, such as torchrun, has a
+  // c10d::TCPStore there (store_exists), rank 0 publishes its own address in the store. As in
+  // PyTorch, nothing is encrypted: use it only in a network whose machines trust one another.
   std::string address = "127.0.0.1";
   int port = 29500;
   bool store_exists = false;
-  std::string job = {};                        // its name: who comes from another one is sent away
-  std::chrono::milliseconds timeout{300'000};  // how long one waits for the others
+  std::string job = {};                        // name; connections from other jobs are rejected
+  std::chrono::milliseconds timeout{300'000};  // largest wait for the other ranks
 };
-// They meet when they first have something to tell one another: everything is to be forked before.
-// Sums go around a ring, so that all have the same bits. RankError names who has not come, closed
-// its end, or does something else.
+// A group of processes connected by TCP, each of them one rank. They connect at the first exchange:
+// fork everything before it. Sums are ring all-reduces, bit for bit the same in all ranks. A
+// RankError names the rank that has not connected, has closed its connection, or deviates.
 std::unique_ptr<ProcessGroup> make_tcp_group(const TcpGroupOptions& options);
 
-// Processes that speak by MPI, which begins when they first have something to tell one another.
-// Same sums, errors and order as over TCP. rank, count: what MPI will say. Throws Error without the
-// plugin.
+// A group of MPI processes. MPI is initialised at the first exchange. Sums, errors and order are as
+// over TCP. rank, count: must match MPI's. Throws Error without the plugin.
 std::unique_ptr<ProcessGroup> make_mpi_group(int rank, int count,
                                              std::chrono::milliseconds timeout);
-// Whether there is the plugin.
+// Whether the plugin exists.
 bool has_mpi();
 
-// The ranks `host`, which must outlive these, with sums of what is on a GPU by NCCL. It wants a GPU
-// for each rank; whether they have one is seen when they first add something up there: if not, that
-// is an Error if they insist, and sums go through the host's memory otherwise. Who is gone or late
-// is not named, but a sum waits for no longer than the timeout, and the host with it. Throws Error
-// without the plugin.
+// The process group `host`, which must outlive this one, with NCCL for sums of GPU tensors. NCCL
+// needs a GPU for each rank, which is checked at the first such sum: if ranks share a GPU, the sum
+// throws Error if `insist`, and sums go through host memory otherwise. A sum ends at the timeout
+// with an error that does not name the missing rank. Throws Error without the plugin.
 std::unique_ptr<ProcessGroup> make_nccl_group(ProcessGroup& host, std::chrono::milliseconds timeout,
                                               bool insist);
-// Whether there is the plugin.
+// Whether the plugin exists.
 bool has_nccl();
 
-// The ranks of several hosts, of as many each: those of host 0 come first. hosts: one rank for each
-// host, in the first rank of this one; null in the others.
+// The ranks of several hosts, the same number on each, ordered by host. hosts: a group with one
+// rank for each host, given to the first rank of this host; null in the others.
 std::unique_ptr<ProcessGroup> make_multi_host_group(const RankExchange& exchange,
                                                     std::unique_ptr<ProcessGroup> hosts, int host,
                                                     int count);
 
-// Each of x becomes its mean over all ranks, rank r's having the weight that rank r gives: numbers
-// of steps, so that it is the mean over all steps. All float32. In one exchange. Returns the sum of
-// the weights; if that is 0, x is of no use.
+// Each of x becomes its weighted mean over all ranks; weight is that of this rank, e.g. its number
+// of steps, for a mean over all steps. All float32, in one exchange. Returns the sum of the
+// weights; if that is 0, x is meaningless.
 double average(ProcessGroup& ranks, std::vector<at::Tensor>& x, double weight);
 
-// How many numbers there are in all ranks, their mean and their variance (divided by N - 1).
+// Count, mean and variance (divided by N - 1) of the numbers of all ranks.
 struct Moments {
   double count = 0, mean = 0, variance = 0;
 };
 Moments moments(ProcessGroup& ranks, const at::Tensor& x);
 
-// Throws Error if these are of a model with batch normalization, and there are several ranks, or
-// batches come in pieces: its statistics would be those of each rank's own steps, or of a piece.
+// Throws Error if the parameters belong to a model with batch normalization and there are several
+// ranks, or batches in several pieces: its statistics would be those of one rank or one piece.
 void require_no_batch_norm(const ProcessGroup& ranks, int pieces, const NamedTensors& parameters);
 
-// Throws RankError with the first rank whose bytes, which all ranks should have alike, differ from
-// rank 0's. what: "the settings".
+// Throws RankError with the first rank whose bytes differ from rank 0's. what: for the message, a
+// plural such as "the settings".
 void require_equal(ProcessGroup& ranks, const std::string& what, std::span<const std::byte> bytes);
-// Likewise of tensors on any device, by a checksum.
+// The same for tensors on any device, by a checksum.
 void require_equal(ProcessGroup& ranks, const std::string& what, const NamedTensors& tensors);
 
 }  // namespace shoal

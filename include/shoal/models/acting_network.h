@@ -10,8 +10,8 @@
 
 namespace shoal {
 
-// kBf16: bfloat16. Acting on a CPU with AVX2 rounds weights to bfloat16 and computes with them in
-// float32: what a picture has not changed is not computed again, which gains more.
+// kBf16: bfloat16. Acting on a CPU with AVX2 rounds weights to bfloat16 and computes in float32,
+// because the incremental convolutions, which skip unchanged parts of an image, gain more.
 enum class Precision : std::uint8_t { kFloat32, kBf16 };
 inline constexpr std::pair<const char*, Precision> kPrecisionNames[] = {
     {"float32", Precision::kFloat32}, {"bf16", Precision::kBf16}};
@@ -21,16 +21,16 @@ inline const auto& names_of(Precision) { return kPrecisionNames; }
 class ActingNetwork {
  public:
   virtual ~ActingNetwork() = default;
-  // Takes over the model's present parameters. Call after every change of them.
+  // Copies the model's current parameters. Call after every change of them.
   virtual void refresh() = 0;
-  // policy: [N, policy_size] float32, value: [N] float32; contiguous, filled in place. The rows are
-  // those of environments first_env, first_env + 1, ...: what was computed for an environment's
-  // last observation may serve its next one. -1: they are no such sequence.
+  // policy: [N, policy_size] float32, value: [N] float32; contiguous, filled in place. The rows
+  // belong to environments first_env, first_env + 1, ..., so that results for an environment's last
+  // observation may be reused for its next one. -1: the rows are no such sequence.
   void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
            std::int64_t first_env = 0) {
     compute(observation, policy, value, first_env);
   }
-  // The arithmetic in use, for people: e.g. "row-wise float32, AVX2".
+  // The arithmetic in use, for display: e.g. "row-wise float32, AVX2".
   virtual std::string description() const = 0;
 
  private:
@@ -41,14 +41,14 @@ class ActingNetwork {
 struct ModelIn;
 struct ModelOut;
 
-// The same of a model with state.
+// ActingNetwork of a model with state.
 class RecurrentActing {
  public:
   virtual ~RecurrentActing() = default;
   virtual void refresh() = 0;
-  // One step of each sequence (ModelIn::time is 1). `out` holds tensors that exist, contiguous, and
-  // are filled in place; ModelOut::state may not alias ModelIn::state, and is empty if only values
-  // are wanted.
+  // One step of each sequence (ModelIn::time is 1). The tensors of `out` are allocated by the
+  // caller, contiguous, and filled in place. ModelOut::state must not alias ModelIn::state, and is
+  // empty if only values are needed.
   virtual void run(const ModelIn& in, ModelOut& out) = 0;
   virtual std::string description() const = 0;
 };

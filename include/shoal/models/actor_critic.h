@@ -20,10 +20,10 @@ struct ModelIn {
   Observations observation;
   NamedTensors state;  // [sequences, ...] before the first step
   at::Tensor
-      is_first;  // [N] bool: an episode starts here; state, action and reward before it are 0
+      is_first;  // [N] bool: an episode starts here; previous state, action and reward read as 0
   std::int64_t time = 1;
   NamedTensors previous_action = {};  // [N, ...]; meaningless where is_first
-  at::Tensor previous_reward = {};    // [N] float32; likewise
+  at::Tensor previous_reward = {};    // [N] float32; meaningless where is_first
 };
 
 struct ModelOut {
@@ -38,18 +38,18 @@ class ActorCriticModel : public torch::nn::Module {
  public:
   virtual ModelOut forward(const ModelIn& in) = 0;
 
-  // What the model carries from step to step, of one sequence, all zeros where an episode starts;
-  // empty for feed-forward models.
+  // Specs of the recurrent state of one sequence, which is all zeros where an episode starts; empty
+  // for feed-forward models.
   virtual NamedSpecs state() const { return {}; }
 
-  // A copy for acting, without gradients, in the layout and precision that is fastest on this CPU.
-  // The model must outlive it. Null: use forward().
+  // A copy for acting, without gradients, in the fastest layout and precision for this CPU. The
+  // model must outlive it. Null: use forward().
   virtual std::unique_ptr<ActingNetwork> make_acting_network(Precision) const { return nullptr; }
-  // Likewise of a model with state, which is asked for this one instead.
+  // The same for models with state, for which make_acting_network() is not called.
   virtual std::unique_ptr<RecurrentActing> make_recurrent_acting() const { return nullptr; }
 };
 
-// What a model remembers with.
+// The recurrent cell of a model.
 enum class MemoryKind : std::uint8_t {
   kNone,
   kLstm,  // Hochreiter and Schmidhuber, "Long short-term memory", 1997, with forget gates
@@ -58,36 +58,36 @@ enum class MemoryKind : std::uint8_t {
 
 struct ModelOptions {
   std::string name = "mlp";  // mlp | nature-cnn | a registered one
-  // mlp: units of each hidden layer. Its input is all fields side by side; an int64 within bounds
-  // of at most 1024 values is one of several choices and becomes as many inputs, 1 or 0.
+  // mlp: units of each hidden layer. The input is the concatenation of all fields; an int64 with
+  // bounds that span at most 1024 values is categorical and one-hot encoded.
   std::vector<std::int64_t> hidden = {64, 64};
   bool shared_trunk = false;  // mlp: policy and value share the hidden layers
-  // nature-cnn: arithmetic of learning, and of acting where the model itself acts, as on a GPU. The
-  // heads, parameters and their gradients are float32 whatever it is. On a CPU without instructions
-  // for bfloat16 (AVX512-BF16) kBf16 is float32.
+  // nature-cnn: precision of learning, and of acting by forward(), as on a GPU. Heads, parameters
+  // and gradients are always float32. On a CPU without bfloat16 instructions (AVX512-BF16) kBf16
+  // means float32.
   Precision precision = Precision::kFloat32;
-  // mlp, nature-cnn: a recurrent cell between the layers, which policy and value then share, and
-  // the heads.
+  // mlp, nature-cnn: a recurrent cell between the layers and the heads. Policy and value then share
+  // the layers.
   MemoryKind memory = MemoryKind::kNone;
-  std::int64_t memory_size = 128;    // its units
-  bool memory_sees_previous = true;  // it also reads the previous action and the previous reward
+  std::int64_t memory_size = 128;    // units of the cell
+  bool memory_sees_previous = true;  // the cell also reads the previous action and reward
 };
 
-// policy_size: numbers the policy head puts out for one observation. Parameters are initialised
-// from `seed`. action: what a memory sees of the previous step. Throws Error for an unknown name,
-// or observations the model cannot read.
+// policy_size: outputs of the policy head for one observation. Parameters are initialised from
+// `seed`. action: the previous action that a recurrent cell reads. Throws Error for an unknown name
+// and for observations that the model does not support.
 std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
                                              std::int64_t policy_size, const ModelOptions& options,
                                              std::uint64_t seed,
                                              const Named<ActionSpec>& action = {});
 
-// Makes a model of your own known by name. What it draws from torch's global generator while it is
-// made depends on the seed alone. Throws Error if the name is taken.
+// Registers a model under a name. torch's global generator is seeded before the factory runs, so
+// initial parameters depend on the seed only. Throws Error if the name is taken.
 using ModelFactory = std::function<std::shared_ptr<ActorCriticModel>(
     const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options)>;
 void register_model(const std::string& name, ModelFactory make);
 
-// The models make_model() knows.
+// All registered models.
 std::vector<std::string> model_names();
 
 }  // namespace shoal

@@ -21,69 +21,67 @@ class ReplayShare;
 class StepStore;
 
 struct StepReplayOptions {
-  std::int64_t size = 1'000'000;  // steps of all environments together that can be drawn
-  int n_step = 1;                 // rewards that are added up before a value is looked at, 1 to 255
+  std::int64_t size = 1'000'000;  // steps that can be drawn, over all environments
+  int n_step = 1;                 // n of n-step returns, 1 to 255
   double discount = 0.99;         // gamma
-  // Draw a step in proportion to the power of its priority (Schaul et al., arXiv 1511.05952), not
-  // each of them alike.
+  // Draw a step with probability proportional to priority^alpha (Schaul et al., arXiv 1511.05952),
+  // not uniformly.
   bool prioritized = false;
-  double alpha = 0.6;                 // that power
-  std::uint64_t seed = 1;             // of what is drawn
-  std::int64_t largest_batch = 1024;  // steps that are drawn at once
-  // The environments are so many slices, one after the other, as many steps are drawn of each, and
-  // each has a generator and priorities of its own: so several processes with a slice or more each
-  // draw together what one with all of them draws. first_slice: what the first one is among all.
+  double alpha = 0.6;
+  std::uint64_t seed = 1;             // of the draws
+  std::int64_t largest_batch = 1024;  // most steps of one draw
+  // The environments are divided into so many consecutive slices. Each slice has its own generator
+  // and priorities, and contributes the same number of steps to a draw, so the draws do not depend
+  // on how slices are distributed over processes. first_slice: the number of this replay's first
+  // slice among those of all processes.
   int slices = 1, first_slice = 0;
 };
 
-// N steps, each with the rewards of up to n of them and the observation after those: what a value
-// is to be learned from is
+// N steps, each with up to n rewards and the observation after those. The value target is
 //
 //   reward + discount * value(next_observation).
 //
-// The n steps end early where the episode does: after a termination the discount is 0, and a
-// truncated episode goes on from its true last observation. A lost life is a termination.
+// The n steps end early where the episode does: the discount is 0 after a termination, and a
+// truncated episode bootstraps from its final observation. A lost life is a termination.
 struct Transitions {
-  // N each. Stacked ones refer to the replay's own frames: nothing is copied before they are turned
-  // into numbers.
+  // N each. Stacked frames refer to the replay's memory and are copied only when converted to
+  // tensors.
   Observations observation, next_observation;
   NamedTensors action;           // [N, ...]
   NamedTensors mask, next_mask;  // [N, n] bool, if there are action masks
   at::Tensor reward;             // [N] float32: r_0 + gamma r_1 + ... + gamma^(k-1) r_(k-1)
   at::Tensor discount;           // [N] float32: gamma^k, or 0
-  at::Tensor weight;  // [N] float32: of importance, 1 where all are drawn alike; the largest is 1
-  at::Tensor index;   // [N] int64: names the steps, for update_priorities()
-  // Of those of these steps that was least likely to be drawn, in its slice; 0 where all are drawn
-  // alike.
+  at::Tensor weight;  // [N] float32: importance weights, at most 1; all 1 if drawn uniformly
+  at::Tensor index;   // [N] int64: identifies the steps, for update_priorities()
+  // The smallest probability, within its slice, among these steps; 0 if drawn uniformly.
   double least_probability = 0;
 };
 
-// The last steps of B environments, to be drawn at random. Every observation is stored once, of a
-// stack the newest frame only. On the CPU.
+// The last steps of B environments, drawn at random. Every observation is stored once; of a frame
+// stack, only the newest frame. On the CPU.
 class StepReplay : public Replay {
  public:
-  // Takes all its memory at once. Throws Error for options that make no sense, and with both
-  // numbers, if it is more than there is.
+  // Allocates all memory at once. Throws Error for invalid options, and, with both sizes, if the
+  // machine has less memory.
   StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
-  // The part that this rank has in a replay of all ranks' environments, which all draw from. envs,
-  // options, size() and n: of all ranks together, as if one had it; the environments of rank r are
-  // the r-th part. append() and save() are of this rank's environments, and sample() gives this
-  // rank's part of the batch that one would draw. All ranks call the same functions in the same
-  // order; there is one slice. Throws Error where the other one does, for more slices, and for
-  // environments that they cannot share evenly.
+  // This rank's part of a replay of all ranks' environments, from which all ranks draw. envs,
+  // options, size() and n count all ranks; the environments of rank r are the r-th part. append()
+  // and save() are of this rank's environments, and sample() returns this rank's part of the common
+  // batch. All ranks must call the same functions in the same order; there is one slice. Throws
+  // Error as the other constructor, for more slices, and for environments that the ranks cannot
+  // share evenly.
   StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
              ProcessGroup& ranks, const ReplayMemory& memory);
   ~StepReplay() override;
   StepReplay(const StepReplay&) = delete;
   StepReplay& operator=(const StepReplay&) = delete;
 
-  // What such a replay takes, to be told before one is made. Episodes that are truncated add their
-  // last observations.
+  // Memory of such a replay, without the final observations of truncated episodes.
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
   // T: at most size / B. New steps get the largest priority so far.
   void append(const Samples& samples) override;
-  // The last n - 1 steps of each environment are not complete yet.
+  // Excludes the last n - 1 steps of each environment, which are not complete yet.
   std::int64_t size() const override;
   NamedTensors save() override;
   void restore(const NamedTensors& saved) override;
@@ -92,15 +90,16 @@ class StepReplay : public Replay {
   int first_slice() const { return first_slice_; }
   bool is_shared() const;
 
-  // Draws n steps, n / slices() of each slice in turn, with replacement; a view that is valid until
-  // the next call of this or of append(). Prioritized, the range of priorities is cut into n equal
-  // parts and one step is drawn from each. beta: how far the weights make up for that, 0 to 1; they
-  // are (size * probability)^-beta, divided by the largest. Throws Error while there is nothing to
-  // draw, for more than largest_batch, and for what slices() or the ranks cannot share evenly.
+  // Draws n steps with replacement, n / slices() from each slice in turn. The result is a view,
+  // valid until the next sample() or append(). If prioritized, the range of priorities is cut into
+  // n equal parts and one step is drawn from each. beta: exponent of the importance weights, 0 to
+  // 1; the weights are (size * probability)^-beta, divided by the largest. Throws Error while there
+  // is nothing to draw, for n above largest_batch, and for n that slices() or the ranks cannot
+  // share evenly.
   const Transitions& sample(std::int64_t n, double beta = 1);
 
-  // index: as drawn. priority: [N] float32, above 0. Steps that have been overwritten meanwhile are
-  // left out.
+  // index: as drawn. priority: [N] float32, above 0. Steps that have been overwritten since are
+  // skipped.
   void update_priorities(const at::Tensor& index, const at::Tensor& priority);
 
  private:
@@ -119,9 +118,10 @@ class StepReplay : public Replay {
   std::vector<Slice> slices_;
   std::int64_t size_ = 0;
   Transitions batch_;
-  std::vector<std::int64_t> drawn_;  // work space: cells, for all ranks
-  std::vector<double> probability_;  // likewise: of each to be drawn
-  std::unique_ptr<bool[]> row_;      // likewise: which of a row can be drawn
+  // Work space.
+  std::vector<std::int64_t> drawn_;  // cells, for all ranks
+  std::vector<double> probability_;  // of each drawn step
+  std::unique_ptr<bool[]> row_;      // which steps of a row can be drawn
 };
 
 }  // namespace shoal
