@@ -4,11 +4,10 @@
 
 namespace shoal {
 
-// A copy of a few numbers of the host's, which change now and then, where a device reads them:
-// always the same memory there.
+// A device copy, at a fixed address, of a small host tensor that changes occasionally.
 class DeviceCopy {
  public:
-  // Brought up to date if they have changed. Valid until they are wanted on another device.
+  // Updates the copy if the numbers have changed. Valid until the device changes.
   const at::Tensor& of(const at::Tensor& numbers, at::Device device) {
     if (!there_.defined() || there_.device() != device) {
       last_ = numbers.clone();

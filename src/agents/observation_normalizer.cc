@@ -11,7 +11,7 @@ namespace {
 constexpr double kMostDeviations = 10;
 constexpr double kLeastVariance = 1e-8;
 
-// Without the stored frames that no observation is made of; blanks stay blank.
+// Drops stored frames that no observation uses; blank frames (index below 0) stay blank.
 Observed only_used(const Observed& all) {
   if (!all.stacked()) return all;
   const auto frames = all.index.flatten();
@@ -25,7 +25,7 @@ Observed only_used(const Observed& all) {
 ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
   for (const auto& [name, spec] : observation) {
     if (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64) continue;
-    // Names of buffers may not hold points.
+    // torch does not allow dots in names of buffers.
     auto prefix = name.empty() ? std::string("observation") : name;
     std::ranges::replace(prefix, '.', '_');
     Field field{.name = name,
@@ -59,7 +59,7 @@ NamedTensors ObservationNormalizer::statistics(const Samples& samples) const {
   return out;
 }
 
-// Two sets of numbers as one (Chan et al., "Updating formulae and a pairwise algorithm for
+// Merges the statistics of two sets (Chan et al., "Updating formulae and a pairwise algorithm for
 // computing sample variances", 1979).
 void ObservationNormalizer::add(const NamedTensors& statistics) {
   torch::NoGradGuard no_grad;
@@ -80,7 +80,7 @@ void ObservationNormalizer::add(const NamedTensors& statistics) {
 void ObservationNormalizer::refresh() {
   torch::NoGradGuard no_grad;
   for (auto& field : fields_) {
-    // In place: a recording may read them.
+    // In place, because a captured graph may read them.
     if (!field.shift.defined() || field.shift.device() != field.mean.device()) {
       field.shift = at::empty_like(field.mean, field.type);
       field.scale = at::empty_like(field.mean, at::kFloat);
@@ -99,7 +99,7 @@ Observations ObservationNormalizer::operator()(const Observations& observation) 
       continue;
     }
     const auto [data, index] = only_used(observed);
-    // Large numbers that vary little: their mean is subtracted in the precision they came in.
+    // The mean is subtracted in the input's precision, for large numbers that vary little.
     auto x = (data - field->shift).to(at::kFloat);
     out.add(name, {x.mul_(field->scale).clamp_(-kMostDeviations, kMostDeviations), index});
   }

@@ -7,29 +7,29 @@
 
 namespace shoal {
 
-// Brings every number of the observed fields of real numbers to mean 0 and deviation 1, as seen so
-// far, and cuts what is further than 10 deviations away. Other fields pass as they are. Its
-// buffers, double precision, are "FIELD/count", "FIELD/mean" and "FIELD/variance".
+// Normalizes every element of floating-point observation fields to mean 0 and standard deviation 1
+// by running statistics, and clips it at 10 deviations. Other fields are unchanged. The buffers, in
+// double precision, are "FIELD/count", "FIELD/mean" and "FIELD/variance".
 class ObservationNormalizer : public torch::nn::Module {
  public:
   explicit ObservationNormalizer(const NamedSpecs& observation);
 
-  // Of a rollout's observations, those that were acted on: "FIELD/count", "FIELD/mean" and
+  // Statistics of the observations of a rollout's valid steps: "FIELD/count", "FIELD/mean" and
   // "FIELD/variance".
   NamedTensors statistics(const Samples& samples) const;
-  // Takes them into account.
+  // Merges them into the running statistics.
   void add(const NamedTensors& statistics);
-  // To be called after the buffers were written to, by add() or from elsewhere.
+  // Call after the buffers were written to, by add() or otherwise.
   void refresh();
 
   Observations operator()(const Observations& observation) const;
 
  private:
   struct Field {
-    std::string name, prefix;          // of the observation, of what is known of it
+    std::string name, prefix;          // of the observation field, of its buffers
     at::ScalarType type;               // of the observation
     at::Tensor count, mean, variance;  // double: [], [...], [...]
-    at::Tensor shift, scale;           // type, float: what is subtracted, and multiplied with
+    at::Tensor shift, scale;           // type, float: subtracted, then multiplied
   };
   std::vector<Field> fields_;
 };

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kNoFilesPause = 50ms;  // before accept() is tried again without a file descriptor
+constexpr auto kNoFilesPause = 50ms;  // between tries of accept() when file descriptors run out
 
 }  // namespace
 
@@ -48,7 +48,7 @@ std::optional<Acceptor::Arrival> Acceptor::next(Deadline deadline, std::span<pol
   }
 }
 
-// So many at a time that those which have come before are read in between.
+// Limited to options_.most at a time, so that pending connections are read in between.
 void Acceptor::accept_waiting() {
   for (std::size_t i = 0; i < options_.most; ++i) {
     auto connection = accept_now(listener_);
@@ -58,7 +58,7 @@ void Acceptor::accept_waiting() {
       return;
     }
     auto host = peer_address(*connection);
-    if (host.empty()) continue;  // it is closed already
+    if (host.empty()) continue;  // already closed
     if (pending_.size() >= options_.most) close_oldest();
     Pending pending{{std::move(*connection), std::move(host), {}},
                     Clock::now() + options_.patience};
@@ -78,7 +78,7 @@ void Acceptor::close_late() {
   while (!pending_.empty() && pending_.front().deadline <= Clock::now()) close_oldest();
 }
 
-// False once there is nothing more to wait for: it is complete, and handed on, or closed.
+// False if the record is complete, and moved to complete_, or the connection is closed.
 bool Acceptor::read(Pending& pending) {
   auto& [arrival, deadline, received] = pending;
   const auto rest = std::span(arrival.record).subspan(received);

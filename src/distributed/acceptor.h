@@ -12,16 +12,16 @@
 namespace shoal {
 
 struct AcceptorOptions {
-  std::size_t record = 0;                    // bytes with which each connection begins
-  std::chrono::milliseconds patience{5000};  // how long a connection may take to send them
-  // Connections whose record has not arrived yet; when there are more, the oldest is closed.
+  std::size_t record = 0;                    // size of the record that begins each connection
+  std::chrono::milliseconds patience{5000};  // time limit for the record
+  // Most connections with an incomplete record; the oldest is closed for a new one.
   std::size_t most = 64;
-  // Sent to a connection before it is closed for one of these two reasons.
+  // Sent before a connection is closed for either reason.
   std::vector<std::byte> rejection = {};
 };
 
-// Accepts connections and reads the first bytes of each, of all of them at once: a connection that
-// sends nothing delays no other, and costs no more than its record's memory and a file descriptor.
+// Accepts connections and reads the first record of all of them concurrently: a connection that
+// sends nothing delays no other, and costs only its record's memory and a file descriptor.
 class Acceptor {
  public:
   // The listener must outlive it.
@@ -32,8 +32,8 @@ class Acceptor {
     std::string host;  // the address of the other end
     std::vector<std::byte> record;
   };
-  // The next connection whose record is complete. Nothing at the deadline, or once something has
-  // happened to one of `others`, whose revents say so.
+  // The next connection whose record is complete. Nothing at the deadline, or when one of `others`
+  // has events (in its revents).
   std::optional<Arrival> next(Deadline deadline, std::span<pollfd> others = {});
 
  private:

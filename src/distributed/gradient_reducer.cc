@@ -9,8 +9,8 @@
 namespace shoal {
 namespace {
 
-// A message that large takes long beside what each costs.
-constexpr std::int64_t kBucket = std::int64_t{1} << 18;  // numbers
+// Large enough that the cost per message is small.
+constexpr std::int64_t kBucket = std::int64_t{1} << 18;  // gradient elements
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void GradientReducer::begin(double weight) {
     const std::lock_guard lock(mutex_);
     handed_over_ = done_ = 0;
   }
-  // Not before the first step: nothing is forked any more.
+  // Started with the first step, because processes are forked before it.
   if (!thread_.joinable()) thread_ = std::jthread([this] { work(); });
   taking_ = true;
 }
@@ -70,7 +70,7 @@ void GradientReducer::hand_over(std::size_t buckets) {
 
 void GradientReducer::work() {
   const at::NoGradGuard no_grad;
-  const c10::ParallelGuard alone(true);  // the threads of arithmetic are backward's
+  const c10::ParallelGuard alone(true);  // leaves torch's threads to the backward pass
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return over_ || (done_ < handed_over_ && !failure_); });

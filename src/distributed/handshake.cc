@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostHosts = 8, kLongestHost = 253;
 
-// The layouts on the wire. The first word names the record and its version, and differs on a
+// Wire formats. The magic word identifies the record and its version, and does not match on a
 // machine of another byte order.
 struct HelloRecord {
   static constexpr std::uint64_t kMagic = 0x73686f616c2d6831;  // "shoal-h1"
@@ -59,12 +59,11 @@ std::optional<Record> from_wire(std::span<const std::byte> bytes) {
 
 template <std::size_t kSize>
 void write(const std::string& text, std::array<char, kSize>& to) {
-  require(text.size() <= kSize, "'{}' cannot be sent as an address: it has more than {} characters",
-          text, kSize);
+  require(text.size() <= kSize, "address: found '{}', expected at most {} characters", text, kSize);
   std::ranges::copy(text, to.begin());
 }
 
-// Up to the zero byte, which a full field has not.
+// The text up to the zero byte, which a full field lacks.
 template <std::size_t kSize>
 std::string text_of(const std::array<char, kSize>& from) {
   return {from.begin(), std::ranges::find(from, '\0')};

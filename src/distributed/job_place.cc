@@ -13,9 +13,9 @@ namespace shoal {
 namespace {
 
 constexpr int kFirstPort = 20000,
-              kPorts = 10000;  // below those that systems give out by themselves
+              kPorts = 10000;  // below the ephemeral ports
 
-// The number at the front of the text, which it loses.
+// Removes a number from the front of the text.
 std::optional<int> take_number(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -39,7 +39,7 @@ class Variables {
     std::string_view rest = all;
     const auto value = take_number(rest);
     require(value && rest.empty() && *value >= 0,
-            "{}: found '{}', expected a number; the launcher sets it", name, all);
+            "{}: found '{}', expected a number from the launcher", name, all);
     return *value;
   }
 
@@ -56,7 +56,7 @@ std::string first_host(const std::string& list) {
   return host;
 }
 
-// "2(x3),1": how many tasks each host has; that of host `index`.
+// The tasks of host `index` in a list such as "2(x3),1": 2, 2, 2 and 1.
 int tasks_of_host(const std::string& list, int index) {
   std::string_view rest = list;
   while (!rest.empty()) {
@@ -75,7 +75,7 @@ int tasks_of_host(const std::string& list, int index) {
   throw Error("SLURM_STEP_TASKS_PER_NODE: found '{}', expected numbers such as 2(x3),1", list);
 }
 
-// Jobs of one machine should have different ones.
+// Derived from the job, so that jobs on one machine have different ports.
 int port_of(const std::string& job) {
   return kFirstPort + static_cast<int>(std::hash<std::string>()(job) % kPorts);
 }
@@ -86,7 +86,7 @@ JobPlace of_torchrun(const Variables& v) {
           .count = v.number("WORLD_SIZE"),
           .local_place = v.number("LOCAL_RANK"),
           .local_count = v.number("LOCAL_WORLD_SIZE"),
-          .address = "",  // it says so, or nobody does
+          .address = "",  // only MASTER_ADDR has it
           .store_exists = v.text("TORCHELASTIC_USE_AGENT_STORE") == "True",
           .job = v.text("TORCHELASTIC_RUN_ID")};
 }
@@ -133,7 +133,7 @@ JobPlace job_place(const ReadVariable& variable) {
   require(j.port >= 1 && j.port <= 65535, "MASTER_PORT: found {}, expected 1 to 65535", j.port);
   if (j.address.empty() && j.local_count == j.count) j.address = "127.0.0.1";
   require(j.place < j.count && j.local_place < j.local_count && j.local_count <= j.count,
-          "{} says that this is process {} of {}, and {} of {} on this host; that cannot be",
+          "{}: found process {} of {}, and {} of {} on this host, which contradict each other",
           j.launcher, j.place, j.count, j.local_place, j.local_count);
   return j;
 }

@@ -29,22 +29,23 @@ class MpiRing : public Ring {
     int place = 0, places = 0;
     const CallTimeout in_time(
         timeout, fmt::format("MPI has not started within {:g} s (rank_timeout) in process {} of "
-                             "{}; have all of them been started, by this MPI's own mpirun?",
+                             "{}; start all of them, with the mpirun of the same MPI",
                              std::chrono::duration<double>(timeout).count(), rank, count));
     if (mpi_.start(&place, &places, failure_.data(), failure_.size()) != SHOAL_MPI_OK)
-      fail(rank, fmt::format("cannot begin with MPI: {}", failure_.data()));
+      fail(rank, fmt::format("cannot initialise MPI: {}", failure_.data()));
     require(place == rank && places == count,
-            "MPI says that this is process {} of {}, its launcher that it is {} of {}; start it "
-            "with mpirun, or srun --mpi=pmix",
+            "MPI reports process {} of {}, the launcher process {} of {}; start it with mpirun, or "
+            "srun --mpi=pmix",
             place, places, rank, count);
   }
-  // The others wait for who says goodbye: who has failed just goes, and its launcher ends them.
+  // MPI_Finalize waits for the other processes. A failed process exits without it, and the launcher
+  // ends the others.
   ~MpiRing() override {
     if (failed_ || std::uncaught_exceptions() > 0) return;
     const CallTimeout in_time(
         timeout(),
-        fmt::format("MPI has not ended within {:g} s (rank_timeout); has another process "
-                    "failed?",
+        fmt::format("MPI has not ended within {:g} s (rank_timeout); another process may have "
+                    "failed",
                     std::chrono::duration<double>(timeout()).count()));
     mpi_.finish();
   }
@@ -70,7 +71,7 @@ class MpiRing : public Ring {
       case SHOAL_MPI_FAILED:
         break;
     }
-    fail(place_before(), fmt::format("or the next one cannot be reached: {}", failure_.data()));
+    fail(place_before(), fmt::format("or the next one is unreachable: {}", failure_.data()));
   }
 
  private:

@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-// What goes to other hosts goes through the first rank of each, once.
+// Exchanges between hosts go through the first rank of each host only.
 class MultiHostGroup : public ProcessGroup {
  public:
   MultiHostGroup(const RankExchange& exchange, std::unique_ptr<ProcessGroup> hosts, int host,
@@ -41,7 +41,7 @@ class MultiHostGroup : public ProcessGroup {
   }
 
  private:
-  // Each behind its size.
+  // Each one after its size.
   static std::vector<std::byte> pack(const std::vector<std::vector<std::byte>>& all) {
     std::vector<std::byte> packed;
     for (const auto& one : all) {
@@ -65,7 +65,7 @@ class MultiHostGroup : public ProcessGroup {
   }
 
   SharedGroup own_;
-  std::unique_ptr<ProcessGroup> hosts_;  // in the first rank of each
+  std::unique_ptr<ProcessGroup> hosts_;  // null except in the first rank of each host
   int host_, count_;
 };
 
@@ -76,7 +76,8 @@ std::unique_ptr<ProcessGroup> make_multi_host_group(const RankExchange& exchange
                                                     int count) {
   require(
       count >= 1 && host >= 0 && host < count && (hosts != nullptr) == (exchange.rank() == 0),
-      "rank {} of host {} of {}: the first rank of each host speaks to the others, and no other",
+      "rank {} of host {} of {}: the first rank of each host, and no other, must have a group of "
+      "hosts",
       exchange.rank(), host, count);
   return std::make_unique<MultiHostGroup>(exchange, std::move(hosts), host, count);
 }

@@ -30,8 +30,7 @@ const Plugin& nccl_plugin() {
   return kPlugin;
 }
 
-// What is on the GPU is added up there; the rest is for the ranks that these are as well, which
-// also bring them together.
+// Sums GPU tensors by NCCL. The host group does all other exchanges and distributes NCCL's id.
 class NcclGroup : public ProcessGroup {
  public:
   NcclGroup(const shoal_nccl_api& nccl, ProcessGroup& host, std::chrono::milliseconds timeout,
@@ -40,7 +39,7 @@ class NcclGroup : public ProcessGroup {
         host_(host),
         seconds_(std::chrono::duration<double>(timeout).count()),
         insist_(insist) {}
-  // Who has failed does not wait for the others: they may never come here.
+  // A failed rank does not wait for the others, which may never get here.
   ~NcclGroup() override { close(std::uncaught_exceptions() == 0 ? seconds_ : 0); }
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
@@ -79,7 +78,7 @@ class NcclGroup : public ProcessGroup {
                                             : SHOAL_NCCL_INT64;
   }
 
-  // The first two ranks that NCCL would refuse.
+  // The first two ranks that share a GPU, which NCCL does not support.
   static std::optional<std::pair<std::size_t, std::size_t>> same_gpu(const std::vector<Card>& all) {
     for (std::size_t r = 0; r < all.size(); ++r)
       for (std::size_t other = 0; other < r; ++other)
@@ -87,7 +86,7 @@ class NcclGroup : public ProcessGroup {
     return {};
   }
 
-  // With the id that rank 0 made.
+  // Creates the communicator from the id that rank 0 makes.
   void connect() {
     Card own;
     require_no_error(nccl_.gpu(own.gpu.data()));
@@ -99,12 +98,11 @@ class NcclGroup : public ProcessGroup {
     if (const auto same = same_gpu(all)) {
       const auto text = fmt::format("ranks {} and {} have the same GPU", same->first, same->second);
       require(!insist_,
-              "rank_backend: {}, and nccl wants one for each; use fewer ranks, or set rank_backend "
-              "to auto",
+              "rank_backend: {}, but nccl needs one for each rank; use fewer ranks, or set "
+              "rank_backend to auto",
               text);
-      if (rank() == 0)
-        fmt::print(stderr, "note: {}: gradients are added up in the host's memory\n", text);
-      shared_gpu_ = true;  // for all ranks, which see the same cards
+      if (rank() == 0) fmt::print(stderr, "note: {}: gradients are summed in host memory\n", text);
+      shared_gpu_ = true;  // in all ranks, which have gathered the same cards
       return;
     }
     require_no_error(nccl_.connect(all[0].id.data(), rank(), count(), seconds_, &communicator_));
@@ -120,10 +118,10 @@ class NcclGroup : public ProcessGroup {
     if (communicator_ != nullptr) nccl_.close(std::exchange(communicator_, nullptr), seconds);
   }
 
-  // NCCL does not say who is gone or late.
+  // NCCL does not report which rank failed or is late.
   void require_no_error(const char* error) {
     if (error == nullptr) return;
-    const auto text = fmt::format("rank {}: NCCL cannot go on: {}", rank(), error);
+    const auto text = fmt::format("rank {}: NCCL failed: {}", rank(), error);
     close(0);
     throw RankError(text, rank());
   }

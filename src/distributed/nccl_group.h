@@ -7,7 +7,7 @@
 
 namespace shoal {
 
-// make_nccl_group() with this instead of the plugin.
+// make_nccl_group() with a given API instead of the plugin's.
 std::unique_ptr<ProcessGroup> make_nccl_group(const shoal_nccl_api& nccl, ProcessGroup& host,
                                               std::chrono::milliseconds timeout, bool insist);
 

@@ -23,14 +23,14 @@ class Alone : public ProcessGroup {
   }
 };
 
-// FNV-1a over words of eight bytes (Fowler, Noll, Vo), which a change of any bit changes.
+// FNV-1a (Fowler, Noll, Vo) over words of eight bytes: any changed bit changes the result.
 std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t sum) {
   constexpr std::uint64_t kPrime = 0x100000001b3;
   for (std::size_t i = 0; i < bytes.size(); i += sizeof sum) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
     sum = (sum ^ word) * kPrime;
-    sum ^= sum >> 32;  // the upper bits of a word would otherwise never reach the lower ones
+    sum ^= sum >> 32;  // otherwise the upper bits of a word would never affect the lower ones
   }
   return sum;
 }
@@ -67,9 +67,9 @@ double average(ProcessGroup& ranks, std::vector<at::Tensor>& x, double weight) {
   return total;
 }
 
-// Each rank tells its own moments, in one exchange, and all join them in the same order (Chan,
-// Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
-// 1979, eq. 2.1).
+// The ranks exchange their moments once, and all combine them in the same order (Chan, Golub,
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq.
+// 2.1).
 Moments moments(ProcessGroup& ranks, const at::Tensor& x) {
   const auto numbers = x.detach().to(at::kCPU, at::kDouble);
   const auto all = at::zeros({ranks.count(), 3}, at::kDouble);
@@ -100,8 +100,8 @@ void require_no_batch_norm(const ProcessGroup& ranks, int pieces, const NamedTen
   for (const auto& [name, tensor] : parameters)
     require(
         !name.ends_with("running_mean"),
-        "ranks: found {}, with batches in {} piece{}, and the model has batch normalization ({}), "
-        "whose statistics each of them would have of its own; use layer normalization, or one "
+        "ranks: found {}, with batches in {} piece{}, but the model has batch normalization ({}), "
+        "whose statistics would differ between ranks and pieces; use layer normalization, or one "
         "rank and whole batches",
         ranks.count(), pieces, pieces == 1 ? "" : "s", name);
 }

@@ -23,17 +23,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr const char* kKey = "shoal/first";  // of the store
-constexpr auto kPause = 50ms;                // before a process looks again
+constexpr const char* kKey = "shoal/first";  // in the store
+constexpr auto kPause = 50ms;                // between attempts
 constexpr auto kConnectTime = 5s;            // for one attempt
-constexpr auto kProbeTime = 1s;              // to see whether a process runs that need not be there
-// A rank, or a port, may still be that of a process that is ending, in whose place this one was
-// started.
+constexpr auto kProbeTime = 1s;              // to detect another process 0
+// A rank or a port may still be in use by an ending process, which this one replaces.
 constexpr auto kEndingTime = 2s;
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// c10d warns of addresses without a name, and of every wait; its errors are told all the same.
+// Silences c10d, which warns of addresses without a name and of every wait. Errors are still
+// thrown.
 class QuietStore {
  public:
   QuietStore() : before_(std::exchange(FLAGS_caffe2_log_level, kFatal)) {}
@@ -50,7 +50,7 @@ class QuietStore {
                   0);
 }
 
-// A launcher's.
+// A launcher's store.
 class Store {
  public:
   explicit Store(const TcpGroupOptions& o) : options_(o) {
@@ -60,7 +60,7 @@ class Store {
     store.timeout = o.timeout;
     guarded([&] { store_ = c10::make_intrusive<c10d::TCPStore>(o.address, store); });
   }
-  // Where process 0 says, or said, that it is.
+  // The addresses of process 0, which may be those of an earlier one.
   std::vector<Endpoint> read() {
     std::string text;
     guarded([&] {
@@ -91,7 +91,7 @@ Hello hello_of(const TcpGroupOptions& o, const std::string& ring_port) {
   return {job_number(o), o.rank, o.count, ring_port};
 }
 
-// Process 0's answer, by the deadline; nothing if there is none: *why says why.
+// Process 0's reply, or nothing after the deadline; *why then has the reason.
 std::optional<Reply> receive_reply(const Socket& connection, Deadline deadline, std::string* why) {
   std::vector<std::byte> bytes(kReplyBytes);
   *why = "it has not answered";
@@ -116,7 +116,7 @@ class JoiningPeer {
       const auto places =
           store_ ? store_->read()
                  : std::vector<Endpoint>{{options_.address, std::to_string(options_.port)}};
-      if (places.empty()) why_ = "it has not said where it is";
+      if (places.empty()) why_ = "it has not published its address";
       for (const auto& at : places)
         if (const auto joined = try_at(at)) return {.next = joined->next, .token = joined->token};
       say_once();
@@ -132,18 +132,18 @@ class JoiningPeer {
     why_ = "it has not answered";
     std::array<pollfd, 1> answer{{{connection->fd(), POLLIN, 0}}};
     if (!wait_for(answer, std::min(notice_, deadline_))) say_once();
-    // Process 0 says which process is missing: it has to give up first, or would miss this one.
+    // Process 0 reports the missing process, so it must time out before this process does.
     return receive_reply(*connection, deadline_ + options_.timeout / 2, &why_);
   }
 
-  // The answer, if it is to join.
+  // The reply if it is kWelcome.
   std::optional<Reply> try_at(const Endpoint& at) {
     auto reply = ask(at);
     const bool refused =
         reply && (reply->answer == Answer::kRankTaken || reply->answer == Answer::kComplete);
     if (!refused) refused_since_.reset();
     if (!reply) return std::nullopt;
-    why_ = "it rejects this one";
+    why_ = "it rejects this process";
     if (reply->answer == Answer::kBusy) return std::nullopt;
     if (reply->answer == Answer::kWelcome) {
       if (reply->next.host.empty()) reply->next.host = at.host;
@@ -158,21 +158,21 @@ class JoiningPeer {
     const auto& o = options_;
     const auto at = rendezvous_address(o);
     if (reply.answer == Answer::kIncomplete)
-      throw RankError(fmt::format("process {} of {} has not come to {} in time, says process 0",
+      throw RankError(fmt::format("process {} of {} did not connect to {} in time (process 0)",
                                   reply.rank, o.count, at),
                       reply.rank);
     require(reply.answer != Answer::kOtherJob,
-            "at {} there is another job than this one, '{}', or one of another number of "
-            "processes than {}; give another port with MASTER_PORT",
+            "{} is the rendezvous of another job than '{}', or of one with another number of "
+            "processes than {}; set another port with MASTER_PORT",
             at, o.job, o.count);
     require(reply.answer != Answer::kRankTaken,
-            "another process {} of {} has come to {} before this one, from {}; give each process "
-            "a rank of its own",
+            "another process {} of {} connected to {} before this one, from {}; give each process "
+            "its own rank",
             o.rank, o.count, at, reply.next.host);
     throw Error(
-        "the job at {} runs already: all its {} processes had come before this one, which says "
-        "that it is process {}; give each process a rank of its own, or this job another port "
-        "with MASTER_PORT",
+        "the job at {} is already running: all its {} processes had connected before this one, "
+        "which claims to be process {}; give each process its own rank, or set another port with "
+        "MASTER_PORT",
         at, o.count, o.rank);
   }
 
@@ -182,7 +182,7 @@ class JoiningPeer {
     notice_ = Deadline::max();
     fmt::print(stderr,
                "note: process {} of {}: no answer yet from process 0 at {} ({}): some processes "
-               "have not started, or the job has ended; waiting for {:.0f} s at most\n",
+               "have not started, or the job has ended; waiting for at most {:.0f} s\n",
                options_.rank, options_.count, rendezvous_address(options_), why_,
                seconds(deadline_ - now));
   }
@@ -190,12 +190,12 @@ class JoiningPeer {
   const TcpGroupOptions& options_;
   std::optional<Store> store_;
   std::vector<std::byte> hello_;
-  std::string why_ = "it was not asked";
+  std::string why_ = "no attempt was made";
   Deadline deadline_, notice_;
   std::optional<Deadline> refused_since_;
 };
 
-// Whether another process 0 of this job answers there.
+// Whether another process 0 of this job answers at one of these addresses.
 bool is_taken(const TcpGroupOptions& o, const std::vector<Endpoint>& places,
               const std::string& ring_port) {
   const auto hello = bytes_of(hello_of(o, ring_port));
@@ -210,12 +210,12 @@ bool is_taken(const TcpGroupOptions& o, const std::vector<Endpoint>& places,
 
 [[noreturn]] void fail_for_another(const TcpGroupOptions& o) {
   throw Error(
-      "another process 0 of {} of this job runs already, at {}; give each process a rank of its "
-      "own, or this job another port with MASTER_PORT",
+      "another process 0 of {} of this job is already running at {}; give each process its own "
+      "rank, or set another port with MASTER_PORT",
       o.count, rendezvous_address(o));
 }
 
-// At the rendezvous address.
+// Listens at the rendezvous address.
 Socket listen_there(const TcpGroupOptions& o, const std::string& ring_port) {
   std::string why;
   for (const auto until = Clock::now() + kEndingTime; Clock::now() < until;
@@ -223,15 +223,15 @@ Socket listen_there(const TcpGroupOptions& o, const std::string& ring_port) {
     if (auto listener = listen_at(o.port, &why)) return std::move(*listener);
   if (is_taken(o, {{"localhost", std::to_string(o.port)}}, ring_port)) fail_for_another(o);
   throw Error(
-      "cannot listen at the rendezvous address {}: {}; if another job has the port, give another "
-      "one with MASTER_PORT",
+      "cannot bind the rendezvous address {}: {}; if another job uses the port, set another one "
+      "with MASTER_PORT",
       rendezvous_address(o), why);
 }
 
-// At any port. The others can reach it by one of these addresses.
+// Listens at any port and publishes it with all addresses by which the others may reach this host.
 Socket listen_by_store(const TcpGroupOptions& o, const std::string& ring_port) {
   Store store(o);
-  const auto before = store.read();  // mostly of a process that is no more
+  const auto before = store.read();  // usually of a process that has ended
   for (const auto until = Clock::now() + kEndingTime; is_taken(o, before, ring_port);
        std::this_thread::sleep_for(kPause))
     if (Clock::now() >= until) fail_for_another(o);

@@ -9,23 +9,21 @@
 
 namespace shoal {
 
-// The result of a complete rendezvous, for one process.
+// The result of a completed rendezvous for one process.
 struct Joined {
-  Endpoint next;            // where to find the next one of the ring
-  std::uint64_t token = 0;  // of this ring
-  // Of process 0: while it lives, it answers processes that come too late.
+  Endpoint next;            // the next process of the ring
+  std::uint64_t token = 0;  // of the ring
+  // In process 0; answers late processes during its lifetime.
   std::unique_ptr<RendezvousServer> server = nullptr;
 };
 
-// Joins the job: each process tells process 0 at which port it listens for its neighbour in the
-// ring (`ring_listener`), and is told where the next one does once all have come. Throws RankError
-// with the process that has not come in time; Error if there is no rendezvous for this process,
-// because its rank, its job or its port are those of another one.
+// Joins the job: each process sends process 0 the port of its `ring_listener`, and receives the
+// address of the next process of the ring once all have joined. Throws RankError with the process
+// that did not join in time, and Error if another process has this rank, or another job this port.
 //
-// Process 0 listens at the rendezvous address itself. Where a launcher has a store (c10d::TCPStore)
-// there, it listens at any port, and the store says which. What is found there may be of processes
-// that are no more, as the store outlives those that are started again: a process that reaches
-// nobody looks again.
+// Process 0 listens at the rendezvous address. If a launcher has a store (c10d::TCPStore) there,
+// process 0 listens at any port and publishes its address in the store. The store outlives
+// restarted processes, so the address may be stale: a process that gets no answer reads it again.
 Joined join_job(const TcpGroupOptions& options, const Socket& ring_listener);
 
 }  // namespace shoal

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// 0 is no token.
+// Never 0, which is not a valid token.
 std::uint64_t random_token() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random() | 1;
@@ -53,7 +53,7 @@ RendezvousServer::RendezvousServer(const TcpGroupOptions& options, Socket listen
       peers_(static_cast<std::size_t>(options.count)),
       watched_(peers_.size(), pollfd{-1, POLLIN, 0}),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  require(static_cast<bool>(stop_), "no event could be made for the rendezvous");
+  require(static_cast<bool>(stop_), "cannot create an eventfd for the rendezvous");
 }
 
 RendezvousServer::~RendezvousServer() {
@@ -73,7 +73,7 @@ RendezvousServer::Ring RendezvousServer::admit_all(Deadline deadline) {
     const auto now = Clock::now();
     if (now >= deadline) give_up_on(absent);
     if (now < notice) continue;
-    note(fmt::format("process {} has not come to {} yet; waiting for {:.0f} s at most", absent,
+    note(fmt::format("process {} has not connected to {} yet; waiting for at most {:.0f} s", absent,
                      rendezvous_address(options_),
                      std::chrono::duration<double>(deadline - now).count()));
     notice = deadline;
@@ -85,13 +85,13 @@ void RendezvousServer::give_up_on(int absent) const {
   for (const auto& peer : peers_)
     if (peer)
       send_now(peer->connection, bytes_of(Reply{.answer = Answer::kIncomplete, .rank = absent}));
-  throw RankError(fmt::format("process {} of {} has not come to {} within {:.1f} s", absent,
+  throw RankError(fmt::format("process {} of {} did not connect to {} within {:.1f} s", absent,
                               options_.count, rendezvous_address(options_),
                               std::chrono::duration<double>(options_.timeout).count()),
                   absent);
 }
 
-// The first process that is; 0 if none is.
+// The first process that has not connected; 0 if none.
 int RendezvousServer::missing() {
   forget_closed();
   for (int rank = 1; rank < options_.count; ++rank)
@@ -117,13 +117,14 @@ Reply RendezvousServer::refusal(const Hello& hello, const std::string& host) {
   if (hello.job != job_number(options_) || hello.count != options_.count)
     return {.answer = Answer::kOtherJob};
   if (reported_.insert(hello.rank).second)
-    note(fmt::format("a second process {} has come from {}, and was rejected", hello.rank, host));
+    note(fmt::format("a second process {} connected from {} and was rejected", hello.rank, host));
   if (complete_) return {.answer = Answer::kComplete};
   const auto& first = peers_[static_cast<std::size_t>(hello.rank)];
   return {.answer = Answer::kRankTaken, .next = {first ? first->ring.host : "", ""}};
 }
 
-// A process that has died may be started again. None of them sends anything while it waits.
+// Drops processes that have died, since they may be restarted. A waiting process sends nothing, so
+// any event means that its connection is closed.
 void RendezvousServer::forget_closed() {
   if (poll(watched_.data(), watched_.size(), 0) <= 0) return;
   for (std::size_t rank = 1; rank < watched_.size(); ++rank) {
@@ -143,19 +144,19 @@ RendezvousServer::Ring RendezvousServer::complete() {
   for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
     Reply reply{.answer = Answer::kWelcome, .token = ring.token, .next = {"", ring_port_}};
     if (rank + 1 < peers_.size()) reply.next = peers_[rank + 1]->ring;
-    // An address of process 0's own host, which is another host for most of the others.
+    // A loopback address means process 0's host; other hosts need its real address.
     if (is_loopback(reply.next.host)) reply.next.host.clear();
-    send_now(peers_[rank]->connection, bytes_of(reply));  // its neighbours miss one that is gone
+    send_now(peers_[rank]->connection, bytes_of(reply));  // neighbours detect a dead process
   }
   for (auto& peer : peers_) peer.reset();
   watched_.clear();
-  const SignalsBlocked blocked;  // they are the main thread's
+  const SignalsBlocked blocked;  // the main thread handles signals
   thread_ = std::thread([this] {
     try {
       answer_late_processes();
     } catch (const Interrupted&) {       // the job ends
-    } catch (const std::exception& e) {  // the job does not need it
-      note(fmt::format("no more answers to processes that come too late: {}", e.what()));
+    } catch (const std::exception& e) {  // the job can continue without this thread
+      note(fmt::format("late processes are no longer answered: {}", e.what()));
     }
   });
   return ring;

@@ -15,18 +15,18 @@
 
 namespace shoal {
 
-// As processes of a job know it.
+// Identifies a job on the wire.
 std::uint64_t job_number(const TcpGroupOptions& options);
 // "127.0.0.1 port 29500"
 std::string rendezvous_address(const TcpGroupOptions& options);
 
-// When a process that waits says what it waits for.
+// Time after which a waiting process reports what it waits for.
 std::chrono::milliseconds notice_after(const TcpGroupOptions& options);
 
-// Process 0's side of the rendezvous. Connections of strangers are rejected, and delay nobody.
+// Process 0's side of the rendezvous. Foreign connections are rejected and delay no process.
 class RendezvousServer {
  public:
-  // ring_port: at which process 0 waits for its neighbour in the ring.
+  // ring_port: where process 0 accepts the previous process of the ring.
   RendezvousServer(const TcpGroupOptions& options, Socket listener, std::string ring_port);
   ~RendezvousServer();
 
@@ -34,9 +34,9 @@ class RendezvousServer {
     std::uint64_t token;
     Endpoint next;  // process 1
   };
-  // Waits for all other processes, and tells each its neighbour. Throws RankError with the first
-  // one that has not come by the deadline, after it has told those that have. From then on a thread
-  // answers processes that come too late. Call once.
+  // Waits for all other processes and sends each its neighbour. Afterwards a thread answers late
+  // processes. At the deadline it reports the first missing process to all others and throws
+  // RankError. Call once.
   Ring admit_all(Deadline deadline);
 
  private:
@@ -58,8 +58,8 @@ class RendezvousServer {
   std::string ring_port_;
   Acceptor acceptor_;
   std::vector<std::optional<Peer>> peers_;  // by rank
-  std::vector<pollfd> watched_;             // their connections, which close when they die
-  std::set<int> reported_;                  // ranks of which a second process has come
+  std::vector<pollfd> watched_;             // their connections, closed when they die
+  std::set<int> reported_;                  // ranks for which a second process has connected
   bool complete_ = false;
   Socket stop_;  // an eventfd
   std::thread thread_;

@@ -8,7 +8,7 @@ namespace shoal {
 namespace {
 
 std::string text_of(const Ring::Act& act) {
-  return fmt::format("{} ({} bytes, as its number {})", act.kind == Ring::kSum ? "sums" : "gathers",
+  return fmt::format("{} ({} bytes, call {})", act.kind == Ring::kSum ? "sums" : "gathers",
                      act.size, act.number);
 }
 
@@ -19,14 +19,14 @@ void Ring::fail(int place, const std::string& what) const {
 }
 
 void Ring::fail_for_lateness(int place) const {
-  fail(place, fmt::format("has not come for {:.1f} s; is it stopped, or slower by far? If that is "
-                          "no hang, raise the timeout",
+  fail(place, fmt::format("did not respond for {:.1f} s; it may be stopped, or much slower than "
+                          "the others: in that case raise the timeout",
                           std::chrono::duration<double>(timeout_).count()));
 }
 
 void Ring::fail_for_difference(const Act& theirs, const Act& own) const {
   fail(place_before(),
-       fmt::format("{}, this one {}; all must do the same", text_of(theirs), text_of(own)));
+       fmt::format("{}, this one {}; all must make the same calls", text_of(theirs), text_of(own)));
 }
 
 }  // namespace shoal

@@ -8,9 +8,9 @@
 
 namespace shoal {
 
-// Process `place` of `count`, in a circle: each sends to the next one and receives from the one
-// before. Whoever does not come within the timeout, is gone or does something else is named by a
-// RankError, after which nobody may use the ring. Used by one thread.
+// Process `place` of `count` in a ring: each sends to the next one and receives from the previous
+// one. A RankError names a process that is late, has died, or deviates; afterwards the ring must
+// not be used. Used by one thread.
 class Ring {
  public:
   virtual ~Ring() = default;
@@ -18,14 +18,14 @@ class Ring {
   int count() const { return count_; }
 
   enum Kind : std::uint32_t { kSum, kGather };
-  // What a pass is for: all must say the same.
+  // Identifies the exchange that a pass belongs to; must be equal in all processes.
   struct Act {
     Kind kind = kSum;
-    std::uint32_t number = 0;  // which one it is, of all
-    std::uint64_t size = 0;    // bytes of the whole
+    std::uint32_t number = 0;  // counts exchanges
+    std::uint64_t size = 0;    // total bytes
     bool operator==(const Act&) const = default;
   };
-  // Sends all of `out` to the next, while all of `in` comes from the one before.
+  // Sends `out` to the next process while receiving `in` from the previous one.
   virtual void pass(const Act& act, std::span<const std::byte> out, std::span<std::byte> in) = 0;
 
  protected:

@@ -11,15 +11,15 @@
 namespace shoal {
 namespace {
 
-// Below, what one passes on at a time is sent whole, which takes half as many passes.
+// Up to this size whole arrays are passed on, which takes half as many passes.
 constexpr std::size_t kSmall = 32 * 1024;
 
 }  // namespace
 
 RingGroup::RingGroup(int rank, int count, Connect connect)
     : rank_(rank), count_(count), connect_(std::move(connect)) {
-  require(count >= 1 && rank >= 0 && rank < count,
-          "rank {} of {}: a number from 0 to {} was expected", rank, count, count - 1);
+  require(count >= 1 && rank >= 0 && rank < count, "rank: found {} of {}, expected 0 to {}", rank,
+          count, count - 1);
 }
 
 void RingGroup::sum(at::Tensor x) {
@@ -40,12 +40,12 @@ std::vector<std::vector<std::byte>> RingGroup::gather(std::span<const std::byte>
   return all;
 }
 
-// The rank so many places behind this one.
+// The rank `back` places before this one.
 std::size_t RingGroup::behind(int back) const {
   return static_cast<std::size_t>((rank_ - back + 2 * count_) % count_);
 }
 
-// Each rank has the piece of the rank `first` places ahead; afterwards all have all.
+// All-gather: each rank starts with the piece of the rank `first` places ahead.
 template <class Of>
 void RingGroup::pass_around(const Ring::Act& act, const Of& of, int first) {
   for (int step = 0; step < count_ - 1; ++step)
@@ -64,9 +64,8 @@ void RingGroup::sum_small(std::span<T> x, const Ring::Act& act) {
   for (std::size_t i = n; i < all.size(); ++i) x[i % n] += all[i];
 }
 
-// Each piece goes around once while it is added up, and once more to all (Patarasuk and Yuan,
-// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009): whoever has a sum
-// has it from the same one.
+// Reduce-scatter, then all-gather (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
+// clusters of workstations", 2009). One rank computes each sum, so all ranks have the same bits.
 template <class T>
 void RingGroup::sum_of(std::span<T> x) {
   const Ring::Act act{Ring::kSum, acts_++, x.size_bytes()};

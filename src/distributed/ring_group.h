@@ -11,10 +11,10 @@
 
 namespace shoal {
 
-// ProcessGroup that pass on to one another, around a ring, what is to be added up or gathered.
+// A process group that sums and gathers around a ring.
 class RingGroup : public ProcessGroup {
  public:
-  // connect: makes the ring, when it is first needed.
+  // connect: makes the ring, at the first exchange.
   using Connect = std::function<std::unique_ptr<Ring>()>;
   RingGroup(int rank, int count, Connect connect);
 

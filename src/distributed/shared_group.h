@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// ProcessGroup on one machine.
+// A process group on one machine, over shared memory.
 class SharedGroup : public ProcessGroup {
  public:
   explicit SharedGroup(const RankExchange& exchange) : exchange_(exchange) {}

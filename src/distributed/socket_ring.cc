@@ -17,8 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// So often a process looks for more before it sleeps: to be woken up takes longer than what comes
-// by a fast network.
+// Polls before a process sleeps, because waking up takes longer than a message on a fast network.
 constexpr int kLooks = 500;
 
 struct Progress {
@@ -34,7 +33,7 @@ struct Progress {
   }
 };
 
-// Sends or receives what it can at once; false: the other end is gone.
+// Sends or receives without blocking; false: the connection is closed.
 template <class Move>
 bool move_on(Progress& progress, const Socket& connection, const Move& move) {
   while (progress.rest() > 0) {
@@ -60,8 +59,8 @@ SocketRing::SocketRing(int place, int count, const Socket& listener, const Endpo
   auto connection = connect_to(next, deadline, &why);
   if (!connection)
     fail(next_place(),
-         fmt::format("cannot be connected to at {} port {}: {}; processes need any port of each "
-                     "other's machines, is there a firewall?",
+         fmt::format("cannot be reached at {} port {}: {}; the machines must accept connections "
+                     "from each other at any port: check firewalls",
                      next.host, next.port, why));
   next_ = std::move(*connection);
   if (!send_all(next_, bytes_of(RingHello{token, place}), deadline))
@@ -83,7 +82,7 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
   };
   Progress sent{{part(&act, sizeof act), part(out.data(), out.size())}};
   Progress received{{part(&theirs, sizeof theirs), part(in.data(), in.size())}};
-  // Who does something else may send less, and be gone by now: what it did is looked at first.
+  // A process that deviates may send less, or have exited: its header is checked first.
   bool known = false;
   int looks = 0;
   const auto deadline = Clock::now() + timeout();

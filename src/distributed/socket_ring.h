@@ -8,11 +8,11 @@
 
 namespace shoal {
 
-// A ring of connections.
+// A ring of TCP connections.
 class SocketRing : public Ring {
  public:
-  // Connects to `next`, and takes the connection of the one before from `listener`. token: the same
-  // in all processes of a ring, and in no other one; who comes with another one is sent away.
+  // Connects to `next`, and accepts the connection of the previous process from `listener`. token:
+  // unique to this ring; connections with another token are rejected.
   SocketRing(int place, int count, const Socket& listener, const Endpoint& next,
              std::uint64_t token, std::chrono::milliseconds timeout);
 

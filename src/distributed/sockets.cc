@@ -20,7 +20,7 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// errno is what it is when this is called: after what sets it, not in the same call as that.
+// Reads errno at the time of the call: do not use it as an argument of the call that sets errno.
 std::string last_error() { return std::strerror(errno); }
 
 // Null if the host has no address.
@@ -44,25 +44,24 @@ std::optional<Endpoint> name_of(int fd, GetName get_name) {
                     getnameinfo(any, size, host.data(), host.size(), port.data(), port.size(),
                                 NI_NUMERICHOST | NI_NUMERICSERV) == 0;
   if (!read) return std::nullopt;
-  // An IPv4 address that a socket of IPv6 shows.
+  // The form of an IPv4 address on an IPv6 socket.
   constexpr std::string_view kMapped = "::ffff:";
   const std::string_view text = host.data();
   return Endpoint{std::string(text.starts_with(kMapped) ? text.substr(kMapped.size()) : text),
                   port.data()};
 }
 
-// Small messages are sent at once. Fails only for a connection that is closed already, which is
-// noticed when it is used.
+// Disables Nagle's algorithm. It fails only for a closed connection, which is detected later.
 void prepare(const Socket& connection) {
   const int on = 1;
   setsockopt(connection.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// False: it is not there, and *why says why.
+// False on failure, with the reason in *why.
 bool finish_connecting(const Socket& connection, Deadline deadline, std::string* why) {
   std::array<pollfd, 1> ready{{{connection.fd(), POLLOUT, 0}}};
   if (!wait_for(ready, deadline)) {
-    *why = "nobody answers";
+    *why = "no answer";
     return false;
   }
   int error = 0;
@@ -96,7 +95,7 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// A datagram socket that is connected sends nothing, but has chosen its way.
+// Connecting a datagram socket sends nothing, but selects a route and thus a local address.
 std::string address_towards(const std::string& host) {
   const auto found = look_up({host, "1"}, SOCK_DGRAM);
   if (!found) return "";
@@ -119,12 +118,12 @@ std::string peer_address(const Socket& connection) {
 
 std::string own_port(const Socket& socket) {
   const auto name = name_of(socket.fd(), getsockname);
-  require(name.has_value(), "the port of a socket cannot be read: {}", last_error());
+  require(name.has_value(), "cannot read the port of a socket: {}", last_error());
   return name->port;
 }
 
-// A socket of IPv6 takes connections of IPv4, too; not every machine has IPv6. The port of a job
-// that has just ended can be used again at once.
+// An IPv6 socket also accepts IPv4 connections; machines without IPv6 get an IPv4 socket.
+// SO_REUSEADDR makes the port of a job that has just ended available at once.
 std::optional<Socket> listen_at(int port, std::string* why) {
   sockaddr_in6 all{};
   all.sin6_family = AF_INET6;
@@ -153,7 +152,7 @@ std::optional<Socket> listen_at(int port, std::string* why) {
 Socket listen_anywhere() {
   std::string why;
   auto one = listen_at(0, &why);
-  require(one.has_value(), "this process cannot listen at any port: {}", why);
+  require(one.has_value(), "cannot listen at any port: {}", why);
   return std::move(*one);
 }
 
@@ -165,12 +164,12 @@ std::optional<Socket> accept_now(const Socket& listener) {
 }
 
 std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::string* why) {
-  *why = "that host has no address";
+  *why = "the host has no address";
   const auto found = look_up(to, SOCK_STREAM);
   int left = 0;
   for (const auto* one = found.get(); one != nullptr; one = one->ai_next) ++left;
   for (const auto* one = found.get(); one != nullptr; one = one->ai_next, --left) {
-    // An address that does not answer leaves time for the others.
+    // Divides the time among the addresses, so that one without an answer leaves time for the rest.
     const auto now = std::chrono::steady_clock::now();
     const auto until = now + (deadline - now) / left;
     Socket connection(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -201,7 +200,7 @@ bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline 
 }
 
 bool wait_for(std::span<pollfd> all, Deadline deadline) {
-  constexpr long kLongest = 100;  // between two looks at a request to stop
+  constexpr long kLongest = 100;  // ms between checks for a request to stop
   for (;;) {
     throw_if_interrupted();
     const auto rest =

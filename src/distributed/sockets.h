@@ -13,7 +13,7 @@ namespace shoal {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// A connection, or what waits for one; closed with the object.
+// Owns a connection or a listening socket.
 class Socket {
  public:
   explicit Socket(int fd = -1) : fd_(fd) {}
@@ -35,31 +35,32 @@ struct Endpoint {
   std::string host, port;
 };
 
-// This machine's address on the way to `host`; empty if there is none.
+// This machine's address on the route to `host`; empty if there is none.
 std::string address_towards(const std::string& host);
 // This machine's name.
 std::string host_name();
-// The address of the other end; empty if the connection is closed already.
+// The address of the other end; empty if the connection is already closed.
 std::string peer_address(const Socket& connection);
 // This end's port.
 std::string own_port(const Socket& socket);
 
 // Listens at any port, on all addresses of this machine. Throws Error.
 Socket listen_anywhere();
-// Listens at this port; none if that is not possible: *why says why.
+// Listens at this port, on all addresses; none on failure, with the reason in *why.
 std::optional<Socket> listen_at(int port, std::string* why);
-// A connection that waits to be accepted; none if there is none, with errno as accept() set it.
+// Accepts a waiting connection; none if there is none, with errno from accept().
 std::optional<Socket> accept_now(const Socket& listener);
-// None if there is no way, nobody listens there, or the deadline is over; *why says which.
+// None if there is no route, no listener, or the deadline has passed; *why has the reason.
 std::optional<Socket> connect_to(const Endpoint& to, Deadline deadline, std::string* why);
 
-// As much as the connection takes at once: few bytes for a new one.
+// Sends without blocking; a small message on a new connection is sent completely.
 void send_now(const Socket& connection, std::span<const std::byte> bytes);
-// All of it, by the deadline; false if not, or if the other end is gone.
+// Send or receive all bytes; false at the deadline, or if the connection is closed.
 bool send_all(const Socket& connection, std::span<const std::byte> bytes, Deadline deadline);
 bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline deadline);
 
-// Whether something has happened to one of them before the deadline.
+// Waits for an event of `all`, in their revents; false at the deadline. Throws Interrupted on a
+// request to stop.
 bool wait_for(std::span<pollfd> all, Deadline deadline);
 
 }  // namespace shoal

@@ -9,21 +9,21 @@
 
 namespace shoal {
 
-// Throws Error unless x is what ProcessGroup::sum() takes, wherever it is.
+// Throws Error unless ProcessGroup::sum() supports the layout and type of x; on any device.
 inline void require_summable_type(const at::Tensor& x) {
-  require(x.is_contiguous(), "ranks add up contiguous tensors; found one that is not");
+  require(x.is_contiguous(), "sum over ranks: found a strided tensor, expected a contiguous one");
   const auto type = x.scalar_type();
   require(type == at::kFloat || type == at::kDouble || type == at::kLong,
-          "ranks add up float32, float64 or int64; found {}", at::toString(type));
+          "sum over ranks: found {}, expected float32, float64 or int64", at::toString(type));
 }
 
 inline void require_summable(const at::Tensor& x) {
-  require(x.device().is_cpu(), "these ranks add up tensors on the CPU; found one on {}",
+  require(x.device().is_cpu(), "sum over ranks: found a tensor on {}, expected one on the CPU",
           x.device().str());
   require_summable_type(x);
 }
 
-// Calls sum(numbers of x), a span of float, double or int64.
+// Calls sum() with the elements of x, a span of float, double or int64.
 template <class Sum>
 void sum_numbers(const at::Tensor& x, const Sum& sum) {
   require_summable(x);

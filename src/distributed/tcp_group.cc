@@ -16,15 +16,15 @@ class TcpRing : public SocketRing {
         server_(std::move(joined.server)) {}
 
  private:
-  std::unique_ptr<RendezvousServer> server_;  // answers as long as there are these ranks
+  std::unique_ptr<RendezvousServer> server_;  // answers late processes while the group exists
 };
 
 }  // namespace
 
 std::unique_ptr<ProcessGroup> make_tcp_group(const TcpGroupOptions& options) {
   require(options.count == 1 || !options.address.empty(),
-          "{} processes on several hosts are to meet, and nothing says where; give all of them "
-          "MASTER_ADDR, the first host's name (mpirun -x MASTER_ADDR=host)",
+          "{} processes run on several hosts, but no rendezvous address is set; set MASTER_ADDR to "
+          "the first host's name in all of them (mpirun -x MASTER_ADDR=host)",
           options.count);
   return std::make_unique<RingGroup>(options.rank, options.count, [options] {
     const auto listener = listen_anywhere();

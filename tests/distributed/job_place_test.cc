@@ -62,7 +62,7 @@ TEST(JobPlaceTest, ReadsTorchrun) {
 
   auto here = kTorchrun;
   here.erase("MASTER_ADDR");
-  EXPECT_EQ(place_in(here).address, "") << "there are other machines, and nothing says where";
+  EXPECT_EQ(place_in(here).address, "") << "there are other machines, and no address is set";
   here["WORLD_SIZE"] = "4";
   here["RANK"] = "1";
   EXPECT_EQ(place_in(here).address, "127.0.0.1");

@@ -86,11 +86,10 @@ TEST(TcpGroupTest, NamesWhoDoesSomethingElse) {
     ranks->sum(x);
   });
   // Whoever finds out closes its ends, which its neighbours may see first.
-  EXPECT_THAT(said, Each(AnyOf(HasSubstr("must do the same"), HasSubstr("has closed"))));
+  EXPECT_THAT(said, Each(AnyOf(HasSubstr("must make the same calls"), HasSubstr("has closed"))));
   const auto named = [](int other, int theirs, int own) {
-    return HasSubstr(
-        fmt::format("process {} of 3 sums ({} bytes, as its number 0), this one sums ({} bytes",
-                    other, theirs, own));
+    return HasSubstr(fmt::format("process {} of 3 sums ({} bytes, call 0), this one sums ({} bytes",
+                                 other, theirs, own));
   };
   EXPECT_THAT(said, ::testing::Contains(AnyOf(named(1, 20, 16), named(0, 16, 20))));
 }
@@ -117,10 +116,10 @@ TEST(TcpGroupTest, NamesWhoIsGoneAndWhoDoesNotCome) {
     }
   });
   EXPECT_EQ(said[1], "");
-  EXPECT_THAT(said[2], AllOf(HasSubstr("process 1 of 3 has not come for 2.0 s"),
+  EXPECT_THAT(said[2], AllOf(HasSubstr("process 1 of 3 did not respond for 2.0 s"),
                              HasSubstr("raise the timeout")));
   EXPECT_THAT(said[0], AnyOf(HasSubstr("process 2 of 3 has closed its connection"),
-                             HasSubstr("process 2 of 3 has not come")));
+                             HasSubstr("process 2 of 3 did not respond")));
 
   const testing::MeetingPlace other;
   const auto gone = testing::in_threads(2, [&](int r) {
@@ -236,7 +235,8 @@ TEST_F(RendezvousTest, ASecondProcessOfARankIsToldSoBeforeTheJobRuns) {
   });
   const auto notes = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, Each(IsEmpty()));
-  EXPECT_THAT(notes, HasSubstr("note: process 0 of 3: a second process 2 has come from 127.0.0.1"));
+  EXPECT_THAT(notes,
+              HasSubstr("note: process 0 of 3: a second process 2 connected from 127.0.0.1"));
 }
 
 TEST_F(RendezvousTest, AProcessThatComesTooLateIsToldSoAndTheJobGoesOn) {
@@ -261,10 +261,11 @@ TEST_F(RendezvousTest, AProcessThatComesTooLateIsToldSoAndTheJobGoesOn) {
   });
   const auto notes = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(said[0] + said[1], "");
-  EXPECT_THAT(said[2], HasSubstr("another process 0 of 2 of this job runs already"));
-  EXPECT_THAT(said[3], HasSubstr("runs already: all its 2 processes had come before this one"));
-  EXPECT_THAT(said[4], HasSubstr("there is another job"));
-  EXPECT_THAT(notes, HasSubstr("a second process 1 has come from 127.0.0.1, and was rejected"));
+  EXPECT_THAT(said[2], HasSubstr("another process 0 of 2 of this job is already running"));
+  EXPECT_THAT(said[3],
+              HasSubstr("is already running: all its 2 processes had connected before this one"));
+  EXPECT_THAT(said[4], HasSubstr("is the rendezvous of another job"));
+  EXPECT_THAT(notes, HasSubstr("a second process 1 connected from 127.0.0.1 and was rejected"));
 }
 
 TEST_F(RendezvousTest, ARequestToStopEndsTheAnswersQuietly) {
@@ -288,7 +289,7 @@ TEST_F(RendezvousTest, ARequestToStopEndsTheAnswersQuietly) {
   request_stop(0);
   set_stop_grace(kStopGrace);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              ::testing::Not(HasSubstr("no more answers")));
+              ::testing::Not(HasSubstr("no longer answered")));
 }
 
 TEST_F(RendezvousTest, AllAreToldWhoIsMissingAndBeforehandThatSomebodyIs) {
@@ -300,10 +301,10 @@ TEST_F(RendezvousTest, AllAreToldWhoIsMissingAndBeforehandThatSomebodyIs) {
     sum_of(options);
   });
   const auto notes = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said[0], HasSubstr("process 2 of 3 has not come to 127.0.0.1 port"));
-  EXPECT_THAT(said[1], HasSubstr("process 2 of 3 has not come"));
+  EXPECT_THAT(said[0], HasSubstr("process 2 of 3 did not connect to 127.0.0.1 port"));
+  EXPECT_THAT(said[1], HasSubstr("process 2 of 3 did not connect"));
   EXPECT_THAT(said[2], AllOf(HasSubstr("process 0 of 3 was not reached"), HasSubstr("refused")));
-  EXPECT_THAT(notes, HasSubstr("note: process 0 of 3: process 2 has not come to"));
+  EXPECT_THAT(notes, HasSubstr("note: process 0 of 3: process 2 has not connected to"));
   EXPECT_THAT(notes, AllOf(HasSubstr("note: process 2 of 3: no answer yet from process 0"),
                            HasSubstr("or the job has ended")));
 }
@@ -313,7 +314,7 @@ TEST_F(RendezvousTest, APortThatAnotherProgramHasIsNamed) {
   const auto other = listen_at(port_, &why);
   ASSERT_TRUE(other) << why;
   const auto said = testing::in_threads(1, [&](int) { sum_of(of(0, 2)); });
-  EXPECT_THAT(said[0], AllOf(HasSubstr("cannot listen at the rendezvous address 127.0.0.1 port"),
+  EXPECT_THAT(said[0], AllOf(HasSubstr("cannot bind the rendezvous address 127.0.0.1 port"),
                              HasSubstr("MASTER_PORT")));
 }
 
@@ -365,7 +366,7 @@ TEST(TcpGroupTest, ASecondProcessZeroIsToldSoWhereALauncherHasAStore) {
     told.wait();
   });
   EXPECT_EQ(said[0] + said[1], "");
-  EXPECT_THAT(said[2], HasSubstr("another process 0 of 2 of this job runs already"));
+  EXPECT_THAT(said[2], HasSubstr("another process 0 of 2 of this job is already running"));
 }
 
 TEST(TcpGroupTest, AnotherJobIsToldSo) {
@@ -384,8 +385,8 @@ TEST(TcpGroupTest, AnotherJobIsToldSo) {
   });
   EXPECT_EQ(said[0], "");
   EXPECT_EQ(said[1], "");
-  EXPECT_THAT(said[2], HasSubstr("there is another job"));
-  EXPECT_THAT(said[3], HasSubstr("there is another job"));
+  EXPECT_THAT(said[2], HasSubstr("is the rendezvous of another job"));
+  EXPECT_THAT(said[3], HasSubstr("is the rendezvous of another job"));
 }
 
 }  // namespace

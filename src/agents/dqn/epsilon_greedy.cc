@@ -10,7 +10,7 @@ namespace shoal {
 
 std::int64_t valued_actions(const EnvSpec& spec) {
   require(spec.action.size() == 1 && spec.action[0].kind == ActionSpec::Kind::kDiscrete,
-          "{}: values are learned for one discrete action, and this environment has another kind",
+          "{}: Q-learning needs one discrete action, and this environment has another action space",
           spec.id);
   return spec.action[0].choices[0];
 }
@@ -19,7 +19,8 @@ void EpsilonGreedy::require_epsilons(const ActIn& in, std::int64_t n) const {
   if (in.greedy || epsilon_.size(0) == 1) return;
   for (std::int64_t i = 0; i < n; ++i)
     require(in.noise.row(i).env < epsilon_.size(0),
-            "an epsilon is wanted for environment {}, and there are {}; give one for each of them",
+            "epsilons: found environment {} and {} epsilons; set epsilons to 1, or to the number "
+            "of environments",
             in.noise.row(i).env, epsilon_.size(0));
 }
 
@@ -43,14 +44,14 @@ std::int64_t EpsilonGreedy::any(const bool* legal, float u) const {
   if (!legal) return left;
   for (std::int64_t a = 0; a < actions_; ++a)
     if (legal[a] && left-- == 0) return a;
-  return 0;  // nothing is legal
+  return 0;  // no action is legal
 }
 
 std::int64_t EpsilonGreedy::best(const float* value, const bool* legal) const {
   std::int64_t best = -1;
   for (std::int64_t a = 0; a < actions_; ++a)
     if ((!legal || legal[a]) && (best < 0 || value[a] > value[best])) best = a;
-  return std::max<std::int64_t>(best, 0);  // nothing is legal
+  return std::max<std::int64_t>(best, 0);  // 0 if no action is legal
 }
 
 void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor& action) {

@@ -10,23 +10,23 @@
 
 namespace shoal {
 
-// How many values there are to learn: for one discrete action. Throws Error for others.
+// The number of choices of a single discrete action. Throws Error for other action spaces.
 std::int64_t valued_actions(const EnvSpec& spec);
 
-// The action of the highest value, but with probability epsilon any of those that are legal.
+// A random legal action with probability epsilon, and the action of the highest value otherwise.
 class EpsilonGreedy {
  public:
   EpsilonGreedy(std::int64_t actions, std::int64_t epsilons)
       : actions_(actions), epsilon_(at::ones({epsilons})) {}
 
-  // [epsilons] float32, on the CPU: one for all environments, or one for each of them.
+  // [epsilons] float32, on the CPU: one for all environments, or one for each.
   at::Tensor epsilon() const { return epsilon_; }
 
   // values: [N, actions]; action: [N] int64. Throws Error if there are too few epsilons.
   void choose(const ActIn& in, const at::Tensor& values, at::Tensor& action);
-  // Agent::before_rollout().
+  // Call in Agent::before_rollout().
   void before_rollout(at::Device device) { there_.of(epsilon_, device); }
-  // The same on the CPU in a loop over the rows, whose values are followed by anything.
+  // The same on the CPU, row by row; the columns after the `actions` values are ignored.
   void choose_by_rows(const ActIn& in, const at::Tensor& values, at::Tensor& action) const;
 
  private:
@@ -39,7 +39,7 @@ class EpsilonGreedy {
 
   std::int64_t actions_;
   at::Tensor epsilon_;
-  DeviceCopy there_;  // of it
+  DeviceCopy there_;  // of epsilon_
 };
 
 }  // namespace shoal

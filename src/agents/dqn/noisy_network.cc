@@ -95,7 +95,7 @@ std::vector<at::Tensor> NoisyNetwork::gradients(const at::Tensor& loss) const {
   auto with_respect_to = plain_;
   for (const auto& one : noisy_) with_respect_to.push_back(one.used);
   auto all = torch::autograd::grad({loss}, with_respect_to, {}, {}, false, /*allow_unused=*/true);
-  // Nothing depends on the head for the observation's value.
+  // The loss does not depend on the value head.
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].defined()) all[i] = at::zeros_like(with_respect_to[i]);
   for (std::size_t i = 0; i < noisy_.size(); ++i)

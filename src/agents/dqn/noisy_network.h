@@ -12,16 +12,16 @@
 
 namespace shoal {
 
-// A model whose linear layers may be noisy: each weight is mean + deviation * noise, the noise of a
-// layer being the outer product of two vectors, each sign(x) sqrt(|x|) of a normal x (Fortunato et
-// al., arXiv 1706.10295, equations 10 and 11).
+// A model whose linear layers may be noisy: each weight is mean + deviation * noise. The noise of a
+// layer is the outer product of two vectors of sign(x) sqrt(|x|) for normal x (Fortunato et al.,
+// arXiv 1706.10295, equations 10 and 11).
 //
-// The model itself knows nothing of it: its parameters are overwritten with what was drawn. They
-// are linear in mean and deviation, so that a gradient for them is one for the mean, and times the
-// noise one for the deviation.
+// The parameters of the model itself are overwritten with the drawn weights. These are linear in
+// mean and deviation, so their gradient is that of the mean, and times the noise that of the
+// deviation.
 class NoisyNetwork {
  public:
-  // deviation: times the root of a layer's inputs; 0: there is no noise.
+  // deviation: initial, times the root of a layer's inputs; 0: no noise.
   NoisyNetwork(std::shared_ptr<ActorCriticModel> model, double deviation);
 
   ActorCriticModel& model() { return *model_; }
@@ -29,16 +29,17 @@ class NoisyNetwork {
   bool noisy() const { return !layers_.empty(); }
 
   void draw(Rng& rng);
-  // Writes the model's parameters: with the noise that was drawn last, or without.
+  // Writes the model's parameters, with the latest noise or without.
   void use(bool noise);
 
-  // Means, deviations and other parameters, by name; buffers; the noise.
+  // Means, deviations, other parameters, buffers and the noise, by name.
   NamedTensors parameters();
-  // Means, deviations and other parameters; the gradients of a loss for them.
+  // Means, deviations and other parameters, and the gradients of a loss for them.
   std::vector<at::Tensor> learnable() const;
   std::vector<at::Tensor> gradients(const at::Tensor& loss) const;
 
-  // Moves this one towards another of the same kind: 1 makes it a copy, but for the noise.
+  // Moves this network by a fraction towards another of the same kind: 1 makes it a copy, except
+  // for the noise.
   void move_towards(const NoisyNetwork& other, double share);
   void to(at::Device device);
 
@@ -46,13 +47,13 @@ class NoisyNetwork {
   // A parameter of a linear layer.
   struct Noisy {
     std::string name;
-    at::Tensor used;             // the model's own
-    at::Tensor mean, deviation;  // what is learned
+    at::Tensor used;             // the model's parameter
+    at::Tensor mean, deviation;  // learned
     std::size_t layer;
     at::Tensor noise(const NoisyNetwork& network) const;
   };
   struct Layer {
-    at::Tensor in, out;  // [inputs], [outputs]: the vectors of its noise
+    at::Tensor in, out;  // [inputs], [outputs]: noise vectors
   };
 
   std::shared_ptr<ActorCriticModel> model_;

@@ -149,7 +149,7 @@ class NetworkQAgent : public QAgent {
     return o.returns == ReturnKind::kMean ? 1 : o.atoms;
   }
 
-  // Puts the noise, or the means, into the network; what acts for it follows when somebody acts.
+  // Writes noisy weights, or the means, to the network. run() then refreshes the acting network.
   void use_noise(bool noise) {
     const auto wanted = noise ? InUse::kNoise : InUse::kMeans;
     if (in_use_ == wanted || (in_use_ != InUse::kNeither && !online_.noisy())) return;
@@ -169,8 +169,7 @@ class NetworkQAgent : public QAgent {
     return means(returns_of(network, observation));
   }
 
-  // Numbers of which the largest is that of the highest value, [N, actions or more]; a row does not
-  // depend on the others.
+  // Scores with the same order as the action values, [N, actions or more]. Rows are independent.
   const at::Tensor& run(const ActIn& in) {
     const auto n = in.observation[0].size(), outputs = (actions_ + options_.dueling) * atoms_;
     if (!outputs_.defined() || outputs_.size(0) != n) {
@@ -180,7 +179,7 @@ class NetworkQAgent : public QAgent {
     }
     if (std::exchange(acting_is_old_, false)) acting_->refresh();
     acting_->run(in.observation, outputs_, unused_, in.noise.first_env);
-    if (atoms_ == 1) return outputs_;  // the observation's own value changes nothing
+    if (atoms_ == 1) return outputs_;  // the state value does not change the order
     const auto* from = outputs_.const_data_ptr<float>();
     auto* to = values_.data_ptr<float>();
     for (std::int64_t i = 0; i < n; ++i, from += outputs) {
@@ -190,8 +189,7 @@ class NetworkQAgent : public QAgent {
     return values_;
   }
 
-  // What the logits of all actions have in common, from what the network puts out for one
-  // observation.
+  // Computes the term that the logits of all actions share. outputs: of one observation.
   void find_shared(const float* outputs) {
     const auto n = static_cast<float>(actions_);
     for (std::int64_t k = 0; k < atoms_; ++k) {
@@ -201,11 +199,11 @@ class NetworkQAgent : public QAgent {
     }
   }
 
-  // Of action a.
+  // The mean return of action a, for quantiles up to a positive factor and a shared term.
   float mean_of(const float* outputs, std::int64_t a) {
     const auto* own = outputs + a * atoms_;
     if (options_.returns == ReturnKind::kQuantile)
-      return std::accumulate(own, own + atoms_, 0.0F);  // what else there is, all actions share
+      return std::accumulate(own, own + atoms_, 0.0F);  // other terms are shared by all actions
     std::transform(own, own + atoms_, shared_.begin(), logits_.begin(), std::plus<>());
     const float most = *std::ranges::max_element(logits_);
     const auto* at = support_.const_data_ptr<float>();
@@ -225,11 +223,11 @@ class NetworkQAgent : public QAgent {
   at::Tensor support_;
   EpsilonGreedy explorer_;
   std::uint64_t noise_seed_;
-  at::Tensor noise_drawn_;  // random numbers so far
+  at::Tensor noise_drawn_;  // random numbers drawn so far
   InUse in_use_ = InUse::kNeither;
-  std::unique_ptr<ActingNetwork> acting_;  // null: on a device
-  at::Tensor outputs_, unused_, values_;   // of it
-  bool acting_is_old_ = true;              // the network has changed, perhaps more than once
+  std::unique_ptr<ActingNetwork> acting_;  // null: on a GPU
+  at::Tensor outputs_, unused_, values_;   // of acting_
+  bool acting_is_old_ = true;              // the network has changed since the last refresh()
   std::vector<float> shared_, logits_;     // work space, [atoms]; shared_: 0 unless dueling
 };
 
@@ -242,14 +240,16 @@ std::int64_t q_output_size(const EnvSpec& spec, const QAgentOptions& o) {
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorCriticModel> model,
                                      std::shared_ptr<ActorCriticModel> target,
                                      const QAgentOptions& o, std::uint64_t seed) {
-  require(o.epsilons >= 1, "epsilons is {}, it must be at least 1", o.epsilons);
-  require(o.returns == ReturnKind::kMean || o.atoms >= 2, "atoms is {}, it must be at least 2",
+  require(o.epsilons >= 1, "epsilons: found {}, expected at least 1", o.epsilons);
+  require(o.returns == ReturnKind::kMean || o.atoms >= 2, "atoms: found {}, expected at least 2",
           o.atoms);
-  require(o.v_min < o.v_max, "v_min is {} and v_max is {}, which must be more", o.v_min, o.v_max);
-  require(o.noise > 0, "noise is {}, it must be positive", o.noise);
-  require(model && target && model != target, "a Q-agent needs two models, one for each network");
+  require(o.v_min < o.v_max, "v_min: found {}, expected less than v_max, {}", o.v_min, o.v_max);
+  require(o.noise > 0, "noise: found {}, expected a number above 0", o.noise);
+  require(model && target && model != target,
+          "models: found one or none, expected two, one for each network");
   require(model->state().empty(),
-          "this Q-agent learns from single steps, and a model with memory needs sequences");
+          "model: found a recurrent one, but a Q-agent learns from single steps; use "
+          "make_recurrent_q_agent()");
   const double noise = o.noisy ? o.noise : 0;
   return std::make_unique<NetworkQAgent>(valued_actions(spec),
                                          NoisyNetwork(std::move(model), noise),
@@ -259,7 +259,7 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, std::shared_ptr<ActorC
 std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& model,
                                      const QAgentOptions& options, std::uint64_t seed) {
   auto shaped = model;
-  shaped.shared_trunk = true;  // the value, which is not used, costs no layers of its own
+  shaped.shared_trunk = true;  // so that the unused value head costs no extra layers
   const auto make = [&] {
     return make_model(spec.observation, q_output_size(spec, options), shaped, seed);
   };
@@ -268,13 +268,13 @@ std::unique_ptr<QAgent> make_q_agent(const EnvSpec& spec, const ModelOptions& mo
 
 OptionList describe(QAgentOptions& o) {
   OptionList list("dqn");
-  list.add("dueling", o.dueling, "dueling network: the observation's value plus advantages");
+  list.add("dueling", o.dueling, "dueling network: state value plus advantages");
   list.add("returns", o.returns,
-           "what the network learns of returns: mean | categorical | quantile");
-  list.add("atoms", o.atoms, "categories or quantiles", within(2, 10'000));
+           "statistics of returns that the network learns: mean | categorical | quantile");
+  list.add("atoms", o.atoms, "number of categories or quantiles", within(2, 10'000));
   list.add("v_min", o.v_min, "lowest return of the categories", kAnySign);
   list.add("v_max", o.v_max, "highest return of the categories", kAnySign);
-  list.add("noisy", o.noisy, "noisy networks: exploration without epsilon");
+  list.add("noisy", o.noisy, "noisy networks, which explore without epsilon");
   list.add("noise", o.noise, "initial deviation of the weights, times the root of a layer's inputs",
            above_0());
   return list;

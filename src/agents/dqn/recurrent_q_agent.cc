@@ -29,7 +29,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
 
   const AgentSpec& spec() const override { return spec_; }
 
-  // The advantages decide: what the observation itself is worth, all actions share.
+  // Advantages suffice to choose an action: all actions share the state value.
   void act(const ActIn& in, ActOut& out) override {
     torch::NoGradGuard no_grad;
     auto& action = out.action[0];
@@ -105,7 +105,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
   AgentSpec spec_;
   NoisyNetwork online_, target_;
   EpsilonGreedy explorer_;
-  std::unique_ptr<RecurrentActing> acting_;  // null: the model itself acts
+  std::unique_ptr<RecurrentActing> acting_;  // null: forward() is used
 };
 
 }  // namespace
@@ -114,9 +114,12 @@ std::unique_ptr<RecurrentQAgent> make_recurrent_q_agent(const EnvSpec& spec,
                                                         std::shared_ptr<ActorCriticModel> model,
                                                         std::shared_ptr<ActorCriticModel> target,
                                                         const RecurrentQAgentOptions& options) {
-  require(options.epsilons >= 1, "epsilons is {}, it must be at least 1", options.epsilons);
-  require(model && target && model != target, "a Q-agent needs two models, one for each network");
-  require(!model->state().empty(), "this Q-agent learns from sequences; give its model a memory");
+  require(options.epsilons >= 1, "epsilons: found {}, expected at least 1", options.epsilons);
+  require(model && target && model != target,
+          "models: found one or none, expected two, one for each network");
+  require(!model->state().empty(),
+          "model: found a feed-forward one, but this Q-agent learns from sequences; set "
+          "ModelOptions::memory");
   return std::make_unique<NetworkRecurrentQAgent>(valued_actions(spec), std::move(model),
                                                   std::move(target), options);
 }

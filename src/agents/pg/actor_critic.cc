@@ -13,7 +13,7 @@ namespace shoal {
 
 namespace {
 
-// One part of the action: its head, and what of the network's output and of the noise is its own.
+// One component of the action: its head, and its offsets in the policy output and in the noise.
 struct Part {
   std::string name, raw_name;
   std::shared_ptr<Head> head;
@@ -21,7 +21,8 @@ struct Part {
 };
 
 std::vector<Part> make_parts(const EnvSpec& spec, const ActorCriticOptions& options) {
-  require(!spec.action.empty(), "{} has no action to choose", spec.id);
+  require(!spec.action.empty(), "{}: found an empty action space, expected at least one action",
+          spec.id);
   std::vector<Part> parts;
   std::int64_t outputs = 0, numbers = 0;
   for (const auto& [name, action] : spec.action) {
@@ -105,7 +106,7 @@ class HeadedActorCritic : public ActorCritic {
 
   GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
     require(spec_.state.empty(),
-            "this agent cannot be exported: it has a memory, and what is exported has none");
+            "this agent cannot be exported: its model is recurrent, and exports have no state");
     const auto result = model_->forward({seen(observation), {}, {}});
     GreedyOut out{.action = {}, .value = result.value};
     for (const auto& part : parts_)
@@ -167,7 +168,7 @@ class HeadedActorCritic : public ActorCritic {
   at::Device device() const override { return model_->parameters().front().device(); }
 
  private:
-  // What the model sees. Valid until the next call.
+  // The observations as input of the model, normalized if enabled. Valid until the next call.
   const Observations& seen(const Observations& observation) {
     return normalizer_ ? normalized_ = (*normalizer_)(observation) : observation;
   }
@@ -176,7 +177,7 @@ class HeadedActorCritic : public ActorCritic {
     return {seen(in.observation), in.state, in.is_first, 1, in.previous_action, in.previous_reward};
   }
 
-  // Whether a network for acting on the CPU is there.
+  // Whether a network for acting on the CPU exists.
   bool by_rows() const { return acting_ || recurrent_; }
   void run(const ActIn& in, at::Tensor& policy, at::Tensor& value, const NamedTensors& state) {
     if (acting_) return acting_->run(seen(in.observation), policy, value, in.noise.first_env);
@@ -208,13 +209,13 @@ class HeadedActorCritic : public ActorCritic {
   std::int64_t outputs_;
   AgentSpec spec_;
   std::shared_ptr<ActorCriticModel> model_;
-  std::shared_ptr<ObservationNormalizer> normalizer_;  // null: not wanted
+  std::shared_ptr<ObservationNormalizer> normalizer_;  // null: no normalization
   Observations normalized_;
   ActorCriticOptions options_;
-  // One of them, or none: the model itself acts, as on a device.
+  // At most one is set; if none, the model acts by forward(), as on a GPU.
   std::unique_ptr<ActingNetwork> acting_;
   std::unique_ptr<RecurrentActing> recurrent_;
-  at::Tensor policy_;  // what it puts out
+  at::Tensor policy_;  // policy output of either
 };
 
 }  // namespace
@@ -231,7 +232,7 @@ std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
                         ? std::make_shared<ObservationNormalizer>(spec.observation)
                         : nullptr;
   require(!normalizer || !normalizer->buffers().empty(),
-          "agent.normalize_observation: the observation of {} holds no real numbers; leave it off",
+          "agent.normalize_observation: {} has no floating-point observations; leave it off",
           spec.id);
   return std::make_unique<HeadedActorCritic>(make_parts(spec, options), std::move(model),
                                              std::move(normalizer), options);

@@ -8,9 +8,9 @@ struct CategoricalEvaluation {
   at::Tensor log_prob, entropy;  // [N], with gradients with respect to the logits
 };
 
-// Of softmax(logits [N, A]) and action [N] int64. Small policies on the CPU spend their learning
-// time on the overhead of tensor operations, not on arithmetic: there, both numbers and their
-// gradients are one loop each.
+// Log-probability and entropy of softmax(logits [N, A]) for action [N] int64. For small policies on
+// the CPU the overhead of tensor operations dominates, so there the forward and the backward pass
+// are one loop each.
 CategoricalEvaluation evaluate_categorical(const at::Tensor& logits, const at::Tensor& action);
 
 }  // namespace shoal

@@ -9,17 +9,17 @@
 namespace shoal {
 namespace {
 
-// Finite, so that a product with a probability of zero stays zero.
+// Finite, so that its product with a probability of zero is zero.
 constexpr float kForbidden = -1e9F;
 
-// The first choice whose cumulated probability exceeds `u`; the most likely one if greedy.
+// The first choice whose cumulative probability exceeds `u`; the most likely one if greedy.
 std::int64_t choose(const float* weight, std::int64_t n, float total, float u, bool greedy) {
   if (greedy) return std::max_element(weight, weight + n) - weight;
   const float target = u * total;
   float sum = 0;
   std::int64_t last = 0;
   for (std::int64_t a = 0; a < n; ++a) {
-    if (weight[a] <= 0) continue;  // illegal, or too unlikely for float32
+    if (weight[a] <= 0) continue;  // illegal, or the probability underflows
     last = a;
     sum += weight[a];
     if (sum > target) break;
@@ -127,7 +127,6 @@ class CategoricalHead : public Head {
     }
   }
 
-  // In one kernel.
   void choose_on(const Accelerator& on, const HeadIn& in, at::Tensor& action,
                  at::Tensor& log_prob) {
     const auto logits = in.policy.to(at::kFloat);
@@ -168,8 +167,8 @@ class CategoricalHead : public Head {
     });
   }
 
-  // Scaled to what the probabilities add up to after rounding, so that an action without one is
-  // never reached.
+  // Scales u by the rounded sum of the probabilities, so that an action of probability 0 is never
+  // drawn.
   static at::Tensor draw(const at::Tensor& log_probs, const at::Tensor& u) {
     const auto cumulated = log_probs.exp().cumsum(1);
     return cumulated.le(u * cumulated.narrow(1, cumulated.size(1) - 1, 1)).sum(1);
@@ -178,7 +177,7 @@ class CategoricalHead : public Head {
   std::vector<std::int64_t> choices_;
   Stored stored_;
   std::int64_t size_;
-  at::Tensor choices_there_;  // on the device that acts
+  at::Tensor choices_there_;  // choices_ on the GPU
 };
 
 }  // namespace

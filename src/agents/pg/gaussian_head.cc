@@ -8,8 +8,7 @@
 namespace shoal {
 namespace {
 
-// Of a deviation that the network puts out: wider ones are of no use, narrower ones end
-// exploration.
+// Bounds of a deviation from the network: larger ones are useless, smaller ones end exploration.
 constexpr double kMinLogStd = -5, kMaxLogStd = 2;
 const double kHalfLogTwoPi = 0.5 * std::log(2 * std::numbers::pi);
 
@@ -19,8 +18,8 @@ class GaussianHead : public Head {
       : dims_(spec.dims), squash_(options.squash) {
     bounded_ = spec.bounded();
     require(bounded_ || !squash_,
-            "squashed actions need bounds; these lie in [{}, {}]; leave agent.squash off", spec.low,
-            spec.high);
+            "agent.squash: found an action within [{}, {}], expected finite bounds; leave it off",
+            spec.low, spec.high);
     require(options.initial_std > 0, "agent.initial_std: found {}, expected a number above 0",
             options.initial_std);
     middle_ = bounded_ ? (spec.low + spec.high) / 2 : 0;
@@ -54,8 +53,8 @@ class GaussianHead : public Head {
   HeadEvaluation evaluate(const HeadEvaluateIn& in) override {
     const auto [mean, log_std] = distribution(in.policy);
     auto entropy = (log_std + 0.5 + kHalfLogTwoPi).sum(1);
-    // There is no closed form of a squashed one's: the logarithm of tanh's slope, which it is less
-    // by on average, is taken at the action alone.
+    // The entropy after tanh has no closed form: the expected log-slope of tanh, which it adds, is
+    // estimated at the action.
     if (squash_) entropy = entropy + log_slope(in.raw).sum(1);
     return {density(mean, log_std, in.raw), entropy};
   }
@@ -72,8 +71,8 @@ class GaussianHead : public Head {
             (policy.narrow(1, dims_, dims_) + initial_log_std_).clamp(kMinLogStd, kMaxLogStd)};
   }
 
-  // One number after the other: tensor operations may round the last elements of a tensor otherwise
-  // than those before, and a row must not depend on its batch.
+  // In scalar loops: tensor operations may round the last elements of a tensor differently, and a
+  // row must not depend on its batch.
   void act_by_rows(const HeadIn& in, at::Tensor& action, at::Tensor& raw,
                    at::Tensor& log_prob) const {
     const auto rows = in.policy.size(0), stride = in.policy.stride(0);
@@ -105,7 +104,7 @@ class GaussianHead : public Head {
     return (squash_ ? raw.tanh() : raw.clamp(-1, 1)) * half_width_ + middle_;
   }
 
-  // log p of what was drawn, in half-widths.
+  // log p of the action; raw: in half-widths.
   at::Tensor density(const at::Tensor& mean, const at::Tensor& log_std,
                      const at::Tensor& raw) const {
     const auto z = (raw - mean) * (-log_std).exp();
@@ -125,7 +124,7 @@ class GaussianHead : public Head {
   std::int64_t dims_;
   bool squash_, bounded_;
   double middle_, half_width_, initial_log_std_;
-  at::Tensor log_std_;  // [dims]; undefined: the network puts it out
+  at::Tensor log_std_;  // [dims]; undefined: output by the network
 };
 
 }  // namespace

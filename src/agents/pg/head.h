@@ -10,7 +10,8 @@
 
 namespace shoal {
 
-// The random numbers of one step: each depends on its key, its environment and its own number only.
+// The random numbers of one step. Each depends only on the key's seed and tick, the environment and
+// its own number.
 class Noise {
  public:
   explicit Noise(const NoiseKey& key) : key_(key) {}
@@ -22,11 +23,11 @@ class Noise {
   }
   // Standard normal, from the numbers `number` and `number` + 1.
   float normal(std::int64_t row, std::int64_t number) const;
-  // Which of them, of how many rows.
+  // The numbers [first, first + n) of `rows` rows.
   struct Block {
     std::int64_t rows, first, n;
   };
-  // [rows, n] on the device, from n numbers for uniform ones and 2n for normal ones.
+  // [rows, n] on the device; uniform() uses n numbers of each row, normal() 2n.
   at::Tensor uniform(const Block& block, at::Device device) const;
   at::Tensor normal(const Block& block, at::Device device) const;
 
@@ -40,17 +41,17 @@ class Noise {
   NoiseKey key_;
 };
 
-// N rows of which a head chooses one part of the action.
+// N rows for which a head chooses one component of the action.
 struct HeadIn {
-  at::Tensor policy;  // [N, size()]: its numbers of the policy's output
+  at::Tensor policy;  // [N, size()]: this head's part of the policy output
   at::Tensor mask;    // [N, choices] bool, or undefined
   const Noise& noise;
-  std::int64_t first_number;  // of the noise that is its own
+  std::int64_t first_number;  // of this head's noise
   bool greedy;
-  bool by_rows;  // everything is float32 on the CPU: loops over the rows beat tensor operations
+  bool by_rows;  // float32 on the CPU, where loops over the rows are faster than tensor operations
 };
 
-// What a head learns from: the actions that were taken.
+// Actions that were taken, and the current policy output for them.
 struct HeadEvaluateIn {
   at::Tensor policy, mask, action, raw;  // raw: undefined if it records none
 };
@@ -59,28 +60,27 @@ struct HeadEvaluation {
   at::Tensor log_prob, entropy;  // [N], with gradients
 };
 
-// How one part of an action is chosen from what the network puts out.
+// The distribution of one component of an action, parameterised by the policy output.
 class Head : public torch::nn::Module {
  public:
-  virtual std::int64_t size() const = 0;               // numbers of the policy's output it reads
-  virtual std::int64_t noise_size() const = 0;         // random numbers it takes for an action
-  virtual std::int64_t raw_size() const { return 0; }  // numbers it records; 0: nothing
+  virtual std::int64_t size() const = 0;               // policy outputs it reads
+  virtual std::int64_t noise_size() const = 0;         // random numbers it uses for an action
+  virtual std::int64_t raw_size() const { return 0; }  // size of `raw`; 0: none is recorded
 
   // Writes the action [N, ...] and raw [N, raw_size()], and adds to log_prob [N].
   virtual void act(const HeadIn& in, at::Tensor& action, at::Tensor& raw, at::Tensor& log_prob) = 0;
   virtual HeadEvaluation evaluate(const HeadEvaluateIn& in) = 0;
-  // The most likely action [N, ...], by tensor operations alone, of `policy` [N, size()]. mask: as
-  // in HeadIn.
+  // The most likely action [N, ...] for `policy` [N, size()], by tensor operations only, for
+  // exports. mask: as in HeadIn.
   virtual at::Tensor most_likely(const at::Tensor& policy, const at::Tensor& mask) const = 0;
 };
 
-// How choices are stored: one as [N] int64, several as [N, choices] int64, bits as [N, choices]
-// bool.
+// Storage of choices: one as [N] int64, several as [N, choices] int64, bits as [N, choices] bool.
 enum class Stored : std::uint8_t { kNumber, kNumbers, kBits };
-// Independent choices, of `choices[i]` each.
+// Independent categorical distributions over `choices[i]` values each.
 std::shared_ptr<Head> make_categorical_head(std::vector<std::int64_t> choices, Stored stored);
 std::shared_ptr<Head> make_gaussian_head(const ActionSpec& spec, const ActorCriticOptions& options);
-// The one for this kind of action.
+// The head for this kind of action.
 std::shared_ptr<Head> make_head(const ActionSpec& spec, const ActorCriticOptions& options);
 
 }  // namespace shoal
