@@ -28,9 +28,9 @@ FinalFrames::FinalFrames(const RolloutSpec& spec, const SharedFile* file, int ra
   }
 }
 
-// For all places; in shared memory there is.
+// Grows the memory to places_; shared memory has its full size from the start.
 void FinalFrames::make_room() {
-  require(places_ <= most_, "{} last observations are in use, and there are {} steps", places_,
+  require(places_ <= most_, "final observations: found {} in use, expected at most {}", places_,
           most_);
   if (shared_) return;
   for (auto& field : fields_) {
@@ -75,9 +75,9 @@ void FinalFrames::restore(const NamedTensors& from) {
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     require(
         f < observations_ || from.contains(fields_[f].name),
-        "the replay was saved without the action masks of last observations ('{}'), by an earlier "
-        "version of Shoal; this one cannot resume from it. Begin a new run, with its weights if "
-        "you like (--init-from)",
+        "the replay was saved without the action masks of final observations ('{}'), by an earlier "
+        "version of Shoal, and cannot be resumed; start a new run, with the same weights if needed "
+        "(--init-from)",
         fields_[f].name);
     const auto frames = saved(from, fields_[f].name).contiguous();
     const auto size = fields_[f].size;

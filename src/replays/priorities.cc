@@ -28,7 +28,6 @@ void Priorities::draw(std::span<std::int64_t> cells, Rng& rng, std::span<double>
   for (std::size_t i = 0; i < n; ++i) probability[i] = tree_[cells[i]] / tree_.total();
 }
 
-// The smaller its probability, the more a step counts.
 void importance_weights(std::span<const double> probability, double least, double beta,
                         float* weight) {
   for (const double p : probability)
@@ -38,7 +37,7 @@ void importance_weights(std::span<const double> probability, double least, doubl
 void Priorities::update(const at::Tensor& names, const at::Tensor& priority,
                         std::pair<std::int64_t, std::int64_t> kept) {
   require(names.dim() == 1 && names.sizes() == priority.sizes(),
-          "priorities of shape [{}] for indices of shape [{}]: expected one each",
+          "priorities: found shape [{}] for indices of shape [{}], expected equal shapes",
           fmt::join(priority.sizes(), ", "), fmt::join(names.sizes(), ", "));
   const auto all = names.to(at::kCPU, at::kLong).contiguous();
   const auto given = priority.to(at::kCPU, at::kFloat).contiguous();
@@ -49,7 +48,7 @@ void Priorities::update(const at::Tensor& names, const at::Tensor& priority,
   const auto count = static_cast<std::int64_t>(tree_.leaves().size());
   for (std::int64_t i = 0; i < all.size(0); ++i) {
     require(value[i] > 0 && std::isfinite(value[i]),
-            "priority {} is {}, it must be a number above 0", i, value[i]);
+            "priority {}: found {}, expected a number above 0", i, value[i]);
     if (name[i] < kept.first || name[i] >= kept.second) continue;
     cells_.push_back(name[i] % count);
     values_.push_back(std::pow(value[i], static_cast<float>(alpha_)));
@@ -67,7 +66,7 @@ at::Tensor Priorities::powers() const {
 void Priorities::restore(const at::Tensor& powers, double largest) {
   const auto cells = tree_.leaves().size();
   require(powers.numel() == static_cast<std::int64_t>(cells) && powers.scalar_type() == at::kDouble,
-          "a replay of {} cells was saved, this one has {}", powers.numel(), cells);
+          "saved replay: found {} cells, expected {}", powers.numel(), cells);
   tree_.set_range(0, {powers.const_data_ptr<double>(), cells});
   largest_ = largest;
 }

@@ -21,15 +21,16 @@ void ReplayShare::meet_with_steps(std::int64_t T) const {
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::int64_t other = 0;
     std::memcpy(&other, all[r].data(), sizeof other);
-    require(other == T,
-            "a rollout of {} steps, and rank {} has one of {}: ranks that share a replay must have "
-            "rollouts of as many steps",
-            T, r, other);
+    require(
+        other == T,
+        "rollout: found {} steps, but rank {} has {}; ranks that share a replay need rollouts of "
+        "equal length",
+        T, r, other);
   }
 }
 
 ReplayShare::Part ReplayShare::part_of(std::int64_t n, const char* what) const {
-  require(n % count() == 0, "a batch of {} {} for {} ranks: it must be a multiple", n, what,
+  require(n % count() == 0, "batch: found {} {}, expected a multiple of {} ranks", n, what,
           count());
   const auto each = static_cast<std::size_t>(n / count());
   return {each * static_cast<std::size_t>(rank()), each};

@@ -11,11 +11,10 @@
 
 namespace shoal {
 
-// What one rank has of a replay that several share. All of them call the same functions in the same
-// order.
+// One rank's share of a replay. All ranks must call the same functions in the same order.
 class ReplayShare {
  public:
-  // Of a replay that nobody shares.
+  // Of a replay that is not shared.
   ReplayShare() = default;
   ReplayShare(ProcessGroup& ranks, const ReplayMemory& memory) : ranks_(&ranks), memory_(&memory) {}
 
@@ -25,11 +24,11 @@ class ReplayShare {
   bool is_shared() const { return memory_ != nullptr; }
   StoreShare of_store() const { return {rank(), count(), memory_}; }
 
-  // No rank comes out before all have come.
+  // A barrier.
   void meet() const;
-  // Likewise, with rollouts of so many steps. Throws Error unless all have as many.
+  // A barrier that throws Error unless all ranks pass the same number of steps.
   void meet_with_steps(std::int64_t T) const;
-  // What make() gives; rank 0 is done before the others begin.
+  // Returns make(), which rank 0 completes before the others start.
   template <class Make>
   auto in_turn(const Make& make) const {
     if (rank() > 0) meet();
@@ -37,13 +36,13 @@ class ReplayShare {
     if (rank() == 0) meet();
     return made;
   }
-  // Which of n things that all draw are this rank's: the first one, and how many. Throws Error
-  // unless they can be shared evenly. what: "steps".
+  // This rank's range of n items. Throws Error unless the ranks can share them evenly. what: for
+  // the message, e.g. "steps".
   struct Part {
     std::size_t from, count;
   };
   Part part_of(std::int64_t n, const char* what) const;
-  // What all have, one rank's behind the other's along this dimension. x: on any device; the result
+  // Concatenates x of all ranks, in rank order, along this dimension. x: on any device; the result
   // is on the CPU.
   at::Tensor join(const at::Tensor& x, std::int64_t dim) const;
 

@@ -16,12 +16,12 @@ namespace {
 using Follows = StepStore::Follows;
 constexpr const char *kFollows = "follows", *kFree = "final_places";
 
-// The name of a tensor that has one row for each place of a last observation.
+// Whether the tensor has one row for each place of a final observation.
 bool is_of_places(const std::string& name) {
   return name.starts_with("final/") || name.starts_with("final_mask/");
 }
 
-// The axis of a tensor that counts the environments.
+// The axis of a tensor along which environments, or slices, are counted.
 enum class Axis { kNone = -1, kFirst, kSecond, kSlices };
 
 Axis axis_of(const std::string& name) {
@@ -42,12 +42,12 @@ std::int64_t places_of(const NamedTensors& saved) {
   return 0;
 }
 
-// Keeps only the last observations that these steps refer to.
+// Keeps only the final observations that these steps refer to.
 void drop_other_places(NamedTensors& part) {
   std::vector<std::int32_t> place(static_cast<std::size_t>(places_of(part)), -1);
   std::vector<std::int64_t> used;
   auto& follows = part.at(kFollows);
-  follows = follows.clone();  // it may be all of what was saved
+  follows = follows.clone();  // it may be the saved tensor itself
   for (auto& step : steps_of(follows)) {
     if (step.last < 0) continue;
     auto& to = place.at(static_cast<std::size_t>(step.last));
@@ -75,7 +75,7 @@ NamedTensors part_of_saved_replay(const NamedTensors& all, std::int64_t first_en
                                   std::int64_t envs) {
   const auto had = envs_of_saved_replay(all);
   require(first_env >= 0 && envs >= 1 && first_env + envs <= had,
-          "environments {} to {} are wanted of a saved replay of {}", first_env,
+          "saved replay: expected environments {} to {}, found {} environments", first_env,
           first_env + envs - 1, had);
   NamedTensors part;
   for (const auto& [name, tensor] : all) {
@@ -96,11 +96,11 @@ NamedTensors part_of_saved_replay(const NamedTensors& all, std::int64_t first_en
 }
 
 NamedTensors join_saved_replays(const std::vector<NamedTensors>& parts) {
-  require(!parts.empty(), "no saved replay is given; at least one is needed");
+  require(!parts.empty(), "saved replays: found none, expected at least one");
   for (const auto& part : parts)
     require(at::equal(saved(part, "ticks"), saved(parts.front(), "ticks")),
-            "parts of a replay were saved after {} and {} steps of each environment; they must be "
-            "of the same moment",
+            "parts of a replay: found parts saved after {} and {} steps of each environment, "
+            "expected equal steps",
             saved(parts.front(), "ticks").item<std::int64_t>(),
             saved(part, "ticks").item<std::int64_t>());
   NamedTensors all;

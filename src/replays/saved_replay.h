@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// [slices]: what has been saved of each slice. If there were another number of them, the largest
-// one for all: random numbers that any of them has drawn do not come again.
+// [slices]: the saved value of each slice. If another number of slices was saved, their maximum for
+// all: so no random number that a slice has drawn is drawn again.
 at::Tensor saved_of_slices(const NamedTensors& from, const std::string& name, std::int64_t slices);
 
 }  // namespace shoal

@@ -16,20 +16,19 @@
 namespace shoal {
 namespace {
 
-// The steps that a sequence needs lie between its first row and n steps behind its last one; before
-// it there is the previous action, and behind it perhaps a part of a rollout.
+// A sequence needs the steps from its first row to n steps after its last row, the previous action
+// before them, and perhaps a part of a rollout after them.
 StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs) {
-  require(o.burn_in >= 0, "burn_in is {}, it must not be negative", o.burn_in);
+  require(o.burn_in >= 0, "burn_in: found {}, expected at least 0", o.burn_in);
   require(o.length >= 1 && o.interval >= 1,
-          "sequences of {} steps that begin every {} steps: both must be at least 1", o.length,
-          o.interval);
-  require(o.alpha >= 0, "alpha is {}, it must not be negative", o.alpha);
-  require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
+          "length and interval: found {} and {}, expected at least 1", o.length, o.interval);
+  require(o.alpha >= 0, "alpha: found {}, expected at least 0", o.alpha);
+  require(o.largest_batch >= 1, "largest_batch: found {}, expected at least 1", o.largest_batch);
   const auto least = (o.burn_in + o.length + 2 * o.interval + 1) * envs;
   require(
       o.size >= least,
-      "a replay of {} steps: sequences of {} steps of {} environments that begin every {} steps "
-      "need at least {}",
+      "replay size: found {} steps; sequences of {} steps of {} environments that begin every {} "
+      "steps need at least {}",
       o.size, o.burn_in + o.length, envs, o.interval, least);
   return {.size = o.size,
           .n_step = o.n_step,
@@ -41,7 +40,6 @@ std::int64_t rollouts_kept(const SequenceReplayOptions& o, std::int64_t envs) {
   return (o.size / envs + o.n_step) / o.interval + 2;
 }
 
-// Row by row.
 template <class Copy>
 void fill(const at::Tensor& tensor, std::int64_t rows, const Copy& copy) {
   auto* to = static_cast<std::byte*>(tensor.data_ptr());
@@ -101,7 +99,7 @@ at::Tensor SequenceReplay::own(const at::Tensor& x) const {
   return x.narrow(1, store_->first_env(), store_->own_envs());
 }
 
-// A sequence's first row looks at the action of the step before it.
+// The first row of a sequence needs the action of the step before it.
 std::int64_t SequenceReplay::oldest() const {
   const auto tick = store_->oldest();
   return tick == 0 ? 0 : (tick + options_.interval) / options_.interval;
@@ -114,17 +112,17 @@ std::int64_t SequenceReplay::end() const {
 
 void SequenceReplay::append(const Samples& s) {
   require(s.T == options_.interval,
-          "a rollout of {} steps: the sequences of this replay begin every {} steps "
-          "(SequenceReplayOptions::interval), where rollouts do",
-          s.T, options_.interval);
-  require(s.initial_state.size() == states_.size(), "a rollout with {} states of an agent, not {}",
-          s.initial_state.size(), states_.size());
+          "rollout: found {} steps, expected {} (SequenceReplayOptions::interval)", s.T,
+          options_.interval);
+  require(s.initial_state.size() == states_.size(),
+          "rollout: found {} state tensors of the agent, expected {}", s.initial_state.size(),
+          states_.size());
   store_->check(s);
   const auto from = oldest(), to = end();
   const auto tick = store_->oldest_after(s.T);
   const auto first = tick == 0 ? 0 : (tick + options_.interval) / options_.interval;
   for (auto w = from; w < std::min(to, std::max(from, first)); ++w) offer(w, false);
-  share_->meet();  // all have read what goes now
+  share_->meet();  // no rank still reads the rows that are overwritten now
   store_->append(s);
   for (std::size_t i = 0; i < states_.size(); ++i)
     own(states_[i])[rollouts_ % kept_].copy_(s.initial_state[i]);
@@ -133,7 +131,7 @@ void SequenceReplay::append(const Samples& s) {
   for (auto w = std::max(to, oldest()); w < end(); ++w) offer(w, true);
 }
 
-// Makes the sequences that begin with a rollout such as can be drawn, or not.
+// Sets whether the sequences that begin with this rollout can be drawn.
 void SequenceReplay::offer(std::int64_t rollout, bool can_be_drawn) {
   const auto B = store_->envs(), first = rollout % kept_ * B;
   auto* row = can_be_drawn_.get() + first;
@@ -145,7 +143,7 @@ void SequenceReplay::offer(std::int64_t rollout, bool can_be_drawn) {
   if (priorities_) priorities_->offer(first, {row, static_cast<std::size_t>(B)});
 }
 
-// Whether the environment did something in the steps to learn from, or waited through all of them.
+// Whether any of the steps to learn from is valid.
 bool SequenceReplay::learns(std::int64_t rollout, std::int64_t b) const {
   auto cell = store_->ahead(store_->cell_of(rollout * options_.interval) + b, options_.burn_in);
   for (std::int64_t t = 0; t < options_.length; ++t, cell = store_->ahead(cell, 1))
@@ -171,7 +169,7 @@ NamedTensors SequenceReplay::save() {
 void SequenceReplay::restore(const NamedTensors& from) {
   store_->restore(from);
   for (const auto& [name, states] : states_) shoal::restore(from, "states/", {{name, own(states)}});
-  // Of ranks that shared none before, the one that has drawn most, and the largest priority.
+  // If the ranks did not share the replay when it was saved: the largest value of all ranks.
   const auto largest = [&](const std::string& name) {
     return share_->join(saved_of_slices(from, name, 1), 0).amax();
   };
@@ -188,10 +186,10 @@ void SequenceReplay::restore(const NamedTensors& from) {
 
 const Sequences& SequenceReplay::sample(std::int64_t n, double beta) {
   require(n >= 1 && n <= options_.largest_batch,
-          "a batch of {} sequences: it must be in 1 to {} (SequenceReplayOptions::largest_batch)",
-          n, options_.largest_batch);
-  require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
-  require(size_ > 0, "the replay holds no complete sequence yet; append more before drawing");
+          "batch: found {} sequences, expected 1 to {} (SequenceReplayOptions::largest_batch)", n,
+          options_.largest_batch);
+  require(beta >= 0 && beta <= 1, "beta: found {}, expected 0 to 1", beta);
+  require(size_ > 0, "replay: found no complete sequence; append more rollouts before drawing");
   const auto part = share_->part_of(n, "sequences");
   prepare(static_cast<std::int64_t>(part.count));
   drawn_.resize(static_cast<std::size_t>(n));
@@ -263,7 +261,7 @@ void SequenceReplay::prepare(std::int64_t n) {
   places_.resize(static_cast<std::size_t>(all));
 }
 
-// Step after step, and behind one that truncated an episode its last observation.
+// Places the steps of a sequence in rows; a final observation gets a row after its step.
 void SequenceReplay::lay_out(std::int64_t rollout, std::int64_t b, std::int64_t i) {
   const auto n = batch_.index.size(0);
   auto cell = store_->cell_of(rollout * options_.interval) + b;
@@ -276,7 +274,7 @@ void SequenceReplay::lay_out(std::int64_t rollout, std::int64_t b, std::int64_t 
   }
 }
 
-// What an agent is told in every row, but for stacks.
+// Gathers the inputs of the agent in every row, except frame stacks.
 void SequenceReplay::gather_rows() {
   const auto& rows = store_->rows();
   const auto all = static_cast<std::int64_t>(places_.size());
@@ -336,7 +334,7 @@ void SequenceReplay::gather_stack(std::size_t f) {
   }
 }
 
-// What came of the steps to learn from.
+// Gathers actions and outcomes of the steps to learn from.
 void SequenceReplay::gather_steps() {
   const auto n = batch_.index.size(0), learned = options_.length * n;
   const auto* places = places_.data() + options_.burn_in * n;
@@ -359,7 +357,7 @@ void SequenceReplay::gather_steps() {
 }
 
 void SequenceReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
-  require(priorities_ != nullptr, "this replay draws all sequences alike and has no priorities");
+  require(priorities_ != nullptr, "this replay draws uniformly and has no priorities");
   const auto B = store_->envs();
   priorities_->update(share_->join(index, 0), share_->join(priority, 0), {oldest() * B, end() * B});
 }

@@ -17,7 +17,7 @@ namespace shoal {
 
 struct StepReplay::Slice {
   Rng rng;
-  std::unique_ptr<Priorities> priorities = {};  // of its cells; null: all are drawn alike
+  std::unique_ptr<Priorities> priorities = {};  // of its cells; null: uniform
 };
 
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options)
@@ -27,8 +27,8 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
                        ProcessGroup& ranks, const ReplayMemory& memory)
     : StepReplay(env, envs, options, ReplayShare(ranks, memory)) {
   require(options.slices == 1,
-          "{} slices of a replay that ranks share: there can only be one, they draw from all "
-          "environments alike",
+          "slices: found {}, expected 1: ranks that share a replay draw uniformly from all "
+          "environments",
           options.slices);
 }
 
@@ -40,10 +40,11 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
       store_(share.in_turn(
           [&] { return std::make_unique<StepStore>(env, envs, options, share.of_store()); })),
       row_(std::make_unique<bool[]>(static_cast<std::size_t>(envs))) {
-  require(options.alpha >= 0, "alpha is {}, it must not be negative", options.alpha);
-  require(options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
-          "{} slices of {} environments, from {} on: they must be of the same size", options.slices,
-          envs, options.first_slice);
+  require(options.alpha >= 0, "alpha: found {}, expected at least 0", options.alpha);
+  require(
+      options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
+      "slices: found {} for {} environments, from {} on; expected equal slices, from 0 or above",
+      options.slices, envs, options.first_slice);
   for (int s = 0; s < options.slices; ++s) {
     const std::int64_t number = options.first_slice + std::int64_t{s};
     auto& slice = slices_.emplace_back(Slice{Rng(slice_seed(options.seed, number))});
@@ -71,18 +72,19 @@ std::int64_t StepReplay::size() const { return size_; }
 
 void StepReplay::append(const Samples& samples) {
   store_->check(samples);
-  // What a rollout overwrites cannot be drawn meanwhile, and what it completes can be after it.
+  // Steps that the rollout overwrites are withdrawn first; steps that it completes are offered
+  // after it.
   const auto oldest = store_->oldest(), end = store_->end();
   const auto kept = std::min(end, std::max(oldest, store_->oldest_after(samples.T)));
   for (auto tick = oldest; tick < kept; ++tick) offer(tick, false);
-  share_->meet_with_steps(samples.T);  // and all have read what goes now
+  share_->meet_with_steps(samples.T);  // no rank still reads the rows that are overwritten now
   store_->append(samples);
   share_->meet();
   for (auto tick = std::max(end, store_->oldest()); tick < store_->end(); ++tick) offer(tick, true);
 }
 
-// By the names of the store, "priorities", [rows, B], and of each slice "largest_priority" and
-// "draws", the counter of its generator.
+// Adds to the tensors of the store "priorities", [rows, B], and for each slice "largest_priority"
+// and "draws", the counter of its generator.
 NamedTensors StepReplay::save() {
   NamedTensors all;
   store_->save(all);
@@ -109,7 +111,7 @@ NamedTensors StepReplay::save() {
 void StepReplay::restore(const NamedTensors& from) {
   store_->restore(from);
   share_->meet();
-  // Of ranks that shared none before, those that have drawn most.
+  // If the ranks did not share the replay when it was saved: the largest value of all ranks.
   const auto of_slices = [&](const std::string& name) {
     const auto own = saved_of_slices(from, name, slices());
     return is_shared() ? share_->join(own, 0).amax().view({1}) : own;
@@ -122,7 +124,7 @@ void StepReplay::restore(const NamedTensors& from) {
     if (!priorities) continue;
     const auto own = saved(from, "priorities");
     require(own.dim() == 2 && own.size(1) == store_->own_envs(),
-            "'priorities' were saved of another number of environments than {}",
+            "'priorities': found another number of environments than the {} expected",
             store_->own_envs());
     const auto powers = share_->join(own, 1);
     priorities->restore(powers.narrow(1, slice * slice_envs(), slice_envs()).contiguous(),
@@ -138,13 +140,13 @@ std::int64_t StepReplay::slice_envs() const {
   return store_->envs() / static_cast<std::int64_t>(slices_.size());
 }
 
-// Of all cells, the one that is this one of the slice's.
+// The index among all cells of a slice's cell.
 std::int64_t StepReplay::cell_of_slice(std::size_t slice, std::int64_t cell) const {
   const auto envs = slice_envs();
   return cell / envs * store_->envs() + static_cast<std::int64_t>(slice) * envs + cell % envs;
 }
 
-// Makes the steps of a tick such as can be drawn, or not.
+// Sets whether the steps of a tick can be drawn.
 void StepReplay::offer(std::int64_t tick, bool can_be_drawn) {
   const auto B = store_->envs(), first = tick * B % store_->cells();
   for (std::int64_t b = 0; b < B; ++b) {
@@ -161,16 +163,16 @@ void StepReplay::offer(std::int64_t tick, bool can_be_drawn) {
 
 const Transitions& StepReplay::sample(std::int64_t n, double beta) {
   require(n >= 1 && n <= largest_batch_,
-          "a batch of {} steps: it must be in 1 to {} (StepReplayOptions::largest_batch)", n,
+          "batch: found {} steps, expected 1 to {} (StepReplayOptions::largest_batch)", n,
           largest_batch_);
-  require(beta >= 0 && beta <= 1, "beta is {}, it must be in 0 to 1", beta);
-  require(size_ > 0, "the replay holds no complete step yet; append more before drawing");
+  require(beta >= 0 && beta <= 1, "beta: found {}, expected 0 to 1", beta);
+  require(size_ > 0, "replay: found no complete step; append more rollouts before drawing");
   const auto own = share_->part_of(n, "steps");
   store_->prepare(static_cast<std::int64_t>(own.count), batch_);
   drawn_.resize(static_cast<std::size_t>(n));
   const auto each = drawn_.size() / slices_.size();
   require(each * slices_.size() == drawn_.size(),
-          "a batch of {} steps of {} slices: it must be a multiple", n, slices_.size());
+          "batch: found {} steps, expected a multiple of {} slices", n, slices_.size());
   probability_.resize(prioritized() ? drawn_.size() : 0);
   for (std::size_t s = 0; s < slices_.size(); ++s) {
     const auto cells = std::span(drawn_).subspan(s * each, each);
@@ -191,7 +193,7 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
                        batch_.weight.data_ptr<float>());
   }
   const auto drawn = part_of(drawn_);
-  // In the ring, the cell of a step is its name modulo their number.
+  // The cell of a step is its name modulo the number of cells.
   const auto cells = store_->cells(), oldest = store_->oldest() * store_->envs();
   auto* name = batch_.index.data_ptr<std::int64_t>();
   for (const auto cell : drawn) {
@@ -212,7 +214,7 @@ void StepReplay::draw_alike(std::size_t slice, std::span<std::int64_t> cells) {
 }
 
 void StepReplay::update_priorities(const at::Tensor& index, const at::Tensor& priority) {
-  require(prioritized(), "this replay draws all steps alike and has no priorities");
+  require(prioritized(), "this replay draws uniformly and has no priorities");
   const auto envs = slice_envs(), B = store_->envs();
   const std::pair kept{store_->oldest() * envs, store_->end() * envs};
   if (is_shared())

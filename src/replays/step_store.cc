@@ -13,20 +13,21 @@
 namespace shoal {
 namespace {
 
-// So that `size` steps can be drawn; a row more holds the newest observation.
+// Rows for `size` steps that can be drawn, and one more for the newest observation.
 std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
-  require(envs >= 1, "a replay of {} environments: at least 1 is needed", envs);
-  require(o.size >= envs, "a replay of {} steps of {} environments: at least one of each is needed",
-          o.size, envs);
-  require(o.n_step >= 1 && o.n_step <= 255, "n_step is {}, it must be in 1 to 255", o.n_step);
-  require(o.discount >= 0 && o.discount <= 1, "discount is {}, it must be in 0 to 1", o.discount);
+  require(envs >= 1, "environments of a replay: found {}, expected at least 1", envs);
+  require(o.size >= envs,
+          "replay size: found {} steps for {} environments, expected at least one for each", o.size,
+          envs);
+  require(o.n_step >= 1 && o.n_step <= 255, "n_step: found {}, expected 1 to 255", o.n_step);
+  require(o.discount >= 0 && o.discount <= 1, "discount: found {}, expected 0 to 1", o.discount);
   return (o.size + envs - 1) / envs + o.n_step + rows_back(env);
 }
 
-// Behind the ring there is room for the last observations that a batch may need, if it refers to
-// its frames; a batch of all ranks.
+// Rows after the ring for the final observations of a batch of all ranks, if batches refer to the
+// ring's frames.
 std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
-  require(o.largest_batch >= 1, "largest_batch is {}, it must be at least 1", o.largest_batch);
+  require(o.largest_batch >= 1, "largest_batch: found {}, expected at least 1", o.largest_batch);
   return rows_back(env) == 0 ? 0 : (o.largest_batch + envs - 1) / envs;
 }
 
@@ -43,7 +44,7 @@ at::Tensor rows_like(const ArraySpec& spec, std::int64_t n) {
   return at::zeros(shape, at::TensorOptions().dtype(torch_dtype(spec.dtype)));
 }
 
-// What follow() reads of a rollout.
+// The fields of a rollout that follow() reads.
 struct StepStore::Outcomes {
   const float* reward;
   const bool *terminated, *truncated, *valid;
@@ -65,12 +66,12 @@ StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOpti
       first_(own_ * share.rank),
       spare_(cells_ + o.largest_batch / share.ranks * share.rank),
       follows_(reinterpret_cast<Follows*>(arena_.data(follows_field_))),
-      // Those of a rollout come before those that it overwrites go.
+      // Twice the ring, because a rollout's places are added before those it overwrites are freed.
       finals_(rows_.spec(), share.memory == nullptr ? nullptr : &share.memory->last_observations,
               share.rank, share.ranks, 2 * ring_ * own_),
       open_(static_cast<std::size_t>(own_), 0) {
-  require(own_ * share.ranks == envs, "{} environments, which {} ranks cannot share evenly", envs,
-          share.ranks);
+  require(own_ * share.ranks == envs,
+          "environments of a replay: found {}, expected a multiple of {} ranks", envs, share.ranks);
   rows_.attach(arena_);
   for (std::int64_t row = 0; row < ring_; ++row)
     std::uninitialized_default_construct_n(follows_ + row * envs_ + first_, own_);
@@ -85,7 +86,7 @@ std::size_t StepStore::bytes(const EnvSpec& env, std::int64_t envs, const StepRe
   return plan.bytes() + static_cast<std::size_t>(ring * envs) * sizeof(Follows);
 }
 
-// The row after the newest complete one holds an observation already.
+// The row after the newest complete one already holds an observation.
 std::int64_t StepStore::oldest_after(std::int64_t more) const {
   const auto kept = ticks_ + more - ring_ + 1;
   return kept <= 0 ? 0 : kept + history_;
@@ -95,15 +96,15 @@ std::int64_t StepStore::end() const { return std::max(oldest(), ticks_ - n_step_
 
 void StepStore::check(const Samples& s) const {
   const auto most = ring_ - n_step_ - history_;
-  require(s.B == own_, "a rollout of {} environments, the replay has {}", s.B, own_);
-  require(s.T <= most, "a rollout of {} steps of each environment, the replay holds {}", s.T, most);
+  require(s.B == own_, "rollout: found {} environments, expected {}", s.B, own_);
+  require(s.T <= most, "rollout: found {} steps of each environment, expected at most {}", s.T,
+          most);
   require(s.reward.is_cpu(),
-          "the rollout is on {}, and a replay takes rollouts on the CPU; set "
-          "SamplerOptions::host_rollouts",
+          "rollout: found it on {}, expected it on the CPU; set SamplerOptions::host_rollouts",
           s.reward.device().str());
   const auto check_fields = [&](const char* what, const NamedTensors& found,
                                 const Named<Arena::Field>& wanted) {
-    require(found.size() == wanted.size(), "a rollout with {} fields of its {}, the replay has {}",
+    require(found.size() == wanted.size(), "rollout: found {} fields of its {}, expected {}",
             found.size(), what, wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const auto& spec = wanted[i].spec;
@@ -112,7 +113,7 @@ void StepStore::check(const Samples& s) const {
       shape.insert(shape.begin(), own_);
       require(row.scalar_type() == torch_dtype(spec.dtype) && row.sizes() == shape &&
                   row.is_contiguous(),
-              "the {} '{}' of the rollout is {} [{}] a row, that of the replay {} [{}]", what,
+              "{} '{}' of the rollout: found rows of {} [{}], expected {} [{}]", what,
               wanted.name(i), c10::toString(row.scalar_type()), fmt::join(row.sizes(), ", "),
               name_of(spec.dtype), fmt::join(shape, ", "));
     }
@@ -121,19 +122,20 @@ void StepStore::check(const Samples& s) const {
   check_fields("action", s.action, rows_.action);
   check_fields("mask", s.mask, rows_.mask);
   require(s.final_obs.size() == 0 || s.final_obs.mask.size() == rows_.mask.size(),
-          "a rollout with {} action masks of its last observations, the replay has {}",
+          "rollout: found {} action masks of its final observations, expected {}",
           s.final_obs.mask.size(), rows_.mask.size());
   const auto* first = s.is_first.const_data_ptr<bool>();
   for (std::int64_t b = 0; ticks_ > 0 && b < s.B; ++b)
     require(first[b] || follows_[cell_of(ticks_ - 1) + first_ + b].valid,
-            "environment {} goes on with its episode behind steps that are not valid: its last "
-            "rollout was cut short (sampler.preempt_share), and a replay takes whole rollouts",
+            "environment {} continues its episode after invalid steps: its last rollout was "
+            "preempted (sampler.preempt_share), but a replay needs whole rollouts",
             b);
   for (std::int64_t b = 0; next_tick_ && s.first_tick != *next_tick_ && b < s.B; ++b)
-    require(first[b],
-            "the rollout begins at tick {} and environment {} is in the middle of an episode; the "
-            "replay has seen it up to tick {}. A replay takes every rollout (async.stale = use)",
-            s.first_tick, b, *next_tick_);
+    require(
+        first[b],
+        "the rollout begins at tick {} and environment {} is in the middle of an episode, which "
+        "the replay has up to tick {}; a replay needs every rollout (async.stale = use)",
+        s.first_tick, b, *next_tick_);
 }
 
 void StepStore::append(const Samples& s) {
@@ -148,7 +150,7 @@ void StepStore::append(const Samples& s) {
   }
   next_tick_ = s.first_tick + s.T;
   if (ticks_ > 0) cut_episodes(s);
-  write_row(s, 0);  // its observation may be another than at the end of the last rollout
+  write_row(s, 0);  // its observation may differ from the last row of the previous rollout
   if (ticks_ == 0) std::memset(rows_.element(rows_.is_first, 0, first_).data(), 1, own_);
   for (std::int64_t t = 0; t < s.T; ++t) {
     ++ticks_;
@@ -158,16 +160,16 @@ void StepStore::append(const Samples& s) {
   }
 }
 
-// Environments that were reset between two rollouts (Sampler::save() does that): their episodes
-// were truncated where the last rollout ended, with the observation of its last row.
+// Environments that were reset between two rollouts (by Sampler::save()): their episodes are
+// truncated at the end of the last rollout, with the observation of its last row.
 void StepStore::cut_episodes(const Samples& s) {
   const auto* first = s.is_first.const_data_ptr<bool>();
   for (std::int64_t b = 0; b < own_; ++b)
     if (first[b]) cut(cell_of(ticks_) + first_ + b, cell_of(ticks_ - 1) + first_ + b, b);
 }
 
-// The observation of `seen` was the last one that came of `cell`, a step of this rank's environment
-// b, unless an episode has ended there.
+// Truncates the episode at `cell`, a step of this rank's environment b, with the observation of
+// cell `seen` as the final one, unless the episode has already ended there.
 void StepStore::cut(std::int64_t seen, std::int64_t cell, std::int64_t b) {
   const auto* terminated = reinterpret_cast<const bool*>(column(rows_.terminated).data);
   const auto* truncated = reinterpret_cast<const bool*>(column(rows_.truncated).data);
@@ -186,16 +188,17 @@ void StepStore::cut(std::int64_t seen, std::int64_t cell, std::int64_t b) {
   open_[static_cast<std::size_t>(b)] = 0;
 }
 
-// What the row of this tick has held so far.
+// Clears the row of this tick.
 void StepStore::forget(std::int64_t tick) {
   auto* row = follows_ + cell_of(tick) + first_;
   for (std::int64_t b = 0; b < own_; ++b) {
-    if (row[b].last >= 0 && row[b].steps == 1) finals_.remove(row[b].last);  // others shared it
+    // Earlier steps refer to the same place; the last one frees it.
+    if (row[b].last >= 0 && row[b].steps == 1) finals_.remove(row[b].last);
     row[b] = {};
   }
 }
 
-// Row t of a rollout goes to the newest tick; the last row of it has no action yet.
+// Writes row t of a rollout to the newest tick. The last row has no action yet.
 void StepStore::write_row(const Samples& s, std::int64_t t) {
   const auto cell = cell_of(ticks_) + first_;
   const auto copy = [&](const at::Tensor& from, const Arena::Field& field) {
@@ -215,13 +218,13 @@ void StepStore::write_row(const Samples& s, std::int64_t t) {
   copy(s.valid, rows_.valid);
 }
 
-// Adds what came of a step of the rollout, which is that of the tick before the newest, to it and
-// to those before that have not seen n rewards.
+// Adds the outcome of a rollout's step, that of the tick before the newest, to the step itself and
+// to earlier steps with fewer than n rewards.
 void StepStore::follow(const Outcomes& rollout, std::int64_t at, std::int64_t b) {
   auto cell = cell_of(ticks_ - 1) + first_ + b;
   follows_[cell].valid = rollout.valid[at];
   if (!rollout.valid[at]) {
-    // The worker died in it: what came before ends with its observation.
+    // The worker died in this step: the episode is truncated at its observation.
     const auto* first = reinterpret_cast<const bool*>(column(rows_.is_first).data);
     if (rollout.truncated[at] && !first[cell]) cut(cell, ahead(cell, -1), b);
     return;
@@ -242,7 +245,7 @@ void StepStore::follow(const Outcomes& rollout, std::int64_t at, std::int64_t b)
     --open;
 }
 
-// What of the ring has been written to so far, and the open steps.
+// The part of the ring that has been written to.
 NamedTensors StepStore::rows_in_use() const {
   const auto rows = std::min(ring_, ticks_ + 1);
   auto all = first_rows(rows_, rows);
@@ -263,7 +266,7 @@ void StepStore::save(NamedTensors& to) {
 
 void StepStore::restore(const NamedTensors& from) {
   ticks_ = saved(from, "ticks").item<std::int64_t>();
-  next_tick_.reset();  // the sampler that goes on may count from elsewhere
+  next_tick_.reset();  // the resumed sampler may count from another tick
   auto targets = rows_in_use();
   targets.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
   shoal::restore(from, "", targets);
@@ -294,8 +297,7 @@ void StepStore::prepare(std::int64_t n, Transitions& batch) const {
   batch.index = at::empty({n}, at::kLong);
 }
 
-// Drawn at random, nothing of it is in a cache: what a step needs is asked for long before it is
-// copied.
+// Random cells are not cached, so their memory is prefetched well before it is copied.
 void StepStore::gather(std::span<const std::int64_t> cells, Transitions& batch) const {
   for (const auto cell : cells) __builtin_prefetch(follows_ + cell);
   gather_plain(cells, batch);
@@ -304,7 +306,7 @@ void StepStore::gather(std::span<const std::int64_t> cells, Transitions& batch) 
     if (rows_.observation[f].spec.stack > 1) gather_stack(cells, f, batch);
 }
 
-// Everything but stacks and masks of what follows.
+// Gathers all fields except frame stacks and next masks.
 void StepStore::gather_plain(std::span<const std::int64_t> cells, Transitions& batch) const {
   const auto copy = [&](const Arena::Field& field, const at::Tensor& to_batch) {
     const auto from = column(field);
@@ -351,7 +353,7 @@ void StepStore::gather_next_masks(std::span<const std::int64_t> cells, Transitio
   }
 }
 
-// As an observation is when it is acted on.
+// The stack as the agent saw it.
 void StepStore::go_back(std::int64_t* to, std::int64_t places, std::int64_t cell) const {
   const auto* first = reinterpret_cast<const bool*>(column(rows_.is_first).data);
   bool blank = false;
@@ -361,7 +363,7 @@ void StepStore::go_back(std::int64_t* to, std::int64_t places, std::int64_t cell
   }
 }
 
-// Which frames make both stacks.
+// Writes the frame indices of both stacks.
 void StepStore::gather_stack(std::span<const std::int64_t> cells, std::size_t f,
                              Transitions& batch) const {
   const auto frames = column(rows_.observation[f]);

@@ -15,27 +15,25 @@ namespace shoal {
 // Zeros, [n, ...].
 at::Tensor rows_like(const ArraySpec& spec, std::int64_t n);
 
-// What one of several ranks has of a store: the environments of rank r are the r-th part. It writes
-// theirs and reads all; who reads what others write waits for them first. Null memory: the rank is
-// alone.
+// One rank's share of a store: the environments of rank r are the r-th part. A rank writes its own
+// part and reads all; a barrier must separate writes from reads of other ranks. Null memory: the
+// store is not shared.
 struct StoreShare {
   int rank = 0, ranks = 1;
   const ReplayMemory* memory = nullptr;
 };
 
-// The steps behind a replay: a ring of time rows, and what follows each step within n steps of its
-// episode.
+// The storage of a replay: a ring of time rows, and the n-step outcome of each step.
 //
-// A tick is the number of a time row since the beginning. tick * B + b names a step for good; that,
-// modulo the number of cells, is the cell where it lies.
+// A tick is the number of a time row since the start. tick * B + b is the permanent name of a step;
+// modulo the number of cells it is the step's cell.
 class StepStore {
  public:
-  // What follows a step, known once the n-th reward is there or the episode has ended.
+  // The outcome of a step, complete after n rewards or at the end of the episode.
   struct Follows {
     float reward = 0, discount = 0;
-    std::int32_t last =
-        -1;  // where the last observation of its truncated episode is; -1: elsewhere
-    std::uint8_t steps = 0;  // to the observation that follows
+    std::int32_t last = -1;  // place of the final observation of its truncated episode; -1: none
+    std::uint8_t steps = 0;  // to the next observation
     bool valid = false;
   };
   // One field of all cells.
@@ -47,38 +45,36 @@ class StepStore {
     }
   };
 
-  // envs and options: of all ranks together. In rank 0 first, and then in the others.
+  // envs and options: of all ranks together. Construct it in rank 0 before the others.
   StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
             const StoreShare& share = {});
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
 
   // Throws Error for a rollout of other environments than this rank's, of too many steps, or with a
-  // gap before it in an episode that goes on.
+  // gap before it in a continued episode.
   void check(const Samples& samples) const;
-  // Of a rollout that check() lets pass.
+  // Requires check() of the same rollout.
   void append(const Samples& samples);
 
   std::int64_t envs() const { return envs_; }        // of all ranks
-  std::int64_t first_env() const { return first_; }  // of this one
+  std::int64_t first_env() const { return first_; }  // of this rank
   std::int64_t own_envs() const { return own_; }
-  // Behind the ring, this rank's room for the last observations that a batch refers to.
+  // This rank's first cell, after the ring, for final observations that a batch refers to.
   std::int64_t spare() const { return spare_; }
   std::int64_t cells() const { return cells_; }
-  // The steps of the ticks [oldest, end) are complete, and all that their observations need is
-  // there.
+  // The steps of ticks [oldest, end) are complete, as are the frame stacks of their observations.
   std::int64_t oldest() const { return oldest_after(0); }
-  std::int64_t oldest_after(std::int64_t more) const;  // ticks have been appended
+  std::int64_t oldest_after(std::int64_t more) const;  // oldest() after `more` appended ticks
   std::int64_t end() const;
-  // Everything of this rank's environments, by name; views that end with the next append().
+  // All tensors of this rank's environments, by name; views, valid until the next append().
   void save(NamedTensors& to);
   void restore(const NamedTensors& from);
 
-  // False for a step that its environment waited through.
+  // False for a step in which the environment waited.
   bool valid(std::int64_t cell) const { return follows_[cell].valid; }
 
   const FinalFrames& final_obs() const { return finals_; }
-  // The last observation of the episode that was truncated at this cell; the newest frame of a
-  // stack.
+  // The final observation of the truncated episode of this cell; of a stack, the newest frame.
   const std::byte* final_frame(std::size_t field, std::int64_t cell) const {
     return finals_.frame(field, follows_[cell].last, cell % envs_ / own_);
   }
@@ -87,7 +83,7 @@ class StepStore {
     return finals_.mask(field, follows_[cell].last, cell % envs_ / own_);
   }
 
-  // For replays that lay out batches of another kind.
+  // For replays with other batches than Transitions.
   std::int64_t cell_of(std::int64_t tick) const { return tick % ring_ * envs_; }
   std::int64_t ahead(std::int64_t cell, std::int64_t ticks) const {
     const auto at = cell + ticks * envs_;
@@ -98,13 +94,13 @@ class StepStore {
   }
   const Follows& follows(std::int64_t cell) const { return follows_[cell]; }
   const Rows& rows() const { return rows_; }
-  // Which stored frames make the `places` newest of the stack that is seen at a cell, oldest first,
-  // -1 before the first one of the episode.
+  // Writes the indices of the `places` newest frames of the stack at a cell, oldest first; -1
+  // before the first frame of the episode.
   void go_back(std::int64_t* to, std::int64_t places, std::int64_t cell) const;
 
-  // Makes room for n steps in `batch`.
+  // Allocates the tensors of `batch` for n steps.
   void prepare(std::int64_t n, Transitions& batch) const;
-  // Fills all but weight and index of `batch`, which has room for as many.
+  // Fills `batch`, allocated for as many cells, except weight and index.
   void gather(std::span<const std::int64_t> cells, Transitions& batch) const;
 
  private:
@@ -122,22 +118,22 @@ class StepStore {
                     Transitions& batch) const;
 
   int n_step_;
-  std::int64_t history_;  // rows that an observation looks back at
+  std::int64_t history_;  // earlier rows that a frame stack needs
   Arena::Plan plan_;
-  std::int64_t ring_;  // rows of it
+  std::int64_t ring_;  // rows of the ring
   Rows rows_;
   Arena::Field follows_field_;  // [rows, B] Follows
   Arena arena_;
   std::int64_t envs_, cells_;
-  std::int64_t own_, first_;  // of this rank: envs, and the first of them
+  std::int64_t own_, first_;  // environments of this rank, and the first of them
   std::int64_t spare_;
   Follows* follows_;
   FinalFrames finals_;
   std::vector<std::int32_t> rollout_finals_;  // [T, own]: places
-  std::vector<int> open_;                     // [own]: steps whose n-th reward is still to come
+  std::vector<int> open_;                     // [own]: steps with fewer than n rewards so far
   std::vector<float> powers_;                 // of the discount, up to n
-  std::optional<std::int64_t> next_tick_;     // Samples::first_tick expected next; none at first
-  std::int64_t ticks_ = 0;  // rows that are complete; of the next one there is the observation
+  std::optional<std::int64_t> next_tick_;     // expected Samples::first_tick; none initially
+  std::int64_t ticks_ = 0;                    // complete rows; the next row has only an observation
 };
 
 }  // namespace shoal

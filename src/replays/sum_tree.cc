@@ -7,7 +7,7 @@
 namespace shoal {
 
 SumTree::SumTree(std::int64_t leaves) : leaves_(leaves) {
-  require(leaves >= 1, "a sum tree of {} leaves: at least 1 is needed", leaves);
+  require(leaves >= 1, "leaves of a sum tree: found {}, expected at least 1", leaves);
   auto nodes = (static_cast<std::size_t>(leaves) + kFan - 1) / kFan;
   leaf_.resize(nodes * kFan);
   do {
@@ -25,8 +25,7 @@ double SumTree::group_total(std::size_t group) const {
   return ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
 }
 
-// Level by level for all of them, here and below: the memory of one is fetched while another is
-// worked on.
+// Here and in find(), all leaves are processed level by level, so that memory accesses overlap.
 void SumTree::set(std::span<const std::int64_t> leaf, std::span<const double> value) {
   for (std::size_t i = 0; i < leaf.size(); ++i) leaf_[static_cast<std::size_t>(leaf[i])] = value[i];
   std::size_t below = kFan;  // leaves below a child of this level
@@ -56,7 +55,7 @@ void SumTree::find(std::span<const double> x, std::span<std::int64_t> leaf) cons
   assert(total() > 0);
   rest_.assign(x.begin(), x.end());
   for (auto& place : leaf) place = 0;
-  // By rounding, x can lie behind the last child that is not 0: the last one in there is meant
+  // By rounding, x can lie beyond the last child that is not 0; the end of that child is taken
   // then.
   const auto go_back = [](const double* child, std::size_t& chosen, double& rest) {
     do --chosen;
@@ -67,7 +66,7 @@ void SumTree::find(std::span<const double> x, std::span<std::int64_t> leaf) cons
     const auto* nodes = inner_[level].data();
     for (std::size_t i = 0; i < leaf.size(); ++i) {
       const auto& node = nodes[leaf[i]];
-      // Without branches, which could not be foreseen.
+      // Branchless, because branches would be unpredictable.
       std::size_t chosen = 0;
       for (std::size_t c = 1; c < kFan; ++c) chosen += rest_[i] >= node.start[c];
       rest_[i] -= node.start[chosen];

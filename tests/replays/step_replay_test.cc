@@ -232,7 +232,8 @@ TEST(StepReplayTest, DrawsAsManyStepsOfEachSlice) {
     const auto tick = batch.index.div(kEnvs, "floor").view({3, 10});
     EXPECT_FALSE(at::equal(tick[0], tick[1]));
     for (std::int64_t i = 0; i < 30; ++i) expect_step(batch, i, history, 1, 1);
-    EXPECT_THAT(message_of([&] { replay.sample(31); }), HasSubstr("31 steps of 3 slices"));
+    EXPECT_THAT(message_of([&] { replay.sample(31); }),
+                HasSubstr("found 31 steps, expected a multiple of 3 slices"));
   }
 }
 
@@ -345,7 +346,8 @@ TEST(StepReplayTest, PartsOfDifferentStepsAreNotPutTogether) {
   StepReplay replay(toy_spec(1), kEnvs, {.size = 60});
   replay.append(history.rollout(5));
   const auto early = copy_of(replay.save());
-  EXPECT_THAT(message_of([&] { part_of_saved_replay(early, 2, 2); }), HasSubstr("of 3"));
+  EXPECT_THAT(message_of([&] { part_of_saved_replay(early, 2, 2); }),
+              HasSubstr("found 3 environments"));
   replay.append(history.rollout(5));
   EXPECT_THAT(message_of([&] {
                 join_saved_replays({early, copy_of(replay.save())});
@@ -368,7 +370,7 @@ TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
     if (!name.starts_with("final_mask/")) without_masks.add(name, tensor);
   StepReplay other(toy_spec(1), kEnvs, {.size = 60});
   EXPECT_THAT(message_of([&] { other.restore(without_masks); }),
-              HasSubstr("without the action masks of last observations"));
+              HasSubstr("without the action masks of final observations"));
   auto rollout = history.rollout(5);
   while (rollout.final_obs.size() == 0) rollout = history.rollout(5);
   rollout.final_obs.mask = {};
@@ -389,14 +391,14 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   const auto make = [&](const StepReplayOptions& o) {
     return [&spec, o] { StepReplay(spec, kEnvs, o); };
   };
-  EXPECT_THAT(message_of(make({.size = 2})), HasSubstr("a replay of 2 steps of 3 environments"));
-  EXPECT_THAT(message_of(make({.n_step = 0})), HasSubstr("n_step is 0"));
-  EXPECT_THAT(message_of(make({.discount = 1.5})), HasSubstr("discount is 1.5"));
-  EXPECT_THAT(message_of(make({.alpha = -1})), HasSubstr("alpha is -1"));
-  EXPECT_THAT(message_of(make({.slices = 2})), HasSubstr("2 slices of 3 environments"));
+  EXPECT_THAT(message_of(make({.size = 2})), HasSubstr("found 2 steps for 3 environments"));
+  EXPECT_THAT(message_of(make({.n_step = 0})), HasSubstr("n_step: found 0"));
+  EXPECT_THAT(message_of(make({.discount = 1.5})), HasSubstr("discount: found 1.5"));
+  EXPECT_THAT(message_of(make({.alpha = -1})), HasSubstr("alpha: found -1"));
+  EXPECT_THAT(message_of(make({.slices = 2})), HasSubstr("slices: found 2 for 3 environments"));
   StepReplay replay(spec, kEnvs, {.size = 30});
   EXPECT_THAT(message_of([&] { replay.sample(4); }), HasSubstr("no complete step"));
-  EXPECT_THAT(message_of([&] { replay.sample(1025); }), HasSubstr("it must be in 1 to 1024"));
+  EXPECT_THAT(message_of([&] { replay.sample(1025); }), HasSubstr("expected 1 to 1024"));
   History history(1, false, 11);
   EXPECT_THAT(message_of([&] { replay.append(history.rollout(11)); }), HasSubstr("11 steps"));
   for (int rollout = 0; rollout < 5; ++rollout) replay.append(History(1, false, 11).rollout(3));
@@ -408,15 +410,15 @@ TEST(StepReplayTest, RefusesWhatMakesNoSense) {
   EXPECT_EQ(replay.size(), size) << "a rollout that was refused";
   replay.append(History(1, false, 11).rollout(3));
   EXPECT_EQ(replay.size(), size);
-  EXPECT_THAT(message_of([&] { replay.sample(4, 2); }), HasSubstr("beta is 2"));
+  EXPECT_THAT(message_of([&] { replay.sample(4, 2); }), HasSubstr("beta: found 2"));
   EXPECT_THAT(
       message_of([&] { replay.update_priorities(at::zeros({1}, at::kLong), at::ones({1})); }),
-      HasSubstr("draws all steps alike"));
+      HasSubstr("draws uniformly"));
   StepReplay other(spec, kEnvs, {.size = 30, .prioritized = true});
   other.append(History(1, false, 12).rollout(3));
   EXPECT_THAT(
       message_of([&] { other.update_priorities(at::zeros({1}, at::kLong), at::zeros({1})); }),
-      HasSubstr("must be a number above 0"));
+      HasSubstr("expected a number above 0"));
 }
 
 TEST(StepReplayTest, RefusesToGoOnBehindARolloutThatWasCutShort) {
@@ -427,7 +429,8 @@ TEST(StepReplayTest, RefusesToGoOnBehindARolloutThatWasCutShort) {
   next.is_first[0].fill_(false);
   replay.append(cut);
   const auto size = replay.size();
-  EXPECT_THAT(message_of([&] { replay.append(next); }), HasSubstr("environment 1 goes on"));
+  EXPECT_THAT(message_of([&] { replay.append(next); }),
+              HasSubstr("environment 1 continues its episode"));
   EXPECT_EQ(replay.size(), size);
   next.is_first[0][1] = true;
   replay.append(next);
@@ -445,8 +448,8 @@ TEST(StepReplayTest, RefusesARolloutBehindAGap) {
   next.is_first[0][2] = false;
   const auto size = replay.size();
   EXPECT_THAT(message_of([&] { replay.append(next); }),
-              HasSubstr("begins at tick 9 and environment 2 is in the middle of an episode; the "
-                        "replay has seen it up to tick 6"));
+              HasSubstr("begins at tick 9 and environment 2 is in the middle of an episode, "
+                        "which the replay has up to tick 6"));
   EXPECT_EQ(replay.size(), size);
   next.is_first[0][2] = true;
   replay.append(next);
