@@ -11,9 +11,8 @@
 
 namespace shoal {
 
-// How an observation becomes the numbers that go into the first layer: all its fields, flattened
-// and side by side. A whole number that is one of a few (int64 with bounds) is no quantity: it
-// becomes as many inputs, of which its own is 1 and the others are 0.
+// Converts an observation to the input of the first layer: all its fields, flattened and
+// concatenated. A categorical number (int64 with bounds) is one-hot encoded.
 class FlatInput {
  public:
   explicit FlatInput(const NamedSpecs& observation) {
@@ -36,7 +35,7 @@ class FlatInput {
  private:
   struct Field {
     double low;
-    std::int64_t choices;  // 0: it is a quantity
+    std::int64_t choices;  // 0: not categorical
   };
   static constexpr double kMostChoices = 1024;
 

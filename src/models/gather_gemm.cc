@@ -11,7 +11,7 @@ namespace shoal {
 namespace {
 
 // Rows of a tile, each with two vectors of outputs: 12 sums, 2 weights and 1 input fill the 16
-// registers there are.
+// registers.
 constexpr int kRows = 6;
 
 struct Tile {
@@ -40,7 +40,7 @@ SHOAL_INLINE void compute(const Tile& tile, const RowLayout& row, const float* w
   }
   for (int r = 0; r < kCount; ++r) {
     for (int v = 0; v < 2; ++v) {
-      if (relu) sum[r][v] = sum[r][v] < Vec{} ? Vec{} : sum[r][v];  // NaN stays
+      if (relu) sum[r][v] = sum[r][v] < Vec{} ? Vec{} : sum[r][v];  // propagates NaN
       store(tile.y[r] + v * kLanes, sum[r][v]);
     }
   }

@@ -6,37 +6,37 @@
 
 namespace shoal {
 
-// Where the row of a matrix lies in memory: `segments` runs of `length` floats, `stride` apart.
+// Memory layout of a matrix row: `segments` runs of `length` floats, `stride` apart.
 struct RowLayout {
   std::int64_t segments = 1, length = 0, stride = 0;
   std::int64_t size() const { return segments * length; }
 };
 
-// y = act(X W + b) for a matrix X whose rows are read where they lie: the patch under a filter is a
-// few runs of a channels-last image, so a convolution needs no copy of its input. A row's result
-// does not depend on the other rows, bit for bit. Made for AVX2; elsewhere it works, slowly.
+// y = act(X W + b) for a matrix X whose rows are read in place: the patch under a filter is a few
+// runs of a channels-last image, so a convolution needs no copy of its input. A row's result does
+// not depend on the other rows, bit for bit. Optimized for AVX2; slow on other CPUs.
 class GatherGemm {
  public:
-  // weight: [out, row.size()] row-major; a column's order is that of a row of X.
+  // weight: [out, row.size()] row-major; its columns are in the order of a row of X.
   GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row, bool relu);
 
-  // Outputs are computed in blocks of 16; y has room for blocks() * 16 numbers a row.
+  // Outputs are computed in blocks of 16; a row of y has blocks() * 16 numbers.
   static constexpr std::int64_t kBlock = 16;
   std::int64_t blocks() const { return blocks_; }
   std::int64_t row_of_y() const { return blocks_ * kBlock; }
 
-  // Where a row begins in x, and where its outputs begin in y, which has row_of_y() of them.
+  // The offset of a row in x, and that of its outputs in y, row_of_y() numbers.
   struct Place {
     std::int64_t x, y;
   };
-  // Computes the outputs of blocks [from, to), so that several threads may share a layer.
+  // Computes the outputs of blocks [from, to), so that several threads can share a layer.
   void run(const float* x, std::span<const Place> rows, float* y, std::int64_t from,
            std::int64_t to) const;
   void run(const float* x, std::span<const Place> rows, float* y) const {
     run(x, rows, y, 0, blocks_);
   }
 
-  // Whether this CPU is one the kernel is made for.
+  // Whether this CPU has the instructions that the kernel is optimized for.
   static bool is_fast();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using Flags = std::vector<std::uint8_t>;
 
-// Patches of pixels that are made floats together: few enough to stay in the first cache.
+// Patches of pixels that are converted to floats together: few enough for the L1 cache.
 constexpr std::size_t kPatches = 24;
 
 SHOAL_INLINE void widen_each(const std::uint8_t* from, std::int64_t n, float* to) {
@@ -48,7 +48,7 @@ IncrementalConvolutions::IncrementalConvolutions(const std::vector<Layer>& layer
     const bool pixels = convolutions_.empty();
     const auto size = layer.weight.size(1), channels = layer.weight.size(3), stride = layer.stride;
     const auto out_height = (height - size) / stride + 1, out_width = (width - size) / stride + 1;
-    // Patches of pixels are copied, one behind the other; the others are read where they lie.
+    // Patches of pixels are copied to consecutive memory; inputs of other layers are read in place.
     const RowLayout row =
         pixels ? RowLayout{.length = size * size * channels}
                : RowLayout{.segments = size, .length = size * channels, .stride = width * channels};

@@ -10,11 +10,11 @@
 
 namespace shoal {
 
-// Convolutions with ReLU on one uint8 image after the other, of an environment whose image changes
-// little from step to step: of every layer, only those outputs are computed whose inputs have
-// changed. The result is that of computing everything, bit for bit, because an output does not
-// depend on which others are computed with it. On Pong and Breakout this takes two fifths of the
-// time of computing all, and where everything moves no more.
+// Convolutions with ReLU on successive uint8 images of an environment that change little from step
+// to step: each layer computes only outputs whose inputs have changed. The result equals the full
+// computation, bit for bit, because an output does not depend on which others are computed with it.
+// On Pong and Breakout this takes two fifths of the time of the full computation, and no more than
+// that where everything moves.
 class IncrementalConvolutions {
  public:
   struct Layer {
@@ -27,14 +27,14 @@ class IncrementalConvolutions {
   IncrementalConvolutions(const std::vector<Layer>& layers, std::int64_t height,
                           std::int64_t width);
 
-  // The last image of one environment, and what all layers but the last made of it.
+  // The last image of one environment, and its outputs of all layers except the last.
   struct Memory {
-    std::vector<std::uint8_t> image;  // empty: there is none yet
+    std::vector<std::uint8_t> image;  // empty before the first image
     std::vector<std::vector<float>> outputs;
   };
-  // Sets `features`, [height][width][out] of the last layer, to those of `image`. It must hold what
-  // the last call with this memory has left there. Several threads may call, each with memories of
-  // its own.
+  // Updates `features`, [height][width][out] of the last layer, to those of `image`; it must hold
+  // the result of the last call with this memory. Several threads may call, each with its own
+  // memories.
   void run(const std::uint8_t* image, Memory& memory, float* features) const;
 
   std::int64_t image_bytes() const { return height_ * width_ * channels_; }
@@ -58,7 +58,7 @@ class IncrementalConvolutions {
                        float* y) const;
 
   std::int64_t height_, width_, channels_;
-  std::int64_t patch_, block_;  // pixels to a side: filters of the first layer, and their stride
+  std::int64_t patch_, block_;  // side in pixels of the first layer's filters, and their stride
   std::vector<Convolution> convolutions_;
 };
 

@@ -6,9 +6,8 @@
 
 namespace shoal {
 
-// Fills a weight [out, ...] with rows (or columns) that are orthonormal times `gain` (Saxe et al.,
-// arXiv 1312.6120), from a generator of its own, so that making a model does not disturb any other
-// random numbers.
+// Fills a weight [out, ...] with orthonormal rows (or columns) times `gain` (Saxe et al., arXiv
+// 1312.6120). It draws from `generator`, so making a model does not affect other random numbers.
 inline void make_orthogonal(at::Tensor weight, double gain, at::Generator generator) {
   torch::NoGradGuard no_grad;
   const auto rows = weight.size(0), columns = weight.numel() / rows;

@@ -9,8 +9,8 @@ namespace shoal {
 
 namespace {
 
-// torch's layers fill themselves from the global generator before we initialise them: gives it its
-// state back.
+// Restores the state of the global generator, from which torch's layers draw before they are
+// initialised here.
 class GlobalGeneratorKept {
  public:
   ~GlobalGeneratorKept() { generator_.set_state(state_); }

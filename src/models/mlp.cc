@@ -19,8 +19,8 @@ using Layers = std::vector<Linear>;
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// x W' + b, through a tanh or not, as one node of the graph with the tanh of the acting kernel: at
-// this size the bookkeeping of a node takes longer than its arithmetic.
+// x W' + b, with or without tanh, as one autograd node with the tanh of the acting kernel: for
+// small layers the overhead of a node exceeds its arithmetic.
 class DenseLayer : public torch::autograd::Function<DenseLayer> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
@@ -67,7 +67,7 @@ at::Tensor through(const Layers& layers, at::Tensor x, bool tanh_last) {
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const auto &weight = layers[l]->weight, &bias = layers[l]->bias;
     const bool tanh = tanh_last || l + 1 < layers.size();
-    // While an export traces it, operations that TorchScript knows.
+    // An export traces operations that TorchScript supports.
     const bool traced = at::tracer::impl::is_dispatch_enabled();
     if (x.is_cpu() && weight.scalar_type() == at::kFloat && !traced) {
       x = DenseLayer::apply(x, weight, bias, tanh);
@@ -88,7 +88,7 @@ void add_layers(MlpKernel& kernel, const Layers& layers, bool tanh_last) {
   }
 }
 
-// Tanh layers with one head for the policy and one for the value, on one trunk or two.
+// Tanh layers with a policy head and a value head, on one trunk or two.
 class Mlp : public ActorCriticModel {
  public:
   Mlp(const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options,
@@ -128,8 +128,8 @@ class Mlp : public ActorCriticModel {
   Layers trunk, policy, value;
 };
 
-// The same network on the row-wise kernel; it stays in float32, which is not what takes the time at
-// this size.
+// The same network on the row-wise kernel. Always float32, because lower precision saves no time
+// for small layers.
 class MlpActing : public ActingNetwork {
  public:
   explicit MlpActing(const Mlp& model) : model_(model) { refresh(); }
@@ -146,7 +146,7 @@ class MlpActing : public ActingNetwork {
   }
 
  private:
-  // Rows that are worth waking another thread for: about 10 microseconds of work.
+  // Smallest number of rows for another thread: about 10 microseconds of work.
   static constexpr std::int64_t kGrain = 64;
 
   void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
@@ -211,7 +211,7 @@ class MlpTrunk : public Trunk {
 
 void require_units(const std::vector<std::int64_t>& hidden) {
   for (const auto units : hidden)
-    require(units > 0, "a hidden layer of {} units; a layer needs at least 1", units);
+    require(units > 0, "model.hidden: found a layer of {} units, expected at least 1", units);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace shoal {
 namespace {
 
 constexpr std::int64_t kChunk =
-    24;  // rows that go through all layers together: few enough to stay in the first cache
+    24;  // rows that pass all layers together: few enough for the L1 cache
 using IntVec = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
 // tanh x = sign(x) (1 - e) / (1 + e) with e = exp(-2 |x|); absolute error below 2e-7.
@@ -24,7 +24,7 @@ SHOAL_INLINE void tanh_lanes(float* p) {
   Vec magnitude;
   std::memcpy(&magnitude, &bits, sizeof bits);
   const Vec limit = Vec{} + 15.0F;                    // tanh is 1 in float32 from 9.02 on
-  magnitude = limit < magnitude ? limit : magnitude;  // NaN stays
+  magnitude = limit < magnitude ? limit : magnitude;  // propagates NaN
 
   // exp(-2|x|) = 2^k 2^f with an integer k and |f| <= 1/2. Adding 1.5 * 2^23 rounds to the nearest
   // integer; with 128 more, the low bits are k + 128, the exponent of 2^(k + 1).
@@ -42,7 +42,7 @@ SHOAL_INLINE void tanh_lanes(float* p) {
   bits <<= 23;
   Vec scale;
   std::memcpy(&scale, &bits, sizeof scale);
-  // Multiplied, and not added to the exponent, which would make numbers of some NaNs.
+  // Multiplies instead of adding to the exponent, which would turn some NaNs into numbers.
   const Vec twice = e * scale;
 
   const Vec y = (2.0F - twice) / (2.0F + twice);
@@ -51,8 +51,8 @@ SHOAL_INLINE void tanh_lanes(float* p) {
   std::memcpy(p, &bits, sizeof bits);
 }
 
-// kRows rows times kVecs vectors of outputs; every sum runs over the inputs in order, whatever
-// kRows and kVecs are.
+// kRows rows times kVecs vectors of outputs. Every sum runs over the inputs in order, for any kRows
+// and kVecs.
 template <int kRows, int kVecs>
 SHOAL_INLINE void dense_block(const float* x, std::int64_t x_stride, const float* w,
                               const float* bias, std::int64_t in, std::int64_t padded, float* y) {
@@ -84,7 +84,7 @@ SHOAL_INLINE void dense_layer(const float* x, std::int64_t x_stride, std::int64_
                               const float* w, const float* bias, std::int64_t in,
                               std::int64_t padded, bool tanh, float* y) {
   std::int64_t r = 0;
-  if (padded < 4 * kLanes) {  // a narrow layer has one sum a row in flight: take more rows at once
+  if (padded < 4 * kLanes) {  // a narrow layer has one sum per row: take more rows at once
     for (; r + 8 <= rows; r += 8)
       dense_rows<8>(x + r * x_stride, x_stride, w, bias, in, padded, y + r * padded);
   }

@@ -22,14 +22,14 @@ struct Shape {
 
 // An observation that is one image [H, W] or [C, H, W], possibly stacked.
 Shape image_shape(const NamedSpecs& observation) {
-  require(observation.size() == 1, "nature-cnn reads one image; this observation has {} fields",
+  require(observation.size() == 1, "nature-cnn: found {} observation fields, expected one image",
           observation.size());
   const auto& spec = observation[0];
-  require(spec.dtype == DType::kUInt8 && (spec.shape.size() == 2 || spec.shape.size() == 3),
-          "nature-cnn reads uint8 images [H, W] or [C, H, W]; this observation is {} with {} "
-          "dimensions. Use model "
-          "'mlp' for vectors",
-          name_of(spec.dtype), spec.shape.size());
+  require(
+      spec.dtype == DType::kUInt8 && (spec.shape.size() == 2 || spec.shape.size() == 3),
+      "nature-cnn: found an observation of {} with {} dimensions, expected a uint8 image [H, W] "
+      "or [C, H, W]; use model 'mlp' for vectors",
+      name_of(spec.dtype), spec.shape.size());
   const auto dims = spec.shape.size();
   const auto channels = dims == 3 ? spec.shape[0] : 1;
   return {channels * spec.stack, spec.shape[dims - 2], spec.shape[dims - 1]};
@@ -39,14 +39,14 @@ std::int64_t after_convolutions(std::int64_t size) {
   return (((size - 8) / 4 + 1 - 4) / 2 + 1) - 3 + 1;
 }
 
-// Its layers without the heads: 512 features of an image.
+// The layers without the heads: 512 features of an image.
 class NatureCnnTrunk : public Trunk {
  public:
   NatureCnnTrunk(const NamedSpecs& observation, Precision precision, const at::Generator& generator)
       : precision_(precision) {
     const auto shape = image_shape(observation);
     const auto h = after_convolutions(shape.height), w = after_convolutions(shape.width);
-    require(h > 0 && w > 0, "nature-cnn needs images of at least 36 x 36 pixels; found {} x {}",
+    require(h > 0 && w > 0, "nature-cnn: found images of {} x {} pixels, expected at least 36 x 36",
             shape.height, shape.width);
     auto add = [&](const char* name, auto layer) {
       return register_module(name, initialised(std::move(layer), kReluGain, generator));
@@ -54,8 +54,7 @@ class NatureCnnTrunk : public Trunk {
     conv1 = add("conv1", Conv2d(Conv2dOptions(shape.channels, 32, 8).stride(4)));
     conv2 = add("conv2", Conv2d(Conv2dOptions(32, 64, 4).stride(2)));
     conv3 = add("conv3", Conv2d(Conv2dOptions(64, 64, 3)));
-    // Reads the features in the order they lie in memory, [h, w, channels]: flattening moves
-    // nothing.
+    // Reads the features in memory order, [h, w, channels], so that flattening copies nothing.
     hidden = add("hidden", Linear(h * w * 64, kFeatures));
   }
 
@@ -63,7 +62,7 @@ class NatureCnnTrunk : public Trunk {
   at::Tensor forward(const Observations& observation) override {
     const auto dtype = arithmetic();
     const auto cast = [dtype](const at::Tensor& t) { return t.to(dtype); };
-    // Pixels stay 0..255; the scale belongs to the first layer's weights, which are far fewer.
+    // Pixels stay 0..255: scaling the first layer's weights instead is cheaper.
     auto x = images(observation[0], dtype);
     x = at::conv2d(x, cast(conv1->weight / 255), cast(conv1->bias), 4).relu_();
     x = at::conv2d(x, cast(conv2->weight), cast(conv2->bias), 2).relu_();
@@ -78,7 +77,7 @@ class NatureCnnTrunk : public Trunk {
   Linear hidden{nullptr};
 
  private:
-  // Emulated bfloat16 is several times as slow as float32.
+  // Emulated bfloat16 is several times slower than float32.
   at::ScalarType arithmetic() const {
     const bool emulated = hidden->weight.is_cpu() && !panel_bf16();
     return precision_ == Precision::kBf16 && !emulated ? at::kBFloat16 : at::kFloat;
@@ -115,7 +114,7 @@ class NatureCnn : public ActorCriticModel {
   }
 
  private:
-  NatureCnnTrunk trunk_;  // its layers are the model's own
+  NatureCnnTrunk trunk_;  // its layers are registered with this model
   Linear policy_{nullptr}, value_{nullptr};
 };
 

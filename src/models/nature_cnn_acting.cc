@@ -15,7 +15,7 @@ namespace shoal {
 namespace {
 
 constexpr std::array<std::int64_t, 3> kStrides{4, 2, 1};
-constexpr double kPixelScale = 1.0 / 255;  // of the first layer's weights: pixels stay 0..255
+constexpr double kPixelScale = 1.0 / 255;  // scales the first layer's weights: pixels stay 0..255
 
 class OneDnnActing final : public ActingNetwork {
  public:
@@ -35,7 +35,7 @@ class OneDnnActing final : public ActingNetwork {
     biases_ = {copy(layers_.conv1->bias), copy(layers_.conv2->bias), copy(layers_.conv3->bias)};
     hidden_weight_ = copy(layers_.hidden->weight);
     hidden_bias_ = copy(layers_.hidden->bias);
-    // Both heads at once, in float32: they are tiny, and decide.
+    // Both heads in one product, in float32: they are small, and precision matters most here.
     head_weight_ = at::cat({layers_.policy->weight, layers_.value->weight}).detach();
     head_bias_ = at::cat({layers_.policy->bias, layers_.value->bias}).detach();
   }
@@ -64,9 +64,9 @@ class OneDnnActing final : public ActingNetwork {
   at::Tensor hidden_weight_, hidden_bias_, head_weight_, head_bias_;
 };
 
-// The convolutions remember the last image of every environment, and compute what has changed. The
-// hidden layer has far more weights than a cache holds: there, each thread takes a share of the
-// outputs, for all observations.
+// The convolutions keep the last image of every environment and compute only changes. The weights
+// of the hidden layer do not fit into a cache, so each thread computes a share of its outputs for
+// all observations.
 class GatherGemmActing : public ActingNetwork {
  public:
   GatherGemmActing(const NatureCnnLayers& layers, Precision precision)
@@ -84,7 +84,7 @@ class GatherGemmActing : public ActingNetwork {
                               .contiguous(),
                           (*layer)->bias.clone(), kStrides[i]});
     }
-    convolutions_.reset();  // their sizes follow from the next image
+    convolutions_.reset();  // remade for the size of the next image
     hidden_.emplace(make(layers_.hidden->weight, layers_.hidden->bias, true));
     heads_.emplace(make(at::cat({layers_.policy->weight, layers_.value->weight}),
                         at::cat({layers_.policy->bias, layers_.value->bias}), false));
@@ -96,7 +96,7 @@ class GatherGemmActing : public ActingNetwork {
   }
 
  private:
-  // What is known of environments, by their number.
+  // The memories of environments, by their number.
   struct Seen {
     std::vector<IncrementalConvolutions::Memory> memories;
     std::vector<float> features;
@@ -135,14 +135,14 @@ class GatherGemmActing : public ActingNetwork {
             RowLayout{.length = w.size(1)}, relu};
   }
 
-  // Rows one behind the other.
+  // The places of n consecutive rows.
   static std::vector<GatherGemm::Place> places(std::int64_t n, std::int64_t x, std::int64_t y) {
     std::vector<GatherGemm::Place> rows;
     for (std::int64_t i = 0; i < n; ++i) rows.push_back({i * x, i * y});
     return rows;
   }
 
-  // For n observations of environments from `first` on.
+  // Allocates the memories for n observations of environments from `first` on.
   void prepare(Seen& seen, std::int64_t first, std::int64_t n, std::int64_t height,
                std::int64_t width) {
     if (!convolutions_ || height != height_ || width != width_) {
@@ -189,9 +189,9 @@ class GatherGemmActing : public ActingNetwork {
   NatureCnnLayers layers_;
   bool bf16_weights_;
   std::vector<IncrementalConvolutions::Layer> filters_;
-  std::int64_t height_ = 0, width_ = 0;  // of the images the convolutions are made for
+  std::int64_t height_ = 0, width_ = 0;  // image size of convolutions_
   std::optional<IncrementalConvolutions> convolutions_;
-  Seen known_, strangers_;  // strangers: forgotten with every call
+  Seen known_, strangers_;  // strangers_: rows without an environment, cleared at every call
   std::optional<GatherGemm> hidden_, heads_;
   std::vector<float> units_, outputs_;
 };

@@ -13,8 +13,8 @@ struct NatureCnnLayers {
   torch::nn::Linear hidden, policy, value;
 };
 
-// Acts with the present parameters of the layers, which it keeps. On CPUs with AVX2 by
-// kernels of our own, elsewhere by oneDNN.
+// Acts with the current parameters of the layers, which it shares. Uses Shoal's kernels on CPUs
+// with AVX2, and oneDNN elsewhere.
 std::unique_ptr<ActingNetwork> make_nature_cnn_acting(const NatureCnnLayers& layers,
                                                       Precision precision);
 std::unique_ptr<ActingNetwork> make_onednn_acting(const NatureCnnLayers& layers,

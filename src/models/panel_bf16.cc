@@ -9,14 +9,14 @@
 namespace shoal {
 namespace {
 
-// These have to stand before every function with such instructions: what is inlined needs the same.
+// Needed by every function with these instructions, because inlining requires equal targets.
 #define SHOAL_BF16 __attribute__((target("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")))
 
 constexpr std::int64_t kWide = 16;  // numbers of a vector
-constexpr int kTileRows = 12;       // as many sums as fit into the registers, beside two vectors
+constexpr int kTileRows = 12;       // the sums that fit into the registers, beside two vectors
 
-// The factors, rounded, each two numbers of successive k side by side (the first one in the low
-// half): the instruction multiplies and adds such pairs. An odd last one has a zero beside it.
+// The rounded factors, in pairs of consecutive k (the first one in the low half), as the
+// instruction multiplies and adds pairs. An odd last number is paired with zero.
 struct Pairs {
   std::int64_t count;
   const std::uint32_t* a;
@@ -42,7 +42,7 @@ SHOAL_BF16 inline void pair_up(const float* even, const float* odd, std::int64_t
   }
 }
 
-// n successive numbers as pairs.
+// Converts n consecutive numbers to pairs.
 SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::uint32_t* to) {
   for (std::int64_t i = 0; i < n; i += 2 * kWide, to += kWide) {
     const auto low = _mm512_maskz_loadu_ps(first_lanes(n - i), from + i);
@@ -52,7 +52,7 @@ SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::u
   }
 }
 
-// A thread's work space, which grows as it has to.
+// The work space of a thread, grown as needed.
 std::uint32_t* scratch(std::int64_t n) {
   struct alignas(64) Line {
     std::uint32_t numbers[kWide];
@@ -120,7 +120,7 @@ SHOAL_BF16 void product(const PanelProduct& p) {
 }
 
 SHOAL_BF16 std::int64_t multiply_add(std::int64_t times) {
-  constexpr int kSums = 12;  // enough that none waits for itself
+  constexpr int kSums = 12;  // enough independent sums to hide latency
   __m512 sum[kSums];
   for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
   const auto halves = _mm512_set1_ps(0.5F);

@@ -6,8 +6,8 @@
 
 namespace shoal {
 
-// Products of panels with both factors rounded to bfloat16 (8 significant bits), and sums in
-// float32: two multiplications where float32 has one.
+// Products of panels with factors rounded to bfloat16 (8 significant bits) and sums in float32: two
+// multiplications in the time of one in float32.
 struct PanelBf16 {
   // Like PanelKernels::product, with a_step or a_row 1, and an even number of steps if there are
   // several blocks.
@@ -16,7 +16,7 @@ struct PanelBf16 {
   std::int64_t (*multiply_add)(std::int64_t times);
 };
 
-// Null: this CPU has no instructions for it (AVX512-BF16).
+// Null if this CPU lacks the instructions (AVX512-BF16).
 const PanelBf16* panel_bf16();
 
 }  // namespace shoal

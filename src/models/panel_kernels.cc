@@ -10,7 +10,7 @@ namespace shoal {
 
 namespace {
 
-// The largest tile: as many sums as fit into the registers beside what is multiplied.
+// Rows of the largest tile: the sums that fit into the registers, beside the factors.
 constexpr int kRows512 = 12, kRows2 = 6;
 
 // kRows rows times kVecs vectors of the product, from column `column` on.
@@ -87,8 +87,8 @@ SHOAL_INLINE void dots(const PanelDots& p) {
   for (; i < p.rows; ++i) dot_rows<kWidth, 1>(p, i);
 }
 
-// A square of four by four: the halves off the diagonal change places, then those of the halves.
-// (Squares of more lanes were slower: their shuffles take indices from memory.)
+// Transposes a 4 x 4 square: swaps the off-diagonal blocks, then those within the blocks. (Larger
+// squares were slower: their shuffles load indices from memory.)
 SHOAL_INLINE void transpose_square(const float* from, std::int64_t from_row, float* to,
                                    std::int64_t to_row) {
   using V = Lanes<4>::Float;
@@ -106,7 +106,7 @@ SHOAL_INLINE void transpose_square(const float* from, std::int64_t from_row, flo
 }
 
 SHOAL_INLINE void transpose(const float* from, std::int64_t rows, std::int64_t columns, float* to) {
-  constexpr std::int64_t kStrip = 16;  // rows that make whole lines of the cache of what is written
+  constexpr std::int64_t kStrip = 16;  // rows that fill whole cache lines of the output
   const auto squares = columns / 4 * 4;
   for (std::int64_t strip = 0; strip < rows; strip += kStrip) {
     const auto end = std::min(strip + kStrip, rows);
@@ -120,8 +120,8 @@ SHOAL_INLINE void transpose(const float* from, std::int64_t rows, std::int64_t c
   }
 }
 
-// sqrt(x) in place, for x from 0 on, by Newton's steps towards 1 / sqrt(x): the compiler makes no
-// vectors of the function. Below 1e-38 the result is merely small.
+// sqrt(x) in place, for x >= 0, by Newton's method for 1 / sqrt(x), because the compiler does not
+// vectorize std::sqrt. Below 1e-38 the result is small but inaccurate.
 template <int kWidth>
 SHOAL_INLINE void root_lanes(typename Lanes<kWidth>::Float& x) {
   using V = typename Lanes<kWidth>::Float;
@@ -137,7 +137,7 @@ SHOAL_INLINE void root_lanes(typename Lanes<kWidth>::Float& x) {
   x = root + (x - root * root) * 0.5F * inverse;
 }
 
-// Of kWidth numbers, all that there is to do.
+// The whole Adam step for kWidth numbers.
 template <int kWidth>
 SHOAL_INLINE void adam_lanes(const AdamStep& s, float* parameter, float* mean, float* square,
                              const float* gradient, float* target) {
@@ -169,7 +169,7 @@ SHOAL_INLINE void adam(const AdamStep& s) {
   for (; i + kWidth <= s.n; i += kWidth)
     adam_lanes<kWidth>(s, s.parameter + i, s.mean + i, s.square + i, s.gradient + i,
                        s.target ? s.target + i : nullptr);
-  // The last ones, in room for all lanes.
+  // The remaining numbers, padded to all lanes.
   float rest[5][kWidth] = {};
   float* const from[5] = {s.parameter, s.mean, s.square, const_cast<float*>(s.gradient), s.target};
   for (int k = 0; k < 5; ++k)
@@ -208,8 +208,8 @@ SHOAL_INLINE void squash(const PanelSquash& p) {
   }
 }
 
-// With the noise z held fast, u = mean + deviation z and a = tanh u: of log_prob, d/du is
-// -d ln(1 - a^2) / du = 2 a, and the logarithm of the deviation also counts directly.
+// For fixed noise z, u = mean + deviation z and a = tanh u: d log_prob / du is
+// -d ln(1 - a^2) / du = 2 a, and log_prob also depends directly on the log deviation.
 template <int kWidth>
 SHOAL_INLINE void squash_gradient(const PanelSquashGradient& p) {
   using V = typename Lanes<kWidth>::Float;
@@ -328,7 +328,7 @@ SHOAL_INLINE void normal(std::uint64_t key, std::uint64_t number, std::int64_t n
 template <int kWidth>
 SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
   using V = typename Lanes<kWidth>::Float;
-  constexpr int kSums = 12;  // enough that none waits for itself
+  constexpr int kSums = 12;  // enough independent sums to hide latency
   V sum[kSums];
   for (int i = 0; i < kSums; ++i) sum[i] = V{} + static_cast<float>(i);
   const V x = V{} + 0.5F, y = V{} + 0.25F;
@@ -339,7 +339,7 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
   return total > 0 ? times * kSums * kWidth * 2 : 0;
 }
 
-// What is inlined into a function is compiled for its instructions.
+// Inlined templates are compiled for the instruction set of the function.
 // NOLINTBEGIN(bugprone-macro-parentheses): names and attributes take none
 #define SHOAL_PANEL_KERNELS(NAME, TARGET, WIDTH, ROWS)                                            \
   TARGET void product_##NAME(const PanelProduct& p) { product<WIDTH, ROWS>(p); }                  \

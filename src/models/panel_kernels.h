@@ -4,20 +4,20 @@
 
 namespace shoal {
 
-// Rows of a batch that lie side by side: in a panel, number n of feature f is at [f * kPanel + n].
-// A layer then multiplies a vector of rows by one weight after the other: weights are read where
-// they are, forward and backward, and rows do not depend on each other.
+// A panel holds kPanel rows of a batch side by side: feature f of row n is at [f * kPanel + n]. A
+// layer multiplies a vector of rows by one weight after another, so weights are read in place,
+// forward and backward, and rows are independent.
 constexpr std::int64_t kPanel = 32;
 constexpr std::int64_t panels_of(std::int64_t n) { return (n + kPanel - 1) / kPanel; }
 
-// c[m][n] = bias[m] + sum over k of a(m, k) * b[k][n], for n below `columns`; then cut at 0, or set
-// to 0 where `mask` is 0 or below. Sums run over k in order. As in ATen, NaN stays NaN.
+// c[m][n] = bias[m] + sum over k of a(m, k) * b[k][n], for n below `columns`; then ReLU, or 0 where
+// `mask` is 0 or below. Sums run over k in order. As in ATen, NaN propagates.
 struct PanelProduct {
   const float* a;              // (m, k) is at [m * a_row + k * a_step]
   std::int64_t a_row, a_step;  //
-  std::int64_t steps;          // k is below this; and all of it again
-  std::int64_t blocks = 1;     // so many times,
-  std::int64_t a_block = 0;    // with a further on by this
+  std::int64_t steps;          // k is below this, in each block
+  std::int64_t blocks = 1;     // number of blocks of k
+  std::int64_t a_block = 0;    // offset of a between blocks
   const float* b;              // [blocks * steps][kPanel]
   std::int64_t rows;           // m is below this
   float* c;
@@ -30,9 +30,9 @@ struct PanelProduct {
 
 // to[i] = sum over the panels and their n of g[n] * h[i][n].
 struct PanelDots {
-  const float* g;  // further on by g_panel in every panel
+  const float* g;  // panels are g_panel apart
   std::int64_t g_panel;
-  const float* h;  // [rows][kPanel], likewise; null: of the sums of g alone
+  const float* h;  // [rows][kPanel], panels h_panel apart; null: sums g alone
   std::int64_t h_panel;
   std::int64_t panels, rows;
   float* to;
@@ -44,14 +44,14 @@ struct AdamStep {
   float rate;     // learning rate / (1 - beta1^t)
   float root;     // 1 / sqrt(1 - beta2^t)
   float epsilon;  //
-  float tau;      // how far targets go towards the new parameters
+  float tau;      // fraction by which the target moves to the new parameters
   std::int64_t n = 0;
   float *parameter = nullptr, *mean = nullptr, *square = nullptr;
   const float* gradient = nullptr;
-  float* target = nullptr;  // null: there is none
+  float* target = nullptr;  // null: none
 };
 
-// Of one panel: actions that are drawn from Gaussians and brought within (-1, 1) by tanh.
+// One panel of actions drawn from Gaussians and squashed to (-1, 1) by tanh.
 struct PanelSquash {
   std::int64_t dims;
   const float* out;    // [2 * dims][kPanel]: means, logarithms of deviations
@@ -60,8 +60,8 @@ struct PanelSquash {
   float* log_prob;     // [kPanel]
 };
 
-// Its gradient: of the loss sum over n of scale[n] * alpha * log_prob[n], and of one that depends
-// on the action.
+// The gradient of PanelSquash for the loss sum over n of scale[n] * alpha * log_prob[n], plus a
+// loss with gradient of_action with respect to the action.
 struct PanelSquashGradient {
   PanelSquash forward;
   const float* of_action;  // [dims][kPanel]
@@ -70,7 +70,7 @@ struct PanelSquashGradient {
   float* to;  // [2 * dims][kPanel]
 };
 
-// Of one panel: actions that are tanh of what a network puts out, plus noise that is cut at `clip`.
+// One panel of actions: tanh of the network output, plus noise clipped at `clip`.
 struct PanelTanh {
   std::int64_t dims;
   const float* out;    // [dims][kPanel]
@@ -79,10 +79,10 @@ struct PanelTanh {
   float* action;  // [dims][kPanel]
 };
 
-// Of a squashed Gaussian the logarithm of the deviation is cut at these, as in Haarnoja et al.
+// Bounds of the log deviation of a squashed Gaussian, as in Haarnoja et al.
 constexpr float kLeastLogStd = -20, kMostLogStd = 2;
 
-// The same for one set of instructions.
+// The kernels for one instruction set.
 struct PanelKernels {
   const char* instructions;
   void (*product)(const PanelProduct&);
@@ -95,15 +95,15 @@ struct PanelKernels {
   void (*tanh)(const PanelTanh&);
   // to[n] = of_action[n] * (1 - action[n]^2)
   void (*tanh_gradient)(const float* of_action, const float* action, std::int64_t n, float* to);
-  // n numbers, a multiple of 4 * kPanel, standard normal: the same for the same key and number.
+  // n standard normal numbers, a multiple of 4 * kPanel, determined by key and number.
   void (*normal)(std::uint64_t key, std::uint64_t number, std::int64_t n, float* to);
-  // Multiplies and adds in registers, to measure what is possible; how many operations those were.
+  // Multiplies and adds in registers, to measure peak throughput; returns the number of operations.
   std::int64_t (*multiply_add)(std::int64_t times);
 };
 
-// Those for this CPU: AVX-512, AVX2 with FMA, or what every x86-64 has.
+// The fastest for this CPU: AVX-512, AVX2 with FMA, or baseline x86-64.
 const PanelKernels& panel_kernels();
-// All that run on this CPU, the fastest first.
+// All that run on this CPU, fastest first.
 const PanelKernels* const* all_panel_kernels();  // ends with a null
 
 }  // namespace shoal

@@ -59,8 +59,8 @@ void PanelMlp::forward(const float* parameters, const PanelInput& input, const P
   }
 }
 
-// Down the columns of a small layer is as fast as along its rows; those of a large one lie in a
-// page of memory each.
+// Columns of a small layer are read as fast as rows; in a large layer each element of a column is
+// on its own memory page.
 bool PanelMlp::transposes(std::size_t l) const {
   constexpr std::int64_t kLarge = 16384;
   return l > 0 && mlp_.widths[l] * mlp_.widths[l + 1] >= kLarge;
@@ -116,7 +116,7 @@ void PanelMlp::take(const PanelMlp& other, const std::vector<std::int64_t>& colu
   for (std::size_t l = 0; l + 1 < mlp_.layers(); ++l) {
     const auto width = mlp_.widths[l + 1];
     for (std::size_t begin = 0; begin < columns.size();) {
-      // As many as lie in one panel there, and come into one panel here.
+      // A run of columns within one panel of both source and destination.
       const auto source = columns[begin] / kPanel, place = static_cast<std::int64_t>(begin);
       auto end = begin + 1;
       while (end < columns.size() && columns[end] / kPanel == source && end % kPanel != 0) ++end;
@@ -152,13 +152,13 @@ std::vector<PanelMlp::Span> PanelMlp::part_of(std::int64_t part, std::int64_t pa
   return spans;
 }
 
-// Of the rows [from, to_row) of one layer.
+// The parameter gradient of rows [from, to_row) of one layer.
 void PanelMlp::layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
                               std::int64_t from, std::int64_t to_row, float* to) const {
   const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
   const float* g = at(gradients_[l], 0, out);
   const bool last = l + 1 == mlp_.layers();
-  // The last layer has few rows: sums along the batch are as good as products then.
+  // The last layer has few rows, for which sums over the batch are as fast as products.
   const PanelInput below = l == 0 ? input : PanelInput{at(outputs_[l - 1], 0, in), in * kPanel};
   for (auto row = from; row < to_row; ++row) {
     const float* of_row = g + row * kPanel;

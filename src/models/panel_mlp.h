@@ -12,35 +12,36 @@
 
 namespace shoal {
 
-// Panels [from, to) of a batch: what one thread works at.
+// Panels [from, to) of a batch: the work of one thread.
 struct PanelRange {
   std::int64_t from, to;
-  std::int64_t columns = kPanel;  // of the last one; what lies beyond may be left as it is
+  std::int64_t columns = kPanel;  // used columns of the last panel; the rest may be left unset
   std::int64_t columns_of(std::int64_t panel) const { return panel + 1 < to ? kPanel : columns; }
 };
 
-// Memory for panels: whole blocks of [kPanel][kPanel], and one more to read beyond the end.
+// Memory for panels: whole blocks of [kPanel][kPanel], and one more because kernels read beyond the
+// end.
 struct PanelBuffer {
   PanelBuffer() = default;
   PanelBuffer(std::int64_t features, std::int64_t panels);
   at::Tensor tensor;
-  float* data = nullptr;  // its own: to ask for it takes time
+  float* data = nullptr;  // cached pointer of the tensor
 };
 
-// Where the panels of an input lie: the features of one panel one after the other, and so many
-// numbers further the next panel.
+// An input in panels: the features of a panel are consecutive, and panels are a fixed number of
+// floats apart.
 struct PanelInput {
   const float* data;
   std::int64_t stride;
 };
 
-// Forward and backward pass of one FlatMlp over a batch in panels, written out by hand, in buffers
-// that are made once. Threads may call it at once for panels of their own; results do not depend on
-// how many there are.
+// Handwritten forward and backward pass of one FlatMlp over a batch in panels, in preallocated
+// buffers. Several threads may call it, each for its own panels; results do not depend on the
+// number of threads.
 class PanelMlp {
  public:
-  // backward: there will be a way back. precision: of the products; float32 all the same on a CPU
-  // that has no instructions for bf16, and for layers of few units.
+  // backward: allocate for backward(). precision: of the products; float32 nevertheless on a CPU
+  // without bf16 instructions and for layers with few units.
   PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward,
            Precision precision = Precision::kFloat32);
 
@@ -52,17 +53,17 @@ class PanelMlp {
   float* output_gradient(std::int64_t panel = 0) {
     return at(gradients_.back(), panel, mlp_.out());
   }
-  // What backward() needs of these parameters beside them, [size()].
+  // Writes the transposed weights for backward() to `to`, [size()].
   void transpose_weights(const float* parameters, float* to) const;
-  // The gradients of all hidden layers. transposed: null, where so few panels read the weights that
-  // they are not worth transposing. learns: parameter_gradient() is to follow.
+  // The gradients of all hidden layers. transposed: from transpose_weights(), or null if too few
+  // panels read the weights. learns: parameter_gradient() will follow.
   void backward(const float* parameters, const float* transposed, const PanelRange& range,
                 bool learns = true);
-  // Instead of forward(): what hidden layers of another one put out for these columns, numbered
-  // through all panels, becomes that of columns from panel range.from on.
+  // Instead of forward(): copies the hidden outputs of another PanelMlp for these columns, counted
+  // over all panels, to the columns from panel range.from on.
   void take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
             const PanelRange& range);
-  // After backward(): that of the features [first, first + count) of the input, to
+  // After backward(): the gradient of features [first, first + count) of the input,
   // [panels][count][kPanel].
   void input_gradient(const float* parameters, std::int64_t first, std::int64_t count,
                       const PanelRange& range, float* to);
@@ -72,7 +73,7 @@ class PanelMlp {
   // kPanel][kPanel].
   void parameter_gradient(const PanelInput& input, const float* input_rows, std::int64_t part,
                           std::int64_t parts, float* to) const;
-  // The parameters of which that is: some rows of each layer.
+  // The parameters that a part covers: some rows of each layer.
   struct Span {
     std::int64_t offset, count;
   };
@@ -95,8 +96,8 @@ class PanelMlp {
   std::vector<PanelBuffer> rows_;                 // outputs_ of hidden layers, transposed
 };
 
-// Blocks of [features][kPanel] become [features / kPanel][panels * kPanel][kPanel]. `from` must be
-// readable up to whole blocks of kPanel features.
+// Transposes panels of [features][kPanel] to [features / kPanel][panels * kPanel][kPanel]. `from`
+// must be readable up to whole blocks of kPanel features.
 void transpose_panels(const PanelInput& from, std::int64_t features, std::int64_t panels,
                       const PanelRange& range, float* to);
 

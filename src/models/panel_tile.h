@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-// What was summed up for rows from `row` on, of columns from `column` on, into the product. The
-// three ways are written out, so that the sums stay in registers: with all of it in one loop GCC
-// keeps one of them in memory while it is summed up, which takes twice the time then.
+// Stores the sums of a tile at `row` and `column` to the product. The three cases are separate
+// loops to keep the sums in registers: with a single loop GCC accumulates one of them in memory,
+// which takes twice the time.
 template <int kWidth, class Sum, int kRows, int kVecs>
 SHOAL_INLINE void store_tile(const PanelProduct& p, std::int64_t row, std::int64_t column,
                              Sum (&sum)[kRows][kVecs]) {
@@ -25,7 +25,7 @@ SHOAL_INLINE void store_tile(const PanelProduct& p, std::int64_t row, std::int64
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVecs; ++v) {
         const V y = sum[r][v];
-        store_lanes(to + r * to_row + v * kWidth, y < 0.0F ? V{} : y);  // NaN stays
+        store_lanes(to + r * to_row + v * kWidth, y < 0.0F ? V{} : y);  // propagates NaN
       }
     }
   } else if (p.mask) {

@@ -24,7 +24,7 @@ RecurrentModel::RecurrentModel(std::shared_ptr<Trunk> layers, const NamedSpecs& 
   cell.bias_ih = register_parameter("memory_bias_ih", at::zeros({rows}));
   cell.bias_hh = register_parameter("memory_bias_hh", at::zeros({rows}));
   if (shape.kind == MemoryKind::kLstm) {
-    // It remembers to begin with (Gers et al., "Learning to forget", 2000).
+    // The forget gate starts open (Gers et al., "Learning to forget", 2000).
     torch::NoGradGuard no_grad;
     cell.bias_ih.narrow(0, units, units).fill_(1);
   }
@@ -47,7 +47,7 @@ at::Tensor RecurrentModel::previous_of(const ModelIn& in) const {
 
 ModelOut RecurrentModel::forward(const ModelIn& in) {
   require(in.state.size() == 1 && in.is_first.defined(),
-          "a model with memory was given no state, or not told where episodes start");
+          "a recurrent model needs ModelIn::state and ModelIn::is_first; found none");
   auto x = trunk->forward(in.observation);
   if (sees_previous) x = at::cat({x, previous_of(in).masked_fill_(in.is_first.unsqueeze(1), 0)}, 1);
   x = x.to(cell.weight_ih.scalar_type());
@@ -61,9 +61,9 @@ std::shared_ptr<ActorCriticModel> make_recurrent(const NamedSpecs& observation,
                                                  const Named<ActionSpec>& action,
                                                  at::Generator generator) {
   require(options.name == "mlp" || options.name == "nature-cnn",
-          "model '{}' gets no memory by ModelOptions::memory; it is for mlp and nature-cnn",
+          "model.memory: found model '{}', expected mlp or nature-cnn; set model.memory to none",
           options.name);
-  require(options.memory_size > 0, "a memory of {} units; it needs at least 1",
+  require(options.memory_size > 0, "model.memory_size: found {} units, expected at least 1",
           options.memory_size);
   NamedSpecs previous;
   for (const auto& [name, spec] : action)

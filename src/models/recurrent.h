@@ -10,11 +10,11 @@
 
 namespace shoal {
 
-// trunk -> its features, the previous action and the previous reward side by side -> LSTM or GRU ->
-// policy and value head.
+// trunk -> concatenation of features, previous action and previous reward -> LSTM or GRU -> policy
+// and value heads.
 class RecurrentModel : public ActorCriticModel {
  public:
-  // previous: the actions it sees, and the reward, too, if there are any.
+  // previous: the previous actions that the cell reads; if not empty, it also reads the reward.
   RecurrentModel(std::shared_ptr<Trunk> trunk, const NamedSpecs& previous, std::int64_t policy_size,
                  const ModelOptions& options, const at::Generator& generator);
 
@@ -22,9 +22,9 @@ class RecurrentModel : public ActorCriticModel {
   NamedSpecs state() const override;
   std::unique_ptr<RecurrentActing> make_recurrent_acting() const override;
 
-  // Numbers of the previous step that the cell sees.
+  // Inputs of the cell from the previous step.
   std::int64_t extra() const { return sees_previous ? previous.width() + 1 : 0; }
-  // [N, extra()], without regard to where episodes start.
+  // [N, extra()], not masked by is_first.
   at::Tensor previous_of(const ModelIn& in) const;
 
   std::shared_ptr<Trunk> trunk;

@@ -15,7 +15,7 @@ void add_layer(MlpKernel& kernel, const at::Tensor& weight, const at::Tensor& bi
                    false);
 }
 
-// The whole network row by row, in float32: no row depends on the others of its batch.
+// The whole network row by row, in float32. Rows are independent.
 class RowWiseRecurrentActing : public RecurrentActing {
  public:
   explicit RowWiseRecurrentActing(const RecurrentModel& model) : model_(model) { refresh(); }
@@ -51,7 +51,7 @@ class RowWiseRecurrentActing : public RecurrentActing {
   }
 
  private:
-  // What all rows read and write, from row 0 on.
+  // Inputs and outputs of all rows, from row 0.
   struct Rows {
     const float* inputs;
     std::int64_t in;
@@ -59,7 +59,7 @@ class RowWiseRecurrentActing : public RecurrentActing {
     const bool* first;
     float *policy, *value, *next;
   };
-  // Where `rows` of them are worked on.
+  // Work space for a chunk of rows.
   struct Scratch {
     void resize(const RowWiseRecurrentActing& a) {
       const auto fit = [](std::vector<float>& v, std::int64_t n) {
@@ -76,9 +76,9 @@ class RowWiseRecurrentActing : public RecurrentActing {
     std::vector<float> features, x, gates, from_h, h, kept, before, after;
   };
 
-  // Rows that are worth waking another thread for: about 10 microseconds of work.
+  // Smallest number of rows for another thread: about 10 microseconds of work.
   static constexpr std::int64_t kGrain = 8;
-  static constexpr std::int64_t kAtOnce = 24;  // stay in the first cache
+  static constexpr std::int64_t kAtOnce = 24;  // rows that fit into the L1 cache
 
   void run_rows(const Rows& all, std::int64_t from, std::int64_t rows) const {
     thread_local Scratch s;
@@ -101,7 +101,7 @@ class RowWiseRecurrentActing : public RecurrentActing {
     if (all.next) std::copy_n(s.after.data(), rows * width, all.next + from * width);
   }
 
-  // Features and what is seen of the previous step, side by side.
+  // Concatenates features and inputs from the previous step.
   void read_inputs(const Rows& all, std::int64_t from, std::int64_t rows, Scratch& s) const {
     const auto extra = model_.extra(), features = model_.trunk->width();
     const float* f = all.inputs + from * all.in;

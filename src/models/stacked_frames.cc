@@ -70,7 +70,7 @@ at::Tensor all(const FourFrames& frames) {
   return out.permute({0, 3, 1, 2});
 }
 
-// Grey or coloured bytes, stacked or not, in one kernel.
+// Whether the GPU kernel supports it: grey or colour bytes, stacked or not.
 bool fits_kernel(const Observed& o, at::ScalarType dtype) {
   const auto dims = o.data.dim();
   return (dtype == at::kFloat || dtype == at::kBFloat16) && o.data.scalar_type() == at::kByte &&
@@ -137,8 +137,7 @@ at::Tensor images(const Observed& o, at::ScalarType dtype) {
   if (FourFrames::fits(o)) return all(FourFrames(o)).to(dtype);
   auto x = o.dense();
   if (x.dim() == 3) x = x.unsqueeze(1);
-  if (x.dim() == 5)
-    x = x.flatten(1, 2);  // stacked colour images: the channels of all of them side by side
+  if (x.dim() == 5) x = x.flatten(1, 2);  // stacked colour images: concatenates their channels
   return x.to(x.options().dtype(dtype), /*non_blocking=*/false, /*copy=*/false,
               at::MemoryFormat::ChannelsLast);
 }

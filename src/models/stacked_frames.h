@@ -9,17 +9,17 @@
 
 namespace shoal {
 
-// Images for a convolution, formed in one pass: stacked or single uint8 images, gathered by index,
+// Builds the input of a convolution in one pass: stacked or single uint8 images, gathered by index,
 // as values 0..255 of `dtype` (float32, bfloat16 or uint8, all exact). [N, stack * C, H, W], the C
-// planes of a frame side by side, with the channels innermost in memory (channels-last), so that
-// nothing has to be permuted later. Blank frames become zeros.
+// planes of a frame adjacent, in channels-last memory order, which convolutions need. Blank frames
+// are zeros.
 at::Tensor images(const Observed& observation, at::ScalarType dtype);
 
 // The same, one observation at a time, for the common case: four grey frames, on the CPU.
 class FourFrames {
  public:
   static bool fits(const Observed& observation);
-  explicit FourFrames(const Observed& observation);  // one that fits
+  explicit FourFrames(const Observed& observation);  // requires fits()
   std::int64_t size() const { return index_.size(0); }
   std::int64_t height() const { return data_.size(1); }
   std::int64_t width() const { return data_.size(2); }

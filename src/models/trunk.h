@@ -10,14 +10,14 @@
 
 namespace shoal {
 
-// The layers of a model in front of its memory.
+// The layers of a model before its recurrent cell.
 class Trunk : public torch::nn::Module {
  public:
   virtual std::int64_t width() const = 0;                           // features of an observation
   virtual at::Tensor forward(const Observations& observation) = 0;  // [N, width] float32
 
-  // Dense layers act row by row on the CPU: what goes into the first of them, [N, in] float32 and
-  // contiguous, and the layers.
+  // Dense trunks act row by row on the CPU, from inputs(), the contiguous input [N, in] float32 of
+  // the first layer, and the layers.
   virtual bool by_rows() const { return false; }
   virtual at::Tensor inputs(const Observations&) const { return {}; }
   virtual void add_layers(MlpKernel&) const {}

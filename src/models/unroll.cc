@@ -7,22 +7,22 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-// Zeros in the rows [rows, width] where an episode starts.
+// Sets the rows [n, width] to zero where an episode starts.
 void forget(float* rows, std::int64_t width, const bool* first, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i)
     if (first[i]) std::fill_n(rows + i * width, width, 0.0F);
 }
 
-// Time and sequences of tensors that lie step after step.
+// Sizes of time-major tensors.
 struct Steps {
   std::int64_t time, n;
-  // Of [time (+ 1), n, width].
+  // Step t of a tensor [time (+ 1), n, width].
   float* at(const at::Tensor& tensor, std::int64_t t) const {
     return tensor.data_ptr<float>() + t * n * tensor.size(-1);
   }
 };
 
-// The loop over time of which the gradient is written down; from the products with x on.
+// The loop over time after the products with x, with a handwritten gradient.
 class Loop : public torch::autograd::Function<Loop> {
  public:
   // Returns h and the last state.
@@ -36,7 +36,7 @@ class Loop : public torch::autograd::Function<Loop> {
     const auto from_h = at::empty({n, shape.gates() * units}, gates.options());
     const auto h = at::empty({steps.time * n, units}, gates.options());
     const auto kept = at::empty_like(h);
-    // Row t: the state before step t, zeros where it is forgotten.
+    // Row t: the state before step t, zeros where it is reset.
     const auto states = at::empty({steps.time + 1, n, width}, gates.options());
     states[0].copy_(state.flatten(1));
     const auto transposed = weight_hh.t();
@@ -88,7 +88,7 @@ class Loop : public torch::autograd::Function<Loop> {
                             .state = state,
                             .gate = steps.at(of_x, t),
                             .from_h = same ? nullptr : steps.at(of_from_h, t)});
-      if (t == 0) break;  // nothing depends on the gradient of the first state
+      if (t == 0) break;  // the gradient of the initial state is not needed
       h_part.addmm_(of_from_h.narrow(0, t * n, n), weight_hh);
       forget(state, width, starts + t * n, n);
     }

@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// Weights as torch's LSTMCell and GRUCell have them.
+// Weights in the layout of torch's LSTMCell and GRUCell.
 struct CellWeights {
   at::Tensor weight_ih, weight_hh, bias_ih, bias_hh;
 };
@@ -18,12 +18,12 @@ struct Unrolled {
   at::Tensor state;  // [sequences, parts, units] after the last step, without gradients
 };
 
-// Takes sequences through a recurrent cell. x: [time * sequences, in], time-major; state:
+// Unrolls a recurrent cell over sequences. x: [time * sequences, in], time-major; state:
 // [sequences, parts, units] before the first step, a constant; first: [time * sequences] bool,
-// where the state is forgotten before the step.
+// where the state is reset before the step.
 //
-// In float32 on the CPU it is one node of the graph, a loop over time with one product in each
-// step. Elsewhere it is a loop over torch's cells, whose steps are fused on CUDA.
+// In float32 on the CPU it is one autograd node, a loop over time with one product per step.
+// Elsewhere it is a loop over torch's cells, whose steps are fused on CUDA.
 Unrolled unroll(const CellShape& shape, const CellWeights& weights, const at::Tensor& x,
                 const at::Tensor& state, const at::Tensor& first);
 

@@ -5,11 +5,11 @@
 
 #include "src/models/vectors.h"
 
-// Functions of whole vectors, for as many lanes as the instructions have; relative errors of a few
-// 1e-7. Whatever calls them must be compiled for the instructions it means.
+// Vectorized functions for any number of lanes, with relative errors of a few 1e-7. Callers must be
+// compiled for their instruction set.
 namespace shoal {
 
-// One for each width: GCC does not take it from a template's parameter.
+// One specialisation for each width: GCC does not accept a template parameter as vector size.
 template <int kWidth>
 struct Lanes;
 #define SHOAL_LANES(WIDTH)                                              \
@@ -40,7 +40,7 @@ SHOAL_INLINE void store_lanes(float* p, const V& v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// e^x in place, for x in [-87, 88], and cut at these; NaN stays.
+// e^x in place, with x clamped to [-87, 88]; propagates NaN.
 template <int kWidth>
 SHOAL_INLINE void exp_lanes(typename Lanes<kWidth>::Float& x) {
   using V = typename Lanes<kWidth>::Float;
@@ -113,7 +113,7 @@ SHOAL_INLINE void circle_lanes(const typename Lanes<kWidth>::Float& u,
   sine = below ? -across : across;
 }
 
-// What follows from e = exp(-2|x|): tanh x, and ln(1 - tanh(x)^2) without cancellation.
+// tanh x, and ln(1 - tanh(x)^2) without cancellation, both from e = exp(-2|x|).
 template <int kWidth>
 SHOAL_INLINE void squash_lanes(const typename Lanes<kWidth>::Float& x,
                                typename Lanes<kWidth>::Float& tanh,

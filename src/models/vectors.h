@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <cstring>
 
-// What the kernels for small networks share: vectors of GCC, and which instructions this CPU has.
+// Shared by the kernels for small networks: GCC vectors, and the instruction sets of this CPU.
 namespace shoal {
 
 constexpr std::int64_t kLanes = 8;
 using Vec = float __attribute__((vector_size(kLanes * sizeof(float))));
 
-// What is inlined into one function per instruction set is compiled for that set.
+// Inlined functions are compiled for the instruction set of their caller.
 #define SHOAL_INLINE inline __attribute__((always_inline))
 
 SHOAL_INLINE void load(Vec& v, const float* p) { std::memcpy(&v, p, sizeof v); }
