@@ -42,8 +42,8 @@ NamedTensors act(Agent& agent, const ActionSpec& action, std::int64_t tick) {
   return out.action;
 }
 
-// One that learns, and has come far from where it began, and one that acts and is sent what that
-// says: it does the same.
+// A trained agent and a fresh one, which receives the acting parameters of the former, act the
+// same.
 void expect_enough(Agent& learns, Agent& acts, const ActionSpec& action) {
   const torch::NoGradGuard no_grad;
   torch::manual_seed(1);

@@ -12,7 +12,7 @@ TEST(CategoricalEvaluationTest, LoopEqualsTensorsInDoublePrecision) {
   torch::manual_seed(2);
   constexpr std::int64_t kRows = 50, kChoices = 5;
   const auto values = at::randn({kRows, kChoices}).mul(3);
-  values.select(1, 2).fill_(-1e9);  // what an illegal action gets
+  values.select(1, 2).fill_(-1e9);  // the logit of an illegal action
   const auto action = at::arange(kRows, at::kLong).remainder(2);
   const auto weight = at::randn({2, kRows});
 

@@ -93,7 +93,7 @@ TEST(CategoricalTest, ValueIsThatOfAct) {
   EXPECT_TRUE(at::allclose(value, x.sum(1)));
 }
 
-// Workers, groups and devices may cut the environments as they like.
+// Actions do not depend on how environments are divided into batches.
 TEST(CategoricalTest, ARowDoesNotDependOnItsBatch) {
   MlpAgent made;
   const auto x = at::randn({16, kWidth});

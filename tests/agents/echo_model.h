@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// The observation itself is the logits, times one parameter; the value is their sum. With or
-// without a network of its own for acting: an agent on a device has none, and chooses with tensor
+// The logits are the observation times one parameter; the value is their sum. With or without an
+// ActingNetwork: an agent on a GPU has none, and chooses with tensor
 // operations.
 class EchoModel : public ActorCriticModel {
  public:

@@ -11,7 +11,7 @@
 namespace shoal {
 namespace {
 
-constexpr double kLow = -1, kHigh = 3;  // of real numbers
+constexpr double kLow = -1, kHigh = 3;  // of continuous actions
 
 EnvSpec with_action(Named<ActionSpec> action) {
   EnvSpec spec{.id = "Toy", .observation = ArraySpec{}, .action = std::move(action)};
@@ -160,7 +160,8 @@ double correlation(const at::Tensor& x, const at::Tensor& y) {
 }
 
 TEST(GaussianTest, HasTheMomentsItSays) {
-  const auto env = with_action(ActionSpec::box(2, -100, 300));  // half-width 200: nothing is cut
+  const auto env =
+      with_action(ActionSpec::box(2, -100, 300));  // half-width 200: nothing is clipped
   const auto agent = make_echo(env, {.initial_std = 0.1});
   const auto drawn = many(env, *agent, {0.25F, -0.1F});
   EXPECT_NEAR(drawn.select(1, 0).mean().item<double>(), 100 + 0.25 * 200, 0.5);

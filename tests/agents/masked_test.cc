@@ -96,7 +96,7 @@ TEST_P(MaskedTest, EvaluateAgreesWithActAndHasFiniteGradients) {
   EXPECT_TRUE(at::isfinite(agent->learnable()[0].grad()).all().item<bool>());
 }
 
-// Probabilities in float32 may sum to less than the noise: what is left must not fall to an illegal
+// Probabilities in float32 may sum to less than the noise, which must not select an illegal
 // action.
 TEST_P(MaskedTest, RoundingFallsToALegalAction) {
   constexpr std::int64_t kMany = 3000, kLegal = kMany - 5, kRows = 200;

@@ -59,7 +59,7 @@ TEST(ObservationNormalizerTest, RolloutByRolloutIsAllAtOnce) {
 }
 
 TEST(ObservationNormalizerTest, NothingSeenChangesNothing) {
-  torch::manual_seed(1);  // none of these numbers is so large that it is cut
+  torch::manual_seed(1);  // no number is large enough to be clipped
   const auto s = random_rollout(0);
   const auto out = ObservationNormalizer(kFields)(of(s));
   for (const auto& [name, o] : of(s))
@@ -133,7 +133,7 @@ TEST(NormalizingAgentTest, ItsStatisticsAreParametersToSaveButNotToLearn) {
   EXPECT_TRUE(at::equal(values(*a, x[0]), values(*b, x[0])));
 }
 
-// What acts and what learns see the same.
+// Acting and learning see the same observations.
 TEST(NormalizingAgentTest, LearningSeesWhatActingSaw) {
   torch::manual_seed(1);
   const auto agent = make_actor_critic(kEnv, {}, {.normalize_observation = true}, 1);

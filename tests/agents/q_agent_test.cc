@@ -180,7 +180,7 @@ TEST(QAgentBothTest, NoiseIsDrawnAnewAndGreedyActionsHaveNone) {
   agent->draw_noise();
   const auto second = agent->values(seen).detach();
   EXPECT_FALSE(at::allclose(first, second));
-  // What was drawn goes wherever the parameters go.
+  // The noise is part of the parameters.
   const auto from = agent->parameters();
   for (auto& [name, tensor] : twin->parameters()) tensor.detach().copy_(from.at(name));
   twin->parameters_changed();
@@ -202,7 +202,7 @@ TEST(QAgentBothTest, NoiseIsDrawnAnewAndGreedyActionsHaveNone) {
   EXPECT_TRUE(at::allclose(value.detach(), std::get<0>(mean.max(1))));
 }
 
-// However often it has changed since somebody acted, and whatever was asked of it meanwhile.
+// After any number of changes since the last act(), and any other calls in between.
 TEST(QAgentBothTest, ActsByTheNetworkAsItIs) {
   torch::manual_seed(8);
   const auto agent = make_q_agent(discrete_env(3, 4), ModelOptions{.hidden = {16}},

@@ -43,7 +43,7 @@ TEST_P(SamplingTest, FrequenciesMatchTheProbabilities) {
   const auto actions = draw(*agent, probabilities.log() + 3, kTicks);
   EXPECT_LT(chi_square(actions, probabilities), 18.5) << "4 degrees of freedom: p < 0.001";
 
-  // Neither neighbouring environments nor successive ticks know of each other: pairs are as likely
+  // Neighbouring environments and successive ticks are independent: pairs are as likely
   // as their parts say.
   const auto pairs = at::outer(probabilities, probabilities).flatten();
   const auto across_envs = actions.narrow(1, 0, kEnvs - 1) * 5 + actions.narrow(1, 1, kEnvs - 1);

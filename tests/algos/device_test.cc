@@ -23,7 +23,7 @@
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/plain_model.h"
 
-// Learning on a device, with kernels and recorded steps. The device is the CPU, with memory of its
+// Learning on a device, with kernels and captured steps. The device is the CPU, with memory of its
 // own.
 namespace shoal {
 namespace {
@@ -144,7 +144,7 @@ TEST_F(DeviceLearningTest, Impala) {
   EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
 }
 
-// What depends on more than the sizes of tensors is no recording, and still learned.
+// Updates that depend on more than the sizes of tensors are not captured, and still work.
 TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
   expect_same({}, ppo({.learning_rate = 3e-3, .anneal_clip = true}));
   expect_same({}, ppo({.learning_rate = 3e-3, .gradient_accumulation = 2}));
@@ -241,7 +241,7 @@ TEST_F(DeviceLearningTest, R2d1IsRecorded) {
   const auto there = learn();
   for (const auto& [name, p] : here)
     EXPECT_TRUE(at::allclose(p, there.at(name), 1e-3, 1e-4)) << name;
-  constexpr int kSteps = 10;  // of the sampler, each recorded
+  constexpr int kSteps = 10;  // of the sampler, each captured
   EXPECT_EQ(fake_.recordings, kSteps + 1);
   EXPECT_EQ(fake_.replays, kSteps * 4 + 20 - 2);
 }

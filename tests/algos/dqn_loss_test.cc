@@ -32,7 +32,7 @@ TEST(DqnLossTest, ProjectsReturnsOntoTheirNeighbours) {
   torch::manual_seed(1);
   const auto probability = at::randn({kSteps, kAtoms}).softmax(1);
   auto reward = 3 * at::randn({kSteps}), discount = at::full({kSteps}, 0.9F);
-  reward[0] = 2;  // what comes after a termination: all of it on one return, or between two
+  reward[0] = 2;  // as after a termination: all probability on one return, or between two
   discount.narrow(0, 0, 8).zero_();
   reward[1] = -7;
   reward[2] = 100;

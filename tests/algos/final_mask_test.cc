@@ -6,8 +6,8 @@
 #include "shoal/core/error.h"
 #include "shoal/samplers/async_sampler.h"
 
-// What is legal in the last observation of a truncated episode, from an environment to the target
-// of an update.
+// The action mask of the final observation of a truncated episode, from an environment to the
+// target of an update.
 namespace shoal::final_mask_test {
 namespace {
 
@@ -16,8 +16,8 @@ constexpr std::int64_t kEnvs = 2, kHorizon = 4;
 constexpr float kFirstReward = 8;
 
 // Episodes are truncated after three steps. In the first one only action 1 is legal and earns
-// kFirstReward, later only action 0, which earns nothing: the masks of a last observation and of
-// the first one behind it differ.
+// kFirstReward, later only action 0, which earns nothing: the masks of a final observation and of
+// the first one after it differ.
 class Corridor : public Env {
  public:
   const EnvSpec& spec() const override { return spec_; }
@@ -150,7 +150,7 @@ TEST(FinalMaskTest, R2d1sTargetOfATruncatedStepIsOfALegalAction) {
   }
 }
 
-// An environment need not say what is legal once an episode is over.
+// An environment may leave the mask unset at the end of an episode.
 class Silent : public Corridor {
  public:
   StepResult step(ArraysIn action, StepOut out) override {

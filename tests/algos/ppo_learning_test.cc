@@ -71,7 +71,7 @@ TEST(PpoLearningTest, TwoArmedBanditPrefersTheArmThatPays) {
   EXPECT_GT(probabilities(agent, at::ones({1, 1}), 2)[0][1].item<double>(), 0.9);
 }
 
-// Which arm pays depends on the observation; the value learns what is paid.
+// The rewarded arm depends on the observation; the value learns the reward.
 TEST(PpoLearningTest, ContextDecidesWhichOfThreeArmsPays) {
   torch::manual_seed(1);
   auto agent = make_spy(3, 3);
@@ -94,7 +94,7 @@ TEST(PpoLearningTest, ContextDecidesWhichOfThreeArmsPays) {
   }
 }
 
-// The best force is the observation's, and the deviation shrinks towards it, cut or squashed.
+// The best force is the observation's, and the deviation shrinks; clipped or squashed.
 TEST(PpoLearningTest, FindsTheForceThatContextAsksFor) {
   for (const bool squash : {false, true}) {
     torch::manual_seed(1);

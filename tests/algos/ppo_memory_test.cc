@@ -9,7 +9,7 @@
 #include "tests/algos/spy_agent.h"
 #include "tests/models/recurrent_oracle.h"
 
-// Learning with an agent that remembers.
+// Learning with a recurrent agent.
 namespace shoal::ppo_memory_test {
 namespace {
 
@@ -63,7 +63,7 @@ ModelIn whole(const Samples& s) {
   return in;
 }
 
-// What A2C's loss is of the valid steps, unrolled by hand.
+// A2C's loss over the valid steps, unrolled by hand.
 at::Tensor loss_by_hand(RecurrentByHand& by_hand, const Samples& s, const PpoOptions& o) {
   const auto valid = s.valid.flatten().nonzero().flatten();
   const auto gae = generalized_advantages(s, s.agent_info.at("value"), o.discount, o.gae_lambda);

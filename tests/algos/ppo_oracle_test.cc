@@ -9,7 +9,7 @@
 #include "shoal/algos/ppo.h"
 #include "tests/algos/rollouts.h"
 
-// One update beside that of tests/oracles/ppo.py, which says what the numbers are.
+// Compares one update with that of tests/oracles/ppo.py, which describes the numbers.
 namespace shoal::ppo_oracle_test {
 namespace {
 

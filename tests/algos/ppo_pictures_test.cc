@@ -7,7 +7,7 @@
 #include "shoal/algos/ppo.h"
 #include "tests/algos/rollouts.h"
 
-// PPO through the Nature CNN beside the textbook form of the same update: dense images, plain
+// PPO with the Nature CNN against the textbook form of the same update: dense images, plain
 // operations, `backward`, torch::optim::Adam.
 namespace shoal::ppo_pictures_test {
 namespace {

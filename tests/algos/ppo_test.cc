@@ -62,7 +62,7 @@ TEST(PpoTest, EveryPassVisitsEverySampleOnceInAnotherOrder) {
   for (std::size_t i = 0; i < spy.asked.size(); ++i) {
     const auto rows = asked_rows(spy.asked[i]);
     EXPECT_EQ(rows.size(), 6u);
-    // The action belongs to the observation.
+    // The action matches the observation.
     const auto index = at::tensor(rows, at::kLong);
     EXPECT_TRUE(at::equal(spy.asked[i].action[0], s.action[0].flatten().index_select(0, index)));
     passes[i / 4].insert(passes[i / 4].end(), rows.begin(), rows.end());
@@ -254,7 +254,7 @@ TEST(PpoTest, TargetKlStopsThePasses) {
   EXPECT_EQ(passes(0), 10);
   EXPECT_EQ(passes(1e-9), 1);
   EXPECT_EQ(passes(1e9), 10);
-  // A higher target never stops earlier, and somewhere in between the passes stop halfway.
+  // A higher target never stops earlier, and some target stops after half of the epochs.
   std::vector<double> counts;
   for (const double target : {0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5})
     counts.push_back(passes(target));

@@ -49,7 +49,7 @@ SequenceReplayOptions replay_options() {
           .largest_batch = 8};
 }
 
-// Rollouts of random numbers, in which episodes end by themselves and are truncated.
+// Rollouts of random numbers, in which episodes terminate and are truncated.
 void fill(SequenceReplay& replay, const NamedSpecs& state, int rollouts) {
   torch::manual_seed(3);
   auto first = at::ones({kEnvs}, at::kBool);
@@ -195,7 +195,7 @@ TEST(R2d1Test, AnUpdateEqualsPlainCode) {
             before.grad().defined() ? before.detach() - 0.1 * before.grad() : before.detach();
         EXPECT_LT((item.value().detach() - wanted).abs().max().item<double>(), 1e-5) << item.key();
       }
-      // Both replays draw alike from then on only if their priorities are the same.
+      // Both replays make equal draws afterwards only if their priorities are equal.
       same.update_priorities(batch.index, at::tensor(priorities));
       const auto one = replay.save().at("priorities"), other = same.save().at("priorities");
       EXPECT_TRUE(at::allclose(one, other, 1e-4, 1e-4));

@@ -1,4 +1,4 @@
-// Two ranks learn what one rank learns from the same environments in two slices. Threads stand in
+// Two ranks learn the same as one rank from the same environments in two slices. Threads stand in
 // for processes.
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ std::vector<Learned> learn_by_ranks(const Learn& learn, int count) {
   return all;
 }
 
-// Each in a process of its own, so to say.
+// Runs the ranks, each in its own thread.
 std::vector<Learned> learn_over_tcp(const Learn& learn, int count) {
   const testing::MeetingPlace place;
   std::vector<Learned> all(static_cast<std::size_t>(count));
@@ -185,7 +185,7 @@ void expect_equal(const NamedTensors& found, const NamedTensors& expected) {
     EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
 }
 
-// Large enough for gradients to be summed while others are still looked for.
+// Large enough for gradients to be summed while others are still being computed.
 const ModelOptions kLarge = {.hidden = {600, 600}};
 
 TEST(RanksLearningTest, GradientsSummedDuringBackwardAreThoseSummedAfterIt) {
@@ -197,7 +197,7 @@ TEST(RanksLearningTest, GradientsSummedDuringBackwardAreThoseSummedAfterIt) {
     EXPECT_EQ(during[0].metrics[i], after[0].metrics[i]);
 }
 
-// With a layer that nothing depends on, in the midst of others.
+// With an unused layer among the others.
 class IdleLayerModel : public ActorCriticModel {
  public:
   IdleLayerModel()
@@ -374,7 +374,7 @@ std::unique_ptr<StepReplay> replay_of_all(const EnvSpec& spec, const StepReplayO
                             : std::make_unique<StepReplay>(spec, kEnvs, options, ranks, memory);
 }
 
-// Two ranks that draw from one replay learn what one rank does, without slices.
+// Two ranks that share a replay learn the same as one rank, without slices.
 void expect_same_dqn_of_one_replay(const DqnOptions& options, StepReplayOptions replay) {
   replay.size = kSize;
   const auto make_env = make_cart_pole(30);

@@ -72,7 +72,7 @@ TEST(ReturnsTest, AdvantagesEqualTheDefinition) {
   }
 }
 
-// A number that is not finite spoils the steps of its own episode, up to it, and no others.
+// A number that is not finite affects only the steps of its episode up to it.
 TEST(ReturnsTest, NumbersThatAreNotFiniteStayInTheirEpisode) {
   torch::manual_seed(3);
   for (const float bad : {NAN, INFINITY}) {
@@ -89,8 +89,8 @@ TEST(ReturnsTest, NumbersThatAreNotFiniteStayInTheirEpisode) {
   }
 }
 
-// With lambda 1 the target is the discounted sum of rewards; after a truncation it goes on with the
-// true last value.
+// With lambda 1 the target is the discounted sum of rewards; after a truncation it bootstraps from
+// the value of the final observation.
 TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
   auto s = random_rollout(4, 1, 1, 2);
   s.reward = at::tensor({1.0F, 2.0F, 4.0F, 8.0F}).view({4, 1});
@@ -105,8 +105,8 @@ TEST(ReturnsTest, TargetsOfAnEpisodeDoneByHand) {
   EXPECT_TRUE(at::allclose(ended.narrow(0, 0, 2), at::tensor({2.0F, 2.0F})));
 }
 
-// A step of which nothing but the observation is known: the one before it is followed by the value
-// of that, as if it had been truncated there.
+// A step of which only the observation is known: the step before it bootstraps from the value
+// of that observation, as if truncated.
 TEST(ReturnsTest, WhatAWorkerDiedInIsAnEnd) {
   torch::manual_seed(7);
   for (const double lambda : {0.0, 0.9, 1.0}) {

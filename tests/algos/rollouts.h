@@ -9,7 +9,7 @@
 namespace shoal {
 
 // A rollout for feed-forward agents whose observation, action, log_prob, value and reward the
-// caller chose: observation [T+1, B, ...], action [T, B], the others [T, B]. Nothing ends in it.
+// caller chose: observation [T+1, B, ...], action [T, B], the others [T, B]. No episode ends in it.
 struct CapturedGraph {
   at::Tensor observation, action, log_prob, value, reward;
 };

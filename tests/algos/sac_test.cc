@@ -20,7 +20,7 @@ using qpg_oracle::Oracle;
 
 const QpgAgentOptions kSmall{.hidden = {24, 20}};
 
-// Updates in a row, each with the temperature that the last one left.
+// Successive updates, each with the temperature of the previous one.
 TEST(SacTest, UpdatesAreThoseOfThePlainReference) {
   for (const bool prioritized : {false, true}) {
     for (const bool learn_alpha : {false, true}) {
@@ -84,17 +84,17 @@ void expect_tensor_operations_learn_the_same(const QpgAgentOptions& options, dou
   }
 }
 
-// What acts on a device does the same.
+// Acting on a device gives the same actions.
 TEST(SacTest, TensorOperationsLearnTheSame) {
   expect_tensor_operations_learn_the_same(kSmall, 1e-2);
 }
 
-// Layers of whose weights a transposed copy is kept.
+// Layers with a transposed copy of their weights.
 TEST(SacTest, TensorOperationsLearnTheSameInLargeLayers) {
   expect_tensor_operations_learn_the_same({.hidden = {130, 160}}, 1e-3);
 }
 
-// Rounding to 8 bits moves what is computed by parts in a hundred at most, and nothing grows.
+// Rounding to 8 bits changes results by a few percent at most, and errors do not grow.
 TEST(SacTest, Bf16LearnsNearlyTheSame) {
   const auto rounded = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3),
              plain = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);
@@ -122,7 +122,7 @@ void copy_into(const NamedTensors& from, const NamedTensors& to) {
   for (const auto& [name, tensor] : from) to.at(name).copy_(tensor);
 }
 
-// At sizes that are worth two threads.
+// At sizes for which two threads are used.
 NamedTensors train(int threads, int updates, Precision precision) {
   at::set_num_threads(threads);
   const auto agent = make_qpg_agent(qpg_oracle::toy_env(), {}, 3);
@@ -208,7 +208,7 @@ TEST(SacTest, ALossThatIsNotFiniteIsAnError) {
   EXPECT_TRUE(text.starts_with("critic_loss of the update after 40 steps is ")) << text;
 }
 
-// What the two learners make of a number that is none.
+// Both learners given NaN.
 void expect_the_same_nans(const std::function<void(QpgAgent&, const Transitions&)>& spoil) {
   const auto fused = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3),
              plain = make_qpg_agent(qpg_oracle::toy_env(), kSmall, 3);

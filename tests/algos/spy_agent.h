@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// Passes everything on to another agent and notes what an algorithm asks.
+// Forwards all calls to another agent and records those of the algorithm.
 class SpyAgent : public ActorCritic {
  public:
   explicit SpyAgent(std::unique_ptr<ActorCritic> agent) : agent_(std::move(agent)) {}
@@ -37,8 +37,8 @@ class SpyAgent : public ActorCritic {
     return agent_->evaluate(in);
   }
 
-  std::vector<EvaluateIn> asked;   // one a minibatch
-  int changes = 0;                 // how often it was told that its parameters changed
+  std::vector<EvaluateIn> asked;   // one for each minibatch
+  int changes = 0;                 // calls of parameters_changed()
   std::vector<std::string> order;  // of all these calls
 
  private:

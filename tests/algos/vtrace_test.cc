@@ -241,7 +241,7 @@ TEST(AppoTest, MinibatchesAreWholeSequences) {
   EXPECT_THROW(too_many->update(s, {}), Error);
 }
 
-// A worker may be lost with all its environments did in a rollout.
+// A worker may be lost with all steps of its environments in a rollout.
 TEST(AppoTest, EnvironmentsThatDidNothingAreLeftOut) {
   torch::manual_seed(8);
   auto agent = make_spy(3, 4);

@@ -28,7 +28,7 @@ class AcceptorTest : public ::testing::Test {
     EXPECT_EQ(arrival->host, "127.0.0.1");
     return {reinterpret_cast<const char*>(arrival->record.data()), arrival->record.size()};
   }
-  // What comes until the other end closes it.
+  // All bytes until the other end closes the connection.
   static std::string rest_of(const Socket& connection) {
     std::array<char, 100> text{};
     std::string all;

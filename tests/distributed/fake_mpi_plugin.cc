@@ -1,5 +1,5 @@
-// Answers in place of MPI, which never starts; or, with SHOAL_FAKE_MPI_STARTS, starts as process 0
-// of 2, whose neighbour says the same, and never ends.
+// Stands in for an MPI that never starts; or, with SHOAL_FAKE_MPI_STARTS, that starts as process 0
+// of 2, whose neighbour makes the same calls, and never ends.
 #include <unistd.h>
 
 #include <cstdlib>

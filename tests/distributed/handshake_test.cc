@@ -22,7 +22,7 @@ Reply welcome(const std::string& host, const std::string& port) {
   return {.answer = Answer::kWelcome, .token = 5, .next = {host, port}};
 }
 
-// Memory that ends where the bytes do, so that a sanitizer sees a byte more being read.
+// Memory that ends with the bytes, so that a sanitizer detects reads beyond them.
 Bytes changed(Bytes bytes, std::size_t at, const std::string& text) {
   std::memcpy(bytes.data() + at, text.data(), text.size());
   return {bytes.begin(), bytes.end()};
@@ -108,7 +108,7 @@ TEST(HandshakeTest, AddressesAreAPortAndAFewHosts) {
   EXPECT_THAT(parse_addresses("80\n" + std::string(100'000, 'h')), IsEmpty());
 }
 
-// Whatever a stranger sends.
+// Random bytes.
 TEST(HandshakeTest, DamagedRecordsAreRefusedOrHaveFieldsInRange) {
   std::mt19937 random(1);
   const auto damaged = [&](Bytes bytes) {

@@ -17,8 +17,8 @@
 #include "tests/distributed/meeting_place.h"
 #include "tests/support/fake_accelerator.h"
 
-// ProcessGroup that add up on GPUs. The GPUs are the CPU, and NCCL is a few lines that add up the
-// memory of the threads that are the ranks.
+// Process groups that sum on GPUs. The CPU stands in for the GPUs, and a few lines for NCCL, which
+// sum the memory of the threads that are the ranks.
 namespace shoal::nccl_ranks_test {
 namespace {
 
@@ -33,7 +33,7 @@ constexpr int kCount = 2;
 
 struct World {
   std::array<int, kCount> gpus{0, 1};
-  std::string fails;  // what sum() says
+  std::string fails;  // the error of sum()
   std::array<void*, kCount> data{};
   std::barrier<> met{kCount};
   std::mutex mutex;
@@ -102,7 +102,7 @@ class NcclGroupTest : public ::testing::Test {
  protected:
   void SetUp() override { world = std::make_unique<World>(); }
 
-  // What each rank says; body(its ranks, its number).
+  // The error message of each rank; body(its group, its number).
   template <class Body>
   std::vector<std::string> in_ranks(const Body& body, bool insist = true) {
     const testing::FakeAccelerator::On on(fake_);
@@ -213,7 +213,7 @@ TEST_F(NcclGroupTest, WhatCannotBeAddedUpIsAnError) {
   EXPECT_THAT(said[1], HasSubstr("found Int, expected float32, float64 or int64"));
 }
 
-// The plugin itself: it is found and complete, and without a GPU it says so.
+// The plugin itself: it is found and complete, and reports a missing GPU.
 TEST_F(NcclGroupTest, ThePluginRefusesWithoutAGpu) {
 #ifdef SHOAL_HAS_NCCL_PLUGIN
   ASSERT_TRUE(has_nccl());

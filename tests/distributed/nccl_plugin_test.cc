@@ -12,7 +12,7 @@
 #include <vector>
 
 // The plugin's waits, each of which must end. In place of NCCL and of CUDA's runtime are the
-// functions below, which say what a test tells them to; a GPU is not needed.
+// functions below, whose results a test sets; no GPU is needed.
 namespace {
 
 using namespace std::chrono_literals;
@@ -29,7 +29,7 @@ struct Fake {
   int looks_until_state = 3;
   cudaError_t stream = cudaSuccess;  // likewise
   int looks_until_stream = 3;
-  std::string last;                                         // what NCCL adds to its error
+  std::string last;                                         // ncclGetLastError()
   std::shared_future<void> abort_returns, destroy_returns;  // if valid, when
   std::atomic<int> looks = 0, stream_looks = 0, blocking = -1;
   std::vector<std::string> calls;

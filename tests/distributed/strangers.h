@@ -45,7 +45,7 @@ inline void connect_and_close(int port, int times) {
   }
 }
 
-// A port that nobody has, of those that systems do not give out by themselves.
+// A free port outside the ephemeral range.
 inline int free_port() {
   static int last = 12'000 + getpid() % 8'000;
   std::string why;

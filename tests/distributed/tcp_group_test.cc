@@ -85,7 +85,7 @@ TEST(TcpGroupTest, NamesWhoDoesSomethingElse) {
     auto x = at::zeros({r == 1 ? 5 : 4});
     ranks->sum(x);
   });
-  // Whoever finds out closes its ends, which its neighbours may see first.
+  // The rank that detects it closes its connections, which its neighbours may see first.
   EXPECT_THAT(said, Each(AnyOf(HasSubstr("must make the same calls"), HasSubstr("has closed"))));
   const auto named = [](int other, int theirs, int own) {
     return HasSubstr(fmt::format("process {} of 3 sums ({} bytes, call 0), this one sums ({} bytes",
@@ -152,7 +152,7 @@ class RendezvousTest : public ::testing::Test {
     return {.rank = rank, .count = count, .port = port_, .timeout = 20s};
   }
   Socket stranger() const { return testing::stranger_at(port_); }
-  // Says what a process says that joins.
+  // Sends the hello of a joining process.
   Socket joined(int rank, int count) const {
     auto one = stranger();
     const auto job = std::hash<std::string>()("");
@@ -174,7 +174,7 @@ TEST_F(RendezvousTest, NeedsNoStore) {
     EXPECT_THAT(testing::in_threads(3, [&](int r) { sum_of(of(r, 3)); }), Each(IsEmpty()));
 }
 
-// One after the other, each would be waited for.
+// If read one after the other, each would be waited for.
 TEST_F(RendezvousTest, StrangersThatSayNothingDelayNobody) {
   std::vector<Socket> strangers;
   const auto begin = std::chrono::steady_clock::now();
@@ -318,7 +318,7 @@ TEST_F(RendezvousTest, APortThatAnotherProgramHasIsNamed) {
                              HasSubstr("MASTER_PORT")));
 }
 
-// Connects to where process 0 is, as soon as the store says so.
+// Connects to process 0 as soon as the store has its address.
 Socket stranger_of_store(testing::MeetingPlace& place) {
   const auto known = parse_addresses(place.store().get_to_str("shoal/first"));
   return testing::stranger_at(std::stoi(known.at(0).port));
@@ -337,12 +337,12 @@ TEST(TcpGroupTest, SendsStrangersAway) {
   EXPECT_THAT(said, Each(IsEmpty()));
 }
 
-// A launcher's store outlives the processes it starts again.
+// A launcher's store outlives the processes that the launcher restarts.
 TEST(TcpGroupTest, WhatEarlierProcessesHaveLeftInTheStoreMisleadsNobody) {
   testing::MeetingPlace place;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const auto said = testing::in_threads(2, [&](int r) {
-      // The second one finds where the first one was last time.
+      // The second process reads the stale address of the first one.
       if (attempt > 0 && r == 0) std::this_thread::sleep_for(200ms);
       sum_of(place.options(r, 2));
     });

@@ -47,7 +47,7 @@ TEST(IncrementalConvolutionsTest, AFirstImageIsConvolvedWhole) {
   }
 }
 
-// Boxes come, go and move, at the edges too; now and then nothing changes, or everything.
+// Boxes appear, vanish and move, at the edges too; sometimes nothing changes, or everything.
 TEST(IncrementalConvolutionsTest, ASequenceEqualsImagesFromScratchBitForBit) {
   torch::manual_seed(2);
   for (const auto& [height, width, channels] :

@@ -38,7 +38,7 @@ MlpKernel make_kernel(const std::vector<Layer>& layers) {
 }
 
 at::Tensor run(MlpKernel& kernel, const at::Tensor& x, std::int64_t out) {
-  // One number too many, to see that nothing is written behind the result.
+  // One extra number, to check that nothing is written beyond the result.
   auto y = at::full({x.size(0) * out + 1}, 7.0F);
   kernel.run(x.data_ptr<float>(), x.size(0), y.data_ptr<float>());
   EXPECT_EQ(y[-1].item<float>(), 7.0F);

@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// What a model puts out for some observations, without gradients.
+// The output of a model for some observations, without gradients.
 struct Heads {
   at::Tensor policy, value;
 };
@@ -17,7 +17,7 @@ inline Heads heads_of(ActorCriticModel& model, const Observations& observation) 
   return {out.policy, out.value};
 }
 
-// The same by the network for acting, into tensors that hold something else before.
+// The same by the network for acting, into tensors with other contents.
 inline Heads heads_of(ActingNetwork& network, const Observations& observation,
                       std::int64_t policy_size) {
   torch::NoGradGuard no_grad;

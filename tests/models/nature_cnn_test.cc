@@ -90,7 +90,7 @@ TEST(NatureCnnTest, Bf16ActingIsCloseAndNotFloat32) {
   }
 }
 
-// One of the two is what this machine acts with; the other must not rot.
+// This machine acts with only one of the two; both must keep working.
 TEST(NatureCnnTest, OneDnnActsLikeWhatThisCpuUses) {
   torch::manual_seed(6);
   using torch::nn::Conv2d, torch::nn::Conv2dOptions, torch::nn::Linear;
@@ -142,7 +142,7 @@ TEST(NatureCnnTest, LearnsInEveryLayer) {
   }
 }
 
-// Alone, and in front of a memory.
+// Alone, and before a recurrent cell.
 TEST(NatureCnnTest, Bf16LearnsNearlyTheSame) {
   torch::manual_seed(7);
   for (const auto memory : {MemoryKind::kNone, MemoryKind::kGru}) {

@@ -11,7 +11,7 @@
 namespace shoal::panel_kernels_test {
 namespace {
 
-// Of every set of instructions that this CPU has.
+// For every instruction set of this CPU.
 template <class Check>
 void for_all(const Check& check) {
   for (const auto* kernels = all_panel_kernels(); *kernels; ++kernels) {

@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// An mlp with memory, step by step and in double precision, from the definitions of the cells, with
+// A recurrent mlp, step by step and in double precision, from the definitions of the cells, with
 // gradients. Reads observations of one vector and one discrete action.
 struct RecurrentByHand {
   RecurrentByHand(const ActorCriticModel& model, std::int64_t choices) : actions(choices) {

@@ -28,7 +28,7 @@ double error(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
-// Resets in the middle of the sequences included; with and without what was before.
+// Including resets in the middle of sequences; with and without inputs from the previous step.
 TEST_P(RecurrentTest, SequencesAndTheirGradientsEqualTheCellsStepByStep) {
   for (const bool sees : {true, false}) {
     for (const auto& hidden : {std::vector<std::int64_t>{}, {6}}) {
@@ -53,7 +53,7 @@ TEST_P(RecurrentTest, SequencesAndTheirGradientsEqualTheCellsStepByStep) {
   }
 }
 
-// What other devices and precisions take. A trunk would read float32.
+// The path of other devices and precisions. A trunk would read float32.
 TEST_P(RecurrentTest, TheLoopOverTorchsCellsIsTheSame) {
   const auto model = make({.hidden = {}, .memory_size = 7});
   auto in = random_sequences(6, 3, kWide, kActions, model->state());
@@ -153,7 +153,7 @@ TEST_P(RecurrentTest, ImpossibleOptionsAreErrors) {
       Error);
 }
 
-// In what is observed, and in the parts of the state.
+// With several observation fields and state parts.
 TEST_P(RecurrentTest, SpecialValuesAreThoseOfTheCellsStepByStep) {
   const auto special = testing::special_values();
   const auto n = special.size(0);

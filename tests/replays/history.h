@@ -10,7 +10,7 @@
 #include "shoal/core/rng.h"
 #include "shoal/data/samples.h"
 
-// What replays are compared with: everything that ever happened, in plain vectors.
+// The reference for replays: all steps, in plain vectors.
 namespace shoal {
 
 inline constexpr std::int64_t kEnvs = 3, kActions = 5;
@@ -25,19 +25,19 @@ inline EnvSpec toy_spec(int stack) {
   return spec;
 }
 
-// Everything that ever happened, one step after the other.
+// One step.
 struct Moment {
-  int frame = 0;  // what is seen, as one number; never 0
+  int frame = 0;  // the observation, as one number; never 0
   std::int64_t action = 0;
   bool legal[kActions] = {};
   float reward = 0;
   bool terminated = false, truncated = false, is_first = false, valid = true;
   int last_frame = 0;              // seen after a step that ended an episode
   bool last_legal[kActions] = {};  // then
-  bool lost = false;               // not valid, and what was seen is known: the worker died in it
+  bool lost = false;               // not valid, with a known observation: the worker died in it
 };
 
-// Makes rollouts of an imagined sampler, and remembers them.
+// Makes rollouts of an imaginary sampler, and records them.
 class History {
  public:
   History(int stack, bool waits, std::uint64_t seed) : stack_(stack), waits_(waits), rng_(seed) {
@@ -48,7 +48,7 @@ class History {
     return envs_[static_cast<std::size_t>(b)][static_cast<std::size_t>(tick)];
   }
   std::int64_t ticks() const { return ticks_; }
-  // As Sampler::save() resets environments that cannot be saved.
+  // Like Sampler::save(), which resets environments that cannot be saved.
   void reset_between_rollouts(std::int64_t b) {
     auto& env = envs_[static_cast<std::size_t>(b)];
     if (!env.back().valid || env.back().is_first) return;
@@ -91,7 +91,7 @@ class History {
   }
 
   static at::Tensor picture(int frame) { return at::tensor({frame, 7 * frame}, at::kInt); }
-  // What the environment allows where an episode ends, beside this frame.
+  // The action mask at the end of an episode, with this frame.
   static bool legal_at_the_end(int frame, std::int64_t action) { return (frame + action) % 2 == 0; }
   static at::Tensor pose(int frame) {
     return at::tensor({1.0F * static_cast<float>(frame), 0.5F, -1.0F * static_cast<float>(frame)});
@@ -141,7 +141,7 @@ class History {
     env.push_back(next);
     return env[env.size() - 2];
   }
-  // What came before ended with what is seen now.
+  // The previous episode ended with the current observation.
   static const Moment& lose(std::deque<Moment>& env) {
     auto& now = env.back();
     if (!now.is_first) {
@@ -197,7 +197,7 @@ class History {
   std::deque<Moment> envs_[kEnvs];
 };
 
-// ---- What a step must look like, looked up in the history ----
+// ---- The expected contents of a step, from the history ----
 
 // The stack that is seen with `newest`, the frames before it from `tick` on backwards.
 inline at::Tensor stack_of(const History& h, int newest, std::int64_t tick, std::int64_t b,
@@ -212,7 +212,7 @@ inline at::Tensor stack_of(const History& h, int newest, std::int64_t tick, std:
   return stack == 1 ? frames[0] : at::stack(frames);
 }
 
-// ---- What is handed over ----
+// ---- Rollouts ----
 
 inline NamedTensors copy_of(const NamedTensors& tensors) {
   NamedTensors copy;
@@ -220,7 +220,7 @@ inline NamedTensors copy_of(const NamedTensors& tensors) {
   return copy;
 }
 
-// Environments [first, first + envs) of a rollout, its last observations too.
+// Environments [first, first + envs) of a rollout, including final observations.
 inline Samples part_of(const Samples& s, std::int64_t first, std::int64_t envs) {
   auto part = s;
   part.B = envs;

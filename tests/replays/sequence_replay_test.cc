@@ -38,7 +38,7 @@ Samples rollout_of(History& history) {
   return s;
 }
 
-// A row as the history has it: a step, or the last observation behind it.
+// A row of the history: a step, or the final observation after it.
 struct Row {
   std::int64_t tick;
   bool last;

@@ -1,4 +1,4 @@
-// ProcessGroup that share a replay draw together what one rank with all environments draws. Threads
+// Ranks that share a replay make the same draws as one rank with all environments. Threads
 // stand in for processes, each with one environment.
 
 #include <gmock/gmock.h>
@@ -158,8 +158,8 @@ void expect_together(const std::vector<std::vector<Drawn>>& ranks,
     }
 }
 
-// What all ranks have of a replay of all, from rollouts [from, to) on; `saved` is what they begin
-// with, and what they end with.
+// Runs all ranks on a shared replay over rollouts [from, to); `saved` is their state before
+// and after.
 template <class Of>
 void share(const Setting& setting, const std::vector<Samples>& rollouts, std::size_t from,
            std::size_t to, std::vector<NamedTensors>& saved,
@@ -178,7 +178,7 @@ void share(const Setting& setting, const std::vector<Samples>& rollouts, std::si
   for (const auto& text : said) EXPECT_EQ(text, "");
 }
 
-// Also with what was saved by ranks that shared it, and by one that had all; after several turns of
+// Also from the saved state of sharing ranks, and of one rank with all; after several turns of
 // the ring.
 template <class Of>
 void expect_what_one_draws(const Setting& setting) {
@@ -221,7 +221,7 @@ TEST(SharedReplayTest, RanksDrawTheSequencesThatOneDraws) {
       expect_what_one_draws<SequencesOf>({stack, prioritized, /*waits=*/!prioritized});
 }
 
-// What each has saved of its own goes on as one: with the generator that has drawn most.
+// Separately saved replays are restored as one, with the generator that has drawn most.
 TEST(SharedReplayTest, GoesOnFromReplaysOfTheirOwn) {
   const Setting setting{.prioritized = true};
   const auto rollouts = rollouts_of(setting, 30);

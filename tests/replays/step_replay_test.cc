@@ -68,7 +68,7 @@ void expect_step(const Transitions& batch, std::int64_t i, const History& h, int
   ASSERT_FLOAT_EQ(batch.discount[i].item<float>(), want.discount);
   for (std::int64_t a = 0; a < kActions; ++a)
     ASSERT_EQ(batch.mask[0][i][a].item<bool>(), h.at(tick, b).legal[a]);
-  if (want.discount == 0) return;  // what follows has no value
+  if (want.discount == 0) return;  // the next observation is not used
   ASSERT_TRUE(at::equal(batch.next_observation.at("picture").dense()[i], want.next_picture))
       << tick;
   ASSERT_TRUE(at::equal(batch.next_observation.at("pose").data[i], want.next_pose));
@@ -107,7 +107,7 @@ TEST(StepReplayTest, EqualsAFullStoreAcrossTheSeam) {
   }
 }
 
-// A run that goes on with a replay of its own: what was seen before its first row is not there.
+// A resumed run with a new replay: observations before its first row are missing.
 TEST(StepReplayTest, LooksBackNoFurtherThanItsFirstRow) {
   History history(4, false, 5);
   history.rollout(7);
@@ -193,7 +193,7 @@ TEST(StepReplayTest, NewStepsHaveTheLargestPrioritySoFar) {
   EXPECT_LT(counts.max().item<std::int64_t>(), 1200) << "about 1000 each";
 }
 
-// A step is named for good: its place in the ring belongs to another one by now.
+// Names of steps are permanent: another step has taken the cell in the ring.
 TEST(StepReplayTest, ALatePriorityLandsNowhere) {
   History history(1, false, 9);
   StepReplay replay(toy_spec(1), kEnvs,
@@ -281,8 +281,8 @@ TEST(StepReplayTest, GoesOnFromWhatWasSaved) {
   }
 }
 
-// A replay of all slices is shared out to one for each slice, and put together again: all draw what
-// they would have drawn. After several turns of the ring, with last observations in it.
+// A replay of all slices is split into one for each slice, and joined again: all draw what
+// they would have drawn. After several turns of the ring, with final observations in it.
 TEST(StepReplayTest, IsSharedOutAndPutTogetherAgain) {
   const StepReplayOptions options{
       .size = 60, .n_step = 3, .discount = 0.9, .prioritized = true, .slices = kEnvs};
