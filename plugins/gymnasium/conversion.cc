@@ -135,12 +135,8 @@ double to_number(const py::object& value, const std::string& what) {
 bool to_bool(const py::object& value, const std::string& what) {
   if (value.ptr() == Py_True) return true;
   if (value.ptr() == Py_False) return false;
-<<<<<<< HEAD
-  // A NumPy bool, or a 0-dimensional array of one.
-=======
   if (py::type::handle_of(value).is(numpy_bool())) return PyObject_IsTrue(value.ptr()) == 1;
-  // An array of one truth value without dimensions.
->>>>>>> 52e2477 (NumPy's truth values are read without an attribute: environments of Gymnasium step as fast as before the checks)
+  // A 0-dimensional array of a NumPy bool.
   if (py::hasattr(value, "dtype") && py::hasattr(value, "ndim") &&
       value.attr("ndim").cast<int>() == 0 && text_of(value.attr("dtype")) == "bool")
     return value.attr("item")().cast<bool>();
