@@ -75,8 +75,8 @@ def filter_page(path, text):
 def summary(header):
     """The first sentence about the type or function that the header is named after, or of the header."""
     text, name = header.read_text(), header.stem.replace("_", "_?")
-    for declaration in (rf"(?:template.*\n)?(?:class|struct) {name}(?:options)?\b", rf".*\b(?:make_|run_){name}\(",
-                        r"class ", r""):
+    for declaration in (rf"(?:template.*\n)?(?:class|struct) {name}(?:model|options)?\b",
+                        rf".*\b(?:make_|run_)?{name}\(", ""):
         if found := re.search(COMMENT + declaration, text, re.M | re.I):
             words = " ".join(re.sub(r"^ *// ?", "", line) for line in found[1].splitlines())
             sentence = re.match(r".*?(?=[:;] |\.( |$)|  |$)", words)[0].rstrip(".:;")
