@@ -9,50 +9,50 @@
 namespace shoal {
 
 struct AsyncOptions {
-  // Rollouts that are being written, wait, or are learned from; 0: as many as there are writers,
-  // and two more.
+  // Rollouts being written, waiting, or being learned from; 0: the number of writers plus two.
   int slots = 0;
-  // Batches by which the policy that made a rollout may lie behind the one that is to learn from
-  // it.
+  // Largest policy lag of a rollout, in updates (batches learned from).
   std::int64_t max_lag = std::numeric_limits<std::int64_t>::max();
-  // Older ones. kDrop leaves gaps, which replays refuse, and needs max_lag >= publish_interval - 1.
+  // Treatment of rollouts with a larger lag. kDrop leaves gaps, which replays reject, and requires
+  // max_lag >= publish_interval - 1.
   StaleRollouts stale = StaleRollouts::kUse;
-  // Once sampling has run so far ahead that no slot is free, it rests until everything that waits
-  // has been learned from (TrajectoryRingOptions::drain).
+  // If no slot is free, sampling pauses until all waiting rollouts have been learned from
+  // (TrajectoryRingOptions::drain).
   bool drain = false;
-  std::int64_t publish_interval = 1;  // batches from which is learned between two new policies
+  std::int64_t publish_interval = 1;  // batches between two publications of the parameters
 };
 
-// Samples while the caller learns. Its options are those of make_sampler(), and say who acts:
+// Samples while the caller learns. The options are those of make_sampler(); `kind` selects where
+// the agent acts:
 //
-//   kSerial       a thread of this process acts, and steps all environments
-//   kParallelGpu  a thread of this process acts, on the CPU so far; forked workers step
-//   kParallelCpu  every worker acts for its own environments, with parameters of its own. Rollouts
-//                 are those of one worker each, of B = envs / workers environments
+//   kSerial       a thread of this process acts and steps all environments
+//   kParallelGpu  a thread of this process acts, on the actor's device; forked workers step
+//   kParallelCpu  every worker acts for its own environments, with its own copy of the parameters.
+//                 A rollout is that of one worker, of B = envs / workers environments
 //
-// Rollouts lie in slots in shared memory, and are handed over without being copied
-// (TrajectoryRing). collect() gives the next one, as soon as there is one, of the oldest first;
-// what it gave before goes back to the writers. It also publishes the parameters that the agent has
-// by then: those who act take the newest ones when they begin a rollout. Samples::policy_version is
-// the number of collect()s before the one that published its policy; versions_behind() the lag.
+// Rollouts are passed in slots of shared memory, without copies (TrajectoryRing). collect() waits
+// for the next rollout, oldest first, and returns the slot of the previous one to the writers. It
+// also publishes the agent's current parameters; a writer takes the newest ones when it begins a
+// rollout. Samples::policy_version is the number of collect()s before the one that published its
+// policy; versions_behind() is the lag.
 //
-// agent: it learns, and values; see make_sampler(). actor: another agent, made in the same way, of
-// which those who act use copies, or which the thread uses, on the device where it is at the first
-// collect(); nobody else may touch it from then on until the sampler is gone. Both must outlive the
-// sampler.
+// agent: learns, and computes values; see make_sampler(). actor: a second agent, constructed in the
+// same way. Workers act with copies of it. The acting thread uses it directly, on the device where
+// it is at the first collect(); from then on nothing else may touch it until the sampler is
+// destroyed. Both must outlive the sampler.
 //
-// Nothing is promised about the order in which rollouts of several workers come. What one worker
-// does depends on the seed and on the parameters it finds, as elsewhere. Environments are not
-// saved: save() gives what a sampler needs to begin new episodes in all of them.
+// The order of the rollouts of different workers is unspecified. The trajectory of one worker
+// depends on the seed and on the parameters it finds, as in other samplers. Environments are not
+// saved: a sampler that resumes from save() begins new episodes in all of them.
 //
-// Throws as make_sampler(), and Error if the workers of kParallelCpu cannot have equally many
-// environments. collect() throws WorkerError as any other, and what the acting thread has thrown.
+// Throws as make_sampler(), and Error if envs is not divisible by the workers of kParallelCpu.
+// collect() throws WorkerError as other samplers do, and rethrows exceptions of the acting thread.
 class AsyncSampler : public Sampler {
  public:
-  // Batches learned from between the policy that made the last rollout, and now.
+  // Policy lag of the last rollout, in batches learned from.
   virtual std::int64_t versions_behind() const = 0;
   virtual RingCounts counts() const = 0;
-  virtual std::int64_t restarts() const = 0;  // workers that were started anew so far
+  virtual std::int64_t restarts() const = 0;  // workers restarted so far
 };
 
 std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Agent& agent,

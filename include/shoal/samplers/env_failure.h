@@ -15,33 +15,33 @@
 
 namespace shoal {
 
-// An environment that has thrown, or during whose call a process died or exceeded its limit, and
-// what repeats that: where its kept steps begin, and all actions since.
+// A failure of an environment: a call threw, exceeded its limit, or ended the process. Holds the
+// data that reproduce it: the beginning of the kept steps, and all actions since.
 struct EnvFailure {
   std::string error = {};
   std::int64_t env = -1;  // b, among all environments of the run
   Stream stream = Stream::kTrain;
   std::uint64_t env_seed = 0;  // EnvContext::seed
-  std::int64_t step = 0;       // that failed, counted as in WorkerError
-  // The call that failed; a reset in a step is one, too.
+  std::int64_t step = 0;       // the step that failed, counted as in WorkerError
+  // The call that failed. A reset within a step is a call of its own.
   WorkerStatus::Phase phase = WorkerStatus::kStepping;
   std::int64_t begin = 0;  // the first kept step
-  // The steps begin after a reset with this seed, or else with a state of Env::save(). Without
-  // either, the failure cannot be repeated.
+  // The kept steps begin after a reset with this seed, or else with a state of Env::save(). Without
+  // either, the failure cannot be reproduced.
   std::optional<std::uint64_t> seed = {};
   std::vector<std::byte> state = {};
-  // After that reset: SamplerOptions::decorrelation, if its steps were taken, and
+  // After that reset: SamplerOptions::decorrelation, if random steps were taken (otherwise 0), and
   // Env::statistics().
   std::int64_t random_steps = 0;
   std::vector<std::byte> statistics = {};
-  // [N, ...]: of the steps since. in_step: the last one is the step that failed, or whose reset
-  // did, and `observation` is what the run saw before it. Otherwise a reset or a save() after all
-  // of them failed.
+  // [N, ...]: the actions of the kept steps. in_step: the last step, or the reset within it,
+  // failed, and `observation` is the one that the run saw before it. Otherwise a reset or a save()
+  // after all of these steps failed.
   NamedTensors actions = {};
   bool in_step = false;
   NamedTensors observation = {};
 
-  // The environment could not be made, or failed in that reset or the random steps after it.
+  // The construction of the environment failed, that reset, or a random step after it.
   bool at_beginning() const {
     return phase == WorkerStatus::kConstructing ||
            (seed && !in_step && steps() == 0 && phase != WorkerStatus::kSaving);
@@ -52,28 +52,29 @@ struct EnvFailure {
 
 using FailureHandler = std::function<void(const EnvFailure&)>;
 
-// Repeats a failure with an environment of its own, in the calling thread. What the environment
-// throws is passed on, and its numbers that are not finite are a DataError.
+// Reproduces a failure with a new environment, in the calling thread. Exceptions of the environment
+// propagate. An observation or a reward that is not finite throws DataError.
 class FailureReplay {
  public:
-  // Makes the environment. Throws Error if the failure is not repeatable(), or if the environment
-  // takes other actions than the one that failed. The failure must outlive the replay.
+  // Constructs the environment. Throws Error if the failure is not repeatable(), or if the actions
+  // of the environment have another shape than those of the failure. The failure must outlive the
+  // replay.
   FailureReplay(const EnvFactory& make_env, const EnvFailure& failure);
   ~FailureReplay();
   FailureReplay(const FailureReplay&) = delete;
   FailureReplay& operator=(const FailureReplay&) = delete;
 
-  // The reset, or the saved state.
+  // Resets the environment, or loads the saved state.
   void begin();
-  // Steps before the one that failed; step() takes the next of them.
+  // Number of steps before the one that failed; step() takes the next of them.
   std::int64_t steps_before() const;
   void step();
-  // Before the step that failed: whether the environment has come to the observation that the run
-  // had. Empty: the run's is not known.
+  // To be called before the step that failed: whether the environment has reached the same
+  // observation as the run. Empty: an observation is not known.
   std::optional<bool> same_observation() const;
-  // The step that failed, or the reset or save(), with what comes between the steps before and that
-  // call. about_to_fail(): right before the call. Returns if it does not fail this time; a failure
-  // at_beginning() has come before, in the constructor or in begin().
+  // Takes the step that failed, or makes the reset() or save() that did, with the calls that lead
+  // to it. about_to_fail() is called right before it. Returns if it does not fail this time. A
+  // failure at_beginning() comes earlier, in the constructor or in begin().
   void fail(const std::function<void()>& about_to_fail = [] {});
 
   Env& env();
@@ -93,7 +94,7 @@ class FailureReplay {
   std::unique_ptr<Place> place_;
   std::unique_ptr<Env> env_;
   std::int64_t taken_ = 0;
-  bool over_ = false;  // the episode is, and its reset is to come
+  bool over_ = false;  // the episode is over, and its reset is pending
   bool has_observation_ = false;
 };
 
