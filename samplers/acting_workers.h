@@ -11,11 +11,12 @@
 
 namespace shoal {
 
-// Each worker acts for its own environments, with parameters of its own, for a whole rollout.
+// Each worker acts for its own environments for a whole rollout, with its own copy of the
+// parameters.
 class ActingWorkers : public Filler {
  public:
   static std::size_t bytes(const SamplerOptions& options, Agent& agent);
-  // memory: so many bytes in the arena, on 64 bytes. The agent must outlive it.
+  // memory: bytes() of the arena, 64-byte aligned. The agent must outlive this object.
   ActingWorkers(const SharedRollout& shared, const SamplerContext& context, Agent& agent,
                 std::byte* memory);
 
@@ -32,10 +33,10 @@ class ActingWorkers : public Filler {
   void work(int worker, WorkerStatus status, const SamplerContext& context);
 
   const SharedRollout& shared_;
-  Agent& agent_;  // in a worker, the copy that the fork has made
+  Agent& agent_;  // in a worker: the copy made by the fork
   SamplerOptions options_;
   std::vector<Range> parts_;
-  std::vector<std::byte> flat_;  // parameters on their way; each process has its own
+  std::vector<std::byte> flat_;  // buffer for the parameters; each process has its own
   StepBarrier barrier_;
   ParameterBoard board_;
   Mailbox mailbox_;

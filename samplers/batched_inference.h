@@ -11,14 +11,14 @@
 
 namespace shoal {
 
-// Acts for environments of a rollout, in one process: for one part of them after the other, or for
-// several parts as one batch. The tensors of all steps are made once.
+// Acts for the environments of a rollout in one process: for one part of them at a time, or for
+// several parts in one batch. The tensors of all steps are made once.
 class BatchedInference {
  public:
   struct Options {
-    // The number of the rollout's first environment among all of the sampler.
+    // Index of the rollout's first environment among all of the sampler.
     std::int64_t first_env = 0;
-    // Other processes or threads read the results: all of them are copied back to the host.
+    // Other processes or threads read the results, so all of them are copied back to the host.
     bool host_reads = false;
   };
   // Both tensors and agent must outlive it.
@@ -26,20 +26,21 @@ class BatchedInference {
                    std::vector<Range> parts, const Options& options);
   ~BatchedInference();  // waits for the device
 
-  // Before the first step of a rollout. tick: steps that every environment has taken before it.
-  // device_has_first_row: the device holds row 0, and the reward before it, already.
+  // To be called before the first step of a rollout. tick: number of steps that every environment
+  // has taken before it. device_has_first_row: the device already holds row 0 and the reward before
+  // it.
   void begin(std::int64_t tick, bool device_has_first_row = false);
 
   // Chooses the actions of row t for a part whose observations of that row are complete. On a
   // device, the rows of a part must be acted on in order.
   void act(std::int64_t t, std::size_t part);
-  // The same for several parts, each at a row of its own, as one batch.
+  // The same for several parts, each at its own row, in one batch.
   struct Place {
     std::int64_t t;
     std::size_t part;
   };
   void act(std::span<const Place> places);
-  // What the agent is told of row t. Valid until the same row is prepared again.
+  // The agent's input of row t. Valid until the same row is prepared again.
   ActIn& prepare(std::int64_t t, std::size_t part);
 
   bool greedy() const { return greedy_; }
@@ -51,7 +52,7 @@ class BatchedInference {
     ActIn in;
     ActOut out;
     CapturedGraph captured = {};
-    std::int64_t bytes = 0;  // that go to the device for it
+    std::int64_t bytes = 0;  // uploaded to the device in this step
   };
   void make_steps();
   void act_on_device(std::int64_t t, std::size_t part);
@@ -75,9 +76,9 @@ class BatchedInference {
   at::Device made_for_;      // the device of their tensors
   std::int64_t first_tick_ = 0;
   bool device_has_first_row_ = false;
-  TensorAddresses parameters_;             // of the agent's parameters, which captured graphs read
+  TensorAddresses parameters_;             // of the agent; captured graphs read them
   std::vector<at::Tensor> keys_;           // NoiseKey::env_tick of each part, at the next step
-  std::vector<NoiseKey::Row> noise_rows_;  // of the batch of several parts
+  std::vector<NoiseKey::Row> noise_rows_;  // of a batch of several parts
 };
 
 }  // namespace shoal

@@ -14,49 +14,50 @@
 
 namespace shoal {
 
-// The environment that a process is in, among all of the run, and its step; -1: in none.
+// The environment that a process is calling (its index in the run), and the step; -1: none.
 struct EnvPlace {
   std::int64_t env = -1, step = -1;
 };
 
-// The environments [first, last) of a sampler, stepped one after the other by one process. Uses no
-// torch, so it is safe in a forked child, and allocates nothing in step().
+// Steps the environments [first, last) of a sampler one after the other in one process. It does not
+// use torch, so it is safe in a forked child, and step() does not allocate.
 //
-// Its constructor and step() throw DataError for an observation, a reward or an action that is NaN
+// The constructor and step() throw DataError for an observation, a reward or an action that is NaN
 // or infinite, and for an action mask without a legal action.
 class Collector {
  public:
   struct Options {
     std::int64_t first = 0, last = 0;
-    // What the first of the rows' environments is among all: seeds and names go by that.
+    // Index in the run of the first environment of the rows; seeds and names depend on it.
     std::int64_t rows_begin = 0;
-    int ends = 0;  // which of SharedRollout' counts of ended episodes is its own
+    int ends = 0;  // index of its counter of ended episodes (SharedRollout::ended_in())
     std::uint64_t seed = 1;
     Stream stream = Stream::kTrain;
     std::int64_t decorrelation = 0;
     double discount = 1;
     std::chrono::milliseconds construction_limit{300'000};  // of one environment, without a status
-    std::int64_t tick = 0;     // steps taken before, by the run this one goes on from
+    std::int64_t tick = 0;     // steps taken before, by the run that is resumed
     bool resets_wait = false;  // for the end of the rollout
-    // Another process has had these environments, and has died with them in the middle of a step,
-    // or between two: the first call of step() says so in the rows. They wait, and begin new
-    // episodes with the next rollout.
+    // The previous process of these environments has died, within a step or between two. The first
+    // call of step() marks this in the rows. The environments wait, and begin new episodes with the
+    // next rollout.
     bool lost = false;
-    // What save() gave there, of every environment of the sampler; empty: a new run. Read by the
+    // Saved states of every environment of the sampler, from save(); empty: a new run. Read by the
     // constructor only.
     std::span<const std::span<const std::byte>> saved = {};
-    EnvPlace* place = nullptr;  // where it says where it is; must outlive it
+    EnvPlace* place = nullptr;  // updated with the environment being called; must outlive this
   };
 
-  // Makes the environments, takes their first, random steps, and writes the observations that
+  // Constructs the environments, takes their random first steps, and writes the observations that
   // follow to the first row of the rollout. `status` may be null (serial).
   Collector(const SharedRollout& shared, const EnvFactory& make_env, const Options& options,
             WorkerStatus* status);
 
-  // From now on in these rows, which begin as the last ones ended.
+  // Writes to these rows from now on. They begin as the last ones ended.
   void go_to(const SharedRollout& shared) { shared_ = &shared; }
 
-  // The number of the next step: those who are cut short, or whose process died, skip some.
+  // Sets the tick of the next step: ticks are skipped after a rollout was cut short or a process
+  // died.
   void count_from(std::int64_t tick) { tick_ = tick; }
 
   // Takes the actions of row t of the rollout, writes the results, and resets the environments
@@ -64,23 +65,25 @@ class Collector {
   void step(std::int64_t t);
   // Resets the environments that wait, after the last step of a rollout.
   void reset_waiting();
-  std::int64_t ended() const { return shared_->ended_in(options_.ends); }  // in the last step
+  // Number of episodes that ended in the last step.
+  std::int64_t ended() const { return shared_->ended_in(options_.ends); }
 
-  // Everything its environments need to go on elsewhere, and the episodes under way: for each of
-  // them the number of bytes (size_t), then these. An environment that offers no save() has 0
-  // bytes: it is reset with a seed of this tick, there and, with kSaveAndReset, here, and writes to
-  // the first row of the rollout, where the last observations of the others must be already. With
-  // kSaveForLog an exception of a save() is printed, and all have 0 bytes from then on.
+  // The states of the environments and of their current episodes, for a resumed run: for each
+  // environment the number of bytes (size_t), then the bytes. An environment that does not support
+  // save() has 0 bytes. It is reset with a seed of this tick in the resumed run and, with
+  // kSaveAndReset, in this one, where it writes to the first row of the rollout; this row must
+  // already hold the last observations of the others. With kSaveForLog an exception of a save() is
+  // printed, and from then on all environments have 0 bytes.
   std::vector<std::byte> save(Command how);
 
  private:
   struct Slot {
     std::unique_ptr<Env> env;
-    EpisodeEnd so_far{};                     // of the episode under way
-    std::vector<double> infos;               // likewise, reduced
+    EpisodeEnd so_far{};                     // of the current episode
+    std::vector<double> infos;               // of the current episode, reduced
     bool waits = false;                      // for the end of the rollout
-    bool over = false;                       // and needs a reset then
-    std::optional<std::uint64_t> seed = {};  // of that reset: it has had none yet
+    bool over = false;                       // the episode is over: needs a reset
+    std::optional<std::uint64_t> seed = {};  // for the first reset, if it is pending
   };
 
   Slot make_slot(const EnvFactory& make_env, std::int64_t b);
@@ -116,17 +119,17 @@ class Collector {
   }
 
   const SharedRollout* shared_;
-  const SharedRollout* home_;  // where statistics are kept: those it was made with
+  const SharedRollout* home_;  // the rows it was made with; they keep the statistics
   Options options_;
   WorkerStatus* status_;
   RolloutChecks checks_;
   std::vector<Slot> slots_;
   std::int64_t tick_ = 0;
   bool saves_for_log_ = true;
-  std::optional<std::size_t> score_;  // which info is the raw reward
+  std::optional<std::size_t> score_;  // index of the info "score", the raw reward
   std::vector<std::byte*> observation_, info_, discarded_info_;
   std::vector<const std::byte*> action_;
-  std::vector<std::byte> discarded_;  // where a reset writes its infos, which belong to no step
+  std::vector<std::byte> discarded_;  // infos of a reset, which belong to no step
 };
 
 }  // namespace shoal

@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// Workers run freely, and the agent acts for those that have arrived, as one batch. Once enough
+// Workers run freely, and the agent acts for those that are ready in one batch. Once enough
 // environments have filled the rollout, the others are cut short (Wijmans et al., "DD-PPO", ICLR
 // 2020).
 class DynamicBatching : public Filler {
@@ -16,7 +16,7 @@ class DynamicBatching : public Filler {
   static std::size_t bytes(const SamplerOptions& options) {
     return FreeRunningWorkers::bytes(options.workers);
   }
-  // memory: so many bytes in the arena, on 64 bytes.
+  // memory: bytes() of the arena, 64-byte aligned.
   DynamicBatching(const SharedRollouts& rollouts, const SamplerContext& context, std::byte* memory);
 
   const std::vector<Range>& parts() const override { return workers_.envs(); }
@@ -33,8 +33,8 @@ class DynamicBatching : public Filler {
   void cut_short(const Task& task);
 
   FreeRunningWorkers workers_;
-  std::int64_t horizon_, enough_;  // enough_: environments that are done when others are cut short
-  int batch_;                      // workers to act for at once
+  std::int64_t horizon_, enough_;  // enough_: finished environments after which others are cut
+  int batch_;                      // workers per batch
   std::chrono::microseconds patience_;
   std::int64_t done_ = 0;                       // environments that have filled the rollout
   std::vector<std::int64_t> taken_;             // steps of each worker

@@ -16,29 +16,29 @@
 
 namespace shoal {
 
-// Gives SamplerOptions::on_failure what repeats the failure of an environment of a sampler.
+// Calls SamplerOptions::on_failure with the data that reproduce a failure of an environment.
 class FailureReporter {
  public:
-  // Environments that have a log together, equally many for each log.
+  // Environments that share a log; every log has equally many.
   struct Logged {
     const ActionLog* log;
-    const SharedRollout* home;                   // where their resets are
-    std::vector<const SharedRollout*> rollouts;  // where they are stepped
+    const SharedRollout* home;                   // holds their resets
+    std::vector<const SharedRollout*> rollouts;  // the rows they are stepped in
   };
 
-  // options: of the sampler. steps_here: this process steps environments, so far in this thread.
+  // options: of the sampler. steps_here: this process steps environments, at first in this thread.
   void prepare(const SamplerOptions& options, std::vector<Logged> all, bool steps_here = false);
-  // Environments are stepped in this thread from now on. Failures of others are none of theirs.
+  // Environments are stepped in this thread from now on. Exceptions in other threads are not
+  // reported as their failures.
   void step_in_this_thread() { stepping_thread_ = std::this_thread::get_id(); }
-  // Where collectors of this process write what they are in; null: it steps none.
+  // The place for the collectors of this process to update; null if it steps no environments.
   EnvPlace* place() { return steps_here_ ? &place_ : nullptr; }
 
-  // Nothing, unless an environment (a number among all of the run; -1: none) has failed. Throws
-  // nothing.
+  // env: index in the run; -1: no environment has failed, and nothing is reported. Never throws.
   void report(const std::string& error, std::int64_t env, std::int64_t step) const;
   void report(const WorkerError& death) const { report(death.what(), death.env, death.step); }
 
-  // body(), and reports the environment because of which it throws.
+  // Calls body(). If it throws because of an environment, the failure is reported.
   template <class Body>
   auto watch(const Body& body) const {
     try {

@@ -5,10 +5,10 @@
 
 namespace shoal {
 
-// While it lives, the end of this process by a signal or by exit() is reported before it happens.
-// Of a signal, report() is called in a copy of the process, which is killed after ten seconds: the
-// signal may have come while the memory allocator held a lock. Children of this process report
-// nothing.
+// While an object exists, report() is called before this process ends by a fatal signal or by
+// exit(). For a signal it is called in a forked copy of the process, which is killed after ten
+// seconds: the signal may have come while the memory allocator held a lock. Children of this
+// process report nothing.
 class FatalSignals {
  public:
   using Report = std::function<void(const std::string& how)>;

@@ -9,20 +9,18 @@
 
 namespace shoal {
 
-// Private copies of the final observations of one rollout, complete stacks included, with their
-// action masks and the agent's state of that moment. Its capacity grows to what a rollout needs and
-// stays.
+// Private copies of the final observations of one rollout, as complete stacks, with their action
+// masks and the agent's state after that step. The capacity grows as needed and never shrinks.
 class FinalObservationStore {
  public:
   FinalObservationStore(const SharedRollout& shared, const NamedSpecs& state);
 
   void clear() { t_.clear(), b_.clear(), truncated_.clear(); }
-  // Copies the final observation of environment b, whose episode ended in step t. frame_index: of
-  // the stacked fields, [T+1, B, stack] on the CPU. state: [B, ...] after step t.
+  // Copies the final observation of environment b, whose episode ended in step t. frame_index:
+  // [T+1, B, stack] of the stacked fields, on the CPU. state: [B, ...] after step t.
   void add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
            const NamedTensors& state);
-  // All entries as FinalObservations on the agent's device, with the values of those that were
-  // truncated.
+  // All entries as FinalObservations on the agent's device, with values for truncated episodes.
   FinalObservations finish(Agent& agent) const;
 
  private:
@@ -40,7 +38,7 @@ class FinalObservationStore {
   NamedTensors action_;       // [capacity, ...], of the last step
   at::Tensor reward_;         // [capacity], of the last step
   std::vector<std::int64_t> t_, b_;
-  std::vector<std::int64_t> truncated_;  // positions of the truncated ones
+  std::vector<std::int64_t> truncated_;  // indices of the truncated ones
 };
 
 }  // namespace shoal

@@ -8,9 +8,8 @@
 
 namespace shoal {
 
-// All environments of a group step together: each step begins when the actions of all of them are
-// there, and ends when all have taken it. While one group is stepped, actions are chosen for the
-// other.
+// All environments of a group step together: a step begins when all actions are available, and ends
+// when all environments have taken it. While one group steps, the agent acts for the other.
 class Lockstep : public Filler {
  public:
   Lockstep(std::unique_ptr<Stepper> stepper, const SamplerOptions& options);

@@ -6,21 +6,21 @@
 
 namespace shoal {
 
-// Bytes of any number on their way from forked workers to the agent process: an anonymous file for
-// each slot, which the fork inherits and nothing outlives. For what is rare and of no fixed size;
-// everything else has its place in the arena. A protocol (StepBarrier) says who may call, when.
+// Passes messages of any size from forked workers to the agent process. Each slot is an anonymous
+// file, which forked processes inherit and which vanishes with them. For rare messages without a
+// fixed size; all other data lie in the arena. Access is synchronized elsewhere (StepBarrier).
 class Mailbox {
  public:
-  // Throws Error if the files cannot be made.
+  // Throws Error if the files cannot be created.
   explicit Mailbox(int slots);
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Replaces what is in a slot. Throws Error if there is no memory left for it.
+  // Replaces the contents of a slot. Throws Error if there is not enough memory.
   void put(int slot, std::span<const std::byte> bytes) const;
   std::vector<std::byte> read(int slot) const;
-  // Empties a slot.
+  // Reads a slot and empties it.
   std::vector<std::byte> take(int slot) const;
 
  private:

@@ -14,9 +14,9 @@ struct Range {
 // Group `group` of `groups`.
 Range group_range(std::int64_t envs, int groups, int group);
 
-// What worker `worker` of `workers` steps of a group. Where a group does not divide evenly, the
-// next one goes on with the worker after the last that got one more, so that over all groups no
-// worker has two environments more than another.
+// The environments of a group that worker `worker` of `workers` steps. If a group does not divide
+// evenly, some workers get one more. The next group starts with the worker after these, so that
+// over all groups the numbers of environments differ by at most one.
 Range worker_range(std::int64_t envs, int groups, int group, int workers, int worker);
 
 }  // namespace shoal

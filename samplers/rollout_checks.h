@@ -12,33 +12,32 @@
 
 namespace shoal {
 
-// Looks for numbers that are NaN or infinite, and for action masks without a legal action, in rows
-// that were just written: in one pass over those of several environments, of floating-point fields
-// alone.
+// Finds NaN and infinite numbers, and action masks without a legal action, in newly written rows:
+// in one pass over several environments, in floating-point fields only.
 class RolloutChecks {
  public:
   explicit RolloutChecks(const RolloutSpec& spec);
 
-  // The first one, of environment b.
+  // The first error found, in environment b.
   struct Finding {
     std::int64_t b;
     std::string text;
   };
   using Found = std::optional<Finding>;
 
-  // Of these environments, in one row.
+  // These check one row of the given environments.
   Found observations(const Rows& rows, std::int64_t row, const Range& envs) const;
   static Found masks(const Rows& rows, std::int64_t row, const Range& envs);
   Found actions(const Rows& rows, std::int64_t row, const Range& envs) const;
   // The reward and the info "score".
   Found rewards(const Rows& rows, std::int64_t row, const Range& envs) const;
-  // All that a step from this row to the next has written: rewards, observations and masks.
+  // Everything that a step from this row to the next has written: rewards, observations and masks.
   Found step(const Rows& rows, std::int64_t row, const Range& envs) const;
-  // Of one step of b that is in no row.
+  // Checks a step of b that is not in the rows.
   static Found rewards(float reward, float score, std::int64_t b);
 
  private:
-  std::vector<std::size_t> observations_, actions_;  // which of the fields have such numbers
+  std::vector<std::size_t> observations_, actions_;  // indices of the floating-point fields
   std::optional<std::size_t> score_;
 };
 

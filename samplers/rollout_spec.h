@@ -10,21 +10,22 @@
 
 namespace shoal {
 
-// The fields of a row for this environment and agent. Throws Error for what a sampler cannot serve.
+// The fields of a row for this environment and agent. Throws Error for specs that samplers do not
+// support.
 RolloutSpec rollout_spec(const EnvSpec& env, const NamedSpecs& agent_info);
 
-// Rows are planned for what environment 0 said; another one would write past its elements. Throws
-// Error naming environment b, and what differs.
+// Rows are planned for the spec of environment 0; an environment with another spec would write past
+// its elements. Throws Error with environment b and the difference.
 void require_same(const RolloutSpec& planned, const EnvSpec& env, std::int64_t b);
 
 struct EpisodeInfo {
-  std::size_t place;  // among the environment's infos
+  std::size_t place;  // index among the environment's infos
   DType dtype;
   PerEpisode reduce;
   std::string name;
 };
-// The infos that are reduced to one number an episode, "score" excepted. Throws Error for those
-// that are more than one number.
+// The infos that are reduced to one number per episode, except "score". Throws Error for infos of
+// more than one number.
 std::vector<EpisodeInfo> episode_infos(const EnvSpec& env);
 
 }  // namespace shoal

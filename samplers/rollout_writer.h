@@ -11,24 +11,24 @@
 
 namespace shoal {
 
-// The newest parameters of a learning agent and their version, on their way to acting ones.
+// Passes the newest parameters of a learning agent, and their version, to acting agents.
 class Parameters {
  public:
-  explicit Parameters(Agent& agent);  // a copy of its own for each process or thread
+  explicit Parameters(Agent& agent);  // each process or thread has its own object
   std::size_t bytes() const { return flat_.size(); }
 
   void publish(ParameterBoard& board, std::int64_t version);
-  // Gives the agent the newest ones, if it has not got them; their version.
+  // Updates the agent to the newest parameters; returns their version.
   std::int64_t follow(const ParameterBoard& board);
 
  private:
   Agent& agent_;
-  std::vector<std::byte> flat_;  // the version, and the parameters behind it
+  std::vector<std::byte> flat_;  // the version, followed by the parameters
   std::uint64_t sequence_ = 0;
   std::int64_t version_ = 0;
 };
 
-// Fills slots of a ring with rollouts, one after the other. For one thread or process.
+// Fills slots of a ring with rollouts, one after the other, in one thread or process.
 class RolloutWriter {
  public:
   struct Parts {
@@ -36,18 +36,18 @@ class RolloutWriter {
     TrajectoryRing ring;
     const ParameterBoard& board;
     Filler& filler;  // made with rollouts(rows, writer)
-    Agent& agent;    // that acts
+    Agent& agent;    // acts
     ActionLog& log;  // of this writer
     int writer;
     WorkerStatus* status = nullptr;  // of this process, if it is a worker
   };
-  // The rollouts that a writer's environments are stepped in: the rows that its next rollout begins
-  // with, and then all slots.
+  // The rollouts in which a writer's environments are stepped: first the rows that its next rollout
+  // begins with, then all slots.
   static SharedRollouts rollouts(const RolloutSlots& rows, int writer);
 
-  // options.envs: those of this writer.
+  // options.envs: number of environments of this writer.
   RolloutWriter(const Parts& parts, const SamplerOptions& options, std::int64_t first_tick);
-  // Until the ring is stopped.
+  // Returns when the ring is stopped.
   void run();
 
  private:

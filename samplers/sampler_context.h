@@ -13,49 +13,50 @@
 
 namespace shoal {
 
-// What a sampler is made from, apart from its agent. Options have been checked.
+// The arguments a sampler is made with, apart from its agent. Options have been checked.
 struct SamplerContext {
   const EnvFactory& make_env;
   EnvSpec spec;  // of every environment
   const SamplerOptions& options;
   const NamedTensors& saved;                           // empty: a new run
-  std::vector<std::span<const std::byte>> env_states;  // of it
+  std::vector<std::span<const std::byte>> env_states;  // in `saved`
   std::int64_t first_tick = 0;
-  bool lost = false;            // another process, which died, has had these environments before
-  std::int64_t rows_begin = 0;  // number of the first of these environments among all of the run
-  // Told of workers that die and are restarted, and where this process steps environments. Must
-  // outlive them.
+  bool lost = false;            // the previous process of these environments has died
+  std::int64_t rows_begin = 0;  // index in the run of the first of these environments
+  // Gets the deaths of workers that are restarted, and the place where this process steps
+  // environments. Must outlive the workers and collectors.
   FailureReporter* reporter = nullptr;
 };
 
-// Throws Error for impossible options.
+// Throws Error for invalid options.
 SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions& options,
                                const NamedTensors& saved);
 
 // One rollout at a time.
 std::unique_ptr<Sampler> make_synchronous_sampler(const SamplerContext& context, Agent& agent);
 
-// Where environments may be stepped.
+// The rollouts in which environments are stepped.
 using SharedRollouts = std::vector<const SharedRollout*>;
 
-// How often a waiting process looks for deaths.
+// How often a waiting process checks for dead workers.
 inline constexpr std::chrono::milliseconds kPatience{100};
 
-// A worker that is restarted is reported, and its death printed on stderr.
+// The death of a worker that is restarted is reported, and printed to stderr.
 WorkerGroupOptions worker_options(const SamplerContext& context);
 
 // Whether an environment may have to wait for the end of a rollout.
 bool may_wait(const SamplerOptions& options);
 
-// Groups of environments, or free-running workers: each has an order of its own.
+// Number of orders: one for each group of environments, or for each free-running worker.
 int orders(const SamplerOptions& options);
 
-// The collector of a worker for a group; null if it has no environment there.
+// The collector of a worker for a group; null if the worker has no environment of it.
 std::unique_ptr<Collector> make_collector(const SharedRollout& shared,
                                           const SamplerContext& context, int group, int workers,
                                           int worker, WorkerStatus* status);
 
-// In a worker: carries out an order to step, to reset or to save; what is saved goes to the slot.
+// In a worker: carries out an order to step, to reset or to save. Saved states go to `slot` of the
+// mailbox.
 void carry_out(const SharedRollout::Order& order, Collector& collector,
                const SharedRollouts& rollouts, const Mailbox& mailbox, int slot);
 
@@ -63,7 +64,7 @@ inline Command saving(bool reset_others) {
   return reset_others ? Command::kSaveAndReset : Command::kSave;
 }
 
-// Where the agent process counts the time in which environments step.
+// The counter to which the agent process adds the time in which environments step.
 inline double SamplerTimes::*while_stepping(const SamplerOptions& options) {
   return options.kind == SamplerKind::kSerial ? &SamplerTimes::stepping : &SamplerTimes::waiting;
 }

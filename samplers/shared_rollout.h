@@ -13,9 +13,9 @@
 
 namespace shoal {
 
-// How an episode ended; written by the worker that steps environment b.
+// The result of an episode, written by the worker that steps the environment.
 struct EpisodeEnd {
-  // The length of one that goes on in the next rollout: this one was cut short here.
+  // Length of an episode that continues in the next rollout, because this one was cut short.
   static constexpr std::int64_t kGoesOn = -1;
   std::int64_t length = 0, nonzero_rewards = 0;
   double reward = 0, discounted_reward = 0, score = 0;
@@ -27,26 +27,26 @@ enum class Command : std::int64_t {
   kReset,         // reset the environments that wait for the end of the rollout
   kFill,          // act and step until the rollout is full (workers that act themselves)
   kSave,          // save the environments
-  kSaveAndReset,  // likewise, and reset those that cannot be saved
-  kSaveForLog,    // save the environments that can be saved, without throwing
+  kSaveAndReset,  // save the environments, and reset those that do not support save()
+  kSaveForLog,    // save the environments for the action log, without throwing
 };
 
-// What the agent process and its workers share: the rows of one rollout, a place per environment
-// for an episode that ended, in the present step or in each of them, and the agent's state.
+// The shared memory of the agent process and its workers: the rows of one rollout, the ended
+// episodes of each environment (of the current step, or of every step), and the agent's state.
 //
-// The rows of a rollout: `history` rows that precede it (the frames of stacked observations, the
-// previous action), then rows 0..T. The next rollout begins with a copy of this one's last rows. If
-// environments may wait, a spare row follows, where the observations that begin the next rollout
-// are written while this one goes on or is learned from.
+// A rollout consists of `history` rows that precede it (for stacked frames and the previous
+// action), then rows 0..T. The next rollout begins with a copy of the last rows of this one. If
+// environments may wait, a spare row follows. It holds the first observations of the next rollout
+// while this one is being filled or learned from.
 struct SharedRollout {
   struct Sizes {
     std::int64_t horizon, envs;
     int collectors;
-    int groups = 1;  // that are given orders
-    // Whether ends of episodes are read when the rollout is full, not before the next step.
+    int groups = 1;  // number of orders
+    // Ended episodes are read when the rollout is full, not before the next step.
     bool ends_wait = false;
-    // Whether environments may wait for the end of the rollout: those whose resets do, whose worker
-    // died, or that were too slow (cut_short()).
+    // Environments may wait for the end of the rollout: their resets do, their worker died, or
+    // their rollout was cut short.
     bool may_wait = false;
   };
   SharedRollout(Arena::Plan& plan, const EnvSpec& env, const AgentSpec& agent, const Sizes& sizes);
@@ -57,23 +57,25 @@ struct SharedRollout {
   std::size_t statistics_bytes;  // of one environment
   std::vector<EpisodeInfo> infos;
   Rows rows;
-  // [E] rows, a single one unless ends wait: the final observation and action mask of each
+  // [E] rows, E = T if ends wait, otherwise 1: the final observation and action mask of each
   // environment whose episode ended in that step.
   Rows last;
   Arena::Field episode_ends;                     // [E, B] EpisodeEnd
   Arena::Field reduced_infos;                    // [E, B, infos] float64, of the episode
   Arena::Field orders;                           // [groups], a cache line each
   Arena::Field taken;                            // [B] int64, see taken_by()
-  Arena::Field statistics;                       // [B], each a counter and two copies, by turns
+  Arena::Field statistics;                       // [B], each a counter and two alternating copies
   Arena::Field seeded_resets, reset_statistics;  // [B], see seeded_reset()
   Arena::Field phases;                           // [B] WorkerStatus::Phase
-  Arena::Field ended;  // [collectors], a cache line each: episodes of its that ended in this step
-  std::array<Named<Arena::Field>, 2>
-      state;                        // [B, ...], the agent's before and after a step, by turns
-  Named<Arena::Field> final_state;  // [T, B, ...], if ends wait: after a step that ended an episode
+  // [collectors], a cache line each: number of its episodes that ended in this step.
+  Arena::Field ended;
+  // [B, ...], the agent's state before and after a step, alternating.
+  std::array<Named<Arena::Field>, 2> state;
+  // [T, B, ...], if ends wait: the agent's state after a step that ended an episode.
+  Named<Arena::Field> final_state;
   const Arena* arena = nullptr;
 
-  // Of environment b in step t; a length of 0 says that none ended.
+  // The episode of environment b that ended in step t; length 0: none ended.
   EpisodeEnd& episode_end(std::int64_t t, std::int64_t b) const {
     return reinterpret_cast<EpisodeEnd*>(arena->data(episode_ends))[end_row(t) * rows.envs() + b];
   }
@@ -81,29 +83,29 @@ struct SharedRollout {
     const auto bytes = arena->element(reduced_infos, end_row(t) * rows.envs() + b);
     return {reinterpret_cast<double*>(bytes.data()), infos.size()};
   }
-  // Steps of the rollout that b has taken before it was cut short: horizon, unless it was.
+  // Number of steps that b has taken in this rollout before it was cut short; otherwise horizon.
   std::int64_t& taken_by(std::int64_t b) const {
     return reinterpret_cast<std::int64_t*>(arena->data(taken))[b];
   }
-  // If environments may wait, and ends, too. Ends the rollout of those of [first, end) after t > 0
-  // steps, having taken them: what they see now is valued like a final observation, and begins
-  // their next rollout.
+  // Ends the rollout of the environments [first, end) after t > 0 steps. Their current observations
+  // get values like final observations, and begin their next rollout. Requires may_wait and
+  // ends_wait.
   void cut_short(std::int64_t t, std::int64_t first, std::int64_t end) const;
-  // If ends wait: remembers the states after step t of those of the environments [first, end)
-  // whose episodes ended in it.
+  // Keeps the agent's states after step t for those environments of [first, end) whose episodes
+  // ended in it. Requires ends_wait.
   void keep_final_states(std::int64_t t, std::int64_t first, std::int64_t end) const;
-  // Env::statistics() of b after its last step, where the process that takes over its environments,
-  // and the agent process, find them, complete at any moment. One process at a time keeps those of
-  // b.
+  // Keeps Env::statistics() of b after its last step, for the agent process and for a process that
+  // takes over the environment. They are complete at any moment. One process at a time may write
+  // those of b.
   void keep_statistics(std::int64_t b, std::span<const std::byte> from) const;
-  // Leaves `to` alone if none were kept yet.
+  // Leaves `to` unchanged if none were kept yet.
   void read_statistics(std::int64_t b, std::span<std::byte> to) const;
-  // The newest reset of b with a seed, and Env::statistics() after it. Written by the process that
-  // steps b.
+  // The newest reset of b with a seed. statistics_after_reset(): Env::statistics() after it. Both
+  // are written by the process that steps b.
   struct SeededReset {
     std::uint64_t seed;
-    std::int64_t tick;          // steps that b had taken before; -1: there was none
-    std::int64_t random_steps;  // Collector::Options::decorrelation, if those steps followed; or 0
+    std::int64_t tick;          // steps that b had taken before; -1: no such reset
+    std::int64_t random_steps;  // Collector::Options::decorrelation if random steps followed, or 0
   };
   SeededReset& seeded_reset(std::int64_t b) const {
     return reinterpret_cast<SeededReset*>(arena->data(seeded_resets))[b];
@@ -111,11 +113,11 @@ struct SharedRollout {
   std::span<std::byte> statistics_after_reset(std::int64_t b) const {
     return arena->element(reset_statistics, b);
   }
-  // The newest call of b. Written by the process that steps b.
+  // The kind of b's latest call. Written by the process that steps b.
   WorkerStatus::Phase& phase(std::int64_t b) const {
     return reinterpret_cast<WorkerStatus::Phase*>(arena->data(phases))[b];
   }
-  // With b's observation of row 0 of the next rollout, if it waits.
+  // Holds the first observation of the next rollout of waiting environments.
   std::int64_t spare_row() const { return history + horizon + 1; }
   // Whether b waits in this row.
   bool waits(std::int64_t row, std::int64_t b) const {
@@ -125,9 +127,9 @@ struct SharedRollout {
   struct Order {
     Command command;
     std::int64_t step;     // of the rollout, for kStep
-    std::int64_t rollout;  // number of the SharedRollout among those that the workers know
-    std::int64_t tick;     // steps that the environments have taken before it
-    bool due = false;      // true until it is carried out; kept by free-running workers
+    std::int64_t rollout;  // index of the SharedRollout among those that the workers were made with
+    std::int64_t tick;     // number of steps that the environments have taken before it
+    bool due = false;      // until it is carried out; used with free-running workers only
   };
   Order& order(int group) const {
     return *reinterpret_cast<Order*>(arena->data(orders) + group * 64);

@@ -13,25 +13,25 @@
 
 namespace shoal {
 
-// Makes a part of the environments, a group, carry out a command: start() once the actions of a
-// step are there; the results are there after finish().
+// Lets one part of the environments (a group) carry out a command. Call start() once the actions of
+// the step are written. The results are available after finish().
 class Stepper {
  public:
   virtual ~Stepper() = default;
   virtual const std::vector<Range>& parts() const = 0;
-  // t: for kStep. rollout: its number among those that the stepper was made with.
+  // t: for kStep. rollout: index among the rollouts that the stepper was made with.
   virtual void start(Command command, std::int64_t t, std::size_t part, std::size_t rollout) = 0;
-  // The number of episodes that ended in a step. Throws WorkerError if a worker fails, and
+  // Returns the number of episodes that ended in a step. Throws WorkerError if a worker fails, and
   // Interrupted.
   virtual std::int64_t finish(std::size_t part) = 0;
-  // From another thread: a finish() that waits for workers ends soon, with Interrupted.
+  // May be called from another thread: a finish() that waits for workers soon throws Interrupted.
   virtual void give_up() {}
   virtual void save(Command how, NamedTensors& to) = 0;
-  virtual std::int64_t restarts() const { return 0; }  // of workers so far; any thread may ask
+  virtual std::int64_t restarts() const { return 0; }  // of workers so far; any thread may call it
 };
 
-// Steps in this process the environments of worker `worker` of `workers`: all of them, unless told
-// otherwise. `status`: of this process, if it is a worker.
+// Steps the environments of worker `worker` of `workers` in this process; by default all of them.
+// `status`: of this process, if it is a worker.
 class SerialStepper : public Stepper {
  public:
   SerialStepper(const SharedRollouts& rollouts, const SamplerContext& context,
@@ -41,7 +41,7 @@ class SerialStepper : public Stepper {
   void start(Command command, std::int64_t t, std::size_t part, std::size_t rollout) override;
   std::int64_t finish(std::size_t part) override;
   void save(Command how, NamedTensors& to) override;
-  // Carries out an order to save for each group: to slot group * workers + worker.
+  // Saves each group to slot group * workers + worker.
   void save(Command how, const Mailbox& mailbox);
 
  private:
@@ -58,11 +58,11 @@ class SerialStepper : public Stepper {
 };
 
 // Steps in forked workers. A worker has environments of every group, if there are enough, and steps
-// the groups by turns.
+// the groups alternately.
 class ParallelStepper : public Stepper {
  public:
   static std::size_t bytes(const SamplerOptions& options);
-  // memory: so many bytes in the arena, on 64 bytes.
+  // memory: bytes() of the arena, 64-byte aligned.
   ParallelStepper(const SharedRollouts& rollouts, const SamplerContext& context, std::byte* memory);
 
   const std::vector<Range>& parts() const override { return parts_; }
