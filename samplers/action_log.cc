@@ -45,7 +45,7 @@ void ActionLog::attach(const Arena& arena, std::int64_t tick) {
 
 void ActionLog::start(std::int64_t tick) { state() = {.begun = tick, .next = tick}; }
 
-// States that are being replaced when their process is killed are not there.
+// saved_at is -1 while a slot is being replaced, in case the process is killed meanwhile.
 bool ActionLog::keep_states(const NamedTensors& saved) {
   if (!offered_) return false;
   NamedTensors states;
@@ -79,7 +79,7 @@ void ActionLog::save_if_due(const std::function<void(NamedTensors&)>& save) {
 
 void ActionLog::begin(std::size_t rows) { state().rows = static_cast<std::int64_t>(rows); }
 
-// The rows of a rollout from `row` on; the ring may turn in the middle of them.
+// Copies the rows of a rollout from `row` on; the ring may wrap within them.
 void ActionLog::copy(const Arena::Field& from, const Rows& rows, std::int64_t row,
                      const Arena::Field& to) const {
   const auto bytes = static_cast<std::size_t>(envs_) * to.element_bytes;
@@ -104,7 +104,7 @@ void ActionLog::end(const SharedRollout& rollout) {
   s.rows = -1;
 }
 
-// As Collector::save() has made it: the episode so far comes first.
+// In the format of Collector::save(), the current episode precedes the state.
 std::vector<std::byte> ActionLog::saved_state(int slot, std::int64_t b, std::size_t infos) const {
   const auto states = from_bytes(states_.read(slot));
   const auto& tensor = states.at("env/" + std::to_string(first_env_ + b));
@@ -114,7 +114,7 @@ std::vector<std::byte> ActionLog::saved_state(int slot, std::int64_t b, std::siz
   return {bytes + head, bytes + tensor.nbytes()};
 }
 
-// The older states give the longer replay. A reset with a seed makes all before it irrelevant.
+// The older states give the longer replay. Everything before a reset with a seed is irrelevant.
 void ActionLog::find_beginning(std::int64_t b, const SharedRollout& home,
                                EnvFailure& failure) const {
   const auto& s = state();

@@ -29,7 +29,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How many write, and what each of them has.
+// The number of writers, and the options of each.
 struct Shape {
   int writers;
   SamplerOptions options;  // of one writer
@@ -43,7 +43,7 @@ struct Shape {
   }
   // Processes that step the environments of a writer.
   int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
-  // A rollout whose writer has died is lost as a whole.
+  // With parallel-cpu, restarts need no waiting: the rollout of a dead writer is lost as a whole.
   bool may_wait() const {
     return options.kind == SamplerKind::kParallelCpu ? !options.mid_batch_reset
                                                      : shoal::may_wait(options);
@@ -107,7 +107,7 @@ class RingSampler : public AsyncSampler {
   ~RingSampler() override {
     ring_.stop();
     if (filler_) filler_->give_up();
-    const BlockingCall call(BlockingCall::kThread);  // it may step environments itself
+    const BlockingCall call(BlockingCall::kThread);  // the thread may step environments itself
     if (thread_.joinable()) thread_.join();
   }
 
@@ -141,14 +141,14 @@ class RingSampler : public AsyncSampler {
       saved.add("env/" + std::to_string(options_.first_env + b), at::empty({0}, at::kByte));
     saved.add("episode_numbers", at::tensor(episode_number_));
     save_statistics(first_rows(), saved);
-    // No tick is used twice, so that no noise comes again: not those of rollouts under way either.
+    // No tick may be used twice, or noise would repeat: rollouts under way are skipped, too.
     const auto tick = tick_ + (shape_.slots + 1) * options_.horizon;
     saved.add("clock", at::tensor({tick, version_ + collected_}));
     return saved;
   }
 
  private:
-  // Each worker acts, and writes rollouts of its own environments; otherwise a thread does.
+  // Each worker acts and writes rollouts of its own environments; otherwise a thread does.
   bool workers_write() const { return options_.kind == SamplerKind::kParallelCpu; }
 
   RolloutWriter::Parts parts(int writer, Filler& filler, WorkerStatus* status = nullptr) const {
@@ -176,7 +176,8 @@ class RingSampler : public AsyncSampler {
     auto own = of_writer(context, worker);
     const bool again = status.past_lives() > 0;
     if (again) {
-      // The rollout that was begun is lost, and its noise with it. Not the first episodes again.
+      // The rollout under way is lost, and its ticks are skipped, so that no noise is repeated.
+      // Empty states begin new episodes, other than the first ones.
       own.first_tick = rows_.tick(worker) + options_.horizon;
       own.env_states.resize(static_cast<std::size_t>(options_.envs));
       logs_[static_cast<std::size_t>(worker)]->start(own.first_tick);
@@ -220,14 +221,14 @@ class RingSampler : public AsyncSampler {
     }
   }
 
-  // Once the parameters to begin with are there. The thread comes as late as this, because forks
-  // must come before it.
+  // To be called once the first parameters are published. The thread is started here because forks
+  // must precede it.
   void start() {
     if (group_) {
       start_.release();
       return;
     }
-    // Its parameters are there, for a thread that does not wait for this one.
+    // The actor's parameters must be complete on the device: the thread does not wait for this one.
     if (auto* const on = accelerator(actor_.device())) {
       const c10::DeviceGuard device(actor_.device());
       on->wait();
@@ -256,8 +257,8 @@ class RingSampler : public AsyncSampler {
     }
   }
 
-  // Other workers go on when one hangs, so each has to show that it lives: it does so at least once
-  // in kPatience, unless it is in an environment or acts.
+  // When one worker hangs, rollouts of the others still arrive. So all are checked regularly: each
+  // reports that it is alive at least once per kPatience, unless it is in an environment or acts.
   void look_for_deaths() {
     const auto now = steady_clock::now();
     if (!group_ || now - looked_ < kPatience) return;
@@ -268,7 +269,7 @@ class RingSampler : public AsyncSampler {
     reporter_.watch([this] { group_->check(WorkerGroup::kEverybody); });
   }
 
-  // Episodes are those of the rollout's environments: of all, they have other numbers.
+  // Episodes are numbered by the rollout's environments; here by those of the sampler.
   Batch read(const TrajectoryRing::Taken& taken) {
     const auto& slot = slots_[static_cast<std::size_t>(taken.slot)];
     const auto first_env = taken.tag.writer * shape_.options.envs;
@@ -292,14 +293,14 @@ class RingSampler : public AsyncSampler {
     restore_statistics(first_rows(), saved);
   }
 
-  // Of each writer, where its environments keep their statistics.
+  // The rows of each writer in which its environments keep their statistics.
   std::vector<const SharedRollout*> first_rows() const {
     std::vector<const SharedRollout*> all;
     for (const auto& rows : rows_.next) all.push_back(&rows);
     return all;
   }
 
-  // What the reader has for a slot.
+  // The reader's objects for a slot.
   struct Slot {
     std::unique_ptr<Rollout> rollout;
     NamedTensors initial_state;
@@ -319,16 +320,16 @@ class RingSampler : public AsyncSampler {
   FailureReporter reporter_;
   TrajectoryRing ring_;
   ParameterBoard board_;
-  StepBarrier start_;  // workers that act wait here for the first parameters
+  StepBarrier start_;  // acting workers wait here for the first parameters
   std::vector<Slot> slots_;
-  std::unique_ptr<WorkerGroup> group_;  // of workers that act
-  std::unique_ptr<Filler> filler_;      // of the thread that acts
-  steady_clock::time_point looked_;     // at them
+  std::unique_ptr<WorkerGroup> group_;  // the acting workers
+  std::unique_ptr<Filler> filler_;      // of the acting thread
+  steady_clock::time_point looked_;     // last check of the workers
   std::thread thread_;
-  std::exception_ptr failure_;  // of the thread, once the ring is stopped
+  std::exception_ptr failure_;  // of the thread; valid once the ring is stopped
   int taken_ = -1;              // the slot of the last batch
   std::int64_t collected_ = 0, version_ = 0, versions_behind_ = 0;
-  std::int64_t tick_;  // the latest that was seen
+  std::int64_t tick_;  // the latest tick collected
   std::vector<std::int64_t> episode_number_;
   std::vector<Episode> episodes_;
   SamplerTimes times_;
@@ -336,27 +337,28 @@ class RingSampler : public AsyncSampler {
 
 void check(const SamplerOptions& o, const AsyncOptions& async) {
   require(async.slots == 0 || async.slots >= 2,
-          "async.slots is {}; at least 2 are needed, one to write and one to read, or 0",
+          "async.slots is {}; it must be at least 2 (one to write, one to read), or 0 for the "
+          "default",
           async.slots);
   require(async.publish_interval >= 1, "async.publish_interval is {}; it must be at least 1",
           async.publish_interval);
-  require(
-      async.stale != StaleRollouts::kDrop || async.max_lag >= async.publish_interval - 1,
-      "async.max_lag is {} and async.publish_interval {}: every rollout between two publications "
-      "would be dropped (async.stale = drop), and the next would never come; set max_lag to "
-      "at least {}",
-      async.max_lag, async.publish_interval, async.publish_interval - 1);
+  require(async.stale != StaleRollouts::kDrop || async.max_lag >= async.publish_interval - 1,
+          "async.max_lag is {} and async.publish_interval is {}: with async.stale = drop, every "
+          "rollout "
+          "between two publications would be dropped, and sampling would never continue; set "
+          "async.max_lag to at least {}",
+          async.max_lag, async.publish_interval, async.publish_interval - 1);
   require(
       o.on_death == OnDeath::kFail || o.kind != SamplerKind::kSerial,
-      "sampler.on_death is restart, which an asynchronous serial sampler does not offer: it has "
-      "no workers");
+      "sampler.on_death is restart, but an asynchronous serial sampler has no workers to restart; "
+      "set it to fail");
   require(o.kind != SamplerKind::kParallelCpu || o.envs % o.workers == 0,
-          "sampler.envs is {}, which {} workers cannot have equal parts of; an asynchronous "
-          "parallel-cpu sampler needs that",
+          "sampler.envs is {}, which is not divisible by {} workers; an asynchronous parallel-cpu "
+          "sampler requires that",
           o.envs, o.workers);
   require(o.kind != SamplerKind::kParallelCpu || o.groups <= o.envs / o.workers,
-          "sampler.groups is {}, and each of {} workers has {} environments; an asynchronous "
-          "parallel-cpu sampler needs one for each group",
+          "sampler.groups is {}, and each of {} workers has {} environments; in an asynchronous "
+          "parallel-cpu sampler every worker needs at least one environment per group",
           o.groups, o.workers, o.envs / o.workers);
 }
 
@@ -368,7 +370,7 @@ std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Age
                                                  const NamedTensors& saved) {
   auto context = checked_context(make_env, options, saved);
   check(options, async);
-  // Rows are not saved, so environments cannot go on.
+  // Rows are not saved, so environments cannot resume their episodes.
   std::ranges::fill(context.env_states, std::span<const std::byte>());
   return std::make_unique<RingSampler>(context, agent, actor, async);
 }

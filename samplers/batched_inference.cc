@@ -10,7 +10,7 @@ namespace shoal {
 
 namespace {
 
-// One batch of several, whose rows are the environments and ticks of `rows`.
+// Joins several inputs to one batch. rows: the environment and tick of each of its rows.
 ActIn joined(const std::vector<const ActIn*>& ins, std::span<const NoiseKey::Row> rows) {
   const auto& first = *ins[0];
   std::vector<at::Tensor> pieces;
@@ -27,7 +27,7 @@ ActIn joined(const std::vector<const ActIn*>& ins, std::span<const NoiseKey::Row
   };
   ActIn all;
   for (std::size_t i = 0; i < first.observation.size(); ++i) {
-    const auto& o = first.observation[i];  // stacks refer to the same frames
+    const auto& o = first.observation[i];  // all stacks index the same frames
     all.observation.add(
         first.observation.name(i),
         o.stacked()
@@ -54,7 +54,7 @@ BatchedInference::BatchedInference(RolloutTensors& tensors, Agent& agent,
     : tensors_(tensors),
       shared_(*tensors.shared),
       agent_(agent),
-      // Not the seed itself: evaluation must not see the noise of training.
+      // Derived from the stream, too: evaluation must not repeat the noise of training.
       noise_seed_(env_seed(sampler.seed, sampler.stream, -1)),
       greedy_(sampler.greedy),
       first_env_(sampler.first_env + options.first_env),
@@ -67,7 +67,7 @@ BatchedInference::BatchedInference(RolloutTensors& tensors, Agent& agent,
 BatchedInference::~BatchedInference() {
   try {
     tensors_.wait();
-  } catch (const std::exception&) {  // the last caller that waited has seen the error
+  } catch (const std::exception&) {  // an earlier wait() has already thrown the error
   }
 }
 
@@ -132,7 +132,7 @@ void BatchedInference::act(std::int64_t t, std::size_t part) {
   blank_waiting(t, part);
 }
 
-// All that a step asks of the device, from the copy of its rows to that of the actions, is one
+// All device work of a step, from the upload of its rows to the download of the actions, is one
 // captured graph for each row of the rollout.
 void BatchedInference::act_on_device(std::int64_t t, std::size_t part) {
   auto& s = step(t, part);
@@ -146,15 +146,16 @@ void BatchedInference::act_on_device(std::int64_t t, std::size_t part) {
     download(t, part);
     if (s.in.noise.env_tick.defined()) s.in.noise.env_tick.select(1, 1).add_(1);
   };
-  // Only the host knows which environments wait, and memory that is not pinned cannot be captured.
-  // While a thread captures, another one cannot draw random numbers there, as one that learns may.
+  // Not captured: waiting environments, which only the host knows; copies of memory that is not
+  // pinned; and acting beside another thread, because a capture would prevent the learner from
+  // drawing random numbers on the device.
   constexpr std::size_t kMostGraphs = 2048;
   if (shared_.may_wait || host_reads_ || !tensors_.pins || steps_.size() > kMostGraphs) {
     work();
   } else {
     s.captured.run(tensors_.device, work);
     if (!s.captured.is_captured()) s.bytes = tensors_.uploaded - before;
-    tensors_.uploaded = before + s.bytes;  // a captured graph counts nothing
+    tensors_.uploaded = before + s.bytes;  // a replayed graph does not count its uploads
   }
   tensors_.wait();
 }

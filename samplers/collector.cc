@@ -63,12 +63,13 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   const auto& rows = shared_->rows;
   const auto seed = env_seed(options_.seed, options_.stream, index(b));
   Slot slot;
-  home_->seeded_reset(b) = {.seed = seed, .tick = tick_, .random_steps = 0};  // if this fails
+  // Set before the construction, in case it fails.
+  home_->seeded_reset(b) = {.seed = seed, .tick = tick_, .random_steps = 0};
   slot.env = construct(make_env, b);
   require_same(rows.spec(), slot.env->spec(), index(b));
   require(slot.env->statistics().size() == shared_->statistics_bytes,
-          "environment {} ({}) keeps {} bytes of statistics, and EnvSpec::statistics_bytes of "
-          "environment 0 is {}",
+          "environment {} ({}) has {} bytes of statistics, expected {}, "
+          "EnvSpec::statistics_bytes of environment 0",
           index(b), slot.env->spec().id, slot.env->statistics().size(), shared_->statistics_bytes);
   slot.infos.resize(shared_->infos.size());
   if (options_.lost) {
@@ -84,7 +85,7 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   return slot;
 }
 
-// In the first row of the rollout.
+// Begins an episode in the first row of the rollout.
 void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
   const auto& rows = shared_->rows;
   reset(slot, seed, shared_->history, b);
@@ -93,7 +94,8 @@ void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
   rows.scalar<bool>(rows.valid, shared_->history, b) = true;
 }
 
-// Not that of the environment itself: the same episode would begin after every save().
+// Depends on the tick: with the environment's own seed, the same episode would begin after every
+// save().
 std::uint64_t Collector::seed_of_now(std::int64_t b) const {
   return Rng(env_seed(options_.seed, options_.stream, index(b)),
              static_cast<std::uint64_t>(tick_))();
@@ -127,7 +129,7 @@ std::vector<std::byte> Collector::save(Command how) {
   return all;
 }
 
-// Of a run that works otherwise: a checkpoint ends with the same exception.
+// The log is optional, so an exception does not end the run here. In a checkpoint it does.
 bool Collector::save_for_log(const Env& env, std::int64_t b, std::vector<std::byte>& state) {
   if (!saves_for_log_) return false;
   try {
@@ -135,36 +137,36 @@ bool Collector::save_for_log(const Env& env, std::int64_t b, std::vector<std::by
   } catch (const std::exception& e) {
     saves_for_log_ = false;
     print_error(
-        "environment {} threw while it was saved: {}; no more states are kept to repeat a "
-        "failure from",
+        "the save() of environment {} threw: {}; no more states are kept for reproducing failures",
         index(b), e.what());
     return false;
   }
 }
 
-// Where a worker died between two rollouts.
+// Needed if a worker died between two rollouts.
 void Collector::begin_again(Slot& slot, std::int64_t b) {
   begin(slot, b, *slot.seed);
   slot.seed.reset();
   slot.waits = slot.over = false;
 }
 
-// From what save() has made of it.
+// Resumes from a result of save().
 void Collector::go_on(Slot& slot, std::int64_t b) {
   const auto bytes = options_.saved[static_cast<std::size_t>(index(b))];
   if (bytes.empty()) return begin(slot, b, seed_of_now(b));
   const auto infos = slot.infos.size() * sizeof(double), head = sizeof slot.so_far + infos;
-  require(bytes.size() >= head, "environment {} was saved in {} bytes, at least {} are needed",
+  require(bytes.size() >= head, "the saved environment {} has {} bytes, expected at least {}",
           index(b), bytes.size(), head);
   std::memcpy(&slot.so_far, bytes.data(), sizeof slot.so_far);
   std::ranges::copy(bytes.subspan(sizeof slot.so_far, infos),
                     std::as_writable_bytes(std::span(slot.infos)).begin());
-  require(slot.env->load(bytes.subspan(head)), "environment {} ({}) was saved, but cannot load",
-          index(b), slot.env->spec().id);
+  require(slot.env->load(bytes.subspan(head)),
+          "environment {} ({}) has a saved state but does not support load()", index(b),
+          slot.env->spec().id);
   home_->seeded_reset(b).tick = -1;
 }
 
-// Row 0 is written again and again; the frames of a stack before it stay blank.
+// All of these steps write to row 0, so the older frames of a stack stay blank.
 void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b) {
   home_->seeded_reset(b).random_steps = options_.decorrelation;
   const auto to = out(shared_->history, -1, b);
@@ -233,7 +235,7 @@ void Collector::reset_waiting() {
     if (slot.waits && slot.over) {
       reset(slot, slot.seed, shared_->spare_row(), b);
       check_observations(shared_->spare_row(), {b, b + 1}, WorkerStatus::kResetting);
-      shared_->taken_by(b) = shared_->horizon;  // nothing goes on, even if another process had it
+      shared_->taken_by(b) = shared_->horizon;  // no episode continues, even after a restart
     }
     slot.waits = false;
     slot.seed.reset();
@@ -278,7 +280,7 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
   }
 }
 
-// The observation in row t + 1 is its last.
+// Row t + 1 holds the final observation.
 void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t + 1;
@@ -302,7 +304,8 @@ void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_
   std::ranges::copy(statistics, home_->statistics_after_reset(b).begin());
 }
 
-// What was written to `row` is the first observation after a lost life, or recorded already.
+// `row` holds either the first observation after a lost life, or a final one, which has been
+// recorded.
 void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) {
   slot.waits = true;
   if (!slot.over) {
@@ -312,14 +315,14 @@ void Collector::wait(Slot& slot, std::int64_t row, std::int64_t b) {
   blank(row, b);
 }
 
-// acted_on: actions follow on them, so that one has to be legal.
+// acted_on: the agent acts on these observations, so at least one action must be legal.
 void Collector::check_observations(std::int64_t row, const Range& of, WorkerStatus::Phase phase,
                                    bool acted_on) {
   refuse(checks_.observations(shared_->rows, row, of), phase);
   if (acted_on) refuse(RolloutChecks::masks(shared_->rows, row, of), phase);
 }
 
-// A serial collector has no status to say where it was.
+// Without a status (serial), the message itself names the environment and step.
 void Collector::refuse(const RolloutChecks::Found& found, WorkerStatus::Phase phase) {
   if (!found) return;
   enter(phase, found->b);
@@ -328,8 +331,8 @@ void Collector::refuse(const RolloutChecks::Found& found, WorkerStatus::Phase ph
               : fmt::format("environment {} at step {}: {}", index(found->b), tick_, found->text));
 }
 
-// A row that is valid still is where the process before this one died: what was to come of it,
-// nobody knows, and the episode is cut off with its observation.
+// If the row is still valid, the previous process died in this step. The result of the step is
+// unknown, so the episode is truncated with its observation.
 void Collector::write_nothing(std::int64_t t, std::int64_t b) const {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t;
@@ -342,7 +345,7 @@ void Collector::write_nothing(std::int64_t t, std::int64_t b) const {
   blank(row + 1, b);
 }
 
-// All actions are legal there, so that an agent that looks at the row finds one.
+// All actions are legal in a blank row, so that an agent that reads the row finds one.
 void Collector::blank(std::int64_t row, std::int64_t b) const {
   const auto& rows = shared_->rows;
   for (const auto& [name, field] : rows.observation) fill_bytes(rows.element(field, row, b), 0);

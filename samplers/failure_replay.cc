@@ -12,7 +12,7 @@
 
 namespace shoal {
 
-// One row of one environment, where everything is written.
+// Memory for one row of one environment.
 struct FailureReplay::Place {
   Arena::Plan plan;
   Rows rows;
@@ -35,7 +35,7 @@ FailureReplay::FailureReplay(const EnvFactory& make_env, const EnvFailure& failu
     : failure_(failure) {
   require(
       failure.repeatable(),
-      "environment {} failed at step {}, which cannot be repeated: it cannot save its state, and "
+      "environment {} failed at step {}, which cannot be reproduced: it cannot save its state, and "
       "its last reset with a seed is older than the kept actions",
       failure.env, failure.step);
   env_ = make_env({.seed = failure.env_seed, .index = failure.env, .stream = failure.stream});
@@ -45,9 +45,9 @@ FailureReplay::FailureReplay(const EnvFactory& make_env, const EnvFailure& failu
     require(failure.actions.contains(name) &&
                 failure.actions.at(name).nbytes() ==
                     static_cast<std::size_t>(failure.steps()) * field.element_bytes,
-            "{} takes other actions than the environment that failed", spec.id);
+            "the actions of {} differ from those of the environment that failed", spec.id);
   require(failure.statistics.size() == env_->statistics().size(),
-          "{} keeps {} bytes of statistics, the environment that failed {}", spec.id,
+          "{} has {} bytes of statistics, expected {} as in the environment that failed", spec.id,
           env_->statistics().size(), failure.statistics.size());
 }
 
@@ -67,7 +67,8 @@ void FailureReplay::reset(std::optional<std::uint64_t> seed) {
 
 void FailureReplay::begin() {
   if (!failure_.seed) {
-    require(env_->load(failure_.state), "{} was saved, but cannot load", env_->spec().id);
+    require(env_->load(failure_.state), "{} has a saved state but does not support load()",
+            env_->spec().id);
     return;
   }
   reset(failure_.seed);
@@ -105,9 +106,10 @@ void FailureReplay::take_next() {
   take(ArraysIn(place_->action));
 }
 
-// Where a reset has failed, it is the one after the last step.
+// A reset after the last step is left to fail(), unless a later step failed.
 void FailureReplay::step() {
-  require(taken_ < steps_before(), "all {} steps before the failure are taken", steps_before());
+  require(taken_ < steps_before(), "all {} steps before the failure have been taken",
+          steps_before());
   take_next();
   if (over_ && (failure_.in_step || taken_ < steps_before())) reset(std::nullopt);
 }
@@ -125,7 +127,7 @@ std::optional<bool> FailureReplay::same_observation() const {
   return true;
 }
 
-// Of Collector.
+// As in Collector.
 void FailureReplay::check_observations(bool acted_on) const {
   const auto& rows = place_->rows;
   auto found = RolloutChecks(rows.spec()).observations(rows, 0, {0, 1});

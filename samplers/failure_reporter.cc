@@ -8,7 +8,7 @@ namespace shoal {
 
 namespace {
 
-// Otherwise it was refused before the environment was stepped, and the agent is at fault.
+// An action that is not finite was rejected before the step: the agent failed, not the environment.
 bool last_action_is_finite(const EnvFailure& failure) {
   for (const auto& [name, all] : failure.actions)
     if (all.is_floating_point() && !all[failure.steps() - 1].isfinite().all().item<bool>())
@@ -32,7 +32,8 @@ void FailureReporter::prepare(const SamplerOptions& options, std::vector<Logged>
     signals_.emplace([this](const std::string& how) { report_here(how); });
 }
 
-// Also in the copy of the process that FatalSignals makes: its thread has the same id.
+// The check of the thread also holds in the process that FatalSignals forks: its thread has the
+// same id.
 void FailureReporter::report_here(const std::string& error) const {
   if (steps_here_ && stepping_thread_ == std::this_thread::get_id())
     report(error, place_.env, place_.step);
@@ -56,7 +57,7 @@ void FailureReporter::report(const std::string& error, std::int64_t env, std::in
     failure.error = error;
     handler_(failure);
   } catch (const std::exception& e) {
-    print_error("the failure of environment {} cannot be kept: {}", env, e.what());
+    print_error("cannot record the failure of environment {}: {}", env, e.what());
   }
 }
 

@@ -14,7 +14,7 @@
 
 namespace shoal {
 
-// Of the process: installed with the first FatalSignals, and kept.
+// One per process, installed with the first FatalSignals and never removed.
 struct FatalSignals::Hooks {
   static constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   std::array<struct sigaction, kSignals.size()> before{};
@@ -22,7 +22,7 @@ struct FatalSignals::Hooks {
   pid_t owner = getpid();
 
   static Hooks& get() {
-    static auto* const hooks = new Hooks;  // exit() may come after the end of static objects
+    static auto* const hooks = new Hooks;  // never destroyed: used in exit(), after static objects
     return *hooks;
   }
 
@@ -38,7 +38,8 @@ struct FatalSignals::Hooks {
     for (const auto* each : std::exchange(all, {})) each->report_(how);
   }
 
-  // The memory that this process has, even if another thread holds a lock of it.
+  // Reports from a forked copy of the process: it has the same memory, and a deadlock there, on a
+  // lock that another thread holds, does not block this process.
   static void on_signal(int number) {
     auto& hooks = get();
     if (getpid() == hooks.owner && !hooks.all.empty()) {
@@ -49,7 +50,7 @@ struct FatalSignals::Hooks {
     }
     for (std::size_t i = 0; i < kSignals.size(); ++i)
       if (kSignals[i] == number) sigaction(number, &hooks.before[i], nullptr);
-    std::raise(number);  // once this handler returns
+    std::raise(number);  // delivered when this handler returns
   }
 
   [[noreturn]] void tell_and_leave(int number) {

@@ -77,7 +77,7 @@ void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std:
   const auto bytes = field.element_bytes;
   const auto stack = static_cast<std::size_t>(field.spec.stack);
   auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + t_.size() * stack * bytes;
-  // The older frames are those that row t was acted on with; the newest is the final one.
+  // The older frames are those of row t; the newest is the final observation.
   if (stack > 1) {
     const auto* frame = frame_index.at(name).const_data_ptr<std::int64_t>() +
                         (t * shared_.rows.envs() + b) * field.spec.stack;
@@ -93,7 +93,7 @@ void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std:
               bytes);
 }
 
-// An environment need not say what is legal once an episode is over.
+// An environment need not provide a mask when its episode is over; then all actions are legal.
 void FinalObservationStore::copy_mask(std::size_t i, std::int64_t t, std::int64_t b) {
   const auto from = shared_.last.element(shared_.last.mask[i], shared_.end_row(t), b);
   auto* to = static_cast<std::byte*>(mask_[i].data_ptr()) + t_.size() * from.size();

@@ -18,7 +18,7 @@ FreeRunningWorkers::FreeRunningWorkers(const SharedRollouts& rollouts,
   const auto& o = options_;
   for (int w = 0; w < o.workers; ++w) {
     envs_.push_back(worker_range(o.envs, 1, 0, o.workers, w));
-    order(w).due = true;  // its first observations
+    order(w).due = true;  // until its first observations are written
   }
   const auto body = [&](int worker, WorkerStatus status) { work(worker, status, context); };
   auto options = worker_options(context);
@@ -52,7 +52,7 @@ void FreeRunningWorkers::go() {
 
 std::span<const int> FreeRunningWorkers::gather(int workers, std::chrono::microseconds patience) {
   for (;;) {
-    look_for_deaths();  // not later: those who are gathered may not be forgotten
+    look_for_deaths();  // before gather(): a restart must not forget() a gathered worker
     const auto found = gate_.gather(std::min(workers, under_way_), patience, kPatience);
     if (found.empty()) continue;
     arrived_.assign(found.begin(), found.end());
@@ -63,7 +63,7 @@ std::span<const int> FreeRunningWorkers::gather(int workers, std::chrono::micros
   }
 }
 
-// Now and then, even if others keep coming.
+// Called at regular intervals, even if other workers keep arriving.
 void FreeRunningWorkers::look_for_deaths() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < kPatience) return;
@@ -86,8 +86,8 @@ void FreeRunningWorkers::work(int worker, WorkerStatus status, const SamplerCont
   own.lost = status.past_lives() > 0;
   if (own.lost) own.first_tick = order(worker).tick;
   const auto collector = make_collector(*rollouts_[0], own, 0, options_.workers, worker, &status);
-  // A step that the process before had under way is taken once more, and is invalid, whether that
-  // one was done with it or not.
+  // If an order of the previous process was pending, it is carried out again, whether that process
+  // had finished it or not. The step is invalid.
   bool again = own.lost && order(worker).due;
   auto ticket = own.lost ? gate_.newest(worker) : gate_.submit(worker);
   for (;; again = false) {

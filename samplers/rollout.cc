@@ -89,7 +89,7 @@ void Rollout::advance() {
   const auto& state = tensors_.state;
   for (std::size_t i = 0; i < state[0].size() && T_ % 2 == 1; ++i) {
     state[0][i].device.copy_(state[1][i].device);
-    state[0][i].host.copy_(state[1][i].host);  // where workers act
+    state[0][i].host.copy_(state[1][i].host);  // for workers that act
   }
 }
 
@@ -118,11 +118,11 @@ void Rollout::read(const Numbers& numbers, const NamedTensors& initial_state) {
   finish(/*filled_elsewhere=*/true);
 }
 
-// The rows that precede the first step, and the state.
+// Provides the rows that precede the first step, and the initial state.
 void Rollout::enter(const NamedTensors& initial_state) {
   finals_.clear();
   episodes_.clear();
-  // Only the host has the first rows of environments that waited.
+  // The first rows of environments that waited are on the host only.
   tensors_.enter(/*carried=*/device_has_rows_ && !shared_.may_wait);
   device_has_rows_ = true;
   for (std::size_t i = 0; i < initial_state.size(); ++i)
@@ -154,7 +154,7 @@ void Rollout::restore(const NamedTensors& saved) {
   samples_.policy_version = clock[1].item<std::int64_t>();
 }
 
-// What was cut short: its last rows to where the rollout's last ones are.
+// Moves the last rows of environments that were cut short to the end of the rollout.
 void Rollout::align_ends() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
@@ -166,7 +166,7 @@ void Rollout::align_ends() {
   }
 }
 
-// What waited in the last rollout begins this one with what the spare row holds.
+// Environments that waited in the last rollout begin this one with the spare row.
 void Rollout::begin_anew() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
@@ -228,7 +228,7 @@ void Rollout::upload_all() {
     for (const auto& [name, m] : *states) x.upload(m, 0, B_);
 }
 
-// What only the device has of the rollout.
+// Copies the results of the agent, which are on the device only, to the host.
 void Rollout::bring_back() {
   for (const auto& [name, m] : tensors_.agent_info)
     m.host.narrow(0, H_, T_).copy_(m.device.narrow(0, H_, T_));
@@ -273,7 +273,7 @@ void Rollout::finish(bool filled_elsewhere) {
     for (const auto& [name, m] : x.env_info) x.upload(m, H_, T_);
     for (const auto* m : {&x.terminated, &x.truncated, &x.valid}) x.upload(*m, H_, T_);
   }
-  x.wait();  // the rows are the environments' again
+  x.wait();  // afterwards the environments may write to the rows again
   samples_.steps =
       shared_.may_wait ? x.valid.host.narrow(0, H_, T_).sum().item<std::int64_t>() : T_ * B_;
 }

@@ -20,7 +20,7 @@ std::vector<std::size_t> floating(const NamedSpecs& specs) {
   return places;
 }
 
-// Of a field of floating-point numbers.
+// `field` must be of a floating-point type.
 bool is_finite(const Rows& rows, const Arena::Field& field, std::int64_t row, const Range& envs) {
   const auto* x = rows.element(field, row, envs.first).data();
   const auto bytes = envs.size() * static_cast<std::int64_t>(field.element_bytes);
@@ -29,7 +29,7 @@ bool is_finite(const Rows& rows, const Arena::Field& field, std::int64_t row, co
              : all_finite(reinterpret_cast<const double*>(x), bytes / 8);
 }
 
-// Where the first number of a field that is not finite lies, and what it is.
+// The first number of a field that is not finite: its environment, element, and name.
 struct Place {
   std::int64_t b, element;
   const char* number;

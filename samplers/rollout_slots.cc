@@ -45,7 +45,7 @@ void RolloutSlots::begin(int slot, int writer) const {
   rollout.rows.copy_of(start.rows, 0, 0, rollout.history + 1);
   copy_all(arena, start.state[0], rollout.state[0]);
   copy_all(arena, start.state[0], initial_state[static_cast<std::size_t>(slot)]);
-  // Nobody may have read the rollout that was here before.
+  // The previous rollout of this slot may have been dropped unread.
   std::memset(arena.data(rollout.episode_ends), 0, rollout.episode_ends.bytes());
   for (std::int64_t b = 0; b < rollout.rows.envs(); ++b) rollout.taken_by(b) = rollout.horizon;
 }

@@ -23,7 +23,7 @@ RolloutSpec rollout_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
   require(
       !env.action_mask ||
           (env.action.size() == 1 && env.action[0].kind == ActionSpec::Kind::kDiscrete),
-      "{}: an action mask belongs to one discrete action, and this environment has another kind",
+      "{}: an action mask requires a single discrete action; this environment has other actions",
       env.id);
   auto spec = rollout_spec(env);
   spec.agent_info = agent_info;
@@ -31,8 +31,8 @@ RolloutSpec rollout_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
     const auto& array = info.array;
     require(info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
                                      info.reduce == PerEpisode::kSum),
-            "{}: the info 'score' is one float32 that is summed over an episode; found {} with {} "
-            "elements",
+            "{}: the info 'score' is {} with {} elements; it must be one float32 that is summed "
+            "over an episode",
             env.id, name_of(array.dtype), array.count());
     spec.env_info.add(info.name, array);
   }
@@ -45,8 +45,7 @@ std::vector<EpisodeInfo> episode_infos(const EnvSpec& env) {
     const auto& [name, array, reduce] = env.info[i];
     if (reduce == PerEpisode::kNone || name == "score") continue;
     require(array.count() == 1,
-            "{}: the info '{}' is reduced over an episode and has {} elements; only single numbers "
-            "can be",
+            "{}: the info '{}' has {} elements; only single numbers can be reduced over an episode",
             env.id, name, array.count());
     infos.push_back({i, array.dtype, reduce, name});
   }

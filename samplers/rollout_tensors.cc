@@ -16,7 +16,7 @@ at::Tensor part_of(const at::Tensor& all, const Range& envs) {
   return all.narrow(0, envs.first, envs.size());
 }
 
-// Rows of several rollouts share an arena, whose memory is told to the device once.
+// The rows of several rollouts share an arena, whose memory is pinned once.
 std::shared_ptr<void> pinned(const Arena& arena, const at::Device& device) {
   auto* const on = accelerator(device);
   if (on == nullptr) return nullptr;
@@ -103,7 +103,7 @@ void RolloutTensors::enter(bool carried) {
   for (const auto* m : {&reward, &terminated, &truncated, &is_first, &valid}) bring(*m);
 }
 
-// The first n rows become what those from `from` on are.
+// Copies the n rows from `from` on to the first n.
 void RolloutTensors::carry_over(const Mirror& m, std::int64_t from, std::int64_t n) const {
   if (!mirrored) return;
   auto last = m.device.narrow(0, from, n);
@@ -115,7 +115,7 @@ void RolloutTensors::wait() const {
   if (auto* const on = accelerator(device)) on->wait();
 }
 
-// Going back in time until the episode's first one.
+// Goes back in time to the first frame of the episode; earlier ones are blank.
 void RolloutTensors::stack_frames(std::int64_t t, const Range& envs) {
   const auto B = shared->rows.envs();
   const auto* starts = is_first.host.const_data_ptr<bool>();

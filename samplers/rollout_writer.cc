@@ -26,8 +26,8 @@ void Parameters::publish(ParameterBoard& board, std::int64_t version) {
 }
 
 std::int64_t Parameters::follow(const ParameterBoard& board) {
-  // Large parameters take some milliseconds to publish: better to wait for those than to act for a
-  // whole rollout with the ones before.
+  // Large parameters take some milliseconds to publish. Waiting for them is better than acting with
+  // the old ones for a whole rollout.
   constexpr int kPatient = 50;
   constexpr std::chrono::microseconds kPause{200};
   bool read = board.read(flat_, sequence_);
@@ -68,7 +68,7 @@ void RolloutWriter::run() {
   const auto patience = std::min(kPatience, options_.step_limit / 4);
   while (!parts_.ring.stopped()) {
     const auto slot = parts_.ring.acquire(parts_.writer, patience);
-    if (parts_.status) parts_.status->leave();  // alive, even if it waits for a slot for long
+    if (parts_.status) parts_.status->leave();  // shows that it is alive while it waits for a slot
     if (!slot) continue;
     const auto version = parameters_.follow(parts_.board);
     if (!fill(*slot)) return;

@@ -14,7 +14,7 @@ namespace shoal {
 WorkerGroupOptions worker_options(const SamplerContext& context) {
   const auto& o = context.options;
   const auto tell = [reporter = context.reporter](int, const WorkerError& death) {
-    print_error("{}; it is started anew", death.what());
+    print_error("{}; it is restarted", death.what());
     if (reporter != nullptr) reporter->report(death);
   };
   WorkerGroupOptions options{.step_limit = o.step_limit,
@@ -78,42 +78,42 @@ void check_cores(const SamplerOptions& o) {
   const auto allowed = allowed_cores();
   for (const auto core : o.cores)
     require(std::ranges::count(allowed, core) == 1,
-            "sampler.cores: found {}, which is not among the {} cores this process may use ({} to "
-            "{}); choose from these, or set sampler.pin to false",
+            "sampler.cores: found {}, which is not one of the {} cores that this process may use "
+            "({} to {}); choose from these, or set sampler.pin to false",
             core, allowed.size(), allowed.front(), allowed.back());
 }
 
 void check(const SamplerOptions& o) {
-  require(o.horizon > 0, "sampler.horizon is {}; a rollout needs at least 1 step", o.horizon);
-  require(o.first_env >= 0, "SamplerOptions::first_env is {}; it counts from 0", o.first_env);
-  require(o.envs > 0, "sampler.envs is {}; at least 1 environment is needed", o.envs);
+  require(o.horizon > 0, "sampler.horizon is {}; it must be at least 1", o.horizon);
+  require(o.first_env >= 0, "SamplerOptions::first_env is {}; it must not be negative",
+          o.first_env);
+  require(o.envs > 0, "sampler.envs is {}; it must be at least 1", o.envs);
   require(o.groups >= 1 && o.groups <= 2 && o.groups <= o.envs,
           "sampler.groups is {}; it must be 1 or 2, and at most the number of environments ({})",
           o.groups, o.envs);
   require(o.step_limit.count() > 0 && o.reset_limit.count() > 0,
-          "time limits must be positive; found {} and {} ms", o.step_limit.count(),
-          o.reset_limit.count());
+          "sampler.step_limit is {} ms and sampler.reset_limit is {} ms; both must be positive",
+          o.step_limit.count(), o.reset_limit.count());
   require(o.decorrelation >= 0, "sampler.decorrelation is {}; it must not be negative",
           o.decorrelation);
   require(o.dynamic_batch >= 0 && o.dynamic_batch <= o.envs && o.dynamic_batch_timeout_us >= 0,
-          "sampler.dynamic_batch is {}, and sampler.dynamic_batch_timeout_us {}; 0 to {} "
-          "environments and at least 0 "
-          "microseconds are possible",
+          "sampler.dynamic_batch is {} and sampler.dynamic_batch_timeout_us is {}; the batch must "
+          "be 0 to {} (sampler.envs), and the timeout must not be negative",
           o.dynamic_batch, o.dynamic_batch_timeout_us, o.envs);
   require(o.dynamic_batch == 0 || (o.kind == SamplerKind::kParallelGpu && o.groups == 1),
-          "sampler.dynamic_batch is {}; only parallel-gpu acts for whoever is there, and with "
-          "groups = 1",
+          "sampler.dynamic_batch is {}; only parallel-gpu supports dynamic batching, and only with "
+          "sampler.groups = 1",
           o.dynamic_batch);
   require(
       o.preempt_share > 0 && o.preempt_share <= 1 && (o.preempt_share == 1 || o.dynamic_batch > 0),
       "sampler.preempt_share is {}; it must be above 0 and at most 1, and 1 unless "
-      "sampler.dynamic_batch "
-      "is set",
+      "sampler.dynamic_batch is set",
       o.preempt_share);
   if (o.kind == SamplerKind::kSerial) return;
   if (o.pin) check_cores(o);
   require(o.workers > 0,
-          "sampler.workers is {}; a parallel sampler needs at least 1 (or choose sampler 'serial')",
+          "sampler.workers is {}; a parallel sampler needs at least 1 (or set sampler.kind to "
+          "serial)",
           o.workers);
   require(o.workers <= o.envs, "{} workers cannot share {} environments; choose at most {} workers",
           o.workers, o.envs, o.envs);

@@ -12,7 +12,7 @@ namespace shoal {
 
 namespace {
 
-// What the next rollout looks back at. The other fields of these rows are not read again.
+// The fields of the first rows that the next rollout reads.
 NamedTensors rows_to_keep(const SharedRollout& shared) {
   return first_rows(shared.rows, shared.history + 1);
 }
@@ -104,7 +104,7 @@ std::int64_t first_tick(const NamedTensors& from) {
 
 namespace {
 
-// Along which axis the environments are; -1: none.
+// The axis of the environments; -1: none.
 int axis_of_envs(const std::string& name) {
   return name.starts_with("rows/")                                                         ? 1
          : name.starts_with("state/") || name == "episode_numbers" || name == "statistics" ? 0
@@ -122,7 +122,8 @@ NamedTensors join_saved(const std::vector<NamedTensors>& all) {
       if (!name.starts_with("env/"))
         for (const auto& one : all) each.push_back(saved(one, name));
       const auto axis = axis_of_envs(name);
-      // Asynchronous ones are at different ticks, none of which may come again.
+      // Asynchronous samplers are at different ticks. The latest is kept: no tick may be used
+      // twice.
       out.add(name, each.empty() ? tensor
                     : axis >= 0  ? at::cat(each, axis)
                                  : at::stack(each).amax(0));
@@ -136,7 +137,7 @@ NamedTensors part_of_saved(const NamedTensors& all, std::int64_t first_env, std:
   for (const auto& [name, tensor] : all) {
     const auto axis = axis_of_envs(name);
     require(axis < 0 || tensor.size(axis) >= first_env + envs,
-            "'{}' was saved of {} environments; those up to {} are wanted", name,
+            "'{}' holds {} environments, expected at least {}", name,
             axis < 0 ? 0 : tensor.size(axis), first_env + envs);
     out.add(name, axis < 0 ? tensor : tensor.narrow(axis, first_env, envs));
   }

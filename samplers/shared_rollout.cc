@@ -8,7 +8,7 @@ namespace shoal {
 
 namespace {
 
-// Of one environment's statistics in the arena: the counter and both copies start on 8 bytes.
+// Sizes of one environment's statistics: the counter and both copies are 8-byte aligned.
 std::size_t copy_bytes(std::size_t statistics) { return (statistics + 7) / 8 * 8; }
 std::size_t kept_bytes(std::size_t statistics) {
   return statistics == 0 ? 0 : sizeof(std::int64_t) + 2 * copy_bytes(statistics);
@@ -66,8 +66,8 @@ void SharedRollout::attach(const Arena& a) {
   }
   for (const auto* fields : {&state[0], &state[1], &final_state})
     for (const auto& [name, field] : *fields) zero_all(field);
-  // The rows before the first rollout, and the actions of its last row, are read without having
-  // been written.
+  // The rows before the first rollout, and the actions of its last row, are read before anything is
+  // written to them.
   auto zero = [&](const Arena::Field& field, std::int64_t from, std::int64_t n) {
     if (n > 0 && rows.envs() > 0)
       std::memset(rows.element(field, from, 0).data(), 0,
@@ -90,8 +90,8 @@ void SharedRollout::attach(const Arena& a) {
   }
 }
 
-// The writer fills the copy that readers do not use, and then counts: a reader that finds the
-// counter unchanged has read its copy, number count % 2, whole.
+// The writer fills the copy that readers do not use, then increments the counter. A reader that
+// finds the counter unchanged has read its copy, number count % 2, completely.
 struct SharedRollout::KeptStatistics {
   std::atomic_ref<std::int64_t> count;
   std::byte* copies;
@@ -125,7 +125,7 @@ void SharedRollout::read_statistics(std::int64_t b, std::span<std::byte> to) con
 
 void SharedRollout::cut_short(std::int64_t t, std::int64_t first, std::int64_t end) const {
   for (auto b = first; b < end; ++b) cut_short(t, b);
-  // What the agent has in mind is looked for behind the last step of a rollout.
+  // The agent's state is expected where the last step of a rollout leaves it.
   if ((horizon - t) % 2 == 0) return;
   const auto &from = state[static_cast<std::size_t>(t % 2)],
              &to = state[static_cast<std::size_t>(horizon % 2)];

@@ -86,7 +86,7 @@ void ParallelStepper::start(Command command, std::int64_t t, std::size_t part,
 
 std::int64_t ParallelStepper::finish(std::size_t part) {
   auto& group = groups_[part];
-  throw_if_interrupted();  // short steps of a long rollout are waits, too
+  throw_if_interrupted();  // here, too: short steps of a long rollout never enter the loop below
   std::int64_t ended = 0;
   for (const int w : group.workers) {
     while (!group.barrier.wait(w, kPatience)) {
@@ -127,8 +127,8 @@ void ParallelStepper::work(int worker, WorkerStatus status, const SamplerContext
   }
 }
 
-// Groups come by turns: first the one whose step the worker before has left undone, or else the one
-// that is behind.
+// Groups alternate. A new worker starts with the group whose step its predecessor left undone, or
+// else with the one that is behind.
 std::size_t ParallelStepper::next_group(int worker) const {
   const auto done = [&](std::size_t g) {
     return rollouts_[0]->order(static_cast<int>(g)).tick +

@@ -10,7 +10,7 @@ namespace shoal {
 
 namespace {
 
-// One rollout at a time: it is filled, and then the caller learns from it.
+// Sampling and learning alternate: a rollout is filled, then the caller learns from it.
 class SynchronousSampler : public Sampler {
  public:
   SynchronousSampler(const SamplerContext& context, Agent& agent)
@@ -118,7 +118,7 @@ class SynchronousSampler : public Sampler {
   std::unique_ptr<Filler> filler_;
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<BatchedInference> actor_;  // null if the workers act
-  bool waits_ = false;                       // stays true where a wait was given up
+  bool waits_ = false;                       // stays true if an exception interrupted a wait
   SamplerTimes times_;
 };
 

@@ -341,7 +341,7 @@ class AppTest(unittest.TestCase):
         os.killpg(process.pid, signal.SIGINT)
         errors = self.end_of(process, 130)
         self.assertEqual(len(without_kept_failure(errors)), 1, errors)
-        self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL.* it is started anew")
+        self.assertRegex(errors, rf"worker \d \(pid {worker}\) was killed by SIGKILL.* it is restarted")
 
     @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
     def test_an_exception_in_python_is_a_failure_with_its_traceback(self):

@@ -284,7 +284,7 @@ TEST(AsyncOptionsTest, RefusesWhatMakesNoSense) {
           .find("on_death"),
       std::string::npos);
   EXPECT_NE(refusal({.kind = SamplerKind::kParallelCpu, .horizon = 5, .envs = 5, .workers = 2}, {})
-                .find("sampler.envs is 5, which 2 workers"),
+                .find("sampler.envs is 5, which is not divisible by 2 workers"),
             std::string::npos);
   EXPECT_NE(
       refusal(

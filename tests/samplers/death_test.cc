@@ -202,7 +202,7 @@ class Fate {
 
 void expect_all_ways(const std::string& said) {
   for (const std::string word :
-       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 0.3 s", "it is started anew"})
+       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 0.3 s", "it is restarted"})
     EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
 }
 
