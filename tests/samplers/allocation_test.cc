@@ -13,9 +13,9 @@
 namespace shoal {
 namespace {
 
-// Instead of its own reward it pays how often its process has asked for memory since the step
-// before: in that step and in all that the worker did until this one, a reset, the steps of its
-// other environments and the wait for the agent process included.
+// The reward is the number of allocations of the process since the previous step. It includes that
+// step and everything the worker did until this one: a reset, the steps of its other environments,
+// and the wait for the agent process.
 class Metered : public Env {
  public:
   explicit Metered(std::unique_ptr<Env> env) : env_(std::move(env)) {}
@@ -44,7 +44,7 @@ void expect_none(const EnvFactory& make_env, std::int64_t actions, bool mid_batc
   auto sampler =
       make_sampler(metered(make_env), agent,
                    {.horizon = 64, .envs = 4, .workers = 2, .mid_batch_reset = mid_batch_reset});
-  sampler->collect();  // the first step pays for the making of the environments
+  sampler->collect();  // the first step counts the construction of the environments
   const auto batch = sampler->collect();
   EXPECT_FALSE(batch.episodes.empty()) << "no reset was metered";
   EXPECT_EQ(batch.samples.reward.sum().item<float>(), 0);

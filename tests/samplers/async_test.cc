@@ -35,7 +35,7 @@ NamedTensors columns(const NamedTensors& all, std::int64_t first, std::int64_t n
   return out;
 }
 
-// What a rollout holds of some of its environments, as copies.
+// Copies of the samples and episodes of some of a rollout's environments.
 struct Part {
   Samples samples;
   std::vector<Episode> episodes;
@@ -93,8 +93,8 @@ class AsyncTest : public ::testing::TestWithParam<Workforce> {
   void expect_what_serial_collects(bool mid_batch_reset, testing::FakeAccelerator* device);
 };
 
-// What a policy that never changes collects does not depend on who collects it, and when: rollout
-// by rollout, and worker by worker, it is what the serial sampler has of these environments.
+// With a constant policy the samples do not depend on the processes and their timing: for each
+// rollout and worker they equal those of the serial sampler for these environments.
 void AsyncTest::expect_what_serial_collects(bool mid_batch_reset,
                                             testing::FakeAccelerator* device) {
   const int workers = std::get<1>(GetParam());
@@ -138,7 +138,7 @@ TEST_P(AsyncTest, CollectsWhatTheSerialSamplerDoes) {
     expect_what_serial_collects(mid_batch_reset, nullptr);
 }
 
-// The thread acts on a device, as the caller may: of rows that both bring there.
+// The thread acts on a device, and the caller reads there; both upload the rows.
 TEST_P(AsyncTest, ActsOnADevice) {
   if (std::get<0>(GetParam()) == SamplerKind::kParallelCpu) GTEST_SKIP() << "workers act";
   testing::FakeAccelerator device;
@@ -150,8 +150,8 @@ TEST_P(AsyncTest, ActsOnADevice) {
   EXPECT_EQ(device.streams, 0);
 }
 
-// Everything it records, and its actions' probability, is the number it was given last, written
-// many times over: half of another one would show.
+// An agent that records its parameter: one number, stored many times, so that a torn copy of the
+// parameters shows.
 class Numbered : public Agent {
  public:
   const AgentSpec& spec() const override { return spec_; }
@@ -179,7 +179,7 @@ SamplerOptions options_of(const Workforce& force, std::int64_t horizon = 5) {
   return o;
 }
 
-// A rollout is made with one policy from its first step to its last, and says which.
+// A rollout is collected with one policy from its first step to its last, and records its version.
 TEST_P(AsyncTest, EveryRolloutKnowsItsPolicy) {
   Numbered agent, actor;
   const auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()));
@@ -210,8 +210,8 @@ TEST_P(AsyncTest, PublishesAsOftenAsAsked) {
   }
 }
 
-// Of a learner that is slow, so that all slots are full, rollouts older than one batch are dropped,
-// and what comes is young.
+// With a slow learner all slots are full: rollouts with a lag above 1 are dropped, and the reader
+// gets recent ones only.
 TEST_P(AsyncTest, DropsWhatIsTooOld) {
   Numbered agent, actor;
   const auto sampler =
@@ -229,7 +229,7 @@ TEST_P(AsyncTest, DropsWhatIsTooOld) {
   EXPECT_GT(sampler->counts().dropped, 0);
 }
 
-// Whoever waits for a slot is no obstacle.
+// Writers that wait for a slot do not delay the destructor.
 TEST_P(AsyncTest, EndsAtOnceWhileItsWritersWait) {
   Numbered agent, actor;
   auto sampler = make_async_sampler(make_counter(), agent, actor, options_of(GetParam()));
@@ -242,7 +242,7 @@ TEST_P(AsyncTest, EndsAtOnceWhileItsWritersWait) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
 }
 
-// Episodes begin anew; ticks, and so the noise, and versions go on.
+// Episodes begin anew; ticks (and with them the noise) and versions continue.
 TEST_P(AsyncTest, GoesOnFromWhatItSaved) {
   Numbered agent, actor;
   const auto o = options_of(GetParam());
@@ -294,7 +294,7 @@ TEST(AsyncOptionsTest, RefusesWhatMakesNoSense) {
       std::string::npos);
 }
 
-// Thrown by the thread that acts, at the caller of collect().
+// Exceptions of the acting thread are rethrown by collect().
 class Failing : public Numbered {
  public:
   void act(const ActIn& in, ActOut& out) override {

@@ -42,7 +42,7 @@ constexpr auto kGpu = SamplerKind::kParallelGpu, kCpu = SamplerKind::kParallelCp
 
 class BadDataTest : public ::testing::TestWithParam<Sampling> {
  protected:
-  // The text of the error that ends it; rollouts before that are good ones.
+  // Returns the message of the error; the rollouts before it must be good.
   static std::string collect_until_error(const EnvFactory& make_env, Agent& agent, Agent& actor,
                                          const SamplerOptions& options) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
@@ -76,7 +76,8 @@ class BadDataTest : public ::testing::TestWithParam<Sampling> {
     EXPECT_NE(text.find(words), std::string::npos) << words << "\nnot in: " << text;
   }
 
-  // Where it takes step `step`, counted from 1; what waits for the end of a rollout takes none.
+  // The place in the message when the environment takes step `step`, counted from 1. Waiting for
+  // the end of a rollout skips ticks.
   static std::string at_step(std::int64_t step) {
     const auto& o = GetParam().options;
     const auto length = testing::BadEnv::kLength, before = (step - 1) / length * length;

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 using testing::Mishap;
 using Clock = std::chrono::steady_clock;
 
-// Child processes of `pid` that still run.
+// Running child processes of `pid`.
 std::vector<pid_t> children(pid_t pid) {
   std::vector<pid_t> out;
   std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", pid));
@@ -174,8 +174,8 @@ TEST_F(DeathTest, TheSameAtTheirOwnPace) {
 
 constexpr Mishap kWays[] = {Mishap::kThrow, Mishap::kExit, Mishap::kKill, Mishap::kHang};
 
-// Environments of which the fifth meets its ends one after the other, in lives of 12, 13, 14 and 15
-// steps, and then lives on: how many it has met is in shared memory. Episodes have 7 steps.
+// Environment 5 fails in each of these ways in turn, after 12, 13, 14 and 15 steps, and then no
+// more. The number of failures is in shared memory. Episodes have 7 steps.
 class Fate {
  public:
   Fate()
@@ -206,8 +206,8 @@ void expect_all_ways(const std::string& said) {
     EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
 }
 
-// Worker 1 of 2 dies four times, each time in another way; rollouts before and after are whole,
-// none comes twice, and only those it was at are missing. Worker 0 never knows.
+// Worker 1 of 2 dies four times, in four ways. Rollouts before and after are complete, none comes
+// twice, and only those under way are lost. Worker 0 is not affected.
 TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
   const Fate fate;
   constexpr std::int64_t kT = 10;
@@ -245,8 +245,8 @@ TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
   expect_all_ways(::testing::internal::GetCapturedStderr());
 }
 
-// What is valid of an environment whose worker has died in this rollout: the first steps, and the
-// one behind them is cut off.
+// The number of valid steps of an environment whose worker died in this rollout. They come first,
+// and the step after them is truncated.
 std::int64_t steps_before_death(const Samples& s, std::int64_t b) {
   const auto valid = s.valid.select(1, b), truncated = s.truncated.select(1, b);
   const auto steps = valid.sum().item<std::int64_t>();
@@ -257,7 +257,7 @@ std::int64_t steps_before_death(const Samples& s, std::int64_t b) {
     EXPECT_FALSE(s.terminated[t][b].item<bool>());
     EXPECT_EQ(s.observation[0][t][b].any().item<bool>() && t > steps, false);
   }
-  // What it was cut off with is what it last saw.
+  // It is truncated with the last observation.
   EXPECT_EQ(s.observation[0][steps][b][0].item<float>() >= 1000.0F * static_cast<float>(b), true);
   EXPECT_EQ(s.final_value.select(1, b)[steps].item<float>(), 0);
   EXPECT_EQ(s.bootstrap_value[b].item<float>(), 0);
@@ -273,7 +273,7 @@ struct Pace {
   bool asynchronous;
 };
 
-// The environments of worker 0 do what they do without any death, and those of worker 1 begin new
+// The environments of worker 0 continue as without any death, and those of worker 1 begin new
 // episodes with the rollout after each death.
 TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
   constexpr std::int64_t kT = 10;
@@ -302,7 +302,7 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
         sampler = make_async_sampler(fate.factory(), agent, actor, o);
       else
         sampler = make_sampler(fate.factory(), agent, o);
-      const auto lives_on = [groups = groups](std::int64_t b) {  // does it live on?
+      const auto lives_on = [groups = groups](std::int64_t b) {  // b belongs to worker 0
         return groups == 1 ? b < 4 : b % 4 >= 2;
       };
       bool anew = false;
@@ -322,7 +322,7 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
             EXPECT_TRUE(!anew || s.is_first[0][b].item<bool>());
             if (!died) continue;
             const auto steps = steps_before_death(s, b);
-            // Where workers act themselves, such a worker's rollout is lost as a whole.
+            // With parallel-cpu the rollout of that worker is lost as a whole.
             EXPECT_LE(steps, kind == SamplerKind::kParallelCpu ? 0 : kT - 1);
           }
         }
@@ -335,7 +335,7 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
   }
 }
 
-// Takes a while, so that a worker is mostly one that has asked and is not answered yet.
+// Acts slowly, so that a worker is mostly killed while it waits for its actions.
 class Slow : public testing::ToyAgent {
  public:
   using ToyAgent::ToyAgent;
@@ -345,7 +345,7 @@ class Slow : public testing::ToyAgent {
   }
 };
 
-// Kills one of the workers, and waits for the next one in its place.
+// Kills one of the workers, and waits until it is replaced.
 void kill_one(Rng& rng) {
   const auto fork_server = children(getpid()).at(0);
   const auto workers = children(fork_server);
@@ -401,14 +401,14 @@ TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
   ::testing::internal::GetCapturedStderr();
 }
 
-// Numbers that environments in several processes share.
+// Variables shared by environments in several processes.
 struct Meeting {
   std::atomic<int> killer_is_there, kills;
   std::atomic<pid_t> victim;
 };
 
-// Worker 0 has asked for actions, and is killed while the other one takes its time, so that it is
-// found dead before it was answered.
+// Worker 0 has arrived and waits for actions. It is killed while the other worker is slow, so that
+// its death is found before it gets them.
 TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
   auto* meeting = new (mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Meeting{};
@@ -429,9 +429,9 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
     void kill_the_other() {
       meeting_.killer_is_there = 1;
       while (meeting_.victim == 0) std::this_thread::yield();
-      std::this_thread::sleep_for(20ms);  // by now it has asked, if this machine is no slower
+      std::this_thread::sleep_for(20ms);  // enough for it to arrive, on most machines
       kill(meeting_.victim, SIGKILL);
-      std::this_thread::sleep_for(350ms);  // that it be looked for
+      std::this_thread::sleep_for(350ms);  // enough for its death to be found
     }
     bool kills_;
     Meeting& meeting_;
@@ -443,7 +443,7 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
     const EnvFactory make_env = [&](const EnvContext& c) {
       return std::make_unique<Pair>(c, *meeting);
     };
-    // Whoever has asked waits for the other one, so that worker 0 is found dead before that.
+    // Both workers are needed for a batch, so worker 0 waits, and its death is found meanwhile.
     const auto sampler = make_sampler(make_env, agent,
                                       {.horizon = 1000,
                                        .envs = 2,
@@ -454,7 +454,7 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
                                        .on_death = OnDeath::kRestart});
     const auto& s = sampler->collect().samples;
     EXPECT_GT(s.steps, 1000);
-    EXPECT_LT(s.steps, 2000) << "nobody has died";
+    EXPECT_LT(s.steps, 2000) << "no worker died";
     EXPECT_EQ(sampler->collect().samples.steps, 2000);
   }
   const auto told = ::testing::internal::GetCapturedStderr();
@@ -475,7 +475,7 @@ TEST_F(DeathTest, WhoIsFrozenBeforeItsStepIsNoticed) {
   freezer.join();
 }
 
-// Others go on and fill the ring, so that nobody waits for the frozen one.
+// The other worker continues and fills the ring, so the reader does not wait for the frozen one.
 TEST_F(DeathTest, AFrozenWorkerThatActsForItselfIsNoticed) {
   testing::ToyAgent agent(2), actor(2);
   const auto sampler = make_async_sampler(testing::make_counter(), agent, actor,
@@ -500,7 +500,7 @@ TEST_F(DeathTest, AFrozenWorkerThatActsForItselfIsNoticed) {
   EXPECT_LT(Clock::now() - before, 5s);
 }
 
-// A worker that has filled its rollout rests for longer than a step may take, and is not frozen.
+// A worker that has filled its rollout may be idle for longer than the limit of a step.
 TEST_F(DeathTest, WhoRestsWhileOthersStepIsNotFrozen) {
   class Tired : public testing::Counter {
    public:
@@ -546,7 +546,7 @@ TEST_F(DeathTest, WorkersDieWithTheAgentProcess) {
   waitpid(agent_process, nullptr, 0);
   const auto deadline = Clock::now() + 2s;
   auto running = [](pid_t pid) {
-    // A zombie that nobody has reaped yet does not run.
+    // A zombie does not run.
     std::ifstream stat(fmt::format("/proc/{}/stat", pid));
     std::string text((std::istreambuf_iterator<char>(stat)), {});
     const auto state = text.rfind(") ");
@@ -586,7 +586,7 @@ TEST_F(DeathTest, SuspendingTheWholeRunIsNoHang) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// A factory whose environment `index` is never done with its construction.
+// A factory that never returns for environment `index`.
 EnvFactory endless_construction(std::int64_t index) {
   return [index](const EnvContext& c) -> std::unique_ptr<Env> {
     while (c.index == index) pause();
@@ -617,8 +617,8 @@ TEST(ConstructionDeathTest, InTheMainProcessHasTheLimitOfAReset) {
                 "is not a hang, raise sampler.reset_limit");
 }
 
-// A request to stop, while environment 5 hangs: collect() gives up its rollout, and what it saves
-// then is enough to go on from, behind that rollout.
+// On a request to stop while environment 5 hangs, collect() gives up the rollout. A run can still
+// be saved and resumed, after that rollout.
 TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
   constexpr std::int64_t kT = 10;
   set_stop_grace(300ms);
@@ -657,7 +657,7 @@ TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
       EXPECT_THROW(while (Clock::now() - begin < 20s) sampler->collect(), Interrupted);
       saved = sampler->save(false);
     }
-    EXPECT_LT(Clock::now() - begin, 10s) << "and so do those that wait in other threads";
+    EXPECT_LT(Clock::now() - begin, 10s) << "waits in other threads end, too";
     request_stop(0);
     for (std::int64_t b = 0; b < 8; ++b)
       EXPECT_EQ(shoal::saved(saved, "env/" + std::to_string(b)).numel(), 0);
@@ -669,7 +669,7 @@ TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
   set_stop_grace(kStopGrace);
 }
 
-// Environments that do not save themselves are given up, too.
+// A save() that hangs is given up, too.
 TEST_F(DeathTest, AHangInSaveIsGivenUpAfterARequestToStop) {
   class Unsaveable : public testing::Counter {
    public:
@@ -694,7 +694,7 @@ TEST_F(DeathTest, AHangInSaveIsGivenUpAfterARequestToStop) {
 }
 
 // An environment whose steps fork. The child returns from its step while the worker takes the next
-// one, so that nothing covers what it writes.
+// one, so that anything it writes would remain visible.
 class Forking : public testing::Counter {
  public:
   explicit Forking(const EnvContext& c) : Counter(c, {.length = 7}) {}

@@ -14,8 +14,8 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// An agent on a device, whose rows are copied there and whose steps are recorded. The device is
-// the CPU, with memory of its own.
+// An agent on a device, to which the rows are copied, and on which the steps are captured graphs.
+// The device is the stand-in: the CPU, with separate memory.
 namespace shoal::device_test {
 namespace {
 
@@ -43,9 +43,9 @@ struct Collected {
   std::int64_t horizon = 7, envs = 6;
   bool mid_batch_reset = true;
   bool host_rollouts = false;
-  std::int64_t batch = 0;  // of those that act for whoever is there
-  double tolerance = 0;    // of what comes from exp and log
-  bool saves = false;      // after each rollout, which resets environments that cannot be saved
+  std::int64_t batch = 0;  // dynamic_batch
+  double tolerance = 0;    // for results of exp and log
+  bool saves = false;      // saves after each rollout: resets environments that cannot be saved
   std::function<void(Agent&, int)> between = [](Agent&, int) {};
 };
 
@@ -53,7 +53,7 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
  protected:
   void SetUp() override { at::set_num_threads(1); }
 
-  // A sampler on the device collects what one on the CPU does.
+  // A sampler on the device collects the same samples as one on the CPU.
   void expect_same(const EnvFactory& make_env, const AgentFactory& make_agent,
                    const Collected& c = {}) {
     auto o = serial(c.horizon, c.envs);
@@ -104,7 +104,7 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
           << name;
   }
 
-  // Of so many rollouts, each step's first two times are done as they stand.
+  // Number of replays: each step runs eagerly in the first two rollouts.
   static int replays(const Collected& c) {
     return static_cast<int>(c.rollouts - 2) * static_cast<int>(c.horizon) * std::get<2>(GetParam());
   }
@@ -144,12 +144,12 @@ TEST_P(DeviceTest, NoiseOfChoices) {
   expect_same(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5});
 }
 
-// A checkpoint resets them, and the device must not act on what they showed before it.
+// A checkpoint resets these environments. The device must not act on older observations.
 TEST_P(DeviceTest, ResetsOfACheckpointReachTheDevice) {
   expect_same(make_gestures(), plain(make_gestures()), {.tolerance = 1e-5, .saves = true});
 }
 
-// As by a journey to another device and back.
+// Parameters move when an agent goes to another device and back.
 TEST_P(DeviceTest, ParametersThatMoveAreRecordedAnew) {
   const auto move = [](Agent& agent, int rollout) {
     if (rollout != 4) return;
@@ -165,7 +165,7 @@ TEST_P(DeviceTest, MemoryGoesOn) {
               {.tolerance = 1e-5});
 }
 
-// It acts by what it was told before the rollout, as a recording does.
+// Records the calls of before_rollout().
 class Told : public ToyAgent {
  public:
   explicit Told(std::vector<bool>& told) : ToyAgent(3), told_(told) {}
@@ -181,7 +181,7 @@ TEST_P(DeviceTest, AgentsAreToldOfEachRollout) {
   EXPECT_EQ(told, std::vector<bool>(3, false));  // not by the sampler on the CPU
 }
 
-// What the agent reads of the host's memory changes from rollout to rollout.
+// Exploration rates in host memory change from rollout to rollout.
 TEST_P(DeviceTest, EpsilonsReachTheDevice) {
   const AgentFactory q = [] {
     const auto spec = make_cart_pole()({})->spec();
@@ -193,7 +193,7 @@ TEST_P(DeviceTest, EpsilonsReachTheDevice) {
   expect_same(make_cart_pole(), q, {.tolerance = 1e-5, .between = explore});
 }
 
-// And with it only the numbers that acting and learning need.
+// Only the data that acting and learning need are uploaded, each once.
 TEST_P(DeviceTest, EveryObservationCrossesOnce) {
   const Collected c{.rollouts = 1};
   const AgentFactory agent = plain(testing::make_counter());
@@ -207,11 +207,11 @@ TEST_P(DeviceTest, EveryObservationCrossesOnce) {
   constexpr std::int64_t kObservation = 2 * sizeof(float), kReward = sizeof(float);
   constexpr std::int64_t kFlags = 4;  // first, terminated, truncated, valid
   const auto of_a_rollout = c.horizon * c.envs * (kObservation + kReward + kFlags);
-  EXPECT_EQ(bytes_of(4) - bytes_of(3), of_a_rollout);  // recorded
+  EXPECT_EQ(bytes_of(4) - bytes_of(3), of_a_rollout);  // captured
   EXPECT_EQ(bytes_of(2) - bytes_of(1), of_a_rollout);
 }
 
-// For workers at their own pace, whoever is there, as one batch or alone.
+// Free-running workers: the ready ones form a batch, of one worker or several.
 class OwnPaceTest : public DeviceTest {
  protected:
   void expect_same_at_own_pace(const EnvFactory& make_env, const AgentFactory& make_agent,

@@ -15,7 +15,7 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// Workers at their own pace, and rollouts that are cut short.
+// Dynamic batching: free-running workers, and rollouts that are cut short.
 namespace shoal {
 namespace {
 
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kEnvs = 4;
 
-// Steps that each environment has taken, for one that waits for others.
+// Number of steps that each environment has taken, in shared memory.
 class Clocks {
  public:
   Clocks()
@@ -36,7 +36,7 @@ class Clocks {
   Clocks& operator=(const Clocks&) = delete;
 
   std::atomic<std::int64_t>& of(std::int64_t env) const { return steps_[env]; }
-  // Of all but one.
+  // Least and most steps among all environments but one.
   std::int64_t least_but(std::int64_t env) const { return of_others(env, false); }
   std::int64_t most_but(std::int64_t env) const { return of_others(env, true); }
 
@@ -53,8 +53,8 @@ class Clocks {
 
 constexpr std::int64_t kStraggler = 1;
 
-// One of these environments waits, in its second step of each of the first `rollouts` rollouts,
-// until all others have filled theirs of `horizon` steps, or it loses patience.
+// One of the environments waits, in its second step of each of the first `rollouts` rollouts, until
+// all others have filled theirs of `horizon` steps, or for `patience`.
 struct Slowness {
   std::int64_t horizon, rollouts;
   bool mid_batch_reset = true;
@@ -79,7 +79,7 @@ class Straggling : public testing::Zoo {
 
  private:
   void maybe_wait() {
-    // It may be given more steps of the last rollout, before others are known to have filled it.
+    // It may get more steps of the last rollout before the others are known to have filled theirs.
     const auto horizon = slowness_.horizon;
     const bool begun = waited_ == 0 || clocks_.most_but(env_) > waited_ * horizon;
     if (!begun || ++steps_ < 2) return;
@@ -103,7 +103,7 @@ EnvFactory straggling(const Clocks& clocks, const Slowness& slowness) {
   };
 }
 
-// Its actions depend on what it sees alone, not on the step it sees it in.
+// Its actions depend on observations only, not on the step.
 class Steady : public testing::ToyAgent {
  public:
   Steady() : ToyAgent(3) {}
@@ -142,7 +142,7 @@ TEST(DynamicTest, AFastWorkerNeedNotWaitForASlowOne) {
   }
 }
 
-// Everything that an environment shows, step by step, whatever the rollouts.
+// The valid steps and the episodes of an environment, over all rollouts.
 struct Story {
   std::vector<NamedTensors> steps;
   std::vector<Episode> episodes;
@@ -169,7 +169,7 @@ void add(const Batch& batch, std::int64_t b, Story& story) {
                                   {"first", s.is_first},
                                   {"final value", s.final_value}})
       step.add(name, at_step(x, t, b));
-    if (s.is_first[t][b].item<bool>()) continue;  // there these are meaningless
+    if (s.is_first[t][b].item<bool>()) continue;  // the following are meaningless there
     step.add("previous reward", at_step(s.previous_reward, t, b));
     step.add("previous action", at_step(s.previous_action[0], t, b));
   }
@@ -193,9 +193,9 @@ void expect_same_story(const Story& expected, const Story& found) {
 
 enum class Actor { kHere, kOnADevice, kBesideTheCaller };
 
-// The rollout of a slow environment ends behind the step it was in, and the next one goes on where
-// this one has ended: with the same episode, stack and state, as if there were no rollouts. And so
-// it is if resets wait.
+// The rollout of a slow environment ends after its current step, and the next one continues from
+// there: with the same episode, stack and state, as if there were no rollouts. The same holds if
+// resets wait.
 void expect_cut_rollouts(std::int64_t horizon, bool mid_batch_reset, Actor where) {
   constexpr int kRollouts = 20;
   testing::FakeAccelerator fake;  // switched off before the agents go
@@ -222,7 +222,7 @@ void expect_cut_rollouts(std::int64_t horizon, bool mid_batch_reset, Actor where
     device(false);
     const auto whole = plain->collect();
     for (std::int64_t b = 0; b < kEnvs; ++b) add(whole, b, expected[static_cast<std::size_t>(b)]);
-    if (i < 2) continue;  // what comes next is known
+    if (i < 2) continue;  // `expected` stays ahead
     device(true);
     const auto batch = sampler->collect();
     const auto& s = batch.samples;
@@ -240,8 +240,8 @@ void expect_cut_rollouts(std::int64_t horizon, bool mid_batch_reset, Actor where
       for (const auto* x : {&s.reward, &s.terminated, &s.truncated, &s.final_value, &s.action[0]})
         EXPECT_FALSE(rest(*x).ne(0).any().item<bool>());
       EXPECT_TRUE(steps == horizon || s.bootstrap_value[b].item<float>() == 0);
-      // A step that the rollout was cut behind, though no episode has ended with it, has the value
-      // of what came next, which the agent has recorded there.
+      // If the rollout was cut after this step and no episode ended, final_value is the value that
+      // the agent records for the next observation.
       auto& last = story.steps.back();
       const auto& want = expected[static_cast<std::size_t>(b)].steps;
       ASSERT_LT(story.steps.size(), want.size());
@@ -254,7 +254,7 @@ void expect_cut_rollouts(std::int64_t horizon, bool mid_batch_reset, Actor where
       last.at("final value").fill_(0);
     }
   }
-  // Where resets wait, those that are fast wait, too, and may be caught up with.
+  // If resets wait, fast environments wait, too, and slow ones may catch up.
   EXPECT_GT(cut, !mid_batch_reset ? -1 : 1);
   for (std::size_t env = 0; env < kEnvs; ++env) {
     SCOPED_TRACE(env);
@@ -275,7 +275,7 @@ TEST(DynamicTest, StragglersAreCutShortAndGoOn) {
       }
 }
 
-// Another sampler goes on where one was cut short, with the step it has not taken.
+// A resumed sampler continues with the first step that was cut.
 TEST(DynamicTest, WhatWasCutShortIsSaved) {
   constexpr std::int64_t kT = 13;
   const Clocks clocks;
@@ -291,7 +291,7 @@ TEST(DynamicTest, WhatWasCutShortIsSaved) {
     Story one, two;
     add(batch, b, one);
     add(whole, b, two);
-    one.steps.pop_back();  // it may be cut there, with nobody slow
+    one.steps.pop_back();  // its rollout may be cut there, even without a straggler
     expect_same_story(two, one);
   }
 }

@@ -11,7 +11,7 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// One seed, one trajectory: what the serial sampler collects, bit for bit, from every other one.
+// One seed gives one trajectory: every sampler collects the samples of the serial one, bit for bit.
 namespace shoal {
 namespace {
 
@@ -58,12 +58,12 @@ TEST_P(EqualityTest, ARealNetwork) {
   expect_same(make_cart_pole(), network(make_cart_pole()), 32, 9, 4);
 }
 
-// Real numbers, whose noise is more than one number, and final observations of truncated episodes.
+// Continuous actions, whose noise is several numbers, and final observations of truncated episodes.
 TEST_P(EqualityTest, RealActions) {
   expect_same(make_pendulum(13), network(make_pendulum(), {.squash = true}), 20, 5, 3);
 }
 
-// The statistics reach the workers, as other parameters do.
+// The statistics of observations reach the workers, as other parameters do.
 TEST_P(EqualityTest, NormalizedObservationsAfterLearning) {
   const ActorCriticOptions options{.normalize_observation = true};
   expect_same(make_pendulum(13), network(make_pendulum(), options), 20, 5, 3,

@@ -68,8 +68,8 @@ inline void expect_same_batches(const Batch& one, const Batch& other) {
   }
 }
 
-// What a test is repeated for: a sampler's kind, its workers, and groups, or kOwnPace: actions are
-// chosen for half of the environments, whichever are there.
+// Parameters of a test: a sampler's kind, its workers, and its groups. kOwnPace in place of groups:
+// dynamic batching with half of the environments.
 using Workforce = std::tuple<SamplerKind, int, int>;
 constexpr int kOwnPace = 0;
 

@@ -7,8 +7,8 @@
 #include "shoal/envs/classic_control.h"
 #include "tests/samplers/expect_samples.h"
 
-// An agent with a recurrent network in every sampler: what is recorded is what the network says of
-// the sequences, taken as a whole.
+// An agent with a recurrent network in every sampler: the recorded log-probabilities and values
+// equal those of the network for whole sequences.
 namespace shoal::memory_test {
 namespace {
 
@@ -32,7 +32,7 @@ class MemoryTest : public ::testing::TestWithParam<Workforce> {
   }
 };
 
-// Rows [0, time) of environment b; `last`, if given, in place of the last of them.
+// Rows [0, time) of environment b. `last`, if defined, replaces the last observation.
 EvaluateIn sequence(const Samples& s, std::int64_t b, std::int64_t time, const at::Tensor& last) {
   const auto of = [&](const at::Tensor& x) { return x.narrow(0, 0, time).select(1, b).clone(); };
   EvaluateIn in{.observation = Observed{of(s.observation[0]), {}},
@@ -65,7 +65,7 @@ void expect_consistent(const Samples& s, ActorCritic& agent) {
     };
     expect_near(now.log_prob.narrow(0, 0, s.T).masked_select(valid), of("log_prob"), "log_prob");
     expect_near(now.value.narrow(0, 0, s.T).masked_select(valid), of("value"), "value");
-    if (s.bootstrap_value[b].item<float>() != 0)  // 0: it waits
+    if (s.bootstrap_value[b].item<float>() != 0)  // 0: the environment waits
       expect_near(now.value[s.T], s.bootstrap_value[b], "bootstrap_value");
   }
   const auto& final_obs = s.final_obs;
@@ -88,7 +88,8 @@ TEST_P(MemoryTest, RecordsWhatTheSequencesSay) {
   }
 }
 
-// The cells act row by row: no batch is like another, and all samplers agree bit for bit.
+// Recurrent cells compute row by row, so results do not depend on the batch, and all samplers agree
+// bit for bit.
 TEST_P(MemoryTest, EqualsTheSerialSampler) {
   for (const bool mid_batch_reset : {true, false}) {
     const auto one = remembering(MemoryKind::kLstm), other = remembering(MemoryKind::kLstm);

@@ -11,10 +11,9 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// Two groups beside one where it must show: environments that sleep for a millisecond a step, one
-// to a worker, and acting that takes two for all of them and one for half. One group then takes
-// three milliseconds a step, and two groups two. Workers that act themselves take one and a half:
-// each acts for a quarter, at the same time as the others.
+// Two groups compared with one. Environments, one per worker, sleep for 1 ms per step. Acting takes
+// 2 ms for all of them and 1 ms for half. A step then takes 3 ms with one group and 2 ms with two.
+// Workers that act themselves take 1.5 ms: each acts for a quarter, in parallel with the others.
 namespace shoal {
 namespace {
 
@@ -57,7 +56,7 @@ double seconds_of_rollout(Sampler& sampler) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// By the best of a few rollouts: others may use the machine, too.
+// Compares the best of a few rollouts: other processes may use the machine, too.
 void expect_gain(Sampler& slow, Sampler& fast, double wanted) {
   double of_slow = 1e9, of_fast = 1e9;
   for (int i = 0; i < 15 && of_slow < wanted * of_fast; ++i) {
@@ -76,8 +75,8 @@ TEST(OverlapTest, TwoGroupsActWhileEnvironmentsStep) {
   expect_gain(*one, *two, kWanted);
 }
 
-// One step in four of each environment is slow, and each time that of another one: in lock-step
-// every step is slow, and at their own pace one in four.
+// One step in four of each environment is slow, at another time in each. In lock-step every step is
+// slow, with free-running workers one in four.
 class Slow : public testing::Counter {
  public:
   explicit Slow(const EnvContext& c) : Counter(c, {.length = 1000}), index_(c.index) {}

@@ -12,7 +12,7 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// How episodes begin: after random steps, at once, or with the next rollout.
+// Beginnings of episodes: after random steps, in the same step, or with the next rollout.
 namespace shoal {
 namespace {
 
@@ -80,8 +80,8 @@ TEST(WaitTest, ALostLifeWaitsAndTheGameGoesOn) {
   EXPECT_EQ(episodes, 1U);
 }
 
-// Whatever is recorded, stacks of frames included; actions, which the agent has chosen for these
-// rows as for others, too.
+// Holds for all fields, including stacks of frames, and actions, which the agent chooses for these
+// rows, too.
 TEST(WaitTest, InvalidStepsHoldZerosAndAllActionsAreLegal) {
   ToyAgent agent(3);
   auto sampler = make_sampler(make_zoo(), agent, waiting(12, 6));
@@ -104,7 +104,7 @@ TEST(WaitTest, InvalidStepsHoldZerosAndAllActionsAreLegal) {
   }
 }
 
-// Counts the resets of all environments in shared memory, the first ones excepted.
+// Counts the resets of all environments in shared memory, except the first ones.
 class Counted : public Counter {
  public:
   Counted(const EnvContext& c, std::atomic<int>& resets, bool fails)
@@ -143,7 +143,7 @@ class CountedResets : public Resets, public ::testing::WithParamInterface<Sample
   }
 };
 
-// Nobody asks for the next rollout.
+// collect() is not called again.
 TEST_P(CountedResets, HappenWhileTheCallerLearns) {
   const auto sampler = make(/*fails=*/false);
   const auto batch = sampler->collect();
@@ -151,7 +151,7 @@ TEST_P(CountedResets, HappenWhileTheCallerLearns) {
   while (resets_ < 4 && std::chrono::steady_clock::now() < deadline) {
   }
   EXPECT_EQ(resets_, 4);
-  for (std::int64_t b = 0; b < 4; ++b) {  // and not in the rollout that is learned from
+  for (std::int64_t b = 0; b < 4; ++b) {  // resets do not change the rollout that is learned from
     const auto first = 1000.0F * static_cast<float>(b);
     EXPECT_EQ(column(batch.samples.observation[0].select(1, b).select(1, 0)),
               (std::vector<float>{first, first + 1, first + 2, 0, 0, 0}));
@@ -196,7 +196,7 @@ TEST(WaitTest, ATruncatedEpisodeHasTheValueOfItsEnd) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 3, .truncates = true}), agent, waiting(5, 2));
   const auto& s = sampler->collect().samples;
-  // The sum of what was seen in the episode, and of its last observation.
+  // The sum of the episode's observations, including the final one.
   EXPECT_EQ(s.final_value[2][1].item<float>(), 1000 + 1001 + 1002 + 1003);
   EXPECT_EQ(s.final_value.count_nonzero().item<int>(), 2);
 }
@@ -214,7 +214,7 @@ class Wild : public testing::Zoo {
 TEST(WaitTest, ALifeGoesOnWithTheObservationThatFollowedTheLastOne) {
   ToyAgent agent(3), other(3);
   const EnvFactory make = [](const EnvContext&) { return std::make_unique<Wild>(); };
-  // In rollouts of one step nobody waits for long: what is seen is as if there were no lives.
+  // In rollouts of one step no environment waits: observations are as if there were no lives.
   auto waits = make_sampler(make, agent, waiting(1, 3));
   auto goes_on = make_sampler(make_zoo(), other, waiting(1, 3));
   for (int rollout = 0; rollout < 20; ++rollout) {
@@ -239,7 +239,7 @@ TEST(DecorrelationTest, EnvironmentsBeginAfterRandomSteps) {
   EXPECT_EQ(batch.samples.first_tick, 0);
 }
 
-// The zoo refuses what its mask forbids; its episodes end, and are counted with their first steps.
+// The zoo rejects illegal actions. Episodes that end are counted with their random first steps.
 TEST(DecorrelationTest, ActionsAreLegalAndEpisodesCountFromTheirBeginning) {
   ToyAgent agent(3);
   auto o = serial(16, 32);

@@ -9,7 +9,7 @@
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
-// What a sampler saves, another one goes on from, bit for bit.
+// A sampler resumes from the saved state of another one, bit for bit.
 namespace shoal {
 namespace {
 
@@ -38,7 +38,7 @@ void expect_same_future(Sampler& one, Sampler& other) {
     expect_same_batches(one.collect(), other.collect());
 }
 
-// Odd and even rollouts: the agent's state lies in another place after an odd one.
+// Odd and even horizons: the place of the agent's state after a rollout depends on it.
 TEST_P(ResumeTest, TheFutureIsTheSame) {
   for (const bool mid_batch_reset : {true, false}) {
     for (const std::int64_t horizon : {1, 6, 7}) {
@@ -76,8 +76,8 @@ TEST_P(ResumeTest, TwiceWithoutARolloutBetween) {
   expect_same_future(*first, *third);
 }
 
-// Its environments begin new episodes, the same ones here and there, and other ones after each
-// save.
+// These environments begin new episodes, the same ones in both samplers, and different ones after
+// each save().
 TEST_P(ResumeTest, WhatCannotBeSavedIsReset) {
   for (const bool mid_batch_reset : {true, false}) {
     const auto o = options(6, mid_batch_reset);

@@ -22,7 +22,7 @@
 #include "tests/support/fragile_env.h"
 #include "tests/support/toy_agents.h"
 
-// What a sampler keeps of an environment that fails takes another one the same way.
+// With the data that a sampler keeps of a failed environment, another one reproduces the failure.
 namespace shoal {
 namespace {
 
@@ -72,7 +72,7 @@ std::vector<Way> ways() {
 struct Outcome {
   std::vector<EnvFailure> failures;
   std::map<std::int64_t, at::Tensor> seen;  // valid observations of the broken one, by tick
-  std::map<std::int64_t, float> rewards;    // likewise, of the step before
+  std::map<std::int64_t, float> rewards;    // its rewards of the step before, by tick
 };
 
 void note(const SamplerOptions& options, const Samples& s, Outcome& out) {
@@ -94,7 +94,7 @@ std::unique_ptr<Sampler> make(const Way& way, const EnvFactory& make_env, Agent&
   return make_sampler(make_env, agent, options, saved);
 }
 
-// Collects until a failure, which has to come.
+// Collects until a failure; it is an error if there is none.
 Outcome run(const Way& way, const EnvFactory& make_env, const NamedTensors& saved = {}) {
   testing::ToyAgent agent(2), actor(2);
   Outcome out;
@@ -112,7 +112,7 @@ Outcome run(const Way& way, const EnvFactory& make_env, const NamedTensors& save
   return out;
 }
 
-// Takes the kept steps, and compares all that the run has said of them.
+// Takes the kept steps, and compares them with everything that the run returned.
 void expect_same_way(FailureReplay& replay, const EnvFailure& failure, const Outcome& out,
                      const Way& way) {
   EXPECT_EQ(failure.env, kBroken);
@@ -126,7 +126,7 @@ void expect_same_way(FailureReplay& replay, const EnvFailure& failure, const Out
     ++compared;
   };
   if (failure.seed) expect_seen();
-  // Steps that waited are in no tick of their own.
+  // If the environment waited, ticks were skipped.
   const bool waits = failure.step - failure.begin != replay.steps_before();
   for (std::int64_t i = 0; i < replay.steps_before(); ++i) {
     replay.step();
@@ -134,7 +134,7 @@ void expect_same_way(FailureReplay& replay, const EnvFailure& failure, const Out
     if (!waits) expect_seen();
   }
   EXPECT_GT(replay.steps_before(), 0);
-  // Asynchronous ones may fail before the caller has read a rollout.
+  // Asynchronous samplers may fail before the caller has read a rollout.
   const bool seen = !waits && !way.asynchronous && failure.step - failure.begin > 10;
   EXPECT_TRUE(!seen || compared > 0);
   EXPECT_EQ(replay.same_observation(), failure.in_step ? std::optional(true) : std::nullopt);
@@ -144,7 +144,7 @@ TEST(RewindTest, AStepThatThrowsThrowsAgain) {
   for (const auto& way : ways()) {
     for (const bool saves : {true, false}) {
       SCOPED_TRACE(fmt::format("{}, {}", way.name, saves ? "saves" : "does not save"));
-      // The first random steps count, too.
+      // kAt includes the random first steps.
       const auto make_env = make_fragile({.how = Breakage::kThrow, .at = kAt, .saves = saves});
       const auto out = run(way, make_env);
       ASSERT_EQ(out.failures.size(), 1U);
@@ -181,7 +181,7 @@ TEST(RewindTest, AResetThatThrowsThrowsAgain) {
 
 TEST(RewindTest, DeathsAreKeptAsExceptionsAre) {
   for (auto way : ways()) {
-    if (way.options.kind == SamplerKind::kSerial) continue;  // it is this process that would die
+    if (way.options.kind == SamplerKind::kSerial) continue;  // this process would die
     for (const auto how : {Breakage::kSegfault, Breakage::kExit, Breakage::kHang}) {
       SCOPED_TRACE(fmt::format("{}, {}", way.name, static_cast<int>(how)));
       way.options.step_limit = how == Breakage::kHang ? 500ms : 60s;
@@ -241,7 +241,7 @@ TEST(RewindTest, AResetAtACheckpointIsANewBeginning) {
   }
 }
 
-// Rewards are divided by what a run has seen of them, from its beginning or from a checkpoint on.
+// Rewards are divided by a statistic of the run, from its beginning or from a checkpoint on.
 TEST(RewindTest, StatisticsOfRewardsAreKept) {
   const Way way{"", {.kind = SamplerKind::kParallelGpu, .horizon = 10, .envs = 8, .workers = 2}};
   for (const bool saves : {true, false}) {
@@ -281,7 +281,7 @@ TEST(RewindTest, StatisticsOfRewardsAreKept) {
   }
 }
 
-// The ring of actions turns many times.
+// The ring of actions wraps many times.
 TEST(RewindTest, ALongRunIsRepeatedFromItsLastStates) {
   Way way{"", {.kind = SamplerKind::kParallelGpu, .horizon = 10, .envs = 8, .workers = 2}};
   way.options.action_log_bytes = 9 * 8 * 37;  // 37 steps
@@ -313,7 +313,8 @@ TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
     if (way.options.kind == SamplerKind::kSerial || way.options.decorrelation > 0) continue;
     SCOPED_TRACE(way.name);
     way.options.on_death = OnDeath::kRestart;
-    // Each of its lives ends after as many steps: states of the one before must not be used.
+    // Every restarted environment fails after as many steps. States of its predecessor must not be
+    // used.
     constexpr std::int64_t kLife = 5;
     const auto make_env = make_fragile({.how = Breakage::kSegfault, .at = kLife});
     testing::ToyAgent agent(2), actor(2);
@@ -383,7 +384,7 @@ TEST(RewindTest, AnExceptionOfSaveEndsTheKeepingOfStatesOnly) {
                               [&](const EnvFailure& failure) { failures.push_back(failure); });
     for (int i = 0; i < 4; ++i) sampler->collect();
     EXPECT_TRUE(failures.empty());
-    if (way.asynchronous) continue;  // its environments are not saved
+    if (way.asynchronous) continue;  // environments are not saved
     EXPECT_ANY_THROW(sampler->save(/*reset_others=*/false));
     ASSERT_EQ(failures.size(), 1U);
     EXPECT_EQ(failures[0].phase, WorkerStatus::kSaving);
@@ -425,7 +426,7 @@ std::unique_ptr<Env> make_held(const EnvContext& context) {
   return std::make_unique<Held>(std::move(env));
 }
 
-// Its learner breaks while the environment is held.
+// Fails in value(), while the environment is held.
 class BrokenLearner : public testing::ToyAgent {
  public:
   explicit BrokenLearner(std::function<void()> breaks) : ToyAgent(2), breaks_(std::move(breaks)) {}
@@ -469,7 +470,7 @@ bool ends_by_segfault(int status) {
 }
 
 TEST(RewindTest, TheEndOfTheProcessByTheLearnerIsNoneOfTheEnvironmentBesideIt) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // hooks are those of one process
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the hooks belong to one process
   const auto is_silent = ::testing::Not(::testing::HasSubstr("is kept"));
   const auto say = [](const EnvFailure&) { std::fputs("it is kept\n", stderr); };
   EXPECT_EXIT(collect_with([] { std::raise(SIGSEGV); }, say), ends_by_segfault, is_silent);
@@ -484,10 +485,10 @@ TEST(RewindTest, TheEndOfTheProcessByTheLearnerIsNoneOfTheEnvironmentBesideIt) {
   EXPECT_EXIT(collect_broken(), ends_by_segfault, ::testing::HasSubstr("is kept"));
 }
 
-// Saved states must not change what a run does.
+// Saving states must not change a run.
 TEST(RewindTest, SavingStatesChangesNothing) {
   for (auto way : ways()) {
-    if (way.asynchronous || way.options.preempt_share < 1) continue;  // they depend on timing
+    if (way.asynchronous || way.options.preempt_share < 1) continue;  // depends on timing
     SCOPED_TRACE(way.name);
     std::vector<at::Tensor> all;
     for (const auto period : {std::chrono::milliseconds(0), std::chrono::milliseconds(1h)}) {

@@ -52,13 +52,13 @@ TEST(SamplerTest, RowsContinueAcrossRollouts) {
   EXPECT_EQ(first, (std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}));
 }
 
-// Of both environments: the agent's state before row 0 of a rollout, and its value of row T.
+// The agent's state before row 0 of a rollout, and its value of row T, for both environments.
 struct Seam {
   std::vector<float> initial_state, bootstrap_value;
 };
 
-// Episodes of 5 steps, so that the ends of rollouts fall on every place of one. Environment b shows
-// 1000 b + step + episode, and the agent sums that up.
+// Episodes have 5 steps, so that rollouts end at every step of an episode. The observation of
+// environment b is 1000 b + step + episode; the agent's state is the sum of observations.
 void expect_seams(std::int64_t horizon, const std::vector<Seam>& rollouts) {
   ToyAgent agent(2);
   auto sampler = make_sampler(make_counter({.length = 5}), agent, serial(horizon, 2));
@@ -120,8 +120,7 @@ TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
   const auto last = f.observation[0].dense();
   EXPECT_EQ(last[3][0].item<float>(), 1005);
   EXPECT_EQ(last[3][1].item<float>(), 1);
-  // The state of that moment holds the sum of what was seen in the episode; the value adds the
-  // final observation.
+  // The state is the sum of the episode's observations; the value adds the final observation.
   const float seen = 1000 + 1001 + 1002 + 1003 + 1004 + 5 * 1;
   EXPECT_EQ(f.state[0][3].item<float>(), seen);
   EXPECT_EQ(f.value[3].item<float>(), seen + 1005 + 1);
@@ -129,7 +128,7 @@ TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
   EXPECT_EQ(batch.samples.final_value.count_nonzero().item<std::int64_t>(), 4);
 }
 
-// Its value is what the step before did and brought.
+// Its value is a function of the previous action and reward.
 class Remembering : public ToyAgent {
  public:
   using ToyAgent::ToyAgent;
@@ -198,7 +197,7 @@ TEST(SamplerTest, EpisodesAreCountedWithTheirRawScore) {
   EXPECT_EQ(e, batch.episodes.size());
 }
 
-// Infos of four types, each with its reduction; the float64 one has none.
+// Infos of four types, with all reductions; the float64 one has none.
 class Informed : public Counter {
  public:
   using Counter::Counter;
@@ -247,7 +246,8 @@ TEST(SamplerTest, InfosAreReducedOverEachEpisode) {
   }
 }
 
-// Every stack against one rebuilt from a full record of the frames, over seams and episode ends.
+// Compares every stack with one rebuilt from a full record of the frames, across rollouts and ends
+// of episodes.
 TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
   ToyAgent agent(3);
   auto sampler = make_sampler(make_zoo(), agent, serial(5, 3));
@@ -276,7 +276,7 @@ TEST(SamplerTest, StacksEqualThoseOfAFullRecord) {
   }
 }
 
-// Fresh arenas of debug builds are full of a magic value.
+// Debug builds fill new arenas with a magic value.
 TEST(SamplerTest, LeavesNoRowUnwritten) {
   ToyAgent agent(3);
   auto sampler = make_sampler(make_zoo(), agent, parallel(6, 4, 2));

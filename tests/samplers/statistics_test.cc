@@ -18,8 +18,8 @@ namespace {
 using testing::Counter;
 using testing::ToyAgent;
 
-// Rewards of 100, in an environment that cannot be saved. Environment 1 may be killed at a step of
-// each of its processes.
+// An environment with rewards of 100 that cannot be saved. Environment 1 may kill its process, at
+// the same step of each process.
 class Hundred : public Counter {
  public:
   Hundred(const EnvContext& c, std::int64_t killed_at)
@@ -40,7 +40,7 @@ EnvFactory make_normalized(std::int64_t killed_at = 0) {
       [=](const EnvContext& c) { return std::make_unique<Hundred>(c, killed_at); });
 }
 
-// The first reward of new statistics is about 100, and below 1 after 30 steps.
+// With new statistics the first reward is about 100; after 30 steps rewards are below 1.
 constexpr int kLearned = 8;
 constexpr double kSmall = 1;
 
