@@ -30,7 +30,7 @@ struct EnvFailure {
   // either, the failure cannot be reproduced.
   std::optional<std::uint64_t> seed = {};
   std::vector<std::byte> state = {};
-  // After that reset: SamplerOptions::decorrelation, if random steps were taken (otherwise 0), and
+  // After that reset: SamplerOptions::decorrelation, if random steps followed (otherwise 0), and
   // Env::statistics().
   std::int64_t random_steps = 0;
   std::vector<std::byte> statistics = {};
@@ -41,7 +41,7 @@ struct EnvFailure {
   bool in_step = false;
   NamedTensors observation = {};
 
-  // The construction of the environment failed, that reset, or a random step after it.
+  // The environment failed in its constructor, in that reset, or in a random step after it.
   bool at_beginning() const {
     return phase == WorkerStatus::kConstructing ||
            (seed && !in_step && steps() == 0 && phase != WorkerStatus::kSaving);
@@ -53,7 +53,8 @@ struct EnvFailure {
 using FailureHandler = std::function<void(const EnvFailure&)>;
 
 // Reproduces a failure with a new environment, in the calling thread. Exceptions of the environment
-// propagate. An observation or a reward that is not finite throws DataError.
+// propagate. An observation or a reward that is not finite, or an action mask without a legal
+// action, throws DataError.
 class FailureReplay {
  public:
   // Constructs the environment. Throws Error if the failure is not repeatable(), or if the actions
