@@ -181,7 +181,8 @@ OptionList agent_options(Config& c) {
   agent.add("normalize_observation", c.agent.normalize_observation,
             "normalize observations to mean 0 and standard deviation 1");
   model.add("name", c.model.name, "network: mlp | nature-cnn");
-  model.add("hidden", c.model.hidden, "units of each hidden layer (mlp)", within(1, 0x1p32));
+  model.add("hidden", c.model.hidden, "units of each hidden layer (mlp, critics)",
+            within(1, 0x1p32));
   model.add("shared_trunk", c.model.shared_trunk, "policy and value share the hidden layers (mlp)");
   model.add("precision", c.model.precision, "precision of learning: float32 | bf16 (nature-cnn)");
   model.add("memory", c.model.memory, "recurrent layer after a shared trunk: none | lstm | gru");

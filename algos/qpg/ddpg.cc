@@ -40,18 +40,15 @@ OptionList describe(DdpgOptions& o) {
 
 namespace {
 
-class DdpgSpec : public SpecOf<DdpgSpec, OffPolicySpec, DdpgOptions> {
+class DdpgSpec : public QpgSpecOf<DdpgSpec, DdpgOptions> {
  public:
   std::string name() const override { return "ddpg"; }
   std::string description() const override {
     return "Deep deterministic policy gradient (Lillicrap et al., arXiv 1509.02971)";
   }
-  bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
-  std::int64_t batch() const override { return own_.batch; }
 
   std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
-    return make_qpg_agent(*this, env, run, {.stochastic = false, .critics = 1});
+    return make_qpg_agent(env, run.model, {.stochastic = false, .critics = 1}, run.seed);
   }
 
   std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions&,

@@ -105,8 +105,8 @@ class FusedLearner : public QpgLearner {
   void take(const Transitions& batch, const QpgUpdate& update) {
     require(batch.reward.size(0) == n_, "a batch of {} steps for a learner of {}",
             batch.reward.size(0), n_);
-    batch_ = {.observation = agent_.input(batch.observation).contiguous(),
-              .next = agent_.input(batch.next_observation).contiguous(),
+    batch_ = {.observation = agent_.input(batch.observation)[0].data.contiguous(),
+              .next = agent_.input(batch.next_observation)[0].data.contiguous(),
               .action = batch.action[0].contiguous(),
               .reward = data(batch.reward),
               .discount = data(batch.discount),
@@ -361,6 +361,8 @@ std::unique_ptr<QpgLearner> make_fused_learner(QpgAgent& agent, std::int64_t n, 
                                                ProcessGroup& ranks) {
   require(agent.device().is_cpu(), "the fused learner is for the CPU; the agent is on {}",
           agent.device().str());
+  require(agent.networks().are_mlps(),
+          "the fused learner is for MLPs; the agent has other networks");
   return std::make_unique<FusedLearner>(agent, n, precision, ranks);
 }
 

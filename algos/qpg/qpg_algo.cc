@@ -52,6 +52,10 @@ class Temperature {
   at::Tensor log_alpha_, mean_, square_, steps_;
 };
 
+bool is_fused(const QpgAgent& agent) {
+  return is_host(agent.device()) && agent.networks().are_mlps();
+}
+
 class QpgAlgo : public OffPolicyAlgo {
  public:
   QpgAlgo(QpgAgent& agent, StepReplay& replay, const QpgSettings& settings, ProcessGroup& ranks)
@@ -60,9 +64,9 @@ class QpgAlgo : public OffPolicyAlgo {
         replay_(replay),
         settings_(settings),
         temperature_(agent.stochastic() ? settings.update.alpha : 1),
-        learner_(is_host(agent.device()) ? make_fused_learner(agent, settings.batch / ranks.count(),
-                                                              settings.precision, ranks)
-                                         : make_tensor_learner(agent, ranks)),
+        learner_(is_fused(agent) ? make_fused_learner(agent, settings.batch / ranks.count(),
+                                                      settings.precision, ranks)
+                                 : make_tensor_learner(agent, ranks)),
         updates_(at::zeros({}, at::kLong)) {
     settings_.update.slices = replay.slices();
     settings_.update.first_slice = replay.first_slice();
@@ -179,14 +183,6 @@ class QpgAlgo : public OffPolicyAlgo {
 
 }  // namespace
 
-std::unique_ptr<Agent> make_qpg_agent(const AlgoSpec& algo, const EnvSpec& env,
-                                      const RunOptions& run, QpgAgentOptions options) {
-  require(run.model.name == "mlp", "model.name: found {}, and {} has networks of kind mlp only",
-          run.model.name, algo.name());
-  options.hidden = run.model.hidden;
-  return make_qpg_agent(env, options, run.seed);
-}
-
 void require_policy(const char* name, const QpgAgent& agent, bool stochastic) {
   require(agent.stochastic() == stochastic, "{} needs an agent with a {} policy; set {}", name,
           stochastic ? "stochastic" : "deterministic",
@@ -195,10 +191,12 @@ void require_policy(const char* name, const QpgAgent& agent, bool stochastic) {
 
 std::unique_ptr<OffPolicyAlgo> make_qpg_algo(const char* name, QpgAgent& agent, StepReplay& replay,
                                              const QpgSettings& s, ProcessGroup& ranks) {
-  require(s.precision == Precision::kFloat32 || is_host(agent.device()),
-          "{}.precision: found bf16, and the agent on {}; it is for the CPU", name,
-          agent.device().str());
+  require(s.precision == Precision::kFloat32 || is_fused(agent),
+          "{0}.precision: found bf16, which is for MLPs on the CPU; the agent's networks are {1}on "
+          "{2}: set it to float32 (model.precision is that of nature-cnn)",
+          name, agent.networks().are_mlps() ? "" : "of another model, ", agent.device().str());
   check_shares(name, s.batch, ranks, replay);
+  require_no_batch_norm(ranks, 1, agent.parameters());
   return std::make_unique<QpgAlgo>(agent, replay, s, ranks);
 }
 

@@ -5,6 +5,7 @@
 
 #include "algos/qpg/qpg_learner.h"
 #include "shoal/algos/algo_spec.h"
+#include "shoal/core/error.h"
 
 namespace shoal {
 
@@ -22,16 +23,28 @@ struct QpgSettings {
   double target_entropy = 0, alpha_rate = 0;
 };
 
-// Fused on the CPU, by tensor operations elsewhere. name: of the algorithm, in errors.
+// MLPs on the CPU learn by the fused learner, others by tensor operations. name: of the algorithm,
+// in errors.
 std::unique_ptr<OffPolicyAlgo> make_qpg_algo(const char* name, QpgAgent& agent, StepReplay& replay,
                                              const QpgSettings& settings, ProcessGroup& ranks);
 
-// The agent of such an algorithm, with layers as run.model has them. Throws Error for another model
-// than an MLP.
-std::unique_ptr<Agent> make_qpg_agent(const AlgoSpec& algo, const EnvSpec& env,
-                                      const RunOptions& run, QpgAgentOptions options);
-
 // Throws Error unless the agent's policy is of this kind.
 void require_policy(const char* name, const QpgAgent& agent, bool stochastic);
+
+// The common part of the declarations.
+template <class Self, class Options>
+class QpgSpecOf : public SpecOf<Self, OffPolicySpec, Options> {
+ public:
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return this->own_.anneal_learning_rate; }
+  std::int64_t batch() const override { return this->own_.batch; }
+  void check(const RunOptions& run) const override {
+    OffPolicySpec::check(run);
+    require(this->own_.precision == Precision::kFloat32 || run.model.name == "mlp",
+            "{}.precision: found bf16, expected float32 with model '{}'; bf16 is for mlp "
+            "(model.precision is that of nature-cnn)",
+            this->name(), run.model.name);
+  }
+};
 
 }  // namespace shoal

@@ -44,18 +44,15 @@ OptionList describe(SacOptions& o) {
 
 namespace {
 
-class SacSpec : public SpecOf<SacSpec, OffPolicySpec, SacOptions> {
+class SacSpec : public QpgSpecOf<SacSpec, SacOptions> {
  public:
   std::string name() const override { return "sac"; }
   std::string description() const override {
     return "Soft actor-critic with a learned temperature (Haarnoja et al., arXiv 1812.05905)";
   }
-  bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
-  std::int64_t batch() const override { return own_.batch; }
 
   std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
-    return make_qpg_agent(*this, env, run, {.stochastic = true, .critics = 2});
+    return make_qpg_agent(env, run.model, {.stochastic = true, .critics = 2}, run.seed);
   }
 
   std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions& run,

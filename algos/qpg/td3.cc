@@ -48,18 +48,15 @@ OptionList describe(Td3Options& o) {
 
 namespace {
 
-class Td3Spec : public SpecOf<Td3Spec, OffPolicySpec, Td3Options> {
+class Td3Spec : public QpgSpecOf<Td3Spec, Td3Options> {
  public:
   std::string name() const override { return "td3"; }
   std::string description() const override {
     return "Twin delayed deep deterministic policy gradient (Fujimoto et al., arXiv 1802.09477)";
   }
-  bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
-  std::int64_t batch() const override { return own_.batch; }
 
   std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override {
-    return make_qpg_agent(*this, env, run, {.stochastic = false, .critics = 2});
+    return make_qpg_agent(env, run.model, {.stochastic = false, .critics = 2}, run.seed);
   }
 
   std::unique_ptr<OffPolicyAlgo> make(Agent& agent, Replay& replay, const RunOptions& run,

@@ -15,47 +15,77 @@ namespace {
 
 const double kHalfLogTwoPi = 0.5 * std::log(2 * std::numbers::pi);
 
-// What an update reads, one behind the other in memory, so that it goes to the device in one copy.
+// Everything an update reads, side by side in memory, so that it goes to the device in one copy.
 class UpdateInput {
  public:
   UpdateInput() = default;
-  UpdateInput(std::int64_t n, std::int64_t observed, std::int64_t dims, at::Device device) {
-    const std::vector<std::vector<std::int64_t>> shapes{
-        {n, observed}, {n, observed}, {n, dims}, {n}, {n}, {n}, {n, dims}, {n, dims}, {kNumbers}};
+  // For as many steps as there are observations.
+  UpdateInput(const Observations& observation, std::int64_t dims, at::Device device) {
+    const auto n = observation[0].size();
+    std::vector<Place> places{{{n, dims}}, {{n}},       {{n}},       {{n}},
+                              {{n, dims}}, {{n, dims}}, {{kNumbers}}};
+    for (int of = 0; of < 2; ++of)
+      for (const auto& [name, o] : observation)
+        places.push_back({o.dense().sizes().vec(), o.data.scalar_type()});
     std::int64_t size = 0;
-    for (const auto& shape : shapes) size += c10::multiply_integers(shape);
-    host_ = at::empty({size}, at::TensorOptions().pinned_memory(!device.is_cpu()));
-    there_ = is_host(device) ? host_ : at::empty({size}, at::TensorOptions().device(device));
-    const auto cut = [&](const at::Tensor& all, std::vector<at::Tensor>& to) {
-      std::int64_t from = 0;
-      for (const auto& shape : shapes) {
-        const auto n_of = c10::multiply_integers(shape);
-        to.push_back(all.narrow(0, from, n_of).view(shape));
-        from += n_of;
-      }
-    };
-    cut(host_, on_host_);
-    cut(there_, on_device_);
+    for (auto& place : places) size = place.set_from(size);
+    host_ = at::empty({size}, at::TensorOptions().dtype(at::kByte).pinned_memory(!device.is_cpu()));
+    there_ = is_host(device) ? host_ : at::empty({size}, host_.options().device(device));
+    for (const auto& place : places) {
+      on_host_.push_back(place.of(host_));
+      on_device_.push_back(place.of(there_));
+    }
+    auto next = on_device_.begin() + kSeen;
+    for (auto* to : {&seen_, &next_})
+      for (const auto& [name, o] : observation) to->add(name, Observed{*next++, {}});
   }
 
-  enum Field { kSeen, kNext, kAction, kReward, kDiscount, kWeight, kNoise, kNextNoise, kScalars };
-  // Of kScalars: the steps of Adam and what roots are multiplied by, for critics and policy.
+  // The fields of the observation follow those of kSeen, and then those of the next observation.
+  enum Field { kAction, kReward, kDiscount, kWeight, kNoise, kNextNoise, kScalars, kSeen };
+  // Of kScalars: step size and root factor of Adam, for critics and policy.
   enum Number { kCriticStep, kCriticRoot, kPolicyStep, kPolicyRoot, kAlpha, kTau, kNumbers };
 
-  std::int64_t rows() const { return on_host_.empty() ? 0 : on_host_[kSeen].size(0); }
+  std::int64_t rows() const { return on_host_.empty() ? 0 : on_host_[kReward].size(0); }
   const at::Tensor& host(Field f) const { return on_host_[f]; }
   void set(Number which, double value) {
     on_host_[kScalars].data_ptr<float>()[which] = static_cast<float>(value);
+  }
+  void set_observations(const Observations& seen, const Observations& next) {
+    auto to = on_host_.begin() + kSeen;
+    for (const auto* from : {&seen, &next})
+      for (const auto& [name, o] : *from) (to++)->copy_(o.dense());
   }
   void upload() {
     if (!there_.is_same(host_)) there_.copy_(host_, /*non_blocking=*/true);
   }
   const at::Tensor& operator[](Field f) const { return on_device_[f]; }
   at::Tensor number(Number which) const { return on_device_[kScalars][which]; }
+  const Observations& seen() const { return seen_; }
+  const Observations& next() const { return next_; }
 
  private:
-  at::Tensor host_, there_;
+  struct Place {
+    std::vector<std::int64_t> shape;
+    at::ScalarType type = at::kFloat;
+    std::int64_t from = 0;
+
+    std::int64_t bytes() const {
+      return c10::multiply_integers(shape) * static_cast<std::int64_t>(c10::elementSize(type));
+    }
+    // Returns where the next one may begin.
+    std::int64_t set_from(std::int64_t at) {
+      constexpr std::int64_t kAlignment = 64;
+      from = at;
+      return (at + bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    at::Tensor of(const at::Tensor& all) const {
+      return all.narrow(0, from, bytes()).view(type).view(shape);
+    }
+  };
+
+  at::Tensor host_, there_;  // bytes
   std::vector<at::Tensor> on_host_, on_device_;
+  Observations seen_, next_;  // on the device
 };
 
 class TensorLearner : public QpgLearner {
@@ -88,14 +118,13 @@ class TensorLearner : public QpgLearner {
   void take(const Transitions& batch, const QpgUpdate& update) {
     const auto n = batch.reward.size(0);
     const auto moved = parameters_.have_changed(agent_.parameters());
+    const auto seen = agent_.input(batch.observation), next = agent_.input(batch.next_observation);
     if (in_.rows() != n || moved) {
-      const auto observed = agent_.networks().policy_mlp.in();
-      in_ = In(n, observed, agent_.dims(), agent_.device());
+      in_ = In(seen, agent_.dims(), agent_.device());
       out_ = at::empty({kResults + n}, at::TensorOptions().device(agent_.device()));
       for (auto& r : captured_) r.forget();
     }
-    in_.host(In::kSeen).copy_(agent_.input(batch.observation));
-    in_.host(In::kNext).copy_(agent_.input(batch.next_observation));
+    in_.set_observations(seen, next);
     in_.host(In::kAction).copy_((batch.action[0] - agent_.middle()) / agent_.half_width());
     in_.host(In::kReward).copy_(batch.reward);
     in_.host(In::kDiscount).copy_(batch.discount);
@@ -121,31 +150,28 @@ class TensorLearner : public QpgLearner {
   // Losses of critics and policy, the mean value and log p, and the errors.
   at::Tensor learn(const QpgUpdate& update) {
     const auto& n = agent_.networks();
-    const auto& seen = in_[In::kSeen];
+    const auto& seen = in_.seen();
     const auto wanted = target(update);
-    const auto critics = n.critics.detach().requires_grad_();
-    const auto value = values(critics, seen, in_[In::kAction]);  // [critics, N]
+    const auto value = agent_.values(seen, in_[In::kAction]);  // [critics, N]
     const auto error = value - wanted;
     const auto loss = (0.5 * in_[In::kWeight] * error.square()).mean(1).sum();
-    const auto policy = n.policy.detach().requires_grad_();
-    step(n.critics, torch::autograd::grad({loss}, {critics})[0], critic_moments,
+    step(n.critics, agent_.critics_gradient(loss), critic_moments,
          {In::kCriticStep, In::kCriticRoot}, update.epsilon);
     auto policy_loss = at::zeros_like(loss), mean_log_prob = policy_loss;
     if (update.policy) {
-      const auto [chosen, log_prob] = act(policy, seen);
-      const auto all = values(n.critics, seen, chosen);
+      const auto [chosen, log_prob] = act(seen);
+      const auto all = agent_.values(seen, chosen);
       const auto worth = update.least_value ? all.amin(0) : all[0];
       policy_loss = -worth.mean();
       if (agent_.stochastic()) {
         mean_log_prob = log_prob.mean();
         policy_loss = policy_loss + in_.number(In::kAlpha) * mean_log_prob;
       }
-      step(n.policy, torch::autograd::grad({policy_loss}, {policy})[0], policy_moments,
+      step(n.policy, agent_.policy_gradient(policy_loss), policy_moments,
            {In::kPolicyStep, In::kPolicyRoot}, update.epsilon);
     }
     torch::NoGradGuard no_grad;
-    n.target_critics.lerp_(n.critics, in_.number(In::kTau));
-    if (n.target_policy.defined()) n.target_policy.lerp_(n.policy, in_.number(In::kTau));
+    agent_.move_targets(in_.number(In::kTau));
     return at::cat(
         {at::stack({loss, policy_loss, value.mean(), mean_log_prob}), error.abs().mean(0)});
   }
@@ -153,15 +179,6 @@ class TensorLearner : public QpgLearner {
   struct Chosen {
     at::Tensor action, log_prob;
   };
-
-  at::Tensor values(const at::Tensor& critics, const at::Tensor& observation,
-                    const at::Tensor& action) const {
-    const auto x = at::cat({observation, action}, 1);
-    std::vector<at::Tensor> all;
-    for (const auto& critic : critics.unbind(0))
-      all.push_back(agent_.networks().critic_mlp.forward(critic, x).squeeze(1));
-    return at::stack(all);
-  }
 
   at::Tensor noise(std::int64_t n, const QpgUpdate& update, bool next) const {
     const auto dims = agent_.dims(), size = qpg_noise_size(n, dims);
@@ -183,28 +200,29 @@ class TensorLearner : public QpgLearner {
     return {u.tanh(), (-0.5 * z.square() - log_std - kHalfLogTwoPi - log_slope).sum(1)};
   }
 
-  Chosen act(const at::Tensor& policy, const at::Tensor& x) const {
-    const auto out = agent_.networks().policy_mlp.forward(policy, x);
+  Chosen act(const Observations& seen) const {
+    const auto out = agent_.policy(seen);
     if (agent_.stochastic()) return draw(out, in_[In::kNoise]);
     return {out.tanh(), {}};
   }
 
   at::Tensor target(const QpgUpdate& update) const {
     torch::NoGradGuard no_grad;
-    const auto& n = agent_.networks();
-    const auto& next = in_[In::kNext];
+    const auto& next = in_.next();
+    const auto values = [&](const at::Tensor& action) {
+      return agent_.values(next, action, /*target=*/true).amin(0);
+    };
     at::Tensor value;
     if (agent_.stochastic()) {
-      const auto chosen = draw(n.policy_mlp.forward(n.policy, next), in_[In::kNextNoise]);
-      value = values(n.target_critics, next, chosen.action).amin(0) -
-              in_.number(In::kAlpha) * chosen.log_prob;
+      const auto chosen = draw(agent_.policy(next), in_[In::kNextNoise]);
+      value = values(chosen.action) - in_.number(In::kAlpha) * chosen.log_prob;
     } else {
-      auto action = n.policy_mlp.forward(n.target_policy, next).tanh();
+      auto action = agent_.policy(next, /*target=*/true).tanh();
       if (update.target_noise > 0) {
         const auto z = in_[In::kNextNoise] * update.target_noise;
         action = (action + z.clamp(-update.target_clip, update.target_clip)).clamp(-1, 1);
       }
-      value = values(n.target_critics, next, action).amin(0);
+      value = values(action);
     }
     return in_[In::kReward] + in_[In::kDiscount] * value;
   }

@@ -4,6 +4,9 @@
 #include <torch/torch.h>
 
 #include "shoal/core/error.h"
+#include "tests/support/message_of.h"
+#include "tests/support/picture_control.h"
+#include "tests/support/plain_model.h"
 
 namespace shoal::qpg_agent_test {
 namespace {
@@ -109,6 +112,7 @@ TEST_P(QpgAgentTest, ACheckpointHoldsEverything) {
   const auto from = agent->parameters(), to = other->parameters();
   EXPECT_EQ(to.contains("target/policy"), !GetParam());
   EXPECT_TRUE(at::equal(from.at("critics"), from.at("target/critics")));
+  torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : from) to.at(name).copy_(tensor);
   const auto x = at::randn({9, kWidth});
   EXPECT_TRUE(at::equal(chosen(*agent, x, {.seed = 1}), chosen(*other, x, {.seed = 1})));
@@ -130,6 +134,71 @@ TEST(QpgAgentAnyTest, NeedsOneBoxWithBounds) {
   EXPECT_THROW(make_qpg_agent(env, {}, 1), Error);
   env.action = {{"a", ActionSpec::box(2, -1, 1)}, {"b", ActionSpec::box(2, -1, 1)}};
   EXPECT_THROW(make_qpg_agent(env, {}, 1), Error);
+}
+
+EnvSpec picture_env() { return testing::BrightColumn(36, kDims).spec(); }
+
+at::Tensor pictures(std::int64_t n) {
+  torch::manual_seed(1);
+  return at::randint(0, 256, {n, 2, 36, 36}, at::kByte);
+}
+
+// Acts on pictures as their rows say, in one batch or several.
+TEST_P(QpgAgentTest, ActsOnPictures) {
+  const auto fast =
+      make_qpg_agent(picture_env(), {.name = "nature-cnn"}, {.stochastic = GetParam()}, 7);
+  register_model("plain-" + std::to_string(GetParam()),
+                 [](const NamedSpecs& o, std::int64_t outputs, const ModelOptions&) {
+                   return std::make_shared<testing::PlainModel>(
+                       make_model(o, outputs, {.name = "nature-cnn"}, 7));
+                 });
+  const auto plain = make_qpg_agent(picture_env(), {.name = "plain-" + std::to_string(GetParam())},
+                                    {.stochastic = GetParam()}, 7);
+  const auto x = pictures(20);
+  for (auto* agent : {fast.get(), plain.get()}) set_exploration(*agent, 0.3F, 0.5F);
+  EXPECT_TRUE(at::allclose(chosen(*fast, x, {}, true), fast->greedy(Observed{x, {}}, {}).action[0],
+                           1e-4, 1e-4));
+  const auto all = chosen(*fast, x, {.seed = 3, .tick = 8, .first_env = 4});
+  EXPECT_TRUE(
+      at::allclose(all, chosen(*plain, x, {.seed = 3, .tick = 8, .first_env = 4}), 1e-4, 1e-4))
+      << "beside tensor operations";
+  EXPECT_TRUE(at::equal(all.narrow(0, 5, 7),
+                        chosen(*fast, x.narrow(0, 5, 7), {.seed = 3, .tick = 8, .first_env = 9})));
+}
+
+TEST_P(QpgAgentTest, ACheckpointHoldsEverythingOfModels) {
+  const auto make = [](std::uint64_t seed) {
+    return make_qpg_agent(picture_env(), {.name = "nature-cnn", .hidden = {24}},
+                          {.stochastic = GetParam()}, seed);
+  };
+  const auto agent = make(7), other = make(8);
+  const auto x = pictures(9);
+  EXPECT_FALSE(at::equal(chosen(*agent, x, {}, true), chosen(*other, x, {}, true)));
+  const auto from = agent->parameters(), to = other->parameters();
+  EXPECT_TRUE(to.contains("policy/model.conv1.weight"));
+  EXPECT_TRUE(to.contains("target/critics/heads"));
+  EXPECT_TRUE(at::equal(from.at("critics/encoder.hidden.weight"),
+                        from.at("target/critics/encoder.hidden.weight")));
+  torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : from) to.at(name).copy_(tensor);
+  other->parameters_changed();
+  EXPECT_TRUE(at::equal(chosen(*agent, x, {}, true), chosen(*other, x, {}, true)));
+  EXPECT_TRUE(at::equal(agent->networks().critics, other->networks().critics));
+}
+
+class WithState : public testing::PlainModel {
+ public:
+  using PlainModel::PlainModel;
+  NamedSpecs state() const override { return {{"seen", ArraySpec{}}}; }
+};
+
+TEST(QpgAgentAnyTest, RefusesRecurrentModels) {
+  register_model("with-state", [](const NamedSpecs& o, std::int64_t outputs, const ModelOptions&) {
+    return std::make_shared<WithState>(make_model(o, outputs, {}, 1));
+  });
+  const auto text = message_of([] { make_qpg_agent(box_env(), {.name = "with-state"}, {}, 1); });
+  EXPECT_TRUE(text.starts_with("model 'with-state': found a state")) << text;
+  EXPECT_THROW(make_qpg_agent(box_env(), {.memory = MemoryKind::kGru}, {}, 1), Error);
 }
 
 }  // namespace

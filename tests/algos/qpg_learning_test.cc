@@ -9,6 +9,7 @@
 #include "shoal/algos/td3.h"
 #include "shoal/envs/registry.h"
 #include "shoal/samplers/sampler.h"
+#include "tests/support/picture_control.h"
 
 namespace shoal {
 namespace {
@@ -85,6 +86,51 @@ TEST(QpgLearningTest, DdpgSwingsUpAPendulum) {
                 {.stochastic = false, .critics = 1, .hidden = {64, 64}}, SamplerKind::kSerial,
                 [](QpgAgent& agent, StepReplay& replay) { return make_ddpg(agent, replay, {}); }),
             -250);
+}
+
+// The mean reward of a greedy step after a training on pictures. The best one is 0, and the middle
+// of the bounds gets -0.45.
+double train_on_pictures(bool stochastic, SamplerKind kind, const MakeAlgo& make) {
+  at::set_num_threads(1);
+  const auto make_env = testing::make_bright_column(7);
+  const auto spec = make_env({})->spec();
+  const auto agent = make_qpg_agent(spec, {.name = testing::small_cnn(), .hidden = {32}},
+                                    {.stochastic = stochastic}, 1);
+  const auto sampler = make_sampler(make_env, *agent, {.kind = kind, .horizon = 4, .envs = kEnvs});
+  const auto judge = make_sampler(make_env, *agent,
+                                  {.kind = SamplerKind::kSerial,
+                                   .horizon = 50,
+                                   .envs = 4,
+                                   .stream = Stream::kEval,
+                                   .greedy = true});
+  StepReplay replay(spec, kEnvs, {.size = 2000, .discount = 0.5});
+  const auto algo = make(*agent, replay);
+  for (int i = 0; i < 120; ++i) {
+    algo->explore({}, i >= 20);
+    replay.append(sampler->collect().samples);
+    if (i >= 20) algo->update({}, 8);
+  }
+  return judge->collect().samples.reward.mean().item<double>();
+}
+
+TEST(QpgLearningTest, SacLearnsFromPictures) {
+  EXPECT_GT(train_on_pictures(true, SamplerKind::kSerial,
+                              [](QpgAgent& agent, StepReplay& replay) {
+                                return make_sac(
+                                    agent, replay,
+                                    {.learning_rate = 3e-3, .batch = 64, .alpha = 0.05});
+                              }),
+            -0.1);
+}
+
+TEST(QpgLearningTest, Td3LearnsFromPicturesWithWorkersThatAct) {
+  EXPECT_GT(train_on_pictures(false, SamplerKind::kParallelCpu,
+                              [](QpgAgent& agent, StepReplay& replay) {
+                                return make_td3(
+                                    agent, replay,
+                                    {.critic_rate = 3e-3, .policy_rate = 3e-3, .batch = 64});
+                              }),
+            -0.1);
 }
 
 }  // namespace

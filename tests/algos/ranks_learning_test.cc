@@ -25,6 +25,7 @@
 #include "shoal/samplers/sampler.h"
 #include "tests/distributed/meeting_place.h"
 #include "tests/support/message_of.h"
+#include "tests/support/picture_control.h"
 
 namespace shoal {
 namespace {
@@ -366,6 +367,19 @@ TEST(RanksLearningTest, Td3) {
   expect_same_control(false, {.n_step = 2}, [](QpgAgent& a, StepReplay& r, ProcessGroup& ranks) {
     return make_td3(a, r, {.batch = 64}, ranks);
   });
+}
+
+TEST(RanksLearningTest, SacFromPictures) {
+  const auto make_env = testing::make_bright_column(36);
+  expect_the_same(
+      [&](ProcessGroup& ranks) {
+        const auto agent = make_qpg_agent(make_env({})->spec(), {.name = "nature-cnn"}, {}, 5);
+        return learn_from_replay<QpgAgent>(
+            make_env, *agent, {}, ranks, [](QpgAgent& a, StepReplay& r, ProcessGroup& all) {
+              return make_sac(a, r, {.learning_rate = 1e-4, .batch = 16}, all);
+            });
+      },
+      2);
 }
 
 std::unique_ptr<StepReplay> replay_of_all(const EnvSpec& spec, const StepReplayOptions& options,

@@ -115,10 +115,11 @@ TEST(SacTest, Bf16LearnsNearlyTheSame) {
 
 NamedTensors copied(const NamedTensors& tensors) {
   NamedTensors out;
-  for (const auto& [name, tensor] : tensors) out.add(name, tensor.clone());
+  for (const auto& [name, tensor] : tensors) out.add(name, tensor.detach().clone());
   return out;
 }
 void copy_into(const NamedTensors& from, const NamedTensors& to) {
+  torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : from) to.at(name).copy_(tensor);
 }
 

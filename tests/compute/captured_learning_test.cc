@@ -24,6 +24,7 @@
 #include "shoal/runners/device.h"
 #include "shoal/samplers/sampler.h"
 #include "tests/algos/qpg_oracle.h"
+#include "tests/support/picture_control.h"
 #include "tests/support/stand_in_device.h"
 #include "tests/support/toy_envs.h"
 #include "tests/support/watched_accelerator.h"
@@ -319,11 +320,17 @@ class CapturedQpgTest : public CapturedLearningTest {
  protected:
   template <class Make>
   void expect_same_control(const QpgAgentOptions& options, const Make& make) {
+    expect_same_control(
+        make_pendulum(), [&](const EnvSpec& spec) { return make_qpg_agent(spec, options, 3); },
+        make);
+  }
+  template <class MakeAgent, class Make>
+  void expect_same_control(const EnvFactory& make_env, const MakeAgent& make_agent,
+                           const Make& make) {
     expect_same(
         [&] {
-          const auto make_env = make_pendulum();
           const auto spec = make_env({})->spec();
-          const auto agent = make_qpg_agent(spec, options, 3);
+          const auto agent = make_agent(spec);
           agent->to(device_);
           StepReplay replay(spec, 4, {.size = 100, .n_step = 2, .prioritized = true});
           const auto algo = make(*agent, replay);
@@ -356,6 +363,23 @@ TEST_P(CapturedQpgTest, Ddpg) {
             agent, replay,
             {.critic_rate = 1e-2, .policy_rate = 1e-2, .anneal_learning_rate = true, .batch = 20});
       });
+}
+
+TEST_P(CapturedQpgTest, FromPictures) {
+  const auto make_env = testing::make_bright_column(7, 2);
+  for (const bool stochastic : {true, false}) {
+    expect_same_control(
+        make_env,
+        [&](const EnvSpec& spec) {
+          return make_qpg_agent(spec, {.name = testing::small_cnn(), .hidden = {24}},
+                                {.stochastic = stochastic}, 3);
+        },
+        [&](QpgAgent& agent, StepReplay& replay) {
+          return stochastic ? make_sac(agent, replay, {.learning_rate = 1e-2, .batch = 20})
+                            : make_td3(agent, replay,
+                                       {.critic_rate = 1e-2, .policy_rate = 1e-2, .batch = 20});
+        });
+  }
 }
 
 std::string name_of(const ::testing::TestParamInfo<Machine>& machine) {

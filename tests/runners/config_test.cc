@@ -222,6 +222,20 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
   }
 }
 
+TEST(Config, OffPolicyActorCriticsTakeAnyModelWithoutMemory) {
+  for (const auto* algo : {"sac", "td3", "ddpg"}) {
+    Config config = preset("pendulum-sac");
+    set(config, "algo", algo);
+    set(config, "model.name", "nature-cnn");
+    EXPECT_NO_THROW(validate(config));
+    set(config, std::string(algo) + ".precision", "bf16");
+    EXPECT_TRUE(contains(message_of([&] { validate(config); }), "expected float32 with model"));
+    set(config, std::string(algo) + ".precision", "float32");
+    set(config, "model.memory", "gru");
+    EXPECT_TRUE(contains(message_of([&] { validate(config); }), "learns from single steps"));
+  }
+}
+
 TEST(Config, NetworksAndMinibatchesThatDoNotFitAreRefused) {
   const std::pair<const char*, const char*> wrong[] = {{"model.hidden", "[1000000, 1000000]"},
                                                        {"model.hidden", "[10000000000]"}};

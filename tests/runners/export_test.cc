@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shoal/agents/qpg_agent.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/registry.h"
 #include "tests/runners/temporary_folder.h"
@@ -107,6 +108,21 @@ TEST(ExportTest, ActsOnImagesAsTheAgentDoes) {
                      .action = ActionSpec::discrete(6)};
   const auto agent = shaken(make_actor_critic(spec, {.name = "nature-cnn"}, {}, 1));
   expect_equal_policies(*agent, spec);
+}
+
+TEST(ExportTest, ActsOnImagesWithNumbersAsTheAgentDoes) {
+  const EnvSpec spec{.id = "Camera",
+                     .observation = ArraySpec{DType::kUInt8, {36, 36}, 0, 255, 2},
+                     .action = ActionSpec::box(3, -2, 1)};
+  const auto agent = make_qpg_agent(spec, {.name = "nature-cnn"}, {}, 1);
+  const TemporaryFolder folder;
+  export_policy(*agent, spec, folder / "policy.pt");
+  auto module = torch::jit::load((folder / "policy.pt").string());
+  const auto x = at::randint(0, 256, {5, 2, 36, 36}, at::kByte);
+  const auto want = agent->greedy(Observed{x, {}}, {});
+  const auto found = module.forward({x}).toTuple()->elements();
+  EXPECT_TRUE(at::allclose(found[0].toTensor(), want.action[0], 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(found[1].toTensor(), want.value, 1e-4, 1e-5));
 }
 
 TEST(ExportTest, HoldsTheNormalizationAndTheSquashing) {
