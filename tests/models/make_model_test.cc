@@ -61,7 +61,8 @@ TEST(MakeModelTest, NatureCnnRefusesWhatIsNotOneImage) {
   EXPECT_NE(message_of(image(DType::kFloat32, {84, 84}), cnn).find("float32"), std::string::npos);
   EXPECT_NE(message_of(image(DType::kUInt8, {84}), cnn), "");
   EXPECT_NE(message_of(image(DType::kUInt8, {2, 3, 84, 84}), cnn), "");
-  EXPECT_NE(message_of({{"a", kImage}, {"b", kImage}}, cnn).find("2 observation fields"), std::string::npos);
+  EXPECT_NE(message_of({{"a", kImage}, {"b", kImage}}, cnn).find("2 observation fields"),
+            std::string::npos);
   for (const std::int64_t small : {0, 1, 4, 8, 20, 35}) {
     EXPECT_NE(message_of(image(DType::kUInt8, {small, 84}), cnn).find("36"), std::string::npos)
         << small;
