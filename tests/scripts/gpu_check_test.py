@@ -61,6 +61,7 @@ class GpuCheckTest(unittest.TestCase):
         programs.mkdir(parents=True)
         (programs.parent / "build.ninja").touch()
         for name, lines in {"shoal": "[ $1 = --version ] && echo 1 && exit\necho broken\nexit 3",
+                            "shoal_bench": "echo broken\nexit 3",
                             "kernels_test": "echo '[       OK ] a test'"}.items():
             (programs / name).write_text(f"#!/bin/sh\n{lines}\n")
             (programs / name).chmod(0o755)
