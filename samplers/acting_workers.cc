@@ -32,12 +32,12 @@ ActingWorkers::ActingWorkers(const SharedRollout& shared, const SamplerContext& 
 }
 
 bool ActingWorkers::fill(const Task& task) {
-  auto before = std::chrono::steady_clock::now();
+  SplitTimer timer(task.times);
   flatten(agent_.acting_parameters(), flat_);
   board_.publish(flat_);
   release(Command::kFill);
   await();
-  count_time(task.times.waiting, before);
+  timer.count(&SamplerTimes::waiting);
   return true;
 }
 
@@ -73,7 +73,6 @@ void ActingWorkers::work(int worker, WorkerStatus status, const SamplerContext& 
   Lockstep filler(std::move(stepper), options_);
   RolloutTensors tensors(shared_, agent_.device());
   BatchedInference actor(tensors, agent_, options_, filler.parts(), {});
-  SamplerTimes times;
   std::uint64_t version = 0;
   for (bool arrives = !own.lost;; arrives = true) {
     if (arrives) barrier_.arrive(worker);
@@ -94,7 +93,7 @@ void ActingWorkers::work(int worker, WorkerStatus status, const SamplerContext& 
       const auto ended = [this](std::int64_t t, const Range& envs) {
         shared_.keep_final_states(t, envs.first, envs.last);
       };
-      filler.fill({.rollout = 0, .actor = &actor, .ended = ended, .times = times});
+      filler.fill({.rollout = 0, .actor = &actor, .ended = ended});
     }
   }
 }

@@ -117,14 +117,14 @@ class RingSampler : public AsyncSampler {
       parameters_.publish(board_, version_ + collected_);
     if (const auto slot = std::exchange(taken_, -1); slot >= 0) ring_.release(slot);
     if (collected_ == 0) start();
-    const auto before = steady_clock::now();
+    SplitTimer timer(&times_);
     const auto taken = take();
-    const auto arrived = count_time(times_.waiting, before);
+    timer.count(&SamplerTimes::waiting);
     taken_ = taken.slot;
     const auto batch = read(taken);
     versions_behind_ = version_ + collected_ - taken.tag.policy_version;
     ++collected_;
-    count_time(times_.acting, arrived);
+    timer.count(&SamplerTimes::acting);
     return batch;
   }
 

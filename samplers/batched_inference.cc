@@ -96,9 +96,6 @@ void BatchedInference::begin(std::int64_t tick, bool device_has_first_row) {
 
 BatchedInference::Step BatchedInference::make_step(std::int64_t t, std::size_t part) const {
   const auto& envs = parts_[part];
-  const auto rows = [&envs](const at::Tensor& all) {
-    return all.narrow(0, envs.first, envs.size());
-  };
   const auto& x = tensors_;
   Step step;
   step.in = x.inputs(t, envs);
@@ -106,15 +103,19 @@ BatchedInference::Step BatchedInference::make_step(std::int64_t t, std::size_t p
   step.in.noise.env_tick = keys_[part];
   step.in.greedy = greedy_;
   const auto row = shared_.history + t;
-  for (const auto& [name, m] : x.action) step.out.action.add(name, rows(m.device[row]));
-  for (const auto& [name, m] : x.agent_info) step.out.agent_info.add(name, rows(m.device[row]));
+  for (const auto& [name, m] : x.action) step.out.action.add(name, part_of(m.device[row], envs));
+  for (const auto& [name, m] : x.agent_info)
+    step.out.agent_info.add(name, part_of(m.device[row], envs));
   for (const auto& [name, m] : x.state[static_cast<std::size_t>((t + 1) % 2)])
-    step.out.state.add(name, rows(m.device));
+    step.out.state.add(name, part_of(m.device, envs));
   return step;
 }
 
 void BatchedInference::upload_inputs(std::int64_t t, std::size_t part) {
-  tensors_.upload_inputs(t, parts_[part], /*stacks_only=*/t == 0 && device_has_first_row_);
+  if (t == 0 && device_has_first_row_)
+    tensors_.upload_stacks(0, 1, parts_[part]);
+  else
+    tensors_.upload_inputs(t, 1, parts_[part]);
 }
 
 ActIn& BatchedInference::prepare(std::int64_t t, std::size_t part) {

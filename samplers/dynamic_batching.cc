@@ -33,9 +33,9 @@ bool DynamicBatching::fill(const Task& task) {
 }
 
 void DynamicBatching::act(const Task& task) {
-  const auto before = std::chrono::steady_clock::now();
+  SplitTimer timer(task.times);
   task.actor->act(ready_);
-  count_time(task.times.acting, before);
+  timer.count(&SamplerTimes::acting);
   for (const auto& [t, part] : ready_)
     workers_.start(Command::kStep, t, static_cast<int>(part), task.rollout);
   workers_.go();
@@ -43,7 +43,7 @@ void DynamicBatching::act(const Task& task) {
 }
 
 void DynamicBatching::gather(const Task& task) {
-  const auto before = std::chrono::steady_clock::now();
+  SplitTimer timer(task.times);
   for (const int worker : workers_.gather(batch_, patience_)) {
     const auto w = static_cast<std::size_t>(worker);
     const auto& envs = parts()[w];
@@ -53,7 +53,7 @@ void DynamicBatching::gather(const Task& task) {
     else
       done_ += envs.size();
   }
-  count_time(task.times.waiting, before);
+  timer.count(&SamplerTimes::waiting);
 }
 
 void DynamicBatching::cut_short(const Task& task) {

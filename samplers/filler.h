@@ -21,7 +21,7 @@ class Filler {
     // Called after a part of the environments has taken step t, if episodes may have ended in it.
     std::function<void(std::int64_t t, const Range& envs)> ended;
     std::function<bool()> stopped = [] { return false; };
-    SamplerTimes& times;
+    SamplerTimes* times = nullptr;  // null: nobody reads them
   };
 
   virtual ~Filler() = default;

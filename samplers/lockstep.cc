@@ -9,10 +9,10 @@ Lockstep::Lockstep(std::unique_ptr<Stepper> stepper, const SamplerOptions& optio
 
 bool Lockstep::fill(const Task& task) {
   const auto& parts = stepper_->parts();
-  auto before = std::chrono::steady_clock::now();
+  SplitTimer timer(task.times);
   const auto finish = [&](std::int64_t t, std::size_t part) {
     const auto ended = stepper_->finish(part);
-    before = count_time(task.times.*while_stepping_, before);
+    timer.count(while_stepping_);
     if (ended > 0) task.ended(t, parts[part]);
   };
   for (std::int64_t t = 0; t < horizon_; ++t) {
@@ -20,7 +20,7 @@ bool Lockstep::fill(const Task& task) {
     for (std::size_t part = 0; part < parts.size(); ++part) {
       if (t > 0) finish(t - 1, part);
       task.actor->act(t, part);
-      before = count_time(task.times.acting, before);
+      timer.count(&SamplerTimes::acting);
       stepper_->start(Command::kStep, t, part, task.rollout);
     }
   }

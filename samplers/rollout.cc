@@ -218,10 +218,9 @@ void Rollout::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t
 void Rollout::upload_all() {
   auto& x = tensors_;
   const Range all{0, B_};
-  for (std::int64_t t = 0; t < T_; ++t) {
-    x.stack_frames(t, all);
-    x.upload_inputs(t, all, /*stacks_only=*/t == 0);
-  }
+  for (std::int64_t t = 0; t < T_; ++t) x.stack_frames(t, all);
+  x.upload_stacks(0, 1, all);  // enter() has uploaded the rest of row 0
+  x.upload_inputs(1, T_ - 1, all);
   for (const auto* fields : {&x.action, &x.agent_info})
     for (const auto& [name, m] : *fields) x.upload(m, H_, T_);
   for (const auto* states : {&x.state[0], &x.state[1]})
@@ -243,9 +242,9 @@ void Rollout::value_last_row() {
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     const auto& envs = parts_[part];
     tensors_.stack_frames(T_, envs);
-    tensors_.upload_inputs(T_, envs);
+    tensors_.upload_inputs(T_, 1, envs);
     if (!agent_.spec().values) continue;
-    const auto own = samples_.bootstrap_value.narrow(0, envs.first, envs.size());
+    const auto own = part_of(samples_.bootstrap_value, envs);
     auto value = own.device() == tensors_.device ? own : at::empty_like(own, tensors_.device);
     agent_.value(last_inputs_[part], value);
     tensors_.blank_waiting(T_, envs, {value});

@@ -12,10 +12,6 @@ namespace shoal {
 
 namespace {
 
-at::Tensor part_of(const at::Tensor& all, const Range& envs) {
-  return all.narrow(0, envs.first, envs.size());
-}
-
 // The rows of several rollouts share an arena, whose memory is pinned once.
 std::shared_ptr<void> pinned(const Arena& arena, const at::Device& device) {
   auto* const on = accelerator(device);
@@ -72,11 +68,11 @@ void RolloutTensors::upload(const Mirror& m, std::int64_t from, std::int64_t n) 
 
 void RolloutTensors::upload(const Mirror& m, std::int64_t from, std::int64_t n, const Range& envs) {
   if (!mirrored) return;
-  const auto part_of = [&](const at::Tensor& all) {
+  const auto rows = [&](const at::Tensor& all) {
     return all.narrow(0, from, n).narrow(1, envs.first, envs.size());
   };
-  const auto part = part_of(m.host);
-  part_of(m.device).copy_(part, /*non_blocking=*/true);
+  const auto part = rows(m.host);
+  rows(m.device).copy_(part, /*non_blocking=*/true);
   uploaded += static_cast<std::int64_t>(part.nbytes());
 }
 
@@ -86,8 +82,7 @@ void RolloutTensors::download(const Mirror& m, std::int64_t row, const Range& en
 
 void RolloutTensors::download(const Mirror& m, const Range& envs) const {
   if (!mirrored) return;
-  m.host.narrow(0, envs.first, envs.size())
-      .copy_(m.device.narrow(0, envs.first, envs.size()), /*non_blocking=*/pins != nullptr);
+  part_of(m.host, envs).copy_(part_of(m.device, envs), /*non_blocking=*/pins != nullptr);
 }
 
 void RolloutTensors::enter(bool carried) {
@@ -157,15 +152,18 @@ ActIn RolloutTensors::inputs(std::int64_t t, const Range& envs) const {
   return in;
 }
 
-void RolloutTensors::upload_inputs(std::int64_t t, const Range& envs, bool stacks_only) {
+void RolloutTensors::upload_stacks(std::int64_t t, std::int64_t n, const Range& envs) {
+  for (const auto& [name, m] : frame_index) upload(m, t, n, envs);
+}
+
+void RolloutTensors::upload_inputs(std::int64_t t, std::int64_t n, const Range& envs) {
   if (!mirrored) return;
   const auto row = shared->history + t;
-  for (const auto& [name, m] : frame_index) upload(m, t, envs);
-  if (stacks_only) return;
+  upload_stacks(t, n, envs);
   for (const auto* fields : {&observation, &mask})
-    for (const auto& [name, m] : *fields) upload(m, row, envs);
-  upload(is_first, row, envs);
-  upload(reward, row - 1, envs);
+    for (const auto& [name, m] : *fields) upload(m, row, n, envs);
+  upload(is_first, row, n, envs);
+  upload(reward, row - 1, n, envs);
 }
 
 void RolloutTensors::blank_waiting(std::int64_t t, const Range& envs,
@@ -186,11 +184,10 @@ void RolloutTensors::cut_short(std::int64_t t, const Range& envs) {
   shared->cut_short(t, envs.first, envs.last);
   for (auto row = t; row < T; ++row) stack_frames(row, envs);
   if (!mirrored) return;
-  for (const auto& [name, m] : frame_index) upload(m, t, T - t, envs);
-  for (const auto* fields : {&observation, &mask, &action, &agent_info})
+  upload_inputs(t, T - t, envs);
+  for (const auto* fields : {&action, &agent_info})
     for (const auto& [name, m] : *fields) upload(m, now, T - t, envs);
-  upload(is_first, now, T - t, envs);
-  upload(reward, now - 1, T - t + 1, envs);
+  upload(reward, shared->history + T - 1, envs);
   if ((T - t) % 2 == 0) return;
   for (std::size_t i = 0; i < state[0].size(); ++i)
     part_of(state[static_cast<std::size_t>(T % 2)][i].device, envs)

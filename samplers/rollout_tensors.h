@@ -11,6 +11,11 @@
 
 namespace shoal {
 
+// The part of some environments, of a tensor [B, ...].
+inline at::Tensor part_of(const at::Tensor& all, const Range& envs) {
+  return all.narrow(0, envs.first, envs.size());
+}
+
 // Tensors of the shared rows in one process. A device other than the CPU has a copy of the rows:
 // every row is uploaded once, for acting, and then serves as the training batch.
 struct RolloutTensors {
@@ -26,9 +31,10 @@ struct RolloutTensors {
   void stack_frames(std::int64_t t, const Range& envs);
   // Views of the agent's inputs of row t, without the noise.
   ActIn inputs(std::int64_t t, const Range& envs) const;
-  // Uploads the inputs of row t, for acting and learning, after stack_frames(). stacks_only: the
-  // device already has the row.
-  void upload_inputs(std::int64_t t, const Range& envs, bool stacks_only = false);
+  // Uploads the inputs of rows [t, t + n), for acting and learning, after stack_frames(); or their
+  // frame indices alone, if the device already has the rows.
+  void upload_inputs(std::int64_t t, std::int64_t n, const Range& envs);
+  void upload_stacks(std::int64_t t, std::int64_t n, const Range& envs);
   // Zeroes the rows of these tensors, [n, ...] for n environments, where environments wait in row
   // t.
   void blank_waiting(std::int64_t t, const Range& envs, const NamedTensors& tensors) const;

@@ -95,11 +95,9 @@ bool RolloutWriter::fill(int slot) {
   const auto keep_states = [&](std::int64_t t, const Range& envs) {
     shared.keep_final_states(t, envs.first, envs.last);
   };
-  if (!filler.fill({.rollout = rollout,
-                    .actor = &actor,
-                    .ended = keep_states,
-                    .stopped = [this] { return parts_.ring.stopped(); },
-                    .times = times_}))
+  if (!filler.fill({.rollout = rollout, .actor = &actor, .ended = keep_states, .stopped = [this] {
+                      return parts_.ring.stopped();
+                    }}))
     return false;
   parts_.log.end(shared);
   if (shared.may_wait) filler.start_resets(rollout);

@@ -63,7 +63,6 @@ class RolloutWriter {
   Parameters parameters_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::int64_t tick_;
-  SamplerTimes times_;
 };
 
 }  // namespace shoal

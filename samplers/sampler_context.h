@@ -69,13 +69,24 @@ inline double SamplerTimes::*while_stepping(const SamplerOptions& options) {
   return options.kind == SamplerKind::kSerial ? &SamplerTimes::stepping : &SamplerTimes::waiting;
 }
 
-// Adds the time since `since` to `seconds`; returns now.
-inline std::chrono::steady_clock::time_point count_time(
-    double& seconds, std::chrono::steady_clock::time_point since) {
-  const auto now = std::chrono::steady_clock::now();
-  seconds += std::chrono::duration<double>(now - since).count();
-  return now;
-}
+// Adds the time since its last call to a counter. Without counters it reads no clock.
+class SplitTimer {
+ public:
+  explicit SplitTimer(SamplerTimes* times) : times_(times) { restart(); }
+  void restart() {
+    if (times_ != nullptr) last_ = std::chrono::steady_clock::now();
+  }
+  void count(double SamplerTimes::*counter) {
+    if (times_ == nullptr) return;
+    const auto now = std::chrono::steady_clock::now();
+    times_->*counter += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  SamplerTimes* times_;
+  std::chrono::steady_clock::time_point last_;
+};
 
 inline std::size_t on_cache_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 

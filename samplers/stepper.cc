@@ -60,11 +60,8 @@ ParallelStepper::ParallelStepper(const SharedRollouts& rollouts, const SamplerCo
     parts_.push_back(group_range(o.envs, o.groups, g));
     auto* own =
         memory + static_cast<std::size_t>(g) * on_cache_lines(StepBarrier::bytes(o.workers));
-    auto& group =
-        groups_.emplace_back(Group{StepBarrier(own, o.workers, default_spin(o.workers + 1)),
-                                   context.first_tick,
-                                   {},
-                                   rollouts[0]});
+    auto& group = groups_.emplace_back(
+        Group{StepBarrier(own, o.workers, default_spin(o.workers + 1)), context.first_tick, {}});
     for (int w = 0; w < o.workers; ++w)
       if (!worker_range(o.envs, o.groups, g, o.workers, w).empty()) group.workers.push_back(w);
   }
@@ -77,7 +74,6 @@ ParallelStepper::ParallelStepper(const SharedRollouts& rollouts, const SamplerCo
 void ParallelStepper::start(Command command, std::int64_t t, std::size_t part,
                             std::size_t rollout) {
   auto& group = groups_[part];
-  group.rollout = rollouts_[rollout];
   rollouts_[0]->order(static_cast<int>(part)) = {command, t, static_cast<std::int64_t>(rollout),
                                                  group.tick};
   if (command == Command::kStep) ++group.tick;
@@ -87,13 +83,15 @@ void ParallelStepper::start(Command command, std::int64_t t, std::size_t part,
 std::int64_t ParallelStepper::finish(std::size_t part) {
   auto& group = groups_[part];
   throw_if_interrupted();  // here, too: short steps of a long rollout never enter the loop below
+  const auto order = rollouts_[0]->order(static_cast<int>(part));
+  const auto& rollout = *rollouts_[static_cast<std::size_t>(order.rollout)];
   std::int64_t ended = 0;
   for (const int w : group.workers) {
     while (!group.barrier.wait(w, kPatience)) {
       if (given_up_) throw Interrupted(stop_requested());
       workers_->check(w);
     }
-    ended += group.rollout->ended_in(static_cast<int>(part) * options_.workers + w);
+    ended += rollout.ended_in(static_cast<int>(part) * options_.workers + w);
   }
   return ended;
 }

@@ -77,7 +77,6 @@ class ParallelStepper : public Stepper {
     StepBarrier barrier;
     std::int64_t tick;         // of the next step
     std::vector<int> workers;  // that have environments of it
-    const SharedRollout* rollout;
   };
   void work(int worker, WorkerStatus status, const SamplerContext& context);
   std::size_t next_group(int worker) const;

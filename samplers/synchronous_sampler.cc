@@ -71,26 +71,26 @@ class SynchronousSampler : public Sampler {
 
   Batch collect_rollout() {
     const at::NoGradGuard no_grad;
-    auto& stepping = times_.*while_stepping(options_);
-    auto before = std::chrono::steady_clock::now();
+    const auto stepping = while_stepping(options_);
+    SplitTimer timer(&times_);
     waits_ = true;
     filler_->finish_resets();
     log_.save_if_due(
         [this](NamedTensors& states) { save_environments(Command::kSaveForLog, states); });
-    count_time(stepping, before);
+    timer.count(stepping);
     rollout_->begin();
     if (actor_) actor_->begin(rollout_->first_tick(), /*device_has_first_row=*/true);
     log_.begin(0);
     filler_->fill({.rollout = 0,
                    .actor = actor_.get(),
                    .ended = [this](std::int64_t t, const Range& envs) { record_ends(t, envs); },
-                   .times = times_});
+                   .times = &times_});
     log_.end(shared_);
-    before = std::chrono::steady_clock::now();
+    timer.restart();
     rollout_->finish(filled_elsewhere());
-    before = count_time(times_.acting, before);
+    timer.count(&SamplerTimes::acting);
     if (shared_.may_wait) filler_->start_resets(0);
-    count_time(stepping, before);
+    timer.count(stepping);
     times_.uploaded_bytes = rollout_->tensors().uploaded;
     waits_ = false;
     return rollout_->batch();
