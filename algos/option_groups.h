@@ -42,6 +42,15 @@ void add_importance_weights(OptionList& list, Options& o) {
   list.add("beta_end", o.beta_end, "exponent (beta) at the end of the schedule", kShare);
 }
 
+// The options that SAC, TD3 and DDPG share, apart from learning rates and exploration.
+template <class Options>
+void add_qpg_update(OptionList& list, Options& o) {
+  add_anneal_learning_rate(list, o);
+  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
+  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
+  list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
+}
+
 // The options that set_epsilons() reads.
 template <class Options>
 void add_epsilons(OptionList& list, Options& o) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "shoal/algos/algo.h"
+#include "shoal/algos/algo_spec.h"
 #include "shoal/core/error.h"
 #include "shoal/distributed/process_group.h"
 #include "shoal/replays/sequence_replay.h"
@@ -13,6 +14,15 @@ namespace shoal {
 
 // Added to an error to form a priority, so that items with error 0 are still drawn.
 inline constexpr double kLeastPriority = 1e-6;
+
+// The common part of the declarations of algorithms that learn batches from a replay.
+template <class Self, class Options>
+class BatchSpecOf : public SpecOf<Self, OffPolicySpec, Options> {
+ public:
+  bool uses_ranks() const override { return true; }
+  bool anneals_learning_rate() const override { return this->own_.anneal_learning_rate; }
+  std::int64_t batch() const override { return this->own_.batch; }
+};
 
 inline void require_updates(int updates) {
   require(updates >= 1, "updates: found {}, expected at least 1", updates);

@@ -173,15 +173,12 @@ OptionList describe(DqnOptions& o) {
 
 namespace {
 
-class DqnSpec : public SpecOf<DqnSpec, OffPolicySpec, DqnOptions> {
+class DqnSpec : public BatchSpecOf<DqnSpec, DqnOptions> {
  public:
   std::string name() const override { return "dqn"; }
   std::string description() const override {
     return "Deep Q-learning, up to Rainbow (Mnih et al., 2015; Hessel et al., arXiv 1710.02298)";
   }
-  bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
-  std::int64_t batch() const override { return own_.batch; }
 
   OptionList options() override {
     auto list = describe(own_);

@@ -196,15 +196,12 @@ OptionList describe(R2d1Options& o) {
 
 namespace {
 
-class R2d1Spec : public SpecOf<R2d1Spec, OffPolicySpec, R2d1Options> {
+class R2d1Spec : public BatchSpecOf<R2d1Spec, R2d1Options> {
  public:
   std::string name() const override { return "r2d1"; }
   std::string description() const override {
     return "R2D2, recurrent Q-learning from replayed sequences (Kapturowski et al., 2019)";
   }
-  bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
-  std::int64_t batch() const override { return own_.batch; }
   std::int64_t batch_steps() const override { return own_.batch * (burn_in_ + length_); }
 
   OptionList options() override {

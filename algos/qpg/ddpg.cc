@@ -28,10 +28,7 @@ OptionList describe(DdpgOptions& o) {
   OptionList list("ddpg");
   list.add("critic_rate", o.critic_rate, "learning rate of the critic", kRate);
   list.add("policy_rate", o.policy_rate, "learning rate of the policy", kRate);
-  add_anneal_learning_rate(list, o);
-  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
-  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
-  list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
+  add_qpg_update(list, o);
   list.add("exploration_noise", o.exploration_noise,
            "deviation of the noise on actions, in half-widths of their bounds");
   add_importance_weights(list, o);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "algos/loss_means.h"
-#include "algos/replay_learning.h"
 #include "shoal/core/error.h"
 #include "src/compute/accelerator.h"
 

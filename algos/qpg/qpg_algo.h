@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "algos/qpg/qpg_learner.h"
-#include "shoal/algos/algo_spec.h"
+#include "algos/replay_learning.h"
 #include "shoal/core/error.h"
 
 namespace shoal {
 
-// What SAC, TD3 and DDPG make of their options.
+// The options of SAC, TD3 or DDPG in the form that their common update reads.
 struct QpgSettings {
   QpgUpdate update;                           // of every update, but for what changes
   std::int64_t batch = 256;                   // steps of one update
@@ -18,7 +18,7 @@ struct QpgSettings {
   std::int64_t policy_interval = 1;       // updates between two of the policy and of all targets
   double exploration = 1;                 // deviation of the noise once it learns
   double beta_start = 0.4, beta_end = 1;  // of importance weights, over the schedule
-  // Of a stochastic policy: learns alpha, so that the mean of -log p becomes target_entropy.
+  // Stochastic policies learn alpha, so that the mean of -log p becomes target_entropy.
   bool learn_alpha = false;
   double target_entropy = 0, alpha_rate = 0;
 };
@@ -33,11 +33,8 @@ void require_policy(const char* name, const QpgAgent& agent, bool stochastic);
 
 // The common part of the declarations.
 template <class Self, class Options>
-class QpgSpecOf : public SpecOf<Self, OffPolicySpec, Options> {
+class QpgSpecOf : public BatchSpecOf<Self, Options> {
  public:
-  bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return this->own_.anneal_learning_rate; }
-  std::int64_t batch() const override { return this->own_.batch; }
   void check(const RunOptions& run) const override {
     OffPolicySpec::check(run);
     require(this->own_.precision == Precision::kFloat32 || run.model.name == "mlp",

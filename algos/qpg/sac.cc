@@ -31,10 +31,7 @@ OptionList describe(SacOptions& o) {
   OptionList list("sac");
   list.add("learning_rate", o.learning_rate, "learning rate of critics, policy and temperature",
            kRate);
-  add_anneal_learning_rate(list, o);
-  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
-  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
-  list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
+  add_qpg_update(list, o);
   list.add("alpha", o.alpha, "temperature, initially if it is learned", above_0());
   list.add("learn_alpha", o.learn_alpha, "the temperature is learned");
   list.add("target_entropy", o.target_entropy, "of each number of the action", kAnySign);

@@ -32,10 +32,7 @@ OptionList describe(Td3Options& o) {
   OptionList list("td3");
   list.add("critic_rate", o.critic_rate, "learning rate of the critics", kRate);
   list.add("policy_rate", o.policy_rate, "learning rate of the policy", kRate);
-  add_anneal_learning_rate(list, o);
-  list.add("batch", o.batch, "steps of one update", within(1, 1e6));
-  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
-  list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
+  add_qpg_update(list, o);
   list.add("policy_interval", o.policy_interval,
            "updates between two of the policy and the targets", kCount);
   list.add("target_noise", o.target_noise, "deviation of the noise on the target's actions");

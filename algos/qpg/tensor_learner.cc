@@ -42,7 +42,7 @@ class UpdateInput {
 
   // The fields of the observation follow those of kSeen, and then those of the next observation.
   enum Field { kAction, kReward, kDiscount, kWeight, kNoise, kNextNoise, kScalars, kSeen };
-  // Of kScalars: step size and root factor of Adam, for critics and policy.
+  // The elements of kScalars: Adam's step sizes and root factors, alpha, and the targets' tau.
   enum Number { kCriticStep, kCriticRoot, kPolicyStep, kPolicyRoot, kAlpha, kTau, kNumbers };
 
   std::int64_t rows() const { return on_host_.empty() ? 0 : on_host_[kReward].size(0); }
@@ -242,7 +242,7 @@ class TensorLearner : public QpgLearner {
   QpgAgent& agent_;
   In in_;
   at::Tensor out_;                         // [kResults + N]
-  TensorAddresses parameters_;             // of the agent's, which recordings read
+  TensorAddresses parameters_;             // of the agent's parameters, which the graphs read
   std::array<CapturedGraph, 2> captured_;  // of updates without and with the policy's
 };
 

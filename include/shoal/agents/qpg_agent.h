@@ -33,7 +33,7 @@ class QpgAgent : public Agent {
   // The tensors are the agent's own, on its device; they are valid until to() is called. Targets
   // are copies at first.
   struct Networks {
-    // Of an agent of MLPs. With another model policy_mlp has no layers, and critic_mlp is the head
+    // The shapes of MLPs. With another model policy_mlp has no layers, and critic_mlp is the head
     // of a critic, which reads the features of the observation and the action.
     FlatMlp policy_mlp, critic_mlp;
     at::Tensor policy;                   // the parameters, e.g. [policy_mlp.size()]
