@@ -184,11 +184,7 @@ void add_bench_replay(CLI::App& bench, Command& chosen) {
   command->add_option("--batch", flags->batch, "Steps per batch")->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of tensor operations")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
-  command->callback(
-      [flags, &chosen] { chosen = [flags](char** argv) { return bench_replay(*flags, argv); }; });
+  complete_benchmark(*command, flags, chosen, bench_replay);
 }
 
 }  // namespace shoal::cli

@@ -141,11 +141,7 @@ void add_bench_ring(CLI::App& bench, Command& chosen) {
   command
       ->add_option("--item", flags->item, "Content of a rollout: vectors (2 kB) or frames (3.6 MB)")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
-  command->callback(
-      [flags, &chosen] { chosen = [flags](char** argv) { return bench_ring(*flags, argv); }; });
+  complete_benchmark(*command, flags, chosen, bench_ring);
 }
 
 }  // namespace shoal::cli

@@ -154,11 +154,7 @@ void add_bench_service(CLI::App& bench, Command& chosen) {
   command->add_option(
       "--max-staleness", flags->max_staleness,
       "Refuse gradients with a larger staleness, in updates (no_batch); default: none");
-  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
-  command->callback(
-      [flags, &chosen] { chosen = [flags](char** argv) { return bench_service(*flags, argv); }; });
+  complete_benchmark(*command, flags, chosen, bench_service);
 }
 
 }  // namespace shoal::cli

@@ -238,11 +238,7 @@ void add_bench_sync(CLI::App& bench, Command& chosen) {
           "--backend", flags->backend,
           "Communication of a launcher's processes (--ranks is then ignored): auto, tcp or mpi")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
-  command->callback(
-      [flags, &chosen] { chosen = [flags](char** argv) { return bench_sync(*flags, argv); }; });
+  complete_benchmark(*command, flags, chosen, bench_sync);
 }
 
 }  // namespace shoal::cli

@@ -203,11 +203,7 @@ void add_bench_update(CLI::App& bench, Command& chosen) {
       ->capture_default_str();
   command->add_option("--threads", flags->threads, "Threads of tensor operations")
       ->capture_default_str();
-  command->add_option("--runs", flags->runs, "Number of runs")->capture_default_str();
-  command->add_option("--seconds", flags->seconds, "Duration of each run")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print the result as one line of JSON");
-  command->callback(
-      [flags, &chosen] { chosen = [flags](char** argv) { return bench_update(*flags, argv); }; });
+  complete_benchmark(*command, flags, chosen, bench_update);
 }
 
 }  // namespace shoal::cli
