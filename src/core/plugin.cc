@@ -14,10 +14,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The dynamic linker's search path for this program: its run path includes the plugin folder of the
-// build or installation that it was linked with.
+// The folder lib beside that of the program, and then the dynamic linker's search path for it: its
+// run path includes the plugin folder of the build or installation that it was linked with.
 std::vector<fs::path> search_path() {
-  std::vector<fs::path> folders;
+  std::error_code ignored;
+  const auto self = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<fs::path> folders{self.parent_path().parent_path() / "lib"};
   void* program = dlopen(nullptr, RTLD_LAZY);
   Dl_serinfo size;
   if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
@@ -35,10 +37,8 @@ std::vector<fs::path> search_path() {
 fs::path Plugin::path() const {
   if (const char* chosen = std::getenv(variable.c_str())) return chosen;
   std::error_code ignored;
-  auto folders = search_path();
-  const auto program = fs::read_symlink("/proc/self/exe", ignored);
-  folders.insert(folders.begin(), program.parent_path().parent_path() / "lib");
-  for (const auto& folder : folders)
+  static const std::vector<fs::path> kFolders = search_path();
+  for (const auto& folder : kFolders)
     if (fs::exists(folder / file, ignored)) return folder / file;
   return {};
 }
@@ -50,7 +50,8 @@ bool Plugin::exists() const {
 
 const void* Plugin::load_api() const {
   const auto from = path();
-  require(exists(),
+  std::error_code ignored;
+  require(fs::exists(from, ignored),
           "{} is not available: there is no plugin '{}'. Build with -D{}=ON, or set {} to the path "
           "of {}",
           name, from.empty() ? file : from.string(), option, variable, file);
