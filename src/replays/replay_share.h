@@ -14,7 +14,7 @@ namespace shoal {
 // One rank's share of a replay. All ranks must call the same functions in the same order.
 class ReplayShare {
  public:
-  // Of a replay that is not shared.
+  // A replay that is not shared.
   ReplayShare() = default;
   ReplayShare(ProcessGroup& ranks, const ReplayMemory& memory) : ranks_(&ranks), memory_(&memory) {}
 

@@ -450,7 +450,7 @@ class AppTest(unittest.TestCase):
         line = line_of("3", "--mode", "no_batch", "--max-staleness", "1", "--json")
         self.assertEqual(line["config"]["max_staleness"], 1)
         self.assertTrue(0 <= line["staleness"]["mean"] <= line["staleness"]["most"] <= 1, line)
-        # Of three gradients of the same parameters, the last one is two updates stale.
+        # The last of three gradients of the same parameters is two updates stale.
         self.assertGreater(line["staleness"]["refused"], 0)
         self.assertIn(" refused", line_of("2", "--mode", "no_batch"))
 

@@ -24,7 +24,7 @@ struct EvaluationOptions {
 };
 
 struct EvaluationResult {
-  // Of the raw scores; std_return is the population standard deviation (divided by N).
+  // Returns are raw scores; std_return is the population standard deviation (divided by N).
   double mean_return = 0, std_return = 0;
   std::int64_t episodes = 0;    // complete episodes; if stopped before the first, the mean is NaN
   std::vector<double> returns;  // by environment, then by time
