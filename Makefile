@@ -14,15 +14,18 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build run test test-clang fuzz gpu-check docs format format-check tidy clean help
+.PHONY: setup build command run test test-clang fuzz gpu-check docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
 
-build: setup ## build the release preset; the command is build/release/bin/shoal
+build: setup ## build all of the release preset, tests and examples too; the command is build/release/bin/shoal
 	@scripts/build.sh release
 
-run: build ## train: make run PRESET=pong-ppo ARGS="--seed 3"
+command: setup ## build the command and its plugins alone
+	@scripts/build.sh release shoal_command
+
+run: command ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 	@$(shoal) train $(PRESET) $(ARGS)
 
 test: setup ## build and run every test, the quick sanitizer parts included

@@ -1,6 +1,7 @@
 #include "algos/optimizer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include <array>
 #include <cmath>

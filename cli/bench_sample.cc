@@ -1,6 +1,5 @@
 #include "cli/bench_sample.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
@@ -17,6 +16,7 @@
 #include "cli/cpu_use.h"
 #include "cli/rate.h"
 #include "shoal/ipc/worker_group.h"
+#include "shoal/models/actor_critic.h"
 #include "shoal/runners/device.h"
 #include "shoal/samplers/async_sampler.h"
 

@@ -12,6 +12,7 @@
 #include "shoal/envs/classic_control.h"
 #include "shoal/envs/registry.h"
 #include "shoal/envs/wrappers.h"
+#include "shoal/models/actor_critic.h"
 
 // [model]
 // Policy and value are linear in the observation. As in torch, modules are registered under a name,

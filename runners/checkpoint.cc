@@ -1,6 +1,6 @@
 #include "shoal/runners/checkpoint.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <nlohmann/json.hpp>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include "shoal/runners/session.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/full.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "samplers/action_log.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <cstring>

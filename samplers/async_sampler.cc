@@ -1,8 +1,10 @@
 #include "shoal/samplers/async_sampler.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>

@@ -1,6 +1,9 @@
 #include "samplers/batched_inference.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <exception>
 

@@ -1,6 +1,6 @@
 #include "samplers/failure_reporter.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "samplers/print_error.h"
 

@@ -1,6 +1,7 @@
 #include "samplers/rollout_tensors.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <map>

@@ -13,7 +13,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export PYTHON="${PYTHON:-python3}"
 
-required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgtest-dev
+required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgmock-dev libgtest-dev
   libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev "$@")
 python_packages=(python3 python3-pip python3-venv)
 # A faster build, environments written in Python, jobs that speak by MPI; it works without.
@@ -51,7 +51,8 @@ install_packages() {
 
 setup_packages() {
   if ! command -v dpkg-query >/dev/null; then
-    echo "packages: not a Debian system; these must be there under its own names: ${required[*]} ${python_packages[*]}"
+    echo "packages: not a Debian system; these must be there under its own names (docs/installation.md has Fedora's):" \
+      "${required[*]} ${python_packages[*]}"
     return
   fi
   local needed helpful
@@ -88,7 +89,7 @@ install_torch() {
   echo "LibTorch: installing torch $torch_version into $torch_venv (4.6 GB, one to two minutes on a fast line)"
   rm -rf "$torch_venv"
   quietly "$PYTHON -m venv" "$PYTHON" -m venv "$torch_venv"
-  quietly "pip install torch==$torch_version" "$torch_venv/bin/python" -m pip install --no-cache-dir \
+  quietly "pip install torch==$torch_version" "$torch_venv/bin/python" -m pip install --no-cache-dir --no-compile \
     --disable-pip-version-check "torch==$torch_version"
   [ -n "$(torch_dir)" ] || fail 1 "pip reported success, but $torch_venv holds no torch $torch_version"
   echo "LibTorch: installed in $(duration $((SECONDS - start)))"

@@ -1,6 +1,7 @@
 #include "shoal/algos/dqn.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include "algos/builtin_algos.h"
 #include "algos/captured_update.h"

@@ -1,6 +1,6 @@
 #include "algos/dqn/dqn_loss.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "src/compute/accelerator.h"
 

@@ -1,6 +1,7 @@
 #include "shoal/algos/r2d1.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include "algos/builtin_algos.h"
 #include "algos/captured_update.h"
@@ -11,6 +12,7 @@
 #include "algos/replay_learning.h"
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
+#include "shoal/models/actor_critic.h"
 
 namespace shoal {
 namespace {

@@ -1,6 +1,6 @@
 #include "shoal/algos/ppo.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "algos/builtin_algos.h"
 #include "algos/flatten_time.h"

@@ -1,6 +1,7 @@
 #include "algos/pg/ppo_loss.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 #include "shoal/algos/returns.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include "src/compute/accelerator.h"
 

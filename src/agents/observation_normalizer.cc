@@ -1,6 +1,7 @@
 #include "src/agents/observation_normalizer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 

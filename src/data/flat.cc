@@ -1,7 +1,8 @@
 #include "shoal/data/flat.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 
 #include <cstring>
 

@@ -1,7 +1,9 @@
 #include "shoal/data/saved.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <fmt/ranges.h>
 
 #include <cstring>

@@ -1,7 +1,8 @@
 #include "src/distributed/gradient_reducer.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/ParallelGuard.h>
 
 #include <utility>

@@ -1,6 +1,6 @@
 #include "src/distributed/ring_group.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <utility>

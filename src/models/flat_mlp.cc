@@ -1,7 +1,8 @@
 #include "shoal/models/flat_mlp.h"
 
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"

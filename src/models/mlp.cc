@@ -1,6 +1,8 @@
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/TracerMode.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/modules/linear.h>
 
 #include "shoal/core/error.h"
 #include "src/models/flat_input.h"

@@ -1,6 +1,8 @@
 #include "src/models/nature_cnn_acting.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,8 @@
 #include "src/models/recurrent.h"
 
+#include <ATen/ATen.h>
+#include <torch/utils.h>
+
 #include "shoal/core/error.h"
 #include "src/models/layers.h"
 #include "src/models/models.h"

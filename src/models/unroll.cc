@@ -1,5 +1,8 @@
 #include "src/models/unroll.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 namespace shoal {
 
 namespace {

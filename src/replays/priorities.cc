@@ -1,6 +1,7 @@
 #include "src/replays/priorities.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

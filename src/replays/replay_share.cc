@@ -1,6 +1,7 @@
 #include "src/replays/replay_share.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include <cstring>
 #include <span>

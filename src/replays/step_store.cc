@@ -1,6 +1,10 @@
 #include "src/replays/step_store.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

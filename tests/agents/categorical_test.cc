@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "shoal/agents/actor_critic.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/agents/echo_model.h"
 
 namespace shoal {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shoal/agents/actor_critic.h"
+#include "shoal/models/actor_critic.h"
 
 namespace shoal {
 

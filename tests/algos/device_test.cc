@@ -17,6 +17,7 @@
 #include "shoal/algos/sac.h"
 #include "shoal/algos/td3.h"
 #include "shoal/envs/classic_control.h"
+#include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
 #include "src/models/stacked_frames.h"
 #include "tests/algos/qpg_oracle.h"

@@ -5,6 +5,7 @@
 #include "shoal/algos/ppo.h"
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/algos/rollouts.h"
 #include "tests/algos/spy_agent.h"
 #include "tests/models/recurrent_oracle.h"

@@ -7,6 +7,7 @@
 
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/algos/rollouts.h"
 
 // Compares one update with that of tests/oracles/ppo.py, which describes the numbers.

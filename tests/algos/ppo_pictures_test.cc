@@ -5,6 +5,7 @@
 
 #include "shoal/agents/actor_critic.h"
 #include "shoal/algos/ppo.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/algos/rollouts.h"
 
 // PPO with the Nature CNN against the textbook form of the same update: dense images, plain

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "shoal/core/error.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/models/recurrent_oracle.h"
 
 namespace shoal::r2d1_test {

@@ -22,6 +22,7 @@
 #include "shoal/core/error.h"
 #include "shoal/distributed/process_group.h"
 #include "shoal/envs/classic_control.h"
+#include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
 #include "tests/distributed/meeting_place.h"
 #include "tests/support/message_of.h"

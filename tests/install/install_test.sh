@@ -6,7 +6,7 @@ tests=$source/tests/install
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-settings=(-DCMAKE_BUILD_TYPE=Release)
+settings=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
 grep -q '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$build/CMakeCache.txt" && settings+=(-G Ninja)
 
 # build FOLDER [SETTING...]: configures and builds one of the projects beside this script.
@@ -27,6 +27,15 @@ package() {
   "$installed/bin/shoal" train cartpole-ppo --steps 4096 --quiet --out "$work/run"
 
   build outside -DCMAKE_PREFIX_PATH="$installed" -DEXAMPLES="$source/examples"
+  # torch's modules and all of its operators take over 10 s to read: a program that only uses Shoal does not see them.
+  local compile
+  compile=$(sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$work/outside/compile_commands.json" | grep 2_cartpole_parallel)
+  (cd "$work/outside" && eval "${compile%% -o *} -M -MF $work/included ${compile##* -c }")
+  grep -q 'ATen/core/Tensor.h' "$work/included"
+  if grep -E 'torch/nn/module.h|ATen/Functions.h' "$work/included"; then
+    echo "a program that uses no module of torch reads the headers above"
+    exit 1
+  fi
   "$work/outside/own_runner" 6000 "$work/own-run"
   "$work/outside/own_parts" train cartpole-ppo --set env.id=ShortPole-v0 --set model.name=linear --set algo=reinforce \
     --steps 6000 --quiet --out "$work/own-parts"

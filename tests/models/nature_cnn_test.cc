@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "shoal/models/actor_critic.h"
 #include "src/models/nature_cnn_acting.h"
 #include "src/models/panel_bf16.h"
 #include "tests/models/model_inputs.h"

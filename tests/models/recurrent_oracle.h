@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "shoal/models/actor_critic.h"
 #include "tests/models/model_inputs.h"
 
 namespace shoal {

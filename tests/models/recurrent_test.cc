@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "shoal/core/error.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/models/recurrent_oracle.h"
 #include "tests/support/special_values.h"
 

@@ -9,6 +9,7 @@
 #include "shoal/agents/qpg_agent.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/registry.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/support/message_of.h"
 #include "tests/support/toy_envs.h"

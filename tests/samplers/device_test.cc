@@ -8,6 +8,7 @@
 #include "shoal/agents/actor_critic.h"
 #include "shoal/agents/q_agent.h"
 #include "shoal/envs/classic_control.h"
+#include "shoal/models/actor_critic.h"
 #include "tests/samplers/expect_samples.h"
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/plain_model.h"

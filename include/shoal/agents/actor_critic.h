@@ -4,9 +4,11 @@
 #include <memory>
 
 #include "shoal/agents/agent.h"
-#include "shoal/models/actor_critic.h"
+#include "shoal/models/model_options.h"
 
 namespace shoal {
+
+class ActorCriticModel;  // shoal/models/actor_critic.h
 
 struct ActorCriticOptions {
   // Precision of acting with the Nature CNN on the CPU; other models act in float32. The recorded

@@ -7,9 +7,11 @@
 
 #include "shoal/agents/agent.h"
 #include "shoal/core/option.h"
-#include "shoal/models/actor_critic.h"
+#include "shoal/models/model_options.h"
 
 namespace shoal {
+
+class ActorCriticModel;  // shoal/models/actor_critic.h
 
 // The network's output for the return of an action.
 enum class ReturnKind : std::uint8_t {

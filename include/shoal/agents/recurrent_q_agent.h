@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "shoal/agents/agent.h"
-#include "shoal/models/actor_critic.h"
+#include "shoal/models/model_options.h"
 
 namespace shoal {
+
+class ActorCriticModel;  // shoal/models/actor_critic.h
+struct ModelIn;          // shoal/models/actor_critic.h
 
 struct RecurrentQAgentOptions {
   // See QAgentOptions.

@@ -12,7 +12,7 @@
 #include "shoal/algos/off_policy.h"
 #include "shoal/core/option.h"
 #include "shoal/distributed/process_group.h"
-#include "shoal/models/actor_critic.h"
+#include "shoal/models/model_options.h"
 #include "shoal/replays/replay.h"
 
 namespace shoal {

@@ -12,6 +12,7 @@
 #include "shoal/core/spec.h"
 #include "shoal/data/samples.h"
 #include "shoal/models/acting_network.h"
+#include "shoal/models/model_options.h"
 
 namespace shoal {
 
@@ -49,30 +50,6 @@ class ActorCriticModel : public torch::nn::Module {
   virtual std::unique_ptr<RecurrentActing> make_recurrent_acting() const { return nullptr; }
 };
 
-// The recurrent cell of a model.
-enum class MemoryKind : std::uint8_t {
-  kNone,
-  kLstm,  // Hochreiter and Schmidhuber, "Long short-term memory", 1997, with forget gates
-  kGru,   // Cho et al., arXiv 1406.1078
-};
-
-struct ModelOptions {
-  std::string name = "mlp";  // mlp | nature-cnn | a registered one
-  // mlp: units of each hidden layer. The input is the concatenation of all fields; an int64 with
-  // bounds that span at most 1024 values is categorical and one-hot encoded.
-  std::vector<std::int64_t> hidden = {64, 64};
-  bool shared_trunk = false;  // mlp: policy and value share the hidden layers
-  // nature-cnn: precision of learning, and of acting by forward(), as on a GPU. Heads, parameters
-  // and gradients are always float32. On a CPU without bfloat16 instructions (AVX512-BF16) kBf16
-  // means float32.
-  Precision precision = Precision::kFloat32;
-  // mlp, nature-cnn: a recurrent cell between the layers and the heads. Policy and value then share
-  // the layers.
-  MemoryKind memory = MemoryKind::kNone;
-  std::int64_t memory_size = 128;    // units of the cell
-  bool memory_sees_previous = true;  // the cell also reads the previous action and reward
-};
-
 // policy_size: outputs of the policy head for one observation. Parameters are initialised from
 // `seed`. action: the previous action that a recurrent cell reads. Throws Error for an unknown name
 // and for observations that the model does not support.
@@ -86,8 +63,5 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
 using ModelFactory = std::function<std::shared_ptr<ActorCriticModel>(
     const NamedSpecs& observation, std::int64_t policy_size, const ModelOptions& options)>;
 void register_model(const std::string& name, ModelFactory make);
-
-// All registered models.
-std::vector<std::string> model_names();
 
 }  // namespace shoal

@@ -9,7 +9,7 @@
 
 #include "shoal/algos/algo_spec.h"
 #include "shoal/envs/registry.h"
-#include "shoal/models/actor_critic.h"
+#include "shoal/models/model_options.h"
 #include "shoal/runners/learner.h"
 #include "shoal/samplers/async_sampler.h"
 #include "shoal/samplers/sampler.h"

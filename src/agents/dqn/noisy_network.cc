@@ -1,5 +1,10 @@
 #include "src/agents/dqn/noisy_network.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
 #include <cmath>
 #include <numbers>
 

@@ -1,6 +1,7 @@
 #include "shoal/agents/q_agent.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

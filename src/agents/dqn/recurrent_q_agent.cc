@@ -1,6 +1,7 @@
 #include "shoal/agents/recurrent_q_agent.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"

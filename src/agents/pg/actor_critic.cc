@@ -1,6 +1,7 @@
 #include "shoal/agents/actor_critic.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include <cstring>
 

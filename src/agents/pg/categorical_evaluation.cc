@@ -1,6 +1,7 @@
 #include "src/agents/pg/categorical_evaluation.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 
