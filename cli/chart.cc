@@ -155,6 +155,8 @@ class Plot {
     cairo_set_dash(page.get(), dashes.data(), dashes.size(), 0);
     page.line(kLeft, y(*options.goal), kWidth - kRight, y(*options.goal), 1);
     cairo_set_dash(page.get(), nullptr, 0, 0);
+    page.colour(kText);
+    page.text("goal " + short_number(*options.goal), kLeft + 6, y(*options.goal) - 5, 0, 11);
   }
 
   void draw(Page& page, const Curve& curve, const Colour& colour) const {

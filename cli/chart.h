@@ -11,7 +11,7 @@ namespace shoal::cli {
 
 struct ChartOptions {
   std::string title, x_label;
-  std::optional<double> goal = {};  // a dashed line at this height
+  std::optional<double> goal = {};  // a labelled, dashed line at this height
 };
 
 // Draws each curve with its confidence band and a line of the legend. The suffix of the file

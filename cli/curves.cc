@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "shoal/core/error.h"
@@ -23,6 +26,9 @@ using Settings = std::map<std::string, std::string>;
 
 struct Points {
   std::vector<double> x, y;
+  // The extremes of a column NAME_mean, from NAME_min and NAME_max.
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
 };
 
 struct Group {
@@ -38,6 +44,15 @@ const std::vector<double>& column(const Named<std::vector<double>>& table, const
   throw Error("{} has no column '{}'; it has {}", file.string(), name, fmt::join(names, ", "));
 }
 
+// Of the finite numbers; NaN without one.
+template <class Compare>
+double extreme(const std::vector<double>& numbers, Compare comes_first) {
+  auto found = std::numeric_limits<double>::quiet_NaN();
+  for (const double number : numbers)
+    if (std::isfinite(number) && (std::isnan(found) || comes_first(number, found))) found = number;
+  return found;
+}
+
 Points read_points(const fs::path& run, const Axes& axes) {
   const auto file = run / kProgressFile;
   const auto table = read_progress(file);
@@ -49,6 +64,12 @@ Points read_points(const fs::path& run, const Axes& axes) {
     points.y.push_back(y[i]);
   }
   require(!points.x.empty(), "{} has no values in column '{}' yet", file.string(), axes.y);
+  constexpr std::string_view kMean = "_mean";
+  if (!axes.y.ends_with(kMean)) return points;
+  const auto name = axes.y.substr(0, axes.y.size() - kMean.size());
+  if (!table.contains(name + "_min") || !table.contains(name + "_max")) return points;
+  points.least = extreme(table.at(name + "_min"), std::less());
+  points.most = extreme(table.at(name + "_max"), std::greater());
   return points;
 }
 
@@ -73,7 +94,10 @@ Curve average(const std::vector<Points>& runs) {
   constexpr int kPoints = 400;
   const auto n = static_cast<double>(runs.size());
   double first = runs[0].x.front(), last = runs[0].x.back();
+  double least = runs[0].least, most = runs[0].most;
   for (const auto& run : runs) {
+    least = std::min(least, run.least);
+    most = std::max(most, run.most);
     first = std::max(first, run.x.front());
     last = std::min(last, run.x.back());
   }
@@ -91,8 +115,8 @@ Curve average(const std::vector<Points>& runs) {
     const double half = t * std::sqrt(squares / (n - 1) / n);
     curve.x.push_back(x);
     curve.mean.push_back(mean);
-    curve.low.push_back(mean - half);
-    curve.high.push_back(mean + half);
+    curve.low.push_back(std::max(mean - half, std::min(least, mean)));
+    curve.high.push_back(std::min(mean + half, std::max(most, mean)));
   }
   return curve;
 }
@@ -141,9 +165,18 @@ std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& ax
     }
     curve.runs = static_cast<int>(points.size());
     curve.label = label_of(settings, groups);
+    curve.env = word(settings.at("env.id"));
     curves.push_back(std::move(curve));
   }
   return curves;
+}
+
+std::string title_of(const std::vector<Curve>& curves, const std::string& y) {
+  std::vector<std::string> envs;
+  for (const auto& curve : curves)
+    if (std::ranges::count(envs, curve.env) == 0) envs.push_back(curve.env);
+  return fmt::format("{}: {}", fmt::join(envs, ", "),
+                     y == Axes().y ? "mean return of the last 100 episodes" : y);
 }
 
 }  // namespace shoal::cli

@@ -9,9 +9,11 @@ namespace shoal::cli {
 // The mean of the runs that differ in their seed only.
 struct Curve {
   std::string label;  // settings that differ between the curves, e.g. "ppo.clip=0.1"; may be empty
+  std::string env = {};  // its id
   int runs = 0;
   std::vector<double> x, mean;
-  // The 95 % confidence interval of the mean (Student's t); empty for one run.
+  // The 95 % confidence interval of the mean (Student's t), within the values that the runs have
+  // had where progress.csv has columns for them (return_min, return_max); empty for one run.
   std::vector<double> low, high;
 };
 
@@ -24,5 +26,8 @@ struct Axes {
 // of the configuration reached; values between two points are interpolated linearly. Throws Error
 // for a folder without progress, and for a missing column.
 std::vector<Curve> read_curves(const std::vector<std::filesystem::path>& runs, const Axes& axes);
+
+// The title of their chart, such as "CartPole-v1: mean return of the last 100 episodes".
+std::string title_of(const std::vector<Curve>& curves, const std::string& y);
 
 }  // namespace shoal::cli

@@ -22,9 +22,9 @@ class FrameSink {
 // The integer factor by which small frames are enlarged.
 inline int enlargement(const Image& image) { return std::max(1, 400 / image.height); }
 
-// A video, written by ffmpeg in the format that the suffix of `file` names (.mp4, .gif, ...).
-// Without ffmpeg, prints a note and writes numbered PNG files to the folder <stem>-frames beside
-// it. Throws Error if neither can be written.
+// A video in the format that the suffix of `file` names. .gif files are written here, others (.mp4,
+// .mkv, .webm, .mov) by ffmpeg. Throws Error for another suffix, without ffmpeg, and if the file
+// cannot be written.
 std::unique_ptr<FrameSink> make_video(const std::filesystem::path& file, double fps);
 
 // Draws on standard output, in colour, as large as the terminal permits.

@@ -137,7 +137,7 @@ void add_play(CLI::App& app, Command& chosen) {
   command->add_option("--seed", flags->seed, "Seed of the episodes")->capture_default_str();
   command
       ->add_option("--video", flags->video,
-                   "Video file, .mp4 or .gif (needs ffmpeg; without it, PNG files)")
+                   "Video file: .gif, or .mp4, .mkv, .webm or .mov, which need ffmpeg")
       ->type_name("FILE");
   command->add_flag("--live", flags->live,
                     "Show the episodes in a window, or in the terminal if there is no display");

@@ -17,7 +17,7 @@ namespace {
 struct PlotFlags {
   std::vector<std::filesystem::path> runs, out = {"curves.png"};
   Axes axes;
-  std::string title = "Mean return of the last 100 episodes", x_label;
+  std::string title, x_label;
   std::optional<double> goal;
 };
 
@@ -25,7 +25,7 @@ int plot_command(const PlotFlags& flags) {
   const auto curves = read_curves(flags.runs, flags.axes);
   for (const auto& file : flags.out) {
     draw_chart(file, curves,
-               {.title = flags.title,
+               {.title = flags.title.empty() ? title_of(curves, flags.axes.y) : flags.title,
                 .x_label = flags.x_label.empty() ? flags.axes.x : flags.x_label,
                 .goal = flags.goal});
     fmt::print("{}\n", file.string());
@@ -48,10 +48,11 @@ void add_plot(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--y", flags->axes.y, "Column of progress.csv on the y axis")
       ->capture_default_str();
-  command->add_option("--title", flags->title, "Title of the chart")->capture_default_str();
+  command->add_option("--title", flags->title,
+                      "Title of the chart; default: the environment and the column of the y axis");
   command->add_option("--x-label", flags->x_label,
                       "Label of the x axis; default: the name of the column");
-  command->add_option("--goal", flags->goal, "Draw a dashed line at this value of y");
+  command->add_option("--goal", flags->goal, "Draw a labelled, dashed line at this value of y");
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return plot_command(*flags); }; });
 }

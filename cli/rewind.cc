@@ -247,9 +247,10 @@ void add_rewind(CLI::App& app, Command& chosen) {
   command->add_flag("--break", flags->breaks,
                     "Wait for a debugger before the call that failed, without forking");
   command
-      ->add_option("--video", flags->video,
-                   "Video of the steps before the failure, .mp4 or .gif (needs ffmpeg; without it, "
-                   "PNG files)")
+      ->add_option(
+          "--video", flags->video,
+          "Video of the steps before the failure: .gif, or .mp4, .mkv, .webm or .mov, which "
+          "need ffmpeg")
       ->type_name("FILE");
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return rewind_command(*flags); }; });

@@ -1,7 +1,9 @@
-#include <cairo.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -9,10 +11,12 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
-#include <vector>
+#include <utility>
 
 #include "cli/frame_sink.h"
+#include "cli/gif.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/files.h"
 
@@ -20,6 +24,8 @@ namespace fs = std::filesystem;
 
 namespace shoal::cli {
 namespace {
+
+constexpr std::array<std::string_view, 5> kEndings = {".gif", ".mp4", ".mkv", ".webm", ".mov"};
 
 bool has_ffmpeg() {
   const char* path = std::getenv("PATH");
@@ -71,17 +77,12 @@ class Film : public FrameSink {
  private:
   void start(const Image& image) {
     // Most players need an even width and height.
-    std::string filter = fmt::format(
+    const auto filter = fmt::format(
         "scale=iw*{0}:ih*{0}:flags=neighbor,pad=ceil(iw/2)*2:ceil(ih/2)*2", enlargement(image));
-    std::string format = "-pix_fmt yuv420p";
-    if (file_.extension() == ".gif") {
-      filter += ",split[a][b];[a]palettegen[p];[b][p]paletteuse";
-      format.clear();
-    }
     const auto command = fmt::format(
-        "ffmpeg -loglevel error -y -f rawvideo -pix_fmt rgb24 -s {}x{} -r {} -i - -vf {} {} {}",
-        image.width, image.height, fps_, shell_word(filter), format,
-        shell_word(unfinished_.string()));
+        "ffmpeg -loglevel error -y -f rawvideo -pix_fmt rgb24 -s {}x{} -r {} -i - -vf {} -pix_fmt "
+        "yuv420p {}",
+        image.width, image.height, fps_, shell_word(filter), shell_word(unfinished_.string()));
     pipe_ = ::popen(command.c_str(), "w");
     require(pipe_ != nullptr, "cannot start ffmpeg: {}", std::strerror(errno));
   }
@@ -91,60 +92,23 @@ class Film : public FrameSink {
   std::FILE* pipe_ = nullptr;
 };
 
-class Pictures : public FrameSink {
- public:
-  explicit Pictures(fs::path folder) : folder_(std::move(folder)) {
-    std::error_code error;
-    fs::create_directories(folder_, error);
-    require(!error, "cannot create the folder {}: {}", folder_.string(), error.message());
-    for (const auto& old : fs::directory_iterator(folder_))  // frames of an earlier, longer video
-      if (old.path().extension() == ".png") fs::remove(old, error);
-  }
-
-  void show(const Image& image) override {
-    auto* surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, image.width, image.height);
-    unsigned char* rows = cairo_image_surface_get_data(surface);
-    const int stride = cairo_image_surface_get_stride(surface);
-    const std::uint8_t* rgb = image.rgb.data();
-    for (int y = 0; y < image.height; ++y)
-      for (int x = 0; x < image.width; ++x, rgb += 3) {
-        const std::uint32_t pixel = (rgb[0] << 16U) | (rgb[1] << 8U) | rgb[2];
-        std::memcpy(rows + static_cast<std::ptrdiff_t>(y) * stride + 4 * x, &pixel, sizeof pixel);
-      }
-    cairo_surface_mark_dirty(surface);
-    const auto file = folder_ / fmt::format("{:06}.png", ++count_);
-    std::string png;
-    const auto status = cairo_surface_write_to_png_stream(surface, append, &png);
-    cairo_surface_destroy(surface);
-    if (status != CAIRO_STATUS_SUCCESS)
-      throw std::runtime_error(
-          fmt::format("cannot draw {}: {}", file.string(), cairo_status_to_string(status)));
-    write_file(file, png);
-  }
-
- private:
-  static cairo_status_t append(void* png, const unsigned char* bytes, unsigned n) {
-    static_cast<std::string*>(png)->append(reinterpret_cast<const char*>(bytes), n);
-    return CAIRO_STATUS_SUCCESS;
-  }
-
-  fs::path folder_;
-  int count_ = 0;
-};
-
 }  // namespace
 
 std::unique_ptr<FrameSink> make_video(const fs::path& file, double fps) {
-  require(file.has_extension(), "--video: found '{}', expected a name ending in .mp4 or .gif",
+  require(std::ranges::count(kEndings, file.extension().string()) == 1,
+          "--video: found '{}', expected a name ending in {}", file.string(),
+          fmt::join(kEndings, ", "));
+  if (file.extension() == ".gif") return make_gif(file, fps);
+  require(has_ffmpeg(),
+          "--video: {} needs ffmpeg, which is not in PATH; install it, or give a name ending in "
+          ".gif",
           file.string());
+  std::error_code error;
+  require(!fs::is_directory(file, error), "cannot write {}: it is a folder", file.string());
   const auto folder = fs::absolute(file).parent_path();
   require(::access(folder.c_str(), W_OK | X_OK) == 0, "cannot write to the folder {}: {}",
           folder.string(), std::strerror(errno));
-  if (has_ffmpeg()) return std::make_unique<Film>(file, fps);
-  const auto pictures = file.parent_path() / (file.stem().string() + "-frames");
-  fmt::print("ffmpeg not found: writing PNG files to {}, {:g} per second\n", pictures.string(),
-             fps);
-  return std::make_unique<Pictures>(pictures);
+  return std::make_unique<Film>(file, fps);
 }
 
 }  // namespace shoal::cli

@@ -34,6 +34,21 @@ TEST(ChartTest, BothKindsOfFilesAreWritten) {
   EXPECT_NE(read_file(folder / "c.svg").find("<svg"), std::string::npos);
 }
 
+// The letters of an .svg are references to shapes: a label adds its own.
+TEST(ChartTest, AGoalHasALabel) {
+  const TemporaryFolder folder;
+  const Curve curve{.label = "", .runs = 1, .x = {0, 1}, .mean = {1, 2}, .low = {}, .high = {}};
+  const auto letters = [&](std::optional<double> goal) {
+    draw_chart(folder / "c.svg", {curve}, {.title = "", .x_label = "", .goal = goal});
+    const auto text = read_file(folder / "c.svg");
+    int uses = 0;
+    for (auto at = text.find("<use"); at != std::string::npos; at = text.find("<use", at + 1))
+      ++uses;
+    return uses;
+  };
+  EXPECT_EQ(letters(1.5) - letters({}), 8) << "goal 1.5";
+}
+
 TEST(ChartTest, ACurveThatIsFlatIsDrawn) {
   const TemporaryFolder folder;
   for (const double height : {-500.0, 0.0, 1e12}) {

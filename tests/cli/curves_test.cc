@@ -59,6 +59,28 @@ TEST_F(CurvesTest, RunsOfOtherSeedsAreAveragedWhereAllHaveBeen) {
   EXPECT_NEAR(curves[0].mean[at_20] - curves[0].low[at_20], 4.302653 * std::sqrt(7.0 / 3), 0.02);
 }
 
+// The interval of 1, 2 and 6 is 3 ± 6.57.
+TEST_F(CurvesTest, ABandStaysWithinTheReturnsThatTheRunsHaveHad) {
+  const std::string head = "steps,return_mean,return_min,return_max\n";
+  const auto curves = read_curves({run("a", head + "0,1,nan,nan\n100,1,0.5,1\n", {{"seed", "1"}}),
+                                   run("b", head + "0,2,0,8\n100,2,1,2\n", {{"seed", "2"}}),
+                                   run("c", head + "0,6,6,6\n100,6,6,6\n", {{"seed", "3"}})},
+                                  {});
+  ASSERT_EQ(curves.size(), 1U);
+  EXPECT_EQ(curves[0].low, std::vector<double>(401, 0));
+  EXPECT_EQ(curves[0].high, std::vector<double>(401, 8));
+  EXPECT_EQ(curves[0].env, "CartPole-v1");
+}
+
+TEST_F(CurvesTest, ATitleNamesTheEnvironments) {
+  const std::string progress = "steps,return_mean\n1,1\n2,2\n";
+  const auto a = run("a", progress), b = run("b", progress, {{"seed", "9"}}),
+             c = run("c", progress, {{"env.id", "Acrobot-v1"}});
+  EXPECT_EQ(title_of(read_curves({a, b}, {}), "return_mean"),
+            "CartPole-v1: mean return of the last 100 episodes");
+  EXPECT_EQ(title_of(read_curves({a, c}, {}), "sps"), "CartPole-v1, Acrobot-v1: sps");
+}
+
 TEST_F(CurvesTest, ALabelTellsWhatIsDifferent) {
   const std::string progress = "steps,return_mean\n1,1\n2,2\n";
   auto curves =

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 import unittest
-import zlib
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 SHORT = ["--quiet", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
@@ -34,30 +33,28 @@ def table(file):
         return list(csv.DictReader(lines))
 
 
-def png_pixels(file):
-    """Width, height and the bytes of an 8-bit RGB picture whose rows are not filtered or by the left neighbour alone."""
+def gif_pictures(file):
+    """Width, height and durations of the pictures, in hundredths of a second."""
     data = file.read_bytes()
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    at, compressed = 8, b""
-    while at < len(data):
-        size, kind = struct.unpack_from(">I4s", data, at)
-        if kind == b"IHDR":
-            width, height, depth, colours = struct.unpack_from(">IIBB", data, at + 8)
-        if kind == b"IDAT":
-            compressed += data[at + 8:at + 8 + size]
-        at += size + 12
-    assert (depth, colours) == (8, 2)
-    raw, rows, before = zlib.decompress(compressed), [], bytes(3 * width)
-    for y in range(height):
-        how, line = raw[y * (3 * width + 1)], bytearray(raw[y * (3 * width + 1) + 1:(y + 1) * (3 * width + 1)])
-        for i in range(3 * width):
-            left, up = line[i - 3] if i >= 3 else 0, before[i]
-            corner = before[i - 3] if i >= 3 else 0
-            nearest = min((left, up, corner), key=lambda n: abs(left + up - corner - n))
-            line[i] = (line[i] + (0, left, up, (left + up) // 2, nearest)[how]) % 256
-        rows.append(bytes(line))
-        before = line
-    return width, height, rows
+    assert data.startswith(b"GIF89a") and data.endswith(b";"), data[:6]
+    width, height, colours = struct.unpack_from("<HHB", data, 6)
+    assert colours < 128, "each picture has its own colours"
+    at, durations = 13, []
+
+    def skip_blocks(at):
+        while data[at] > 0:
+            at += 1 + data[at]
+        return at + 1
+
+    while data[at:at + 1] != b";":
+        if data[at:at + 2] == b"!\xf9":
+            durations.append(struct.unpack_from("<H", data, at + 4)[0])
+        if data[at:at + 1] == b"!":
+            at = skip_blocks(at + 2)
+        else:
+            colours = data[at + 9]
+            at = skip_blocks(at + 11 + 3 * 2 ** (colours % 8 + 1))
+    return width, height, durations
 
 
 class WatchTest(unittest.TestCase):
@@ -104,16 +101,23 @@ class WatchTest(unittest.TestCase):
         done = shoal("play", self.run1, "--video", self.dir / "b.mp4", env=self.ffmpeg("bad", "#!/bin/sh\nexit 3\n"), status=1)
         self.assertIn("ffmpeg cannot write", done.stderr)
 
-    def test_without_ffmpeg_there_are_single_pictures(self):
-        out = shoal("play", self.run1, "--video", self.dir / "alone.mp4", env={**os.environ, "PATH": "/none"}).stdout
-        pictures = sorted((self.dir / "alone-frames").iterdir())
-        self.assertEqual(len(pictures), int(re.search(r"in (\d+) steps", out)[1]) + 1)
-        width, height, rows = png_pixels(pictures[0])
-        self.assertEqual((width, height), (600, 400))
-        self.assertEqual(rows[10][:3], b"\xff\xff\xff")  # sky
-        self.assertEqual(rows[299][:3], b"\0\0\0")  # track
-        self.assertIn(bytes((202, 152, 101)), [rows[200][3 * x:3 * x + 3] for x in range(600)])  # the pole
-        self.assertNotEqual(png_pixels(pictures[-1])[2], rows)
+    def test_a_gif_needs_no_ffmpeg(self):
+        film, alone = self.dir / "film.gif", {**os.environ, "PATH": "/none"}
+        out = shoal("play", self.run1, "--episodes", 2, "--video", film, "--fps", 40, env=alone).stdout
+        steps = sum(int(n) for n in re.findall(r"in (\d+) steps", out))
+        width, height, durations = gif_pictures(film)
+        self.assertEqual((width, height, len(durations)), (600, 400, steps + 2))
+        self.assertEqual(set(durations), {2, 3})  # 2.5 on average
+        self.assertEqual(list(self.dir.glob("film.gif?*")), [])
+        full = self.dir / "full.gif"
+        full.symlink_to("/dev/full")
+        self.assertIn("No space left", shoal("play", self.run1, "--video", full, env=alone, status=1).stderr)
+
+    def test_without_ffmpeg_other_formats_are_a_mistake(self):
+        done = shoal("play", self.run1, "--video", self.dir / "silent.mp4", env={**os.environ, "PATH": "/none"}, status=2)
+        self.assertIn("needs ffmpeg", done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(list(self.dir.glob("silent*")), [])
 
     def test_the_terminal_shows_it(self):
         no_display = {**os.environ, "SDL_VIDEODRIVER": "none"}  # where the command knows windows
@@ -141,7 +145,8 @@ class WatchTest(unittest.TestCase):
             (["play", self.run1, "--episodes", "0"], "--episodes"),
             (["play", self.run1, "--fps", "-1"], "--fps"),
             (["play", self.run1, "--video", "film"], "--video: found 'film'"),
-            (["play", self.run1, "--video", "/none/film.mp4"], "/none"),
+            (["play", self.run1, "--video", "film.avi"], "expected a name ending in .gif, .mp4"),
+            (["play", self.run1, "--video", "/none/film.gif"], "cannot write /none/film.gif"),
             (["play", self.run1, "--checkpoint", "best"], "best"),
             (["plot", self.dir / "none"], "config.toml"),
             (["plot", self.run1, "--y", "retrun"], "return_mean"),
