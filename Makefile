@@ -7,7 +7,7 @@ PRESET = cartpole-ppo
 ARGS =
 SECONDS = 60
 shoal = build/release/bin/shoal
-folders = src plugins samplers algos runners cli benchmarks tests examples
+folders = src plugins samplers algos runners cli python benchmarks tests examples
 sources = find include $(folders) -name '*.h' -o -name '*.cc' -o -name '*.cu'
 
 export JOBS

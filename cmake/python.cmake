@@ -12,3 +12,16 @@ if(SHOAL_WITH_GYMNASIUM)
     set(SHOAL_WITH_GYMNASIUM OFF)
   endif()
 endif()
+
+# The package for Python is loaded by that interpreter; an instrumented library cannot be.
+if(SHOAL_WITH_PYTHON AND (NOT SHOAL_WITH_TORCH OR SHOAL_SANITIZE))
+  set(SHOAL_WITH_PYTHON OFF)
+endif()
+if(SHOAL_WITH_PYTHON)
+  find_package(Python3 COMPONENTS Interpreter Development.Module)
+  if(NOT Python3_Development.Module_FOUND OR NOT EXISTS ${SHOAL_TORCH_DIR}/lib/libtorch_python.so)
+    message(STATUS "The Python package is not built: it needs the headers of ${Python3_EXECUTABLE} (Debian: python3-dev) "
+      "and ${SHOAL_TORCH_DIR}/lib/libtorch_python.so, which is part of the torch wheel")
+    set(SHOAL_WITH_PYTHON OFF)
+  endif()
+endif()

@@ -19,7 +19,8 @@ set(RULES
   "algos:core,data,compute,models,replays,distributed,agents,algos"
   "runners:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners"
   "cli:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli"
-  "benchmarks:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli,benchmarks")
+  "benchmarks:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli,benchmarks"
+  "python:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli,python")
 set(NO_TORCH core ipc envs)
 
 set(SOURCES "\\.(h|c|cc|cpp|cu|cuh|inc)$")

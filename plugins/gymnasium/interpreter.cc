@@ -1,11 +1,11 @@
 #include "interpreter.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <pybind11/embed.h>
 
 #include <cstdlib>
 
+#include "fork_handlers.h"
 #include "shoal/core/error.h"
 
 namespace shoal::python {
@@ -17,29 +17,6 @@ void show_symbols() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&Py_InitializeFromConfig), &info) != 0)
     dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
-}
-
-// The work of os.fork() around a fork() by C++. Forks by Python hold the GIL already.
-bool python_forks = false;
-PyGILState_STATE held;
-
-void before_fork() {
-  python_forks = PyGILState_Check() == 1;
-  if (python_forks) return;
-  held = PyGILState_Ensure();
-  PyOS_BeforeFork();
-}
-
-void after_fork_in_parent() {
-  if (python_forks) return;
-  PyOS_AfterFork_Parent();
-  PyGILState_Release(held);
-}
-
-void after_fork_in_child() {
-  if (python_forks) return;
-  PyOS_AfterFork_Child();
-  PyGILState_Release(held);
 }
 
 void initialize(const std::string& python) {
@@ -63,6 +40,8 @@ void initialize(const std::string& python) {
 
 void start_interpreter(const std::string& python) {
   static std::string running;
+  // The package for Python has installed the fork handlers.
+  if (running.empty() && Py_IsInitialized() != 0) return;
   require(running.empty() || running == python,
           "this process already runs Python as {}, it cannot also run {}", running, python);
   if (!running.empty()) return;
@@ -73,7 +52,7 @@ void start_interpreter(const std::string& python) {
   initialize(python);
   running = python;
   PyEval_SaveThread();
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  ForkHandlers::install();
 }
 
 }  // namespace shoal::python

@@ -1,6 +1,7 @@
 #include "src/core/plugin.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdlib>
 #include <system_error>
@@ -14,19 +15,35 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The folder lib beside that of the program, and then the dynamic linker's search path for it: its
-// run path includes the plugin folder of the build or installation that it was linked with.
-std::vector<fs::path> search_path() {
+// The program or library that contains this code: that of a module for Python is the module.
+struct Self {
+  fs::path file;
+  const char* name;  // for dlopen()
+};
+
+Self find_self() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  const bool found = dladdr1(reinterpret_cast<void*>(&find_self), &info,
+                             reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  // The dynamic linker gives the program an empty name.
+  if (found && map != nullptr && map->l_name[0] != 0) return {map->l_name, map->l_name};
   std::error_code ignored;
-  const auto self = fs::read_symlink("/proc/self/exe", ignored);
-  std::vector<fs::path> folders{self.parent_path().parent_path() / "lib"};
-  void* program = dlopen(nullptr, RTLD_LAZY);
+  return {fs::read_symlink("/proc/self/exe", ignored), nullptr};
+}
+
+// The folders lib, and then the dynamic linker's search path: the run path includes the plugin
+// folder of the build or installation that this code was linked with.
+std::vector<fs::path> search_path() {
+  const auto self = find_self();
+  const auto folder = self.file.parent_path();
+  std::vector<fs::path> folders{folder / "lib", folder.parent_path() / "lib"};
+  void* handle = dlopen(self.name, RTLD_LAZY | RTLD_NOLOAD);
   Dl_serinfo size;
-  if (program == nullptr || dlinfo(program, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
+  if (handle == nullptr || dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0) return folders;
   std::vector<std::byte> memory(size.dls_size);
   auto* info = reinterpret_cast<Dl_serinfo*>(memory.data());
-  if (dlinfo(program, RTLD_DI_SERINFOSIZE, info) != 0 ||
-      dlinfo(program, RTLD_DI_SERINFO, info) != 0)
+  if (dlinfo(handle, RTLD_DI_SERINFOSIZE, info) != 0 || dlinfo(handle, RTLD_DI_SERINFO, info) != 0)
     return folders;
   for (unsigned i = 0; i < info->dls_cnt; ++i) folders.emplace_back(info->dls_serpath[i].dls_name);
   return folders;

@@ -16,8 +16,8 @@ struct Plugin {
   std::string symbol;    // the exported function
   int version;           // required version
 
-  // $variable, else lib/file beside the program's folder, else `file` in the program's run path.
-  // Empty if there is none.
+  // $variable, else `file` in the folder lib inside or beside that of the program or library that
+  // contains this code, else `file` in its run path. Empty if there is none.
   std::filesystem::path path() const;
   bool exists() const;
 

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Steps a second from Python: shoal.Sampler beside `shoal bench sample`, and shoal.make_vec() beside Gymnasium's
+AsyncVectorEnv and, where it is installed, EnvPool, with random actions. All of them in turn, `--rounds` times; the
+medians are printed.
+
+    PYTHONPATH=build/release/python python benchmarks/python_rates.py --env CartPole-v1 --envs 64 --workers 2
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import time
+
+import shoal
+
+
+def rate(step, steps_each: int, seconds: float) -> float:
+    step()
+    begin, count = time.perf_counter(), 0
+    while (now := time.perf_counter()) - begin < seconds:
+        step()
+        count += 1
+    return count * steps_each / (now - begin)
+
+
+def sampler(o) -> float:
+    agent = shoal.ActorCritic(o.env)
+    with shoal.Sampler(None, agent, kind=o.kind, envs=o.envs, workers=o.workers, horizon=o.horizon) as each:
+        return rate(each.collect, o.envs * o.horizon, o.seconds)
+
+
+def command(o) -> float:
+    done = subprocess.run([o.command, "bench", "sample", "--env", o.env, "--envs", str(o.envs), "--workers", str(o.workers),
+                           "--horizon", str(o.horizon), "--sampler", o.kind, "--seconds", str(o.seconds), "--runs", "1", "--json"],
+                          check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[0])["median"]
+
+
+def stepped(envs, o) -> float:
+    envs.reset(seed=1)
+    envs.action_space.seed(1)
+    actions = [envs.action_space.sample() for _ in range(64)]
+    turn = iter(range(10**12))
+    try:
+        return rate(lambda: envs.step(actions[next(turn) % 64]), o.envs, o.seconds)
+    finally:
+        envs.close()
+
+
+def make_vec(o) -> float:
+    return stepped(shoal.make_vec(o.env, o.envs, workers=o.workers), o)
+
+
+def gymnasium(o) -> float:
+    import gymnasium as gym
+
+    return stepped(gym.make_vec(o.env, o.envs, vectorization_mode="async"), o)
+
+
+def envpool(o) -> float:
+    import envpool as pool
+    import numpy as np
+
+    envs = pool.make_gymnasium(o.env.removeprefix("ALE/"), num_envs=o.envs, num_threads=o.workers)
+    envs.reset()
+    action = np.zeros((o.envs, *envs.action_space.shape), dtype=envs.action_space.dtype)
+    return rate(lambda: envs.step(action), o.envs, o.seconds)
+
+
+def main() -> None:
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--env", default="CartPole-v1")
+    flags.add_argument("--envs", type=int, default=64)
+    flags.add_argument("--workers", type=int, default=2)
+    flags.add_argument("--horizon", type=int, default=128)
+    flags.add_argument("--kind", default="parallel-gpu")
+    flags.add_argument("--seconds", type=float, default=2)
+    flags.add_argument("--rounds", type=int, default=5)
+    flags.add_argument("--command", default="build/release/bin/shoal")
+    o = flags.parse_args()
+    rows = {"Sampler": sampler, "shoal bench sample": command, "make_vec": make_vec, "AsyncVectorEnv": gymnasium,
+            "EnvPool": envpool}
+    rates: dict[str, list[float]] = {}
+    for _ in range(o.rounds):
+        for name, measure in rows.items():
+            try:
+                rates.setdefault(name, []).append(measure(o))
+            except ImportError:
+                pass
+    for name, all_rates in rates.items():
+        if all_rates:
+            print(f"{name:20} {statistics.median(all_rates):12,.0f} steps/s  ({min(all_rates):,.0f} to {max(all_rates):,.0f})")
+
+
+if __name__ == "__main__":
+    main()

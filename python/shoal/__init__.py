@@ -1,0 +1,58 @@
+"""Shoal: sampling and learning in reinforcement learning. Samplers and algorithms are in C++.
+
+    agent = shoal.ActorCritic("CartPole-v1")
+    sampler = shoal.Sampler("CartPole-v1", agent, kind="parallel-gpu", envs=16, workers=2, horizon=32)
+    algo = shoal.PPO(agent, clip=0.2)
+    batch = sampler.collect()  # torch tensors [T, B, ...] in shared memory
+    metrics = algo.update(batch)
+
+    run = shoal.train("cartpole-ppo", out="runs/cartpole")
+    action = shoal.load("runs/cartpole").predict(observation)
+
+    envs = shoal.make_vec("CartPole-v1", num_envs=16, workers=2)  # a gymnasium.vector.VectorEnv
+"""
+
+import os
+import sys
+
+if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+    # libgomp reads it when torch is loaded: threads wait a moment for the next loop instead of 10 ms.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+import torch  # noqa: F401  (loads the libraries that the core needs)
+
+from ._core import Batch, DataError, Error, WorkerError, __version__, env_ids, presets
+from .parts import ALGOS, ActorCritic, Agent, Algo, Policy, Sampler, TorchAgent
+from .runs import Run, evaluate, load, train
+from .settings import make_config
+
+globals().update(ALGOS)  # PPO, A2C, ...
+
+__all__ = [
+    "ActorCritic",
+    "Agent",
+    "Algo",
+    "Batch",
+    "DataError",
+    "Error",
+    "Policy",
+    "Run",
+    "Sampler",
+    "TorchAgent",
+    "WorkerError",
+    "__version__",
+    "env_ids",
+    "evaluate",
+    "load",
+    "make_config",
+    "make_vec",
+    "presets",
+    "train",
+    *ALGOS,
+]
+
+
+def make_vec(env, num_envs=1, **keywords):
+    """A gymnasium.vector.VectorEnv on forked workers: see shoal.vector.VectorEnv. Needs Gymnasium."""
+    from .vector import VectorEnv
+
+    return VectorEnv(env, num_envs, **keywords)

@@ -1,0 +1,91 @@
+"""Whole trainings, and the agents in their folders."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _core
+from .parts import Agent, Policy
+from .settings import apply, make_config
+
+
+class Run:
+    """A run folder and the agent of one of its checkpoints."""
+
+    def __init__(self, folder: str | os.PathLike, checkpoint: str = "model.ckpt",
+                 env: str | Callable[..., Any] | None = None):
+        self.folder = pathlib.Path(folder)
+        self.agent = Agent._of(_core.Agent(apply(_core.read_run_config(os.fspath(folder)), {"env": env})))
+        self.agent.load(self.folder / checkpoint)
+        self.policy = Policy(self.agent)
+
+    @property
+    def config(self) -> _core.Config:
+        """The settings of the run."""
+        return self.agent.config
+
+    def predict(self, observation, mask=None, greedy: bool = True):
+        """The action for one observation, as env.step() takes it: an int or an array, or a dict of them.
+
+        A recurrent policy keeps its state until reset().
+        """
+        one = lambda x: torch.as_tensor(x).unsqueeze(0)  # noqa: E731
+        batch = {key: one(x) for key, x in observation.items()} if isinstance(observation, dict) else one(observation)
+        action = self.policy.act(batch, None if mask is None else one(mask), greedy=greedy)
+        first = lambda x: x[0].item() if x.dim() == 1 else x[0].numpy()  # noqa: E731
+        return {key: first(x) for key, x in action.items()} if isinstance(action, dict) else first(action)
+
+    def reset(self) -> None:
+        """The next observation given to predict() begins an episode."""
+        self.policy.reset()
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self.agent!r})"
+
+
+def train(base: str | os.PathLike | None = None, out: str | os.PathLike = "", resume: bool = False, quiet: bool = False,
+          **settings: Any) -> Run:
+    """Trains as `shoal train` does, and returns the run.
+
+    base: a preset or a file of settings. out: the run folder, new or empty.
+    resume: goes on with the run in `out`, which this function or the command began.
+    quiet: prints nothing. settings: see make_config().
+
+    Ctrl-C during training writes a checkpoint and raises KeyboardInterrupt; the run can be resumed.
+    """
+    if not out:
+        raise _core.Error("out: found no run folder; give out='runs/NAME'")
+    env = settings.get("env")
+    if resume:
+        if base is not None:
+            raise _core.Error(f"found base={os.fspath(base)!r} with resume=True; a resumed run has its own settings")
+        config = apply(_core.read_run_config(os.fspath(out)), settings)
+    else:
+        config = make_config(base, **settings)
+    end = _core.train(config, os.fspath(out), resume, quiet)
+    if end.signal == signal.SIGINT:
+        raise KeyboardInterrupt
+    return Run(out, env=config.env_id if callable(env) else None)
+
+
+def load(folder: str | os.PathLike, checkpoint: str = "model.ckpt", env: str | Callable[..., Any] | None = None) -> Run:
+    """Opens a run folder.
+
+    checkpoint: a file in it: "model.ckpt" is the newest, "best.ckpt" that of the best evaluation.
+    env: of a run with a callable environment, the callable.
+
+    Raises Error if the folder holds no usable checkpoint.
+    """
+    return Run(folder, checkpoint, env)
+
+
+def evaluate(run: Run | Agent, episodes: int = 100, workers: int = 0, seed: int = 1, greedy: bool = True) -> list[float]:
+    """Returns of complete episodes, whose seeds training never uses. workers: forked processes; 0: this one."""
+    agent = run.agent if isinstance(run, Run) else run
+    return _core.evaluate(agent.config, agent._core, episodes, workers, seed, greedy)

@@ -1,0 +1,76 @@
+"""Settings of a run from keyword arguments."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import keyword
+import os
+import tomllib
+from typing import Any
+
+from . import _core
+from .envs import env_id
+
+# Keywords with another name than their setting.
+SHORT = {"env": "env.id", "model": "model.name", "asynchronous": "sampler.asynchronous"}
+# The tables in which a keyword without a dot is looked up, after the settings without a table and the algorithm's own.
+TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "async")
+
+
+def to_text(value: Any) -> str:
+    """The value as TOML, strings without quotes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(json.dumps(each) if isinstance(each, str) else to_text(each) for each in value) + "]"
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return repr(value)
+
+
+def key_of(name: str, config: _core.Config) -> str:
+    """The setting that a keyword names: `clip` and `ppo__clip` are "ppo.clip"."""
+    known = config.keys()
+    key = SHORT.get(name, name.replace("__", "."))
+    if key in known or "." in key:
+        return key
+    return next((f"{table}.{key}" for table in (config.algo, *TABLES) if f"{table}.{key}" in known), key)
+
+
+def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
+    """Changes these settings of `config`, and returns it. Keywords that are None change nothing."""
+    if keywords.get("algo") is not None:  # it decides what other keywords mean
+        config.set("algo", keywords["algo"])
+    for name, value in keywords.items():
+        if value is not None:
+            config.set(key_of(name, config), env_id(value) if name == "env" else to_text(value))
+    return config
+
+
+def make_config(base: str | os.PathLike | None = None, **settings: Any) -> _core.Config:
+    """Settings that start from a preset or a file.
+
+    base: the name of a preset or the path of a TOML file; None: the defaults.
+    settings: any that `shoal list settings` prints. The table may be left out: `clip=0.1` is "ppo.clip" if the
+    algorithm is PPO. With it, the dot is written `__`: `ppo__clip=0.1`, or `**{"ppo.clip": 0.1}`.
+
+    Raises Error for an unknown key or a value of the wrong type.
+    """
+    return apply(_core.Config() if base is None else _core.preset_or_file(os.fspath(base)), settings)
+
+
+def describe(cls: type, *tables: str, algo: str | None = None) -> None:
+    """Adds the settings of these tables to the class: to its docstring and, as keywords, to its signature."""
+    found = [(*key.rpartition(".")[::2], value, doc) for key, value, doc in _core.setting_docs(make_config(algo=algo))]
+    found = [(name, value, doc) for table, name, value, doc in found if table in tables]
+    cls.__doc__ = (cls.__doc__ or "") + "".join(f"    {name} = {value}: {doc}\n" for name, value, doc in found)
+    given = inspect.signature(cls)
+    known = [each for each in given.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    rest = [each for each in given.parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD]
+    keywords = {name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=tomllib.loads(f"x = {value}")["x"])
+                for name, value, _ in reversed(found) if name.isidentifier() and not keyword.iskeyword(name)}
+    extra = [each for name, each in keywords.items() if name not in given.parameters]
+    cls.__signature__ = given.replace(parameters=[*known, *reversed(extra), *rest])

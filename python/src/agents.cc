@@ -1,0 +1,165 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+
+#include "bindings.h"
+#include "shoal/runners/checkpoint.h"
+#include "shoal/runners/device.h"
+#include "src/envs/construction.h"
+
+namespace shoal::bindings {
+namespace {
+
+at::Tensor zeros(std::int64_t n, const ArraySpec& spec) {
+  auto shape = spec.shape;
+  shape.insert(shape.begin(), n);
+  return at::zeros(shape, at::TensorOptions(torch_dtype(spec.dtype)));
+}
+
+NamedTensors zeros(std::int64_t n, const NamedSpecs& specs) {
+  NamedTensors all;
+  for (const auto& [name, spec] : specs) all.add(name, zeros(n, spec));
+  return all;
+}
+
+// Acts for N environments outside a sampler, and keeps their recurrent state.
+class Policy {
+ public:
+  Policy(std::shared_ptr<BoundAgent> agent, std::uint64_t seed)
+      : agent_(std::move(agent)), seed_(seed) {}
+
+  // The next observations are the first of their episodes.
+  void reset() { state_.reset(); }
+
+  NamedTensors act(const Observations& observation, const std::optional<at::Tensor>& mask,
+                   const std::optional<at::Tensor>& is_first, bool greedy) {
+    const at::NoGradGuard no_grad;
+    auto& agent = *agent_->agent;
+    const auto n = observation[0].size();
+    const bool begins = !state_ || n != n_;
+    n_ = n;
+    if (begins) {
+      state_ = zeros(n, agent.spec().state);
+      action_ = actions(n);
+    }
+    ActIn in{.observation = observation,
+             .state = *state_,
+             .previous_action = action_,
+             .previous_reward = at::zeros({n}),
+             .is_first = is_first ? *is_first : at::full({n}, begins, at::kBool),
+             .noise = {.seed = seed_, .tick = tick_++},
+             .greedy = greedy};
+    if (mask) in.mask = NamedTensors(*mask);
+    ActOut out{.action = actions(n),
+               .agent_info = zeros(n, agent.spec().info),
+               .state = zeros(n, agent.spec().state)};
+    agent.act(in, out);
+    state_ = out.state;
+    action_ = out.action;
+    return out.action;
+  }
+
+  // observation: [N, ...] or a dict of them; of stacked frames [N, stack, ...].
+  Observations observations(const py::object& given) const {
+    Observations all;
+    const auto& specs = agent_->env.observation;
+    const bool single = specs.size() == 1 && specs.name(0).empty();
+    for (const auto& [name, spec] : specs) {
+      const py::object part = single ? given : py::object(given[py::str(name)]);
+      all.add(name, observed(part.cast<at::Tensor>(), spec, name));
+    }
+    return all;
+  }
+
+ private:
+  NamedTensors actions(std::int64_t n) const {
+    NamedTensors all;
+    for (const auto& [name, part] : agent_->env.action) all.add(name, zeros(n, part.array()));
+    return all;
+  }
+
+  static Observed observed(const at::Tensor& data, const ArraySpec& spec, const std::string& name) {
+    auto shape = spec.shape;
+    if (spec.stack > 1) shape.insert(shape.begin(), spec.stack);
+    require(data.dim() == std::ssize(shape) + 1 && data.sizes().slice(1) == shape,
+            "observation{}: found the shape {}, expected [N, {}]",
+            name.empty() ? "" : " '" + name + "'", shape_of(data), fmt::join(shape, ", "));
+    const auto typed = data.to(torch_dtype(spec.dtype)).contiguous();
+    if (spec.stack == 1) return {typed, {}};
+    const auto frames = typed.flatten(0, 1);
+    return {frames, at::arange(frames.size(0), at::kLong).view({-1, spec.stack})};
+  }
+
+  std::shared_ptr<BoundAgent> agent_;
+  std::uint64_t seed_;
+  std::int64_t tick_ = 0, n_ = 0;
+  std::optional<NamedTensors> state_;
+  NamedTensors action_;
+};
+
+std::shared_ptr<BoundAgent> make_bound_agent(const Config& config) {
+  const py::gil_scoped_release unlocked;
+  validate(config);
+  const auto env = spec_of(make_env_factory(config), {}, config.sampler.reset_limit);
+  return std::make_shared<BoundAgent>(config, env, make_agent(config, env));
+}
+
+void load(BoundAgent& to, const std::filesystem::path& file) {
+  restore_agent(read_checkpoint(file), file, *to.agent);
+  to.agent->parameters_changed();
+}
+
+}  // namespace
+
+py::dict as_dict(const NamedTensors& tensors) {
+  py::dict all;
+  for (const auto& [name, tensor] : tensors) all[py::str(name)] = tensor;
+  return all;
+}
+
+py::object one_or_dict(const NamedTensors& tensors) {
+  return one_or_dict(tensors, [](const at::Tensor& t) { return t; });
+}
+
+std::string shape_of(const at::Tensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
+}
+
+void bind_agents(py::module_& m) {
+  py::class_<BoundAgent, std::shared_ptr<BoundAgent>>(m, "Agent", "An agent of Shoal.")
+      .def(py::init(&make_bound_agent), py::arg("config"))
+      .def_readonly("config", &BoundAgent::config)
+      .def_readonly("env_spec", &BoundAgent::env)
+      .def("parameters", [](BoundAgent& a) { return as_dict(a.agent->parameters()); })
+      .def("parameters_changed", [](BoundAgent& a) { a.agent->parameters_changed(); })
+      .def("load", &load, py::arg("checkpoint"))
+      .def(
+          "to",
+          [](BoundAgent& a, const std::string& device) {
+            const py::gil_scoped_release unlocked;
+            move_to_device(*a.agent, device);
+          },
+          py::arg("device"));
+  py::class_<Policy>(m, "Policy", "Acts for N environments outside a sampler.")
+      .def(py::init<std::shared_ptr<BoundAgent>, std::uint64_t>(), py::arg("agent"),
+           py::arg("seed"))
+      .def("reset", &Policy::reset)
+      .def(
+          "act",
+          [](Policy& p, const py::object& observation, const std::optional<at::Tensor>& mask,
+             const std::optional<at::Tensor>& is_first, bool greedy) {
+            const auto observations = p.observations(observation);
+            const auto action = [&] {
+              const py::gil_scoped_release unlocked;
+              return p.act(observations, mask, is_first, greedy);
+            }();
+            return one_or_dict(action);
+          },
+          py::arg("observation"), py::arg("mask"), py::arg("is_first"), py::arg("greedy"));
+}
+
+}  // namespace shoal::bindings

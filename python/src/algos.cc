@@ -1,0 +1,89 @@
+#include "bindings.h"
+#include "interruptible.h"
+#include "shoal/runners/off_policy.h"
+
+namespace shoal::bindings {
+namespace {
+
+// An algorithm in the loop of run_on_policy() or run_off_policy(), without a session.
+class BoundAlgo {
+ public:
+  BoundAlgo(const Config& config, std::shared_ptr<BoundAgent> agent)
+      : config_(config), agent_(std::move(agent)) {
+    validate(config);
+    if (is_off_policy(config)) {
+      learner_ = make_learner(config, agent_->env, *agent_->agent);
+      explore();
+    } else {
+      on_policy_ = make_algo(config, *agent_->agent);
+    }
+  }
+
+  Metrics update(const Samples& samples) {
+    const auto before = progress();
+    steps_ += samples.steps;
+    if (on_policy_) return samples.steps > 0 ? on_policy_->update(samples, before) : Metrics{};
+    auto& replay = *learner_.replay;
+    replay.append(samples);
+    const auto updates = updates_due(steps_, learner_.batch, config_.off_policy) -
+                         updates_due(before.steps, learner_.batch, config_.off_policy);
+    auto metrics = updates > 0 && replay.size() > 0
+                       ? learner_.algo->update(before, static_cast<int>(updates))
+                       : Metrics{};
+    explore();
+    return metrics;
+  }
+
+  std::int64_t steps() const { return steps_; }
+  std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
+
+ private:
+  Progress progress() const {
+    const auto schedule = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps;
+    return {.steps = steps_, .schedule_steps = schedule};
+  }
+  // For the next rollout.
+  void explore() {
+    learner_.algo->explore(progress(), steps_ >= config_.off_policy.learning_starts);
+  }
+
+  Config config_;
+  std::shared_ptr<BoundAgent> agent_;
+  std::unique_ptr<OnPolicyAlgo> on_policy_;
+  Learner learner_;
+  std::int64_t steps_ = 0;
+};
+
+py::dict numbers(const Metrics& metrics) {
+  py::dict all;
+  for (const auto& [name, value] : metrics) all[py::str(name)] = value;
+  return all;
+}
+
+}  // namespace
+
+void bind_algos(py::module_& m) {
+  m.def("is_off_policy", &is_off_policy);
+  m.def("algos", [] {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const auto& spec : AlgoSpecs()) all.emplace_back(spec->name(), spec->description());
+    return all;
+  });
+  py::class_<BoundAlgo>(m, "Algo", "An algorithm; an off-policy one with its replay.")
+      .def(py::init([](const Config& config, const std::shared_ptr<BoundAgent>& agent) {
+             const py::gil_scoped_release unlocked;
+             return std::make_unique<BoundAlgo>(config, agent);
+           }),
+           py::arg("config"), py::arg("agent"))
+      .def(
+          "update",
+          [](BoundAlgo& algo, const py::object& batch) {
+            const auto& samples = samples_of(batch);
+            return numbers(interruptible([&] { return algo.update(samples); }));
+          },
+          py::arg("batch"))
+      .def_property_readonly("steps", &BoundAlgo::steps)
+      .def_property_readonly("replayed", &BoundAlgo::replayed);
+}
+
+}  // namespace shoal::bindings

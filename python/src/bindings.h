@@ -1,0 +1,52 @@
+#pragma once
+
+// The conversion between at::Tensor and torch.Tensor.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "shoal/agents/agent.h"
+#include "shoal/runners/config.h"
+
+namespace shoal::bindings {
+
+namespace py = pybind11;
+
+// An agent with the settings and the environment that it was made for.
+struct BoundAgent {
+  Config config;
+  EnvSpec env;
+  std::unique_ptr<Agent> agent;
+  bool own_module = false;  // its network is a module of the user's
+};
+
+// A single array as itself, several as a dict.
+template <class T, class Convert>
+py::object one_or_dict(const Named<T>& named, Convert convert) {
+  if (named.size() == 1 && named.name(0).empty()) return py::cast(convert(named[0]));
+  py::dict all;
+  for (const auto& [name, value] : named) all[py::str(name)] = py::cast(convert(value));
+  return all;
+}
+py::object one_or_dict(const NamedTensors& tensors);
+py::dict as_dict(const NamedTensors& tensors);
+
+std::string shape_of(const at::Tensor& tensor);  // "[4, 84, 84]"
+// The samples of a Batch, for the algorithms. Throws Error for a batch that a later collect() has
+// overwritten.
+const Samples& samples_of(const py::handle& batch);
+
+void bind_config(py::module_& m);
+void bind_agents(py::module_& m);
+void bind_samplers(py::module_& m);
+void bind_algos(py::module_& m);
+void bind_training(py::module_& m);
+void bind_torch_agent(py::module_& m);
+void bind_vector_env(py::module_& m);
+
+}  // namespace shoal::bindings

@@ -1,0 +1,129 @@
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "bindings.h"
+#include "shoal/envs/registry.h"
+
+namespace shoal::bindings {
+namespace {
+
+const char* kind_name(ActionSpec::Kind kind) {
+  switch (kind) {
+    case ActionSpec::Kind::kDiscrete:
+      return "discrete";
+    case ActionSpec::Kind::kMultiDiscrete:
+      return "multi-discrete";
+    case ActionSpec::Kind::kBox:
+      return "box";
+    case ActionSpec::Kind::kMultiBinary:
+      return "multi-binary";
+  }
+  return "";
+}
+
+template <class T>
+py::dict parts(const Named<T>& named) {
+  py::dict all;
+  for (const auto& [name, value] : named) all[py::str(name)] = value;
+  return all;
+}
+
+std::string describe(const ArraySpec& s) {
+  return fmt::format("ArraySpec({} [{}]{})", name_of(s.dtype), fmt::join(s.shape, ", "),
+                     s.stack > 1 ? fmt::format(", stack={}", s.stack) : "");
+}
+
+std::string describe(const ActionSpec& s) {
+  const auto size =
+      s.choices.empty() ? fmt::format("{}", s.dims) : fmt::format("{}", fmt::join(s.choices, ", "));
+  return fmt::format("ActionSpec({} {})", kind_name(s.kind), size);
+}
+
+template <class T>
+std::string describe(const Named<T>& named) {
+  std::vector<std::string> all;
+  for (const auto& [name, value] : named)
+    all.push_back((name.empty() ? "" : name + "=") + describe(value));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+std::string describe(const EnvSpec& s) {
+  return fmt::format("EnvSpec({}: {} -> {})", s.id, describe(s.observation), describe(s.action));
+}
+
+std::set<std::string> keys(const Config& config) {
+  std::set<std::string> all;
+  for (const auto& each : setting_docs(config)) all.insert(each.key);
+  return all;
+}
+
+}  // namespace
+
+void bind_config(py::module_& m) {
+  py::class_<ArraySpec>(m, "ArraySpec", "Shape and element type of one array of one environment.")
+      .def_property_readonly("dtype", [](const ArraySpec& s) { return name_of(s.dtype); })
+      .def_property_readonly("shape",
+                             [](const ArraySpec& s) { return py::tuple(py::cast(s.shape)); })
+      .def_readonly("low", &ArraySpec::low)
+      .def_readonly("high", &ArraySpec::high)
+      .def_readonly("stack", &ArraySpec::stack, "arrays that form one observation")
+      .def("__repr__", [](const ArraySpec& s) { return describe(s); });
+  py::class_<ActionSpec>(m, "ActionSpec", "The action space, or a part of it.")
+      .def_property_readonly("kind", [](const ActionSpec& s) { return kind_name(s.kind); })
+      .def_readonly("choices", &ActionSpec::choices)
+      .def_readonly("dims", &ActionSpec::dims)
+      .def_readonly("low", &ActionSpec::low)
+      .def_readonly("high", &ActionSpec::high)
+      .def("__repr__", [](const ActionSpec& s) { return describe(s); });
+  py::class_<EnvSpec>(m, "EnvSpec", "The description of an environment.")
+      .def_readonly("id", &EnvSpec::id)
+      .def_property_readonly(
+          "observations", [](const EnvSpec& s) { return parts(s.observation); },
+          "ArraySpec by name; \"\" is the name of a single one")
+      .def_property_readonly(
+          "actions", [](const EnvSpec& s) { return parts(s.action); },
+          "ActionSpec by name; \"\" is the name of a single one")
+      .def_property_readonly(
+          "infos",
+          [](const EnvSpec& s) {
+            std::vector<std::string> names;
+            for (const auto& info : s.info) names.push_back(info.name);
+            return names;
+          },
+          "Names of the numbers that it reports with every step")
+      .def_readonly("action_mask", &EnvSpec::action_mask)
+      .def("__repr__", [](const EnvSpec& s) { return describe(s); });
+
+  py::class_<Config>(m, "Config", "All settings of a run.")
+      .def(py::init<>())
+      .def(py::init<const Config&>())
+      .def(
+          "set",
+          [](Config& c, const std::string& key, const std::string& value) { set(c, key, value); },
+          "Sets one setting from text.", py::arg("key"), py::arg("value"))
+      .def("validate", &validate)
+      .def("to_toml", &write_config, "All settings, as `shoal train` reads them.")
+      .def("keys", &keys)
+      .def_readonly("algo", &Config::algo)
+      .def_readonly("steps", &Config::steps)
+      .def_readonly("schedule_steps", &Config::schedule_steps)
+      .def_readonly("env_id", &Config::env_id)
+      .def_readonly("seed", &Config::seed);
+  m.def("preset_or_file", &preset_or_file, py::arg("name"));
+  m.def("read_run_config", &read_run_config, py::arg("run"));
+  m.def("presets", [] {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const auto& each : presets()) all.emplace_back(each.name, each.doc);
+    return all;
+  });
+  m.def("setting_docs", [](const Config& config) {
+    std::vector<std::tuple<std::string, std::string, std::string>> all;
+    for (const auto& each : setting_docs(config)) all.emplace_back(each.key, each.value, each.doc);
+    return all;
+  });
+  m.def("env_ids", &env_ids);
+  m.def("worker_count", &worker_count);
+}
+
+}  // namespace shoal::bindings

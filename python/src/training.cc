@@ -1,0 +1,69 @@
+#include <ATen/Parallel.h>
+
+#include "bindings.h"
+#include "shoal/cli/command_line.h"
+#include "shoal/runners/evaluation.h"
+#include "shoal/runners/train.h"
+
+namespace shoal::bindings {
+namespace {
+
+// Training sets the number of torch's threads; the caller's comes back afterwards.
+class ThreadsKept {
+ public:
+  ThreadsKept() : threads_(at::get_num_threads()) {}
+  ~ThreadsKept() { at::set_num_threads(threads_); }
+  ThreadsKept(const ThreadsKept&) = delete;
+  ThreadsKept& operator=(const ThreadsKept&) = delete;
+
+ private:
+  int threads_;
+};
+
+std::vector<double> play(const Config& config, const BoundAgent& agent,
+                         const EvaluationOptions& options) {
+  return evaluate(make_env_factory(whole_games(config)), *agent.agent, options).returns;
+}
+
+}  // namespace
+
+void bind_training(py::module_& m) {
+  py::class_<TrainingEnd>(m, "TrainingEnd", "The outcome of a training run.")
+      .def_readonly("signal", &TrainingEnd::signal)
+      .def_readonly("solved", &TrainingEnd::solved)
+      .def_readonly("episodes", &TrainingEnd::episodes)
+      .def_readonly("mean_return", &TrainingEnd::mean_return);
+  m.def(
+      "train",
+      [](const Config& config, const std::filesystem::path& folder, bool resume, bool quiet) {
+        const py::gil_scoped_release unlocked;
+        const ThreadsKept kept;
+        validate(config);
+        return train(config, folder, {.quiet = quiet, .resume = resume});
+      },
+      py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));
+  m.def(
+      "evaluate",
+      [](const Config& config, const BoundAgent& agent, std::int64_t episodes, int workers,
+         std::uint64_t seed, bool greedy) {
+        const py::gil_scoped_release unlocked;
+        const auto kind = workers == 0 ? SamplerKind::kSerial : SamplerKind::kParallelGpu;
+        return play(config, agent,
+                    {.episodes = episodes,
+                     .workers = std::max(workers, 1),
+                     .seed = seed,
+                     .greedy = greedy,
+                     .kind = kind});
+      },
+      py::arg("config"), py::arg("agent"), py::arg("episodes"), py::arg("workers"), py::arg("seed"),
+      py::arg("greedy"));
+  m.def("run_command_line", [](std::vector<std::string> arguments) {
+    std::vector<char*> argv;
+    for (auto& each : arguments) argv.push_back(each.data());
+    argv.push_back(nullptr);
+    const py::gil_scoped_release unlocked;
+    return run_command_line(static_cast<int>(arguments.size()), argv.data());
+  });
+}
+
+}  // namespace shoal::bindings

@@ -1,0 +1,193 @@
+"""A training loop written in Python: the same bits as in C++, views of shared memory, errors of a user."""
+
+import inspect
+import os
+import subprocess
+import tempfile
+import unittest
+
+import torch
+
+import shoal
+
+PPO = dict(learning_rate=1e-3, discount=0.98, gae_lambda=0.8, epochs=10, minibatches=2, clip=0.2, entropy_coef=0.0)
+
+
+class Network(torch.nn.Module):
+    def __init__(self, outputs=2, look=lambda observation: observation):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.Tanh())
+        self.policy, self.value = torch.nn.Linear(32, outputs), torch.nn.Linear(32, 1)
+        self.look = look
+
+    def forward(self, observation):
+        hidden = self.body(self.look(observation))
+        return self.policy(hidden), self.value(hidden)
+
+
+def bits(agent) -> bytes:
+    return b"".join(tensor.detach().contiguous().numpy().tobytes() for tensor in agent.parameters().values())
+
+
+class LoopTest(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_makes_the_parameters_of_the_cpp_loop(self):
+        updates = 4
+        file = os.path.join(self.folder, "parameters")
+        subprocess.run([os.environ["PYTHON_REFERENCE"], file, str(updates)], check=True, timeout=60)
+        agent = shoal.ActorCritic("CartPole-v1", hidden=[64, 64], steps=200_000)
+        before = bits(agent)
+        algo = shoal.PPO(agent, **PPO)
+        with shoal.Sampler("CartPole-v1", agent, envs=16, workers=2, horizon=32) as sampler:
+            for _ in range(updates):
+                algo.update(sampler.collect())
+        with open(file, "rb") as reference:
+            expected = reference.read()
+        self.assertNotEqual(before, expected)
+        self.assertEqual(bits(agent), expected)
+        self.assertEqual(algo.steps, updates * 16 * 32)
+
+    def assert_equals_a_run(self, algo_class, **settings):
+        """The loop of the class makes the parameters of shoal.train() with these settings."""
+        run = shoal.train(None, os.path.join(self.folder, "run"), quiet=True, threads=1, **settings)
+        agent = shoal.Agent(**settings)
+        algo = algo_class(agent)
+        with shoal.Sampler(None, agent) as sampler:
+            while algo.steps < settings["steps"]:
+                metrics = algo.update(sampler.collect())
+        self.assertTrue(all(value == value for value in metrics.values()))
+        self.assertEqual(bits(agent), bits(run.agent))
+
+    def test_ppo_equals_a_run(self):
+        self.assert_equals_a_run(shoal.PPO, env="CartPole-v1", algo="ppo", steps=1024, envs=8, horizon=32, kind="serial")
+
+    def test_dqn_equals_a_run(self):
+        self.assert_equals_a_run(shoal.DQN, env="CartPole-v1", algo="dqn", steps=1024, envs=8, horizon=4, kind="serial",
+                                 learning_starts=256, size=10_000, **{"dqn.batch": 32})
+
+    def test_sac_equals_a_run(self):
+        self.assert_equals_a_run(shoal.SAC, env="Pendulum-v1", algo="sac", steps=256, envs=8, horizon=4, kind="serial",
+                                 learning_starts=128, size=10_000, hidden=[32, 32])
+
+    def test_tensors_view_the_shared_rows(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        with shoal.Sampler(None, agent, envs=4, workers=2, horizon=8) as sampler:
+            batch = sampler.collect()
+            self.assertEqual(batch.shape, (8, 4))
+            self.assertEqual(tuple(batch.observation.shape), (9, 4, 4))
+            self.assertEqual(tuple(batch.action.shape), (8, 4))
+            self.assertEqual(set(batch.agent_info), {"log_prob", "value"})
+            self.assertTrue(batch.is_first[0].all())
+            self.assertIn("observation [9, 4, 4] Float", repr(batch))
+            kept, last = batch.observation, batch.observation[-1].clone()
+            after = sampler.collect()
+            self.assertEqual(after.observation.data_ptr(), kept.data_ptr())
+            self.assertTrue(torch.equal(after.observation[0], last))
+            with self.assertRaisesRegex(shoal.Error, "earlier collect"):
+                batch.reward
+        self.assertTrue(torch.equal(kept[0], last))  # the memory lives as long as the tensor
+        with self.assertRaisesRegex(shoal.Error, "closed"):
+            sampler.collect()
+
+    def test_reports_episodes_and_their_final_observations(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        with shoal.Sampler(None, agent, kind="serial", envs=4, horizon=64) as sampler:
+            batch = sampler.collect()
+            ended = (batch.terminated | batch.truncated).nonzero().tolist()
+            self.assertEqual([list(each) for each in zip(batch.final_obs["t"], batch.final_obs["b"])], ended)
+            self.assertEqual(len(batch.episodes), len(ended))
+            self.assertEqual(batch.final_obs["observation"].shape, (len(ended), 4))
+            self.assertGreater(len(ended), 0)
+            first = next(each for each in batch.episodes if each["env"] == ended[0][1])
+            self.assertEqual(first["length"], ended[0][0] + 1)
+
+    def test_asynchronous_sampler(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        algo = shoal.PPO(agent)
+        with shoal.Sampler(None, agent, envs=4, workers=2, horizon=16, asynchronous=True) as sampler:
+            for _ in range(3):
+                algo.update(sampler.collect())
+        self.assertGreater(algo.steps, 0)
+
+    def test_an_agent_of_a_torch_module(self):
+        torch.manual_seed(1)
+        module = Network()
+        agent = shoal.TorchAgent("CartPole-v1", module, steps=100_000)
+        self.assertEqual({name.replace(".", "/") for name, _ in module.named_parameters()}, set(agent.parameters()))
+        before = [each.detach().clone() for each in module.parameters()]
+        batches = {}
+        for kind in ("serial", "parallel-gpu"):
+            with shoal.Sampler(None, agent, kind=kind, envs=8, workers=2, horizon=32) as sampler:
+                batch = sampler.collect()
+                batches[kind] = (batch.observation.clone(), batch.action.clone())
+                for t in (0, 31):
+                    policy, value = module(batch.observation[t])
+                    self.assertTrue(torch.equal(batch.agent_info["value"][t], value.squeeze(1)))
+                    log_prob = torch.log_softmax(policy, 1).gather(1, batch.action[t].unsqueeze(1)).squeeze(1)
+                    torch.testing.assert_close(batch.agent_info["log_prob"][t], log_prob)
+        for a, b in zip(*batches.values()):
+            self.assertTrue(torch.equal(a, b))
+        algo = shoal.PPO(agent, learning_rate=1e-2)
+        with shoal.Sampler(None, agent, kind="parallel-gpu", envs=8, workers=2, horizon=64) as sampler:
+            lengths = []
+            for _ in range(12):
+                batch = sampler.collect()
+                lengths.append([each["length"] for each in batch.episodes])
+                algo.update(batch)
+        self.assertFalse(any(torch.equal(a, b) for a, b in zip(before, module.parameters())))
+        mean = [sum(each) / len(each) for each in lengths]
+        self.assertGreater(mean[-1], 2 * mean[0])  # it learns
+
+    def test_says_what_is_wrong_with_a_torch_module(self):
+        def act(module):
+            with shoal.Sampler(None, shoal.TorchAgent("CartPole-v1", module), kind="serial", envs=2, horizon=2) as sampler:
+                sampler.collect()
+
+        with self.assertRaisesRegex(shoal.Error, r"policy of the shape \[2, 3\], expected \[2, 2\]"):
+            act(Network(outputs=3))
+        with self.assertRaisesRegex(shoal.Error, r"expected \(policy, value\)"):
+            act(torch.nn.Linear(4, 2))
+        with self.assertRaisesRegex(KeyError, "pixels"):
+            act(Network(look=lambda observation: {}["pixels"]))
+        with self.assertRaisesRegex(shoal.Error, "on-policy"):
+            shoal.TorchAgent("CartPole-v1", Network(), algo="dqn")
+
+    def test_a_policy_acts_for_any_number_of_environments(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        observation = torch.randn(50, 4)
+        policy = shoal.Policy(agent, seed=1)
+        together = policy.act(observation)
+        alone = torch.cat([shoal.Policy(agent).act(each.unsqueeze(0)) for each in observation])
+        self.assertTrue(torch.equal(together, alone))
+        sampled = policy.act(observation, greedy=False)
+        self.assertFalse(torch.equal(sampled, policy.act(observation, greedy=False)))
+
+    def test_says_what_is_wrong(self):
+        with self.assertRaisesRegex(shoal.Error, "hiden.*hidden"):
+            shoal.ActorCritic("CartPole-v1", model__hiden=[1])
+        with self.assertRaisesRegex(shoal.Error, "ppo.clip"):
+            shoal.make_config(algo="ppo", clip="wide")
+        agent = shoal.ActorCritic("CartPole-v1")
+        with self.assertRaisesRegex(shoal.Error, "made for ppo, expected dqn"):
+            shoal.DQN(agent)
+        with self.assertRaisesRegex(shoal.Error, "other spaces"):
+            shoal.Sampler("Acrobot-v1", agent, kind="serial")
+        with self.assertRaisesRegex(shoal.Error, r"\[3, 5\], expected \[N, 4\]"):
+            shoal.Policy(agent).act(torch.zeros(3, 5))
+        with self.assertRaisesRegex(TypeError, "callable"):
+            shoal.ActorCritic(5)
+
+    def test_settings_are_documented(self):
+        self.assertIn("clip = ", shoal.PPO.__doc__)
+        self.assertIn("horizon = 128", shoal.Sampler.__doc__)
+        self.assertIn("hidden = ", shoal.Agent.__doc__)
+        clip = inspect.signature(shoal.PPO).parameters["clip"]
+        self.assertEqual(clip.default, 0.1)
+        self.assertEqual(inspect.signature(shoal.Sampler).parameters["horizon"].default, 128)
+        self.assertEqual(list(inspect.signature(shoal.Sampler).parameters)[:2], ["env", "agent"])
+        self.assertEqual(shoal.make_config(algo="ppo", clip=0.3, horizon=7, env__time_limit=5).to_toml().count("clip = 0.3"), 1)

@@ -1,0 +1,199 @@
+"""Workers of a Python program: they end with it, tell of their exceptions, and let Ctrl-C through."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import unittest
+
+import torch
+
+import shoal
+
+try:
+    from toys import Counter
+except ImportError:  # no Gymnasium
+    Counter = None
+
+
+def children(pid="self"):
+    with open(f"/proc/{pid}/task/{os.getpid() if pid == 'self' else pid}/children") as file:
+        return [int(each) for each in file.read().split()]
+
+
+def run(script: str, timeout=60, **options):
+    """Runs a program, and returns it."""
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], timeout=timeout, text=True,
+                          capture_output=True, cwd=os.path.dirname(__file__), **options)
+
+
+def await_end(pids, limit=20):
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class ProcessesTest(unittest.TestCase):
+    def sampler(self, env="CartPole-v1", **settings):
+        settings = {"envs": 4, "workers": 2, "horizon": 8, **settings}
+        return shoal.Sampler(env, shoal.ActorCritic(env), **settings)
+
+    def test_close_and_del_and_a_garbage_cycle_end_the_workers(self):
+        before = children()
+        sampler = self.sampler()
+        self.assertEqual(len(children()), len(before) + 2)
+        sampler.close()
+        self.assertEqual(children(), before)
+        sampler.close()
+        sampler = self.sampler()
+        batch = sampler.collect()
+        del sampler, batch
+        self.assertEqual(children(), before)
+        sampler = self.sampler()
+        sampler.itself = sampler
+        del sampler
+        gc.collect()
+        self.assertEqual(children(), before)
+
+    def test_the_end_of_the_interpreter_ends_the_workers(self):
+        for end in ("", "raise SystemExit(0)", "import os; os._exit(0)"):
+            ended = run(f"""
+                import shoal
+                from test_processes import children
+                agent = shoal.ActorCritic("CartPole-v1")
+                samplers = [shoal.Sampler(None, agent, envs=4, workers=2, horizon=8) for _ in range(2)]
+                batches = [each.collect() for each in samplers]
+                print(*children(), flush=True)
+                {end}
+                """)
+            self.assertEqual((ended.returncode, ended.stderr), (0, ""), end)
+            pids = [int(each) for each in ended.stdout.split()]
+            self.assertEqual(len(pids), 4)
+            self.assertTrue(await_end(pids), end)
+
+    def test_samplers_are_made_beside_threads(self):
+        torch.set_num_threads(2)
+        stop = threading.Event()
+        rounds = [0]
+
+        def work():
+            while not stop.is_set():
+                torch.ones(300, 300) @ torch.ones(300, 300)
+                rounds[0] += 1
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            for kind in ("parallel-gpu", "parallel-cpu"):
+                with self.sampler(kind=kind) as sampler:
+                    sampler.collect()
+                    before = rounds[0]
+                    while rounds[0] == before:  # collect() lets other threads run
+                        sampler.collect()
+        finally:
+            stop.set()
+            thread.join()
+            torch.set_num_threads(1)
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_environments_in_python_beside_threads(self):
+        stop = threading.Event()
+
+        def work():
+            while not stop.is_set():
+                sum(range(1000))  # holds the GIL, and passes it on
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        length = 3  # a closure
+        try:
+            for kind in ("serial", "parallel-gpu", "parallel-cpu"):
+                with self.sampler(lambda: Counter(length), kind=kind) as sampler:
+                    batch = sampler.collect()
+                    self.assertEqual(batch.observation[:, 0, 0].tolist(), [0, 1, 2] * 3)
+        finally:
+            stop.set()
+            thread.join()
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_an_exception_comes_with_its_traceback_worker_and_environment(self):
+        def fail(steps):
+            if steps == 2:
+                raise RuntimeError("the gripper is stuck")
+
+        with self.sampler(lambda: Counter(5, fail)) as sampler:
+            with self.assertRaises(shoal.WorkerError) as caught:
+                sampler.collect()
+        text = str(caught.exception)
+        self.assertIn("the gripper is stuck", text)
+        self.assertIn("test_processes.py", text)
+        self.assertIn("in fail", text)
+        self.assertEqual(caught.exception.step, 2)
+        self.assertIn(caught.exception.env, range(4))
+        self.assertIn(caught.exception.worker, (0, 1))
+
+    def test_a_killed_worker_is_an_error(self):
+        with self.sampler() as sampler:
+            sampler.collect()
+            os.kill(children()[-1], signal.SIGKILL)
+            with self.assertRaisesRegex(shoal.WorkerError, "SIGKILL"):
+                sampler.collect()
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_ctrl_c_interrupts_a_step_that_takes_long(self):
+        ended = run("""
+            import os, signal, threading, time
+            import shoal
+            from test_processes import children
+            from toys import Counter
+            begun, begins = os.pipe()
+
+            def block(steps):
+                os.write(begins, b"x")
+                time.sleep(3600)
+
+            make = lambda: Counter(5, block)
+            sampler = shoal.Sampler(make, shoal.ActorCritic(make), envs=2, workers=2, horizon=8)
+
+            def press():
+                os.read(begun, 1)
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=press).start()
+            try:
+                sampler.collect()
+            except KeyboardInterrupt:
+                print("interrupted")
+            sampler.close()
+            print(children())
+            """)
+        self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted\n[]\n"), ended.stderr)
+
+    def test_ctrl_c_between_two_rollouts_leaves_the_sampler_usable(self):
+        with self.sampler() as sampler:
+            with self.assertRaises(KeyboardInterrupt):
+                while True:
+                    sampler.collect()
+                    signal.raise_signal(signal.SIGINT)
+            self.assertEqual(sampler.collect().steps, 32)
+
+    def test_workers_are_forked_in_the_main_thread(self):
+        errors = []
+
+        def make():
+            try:
+                self.sampler()
+            except shoal.Error as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        self.assertIn("main thread", errors[0])

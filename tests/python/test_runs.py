@@ -1,0 +1,116 @@
+"""Whole runs: shoal.train() and the command are the same program, and resume one another's runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import numpy as np
+
+import shoal
+
+SETTINGS = dict(env="CartPole-v1", algo="ppo", envs=8, horizon=16, workers=2, threads=1, checkpoint_steps=512)
+COMMAND = os.environ["SHOAL_COMMAND"]
+
+
+def parameters(run) -> bytes:
+    return b"".join(tensor.detach().numpy().tobytes() for tensor in run.agent.parameters().values())
+
+
+class RunsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def shell(self, *arguments):
+        return subprocess.run(arguments, check=True, timeout=100, text=True, capture_output=True).stdout
+
+    def test_resumes_runs_of_the_command_and_the_other_way_round(self):
+        config = shoal.make_config(None, steps=1024, **SETTINGS)
+        file = self.path("settings.toml")
+        with open(file, "w") as settings:
+            settings.write(config.to_toml())
+        self.shell(COMMAND, "train", file, "--out", self.path("whole"))
+        whole = parameters(shoal.load(self.path("whole")))
+
+        self.assertEqual(parameters(shoal.train(file, self.path("python"), quiet=True)), whole)
+        self.shell(COMMAND, "train", file, "--out", self.path("command_first"), "--steps", "512",
+                   "--set", "schedule_steps=1024")
+        half = parameters(shoal.load(self.path("command_first")))
+        self.assertNotEqual(half, whole)
+        self.assertEqual(parameters(shoal.train(None, self.path("command_first"), resume=True, quiet=True, steps=1024)), whole)
+
+        run = shoal.train(file, self.path("python_first"), quiet=True, steps=512, schedule_steps=1024)
+        self.assertEqual(parameters(run), half)
+        self.shell(COMMAND, "train", "--resume", self.path("python_first"), "--steps", "1024")
+        self.assertEqual(parameters(shoal.load(self.path("python_first"))), whole)
+
+    def test_plays_with_a_trained_agent(self):
+        run = shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=512, workers=1, seed=3)
+        self.assertIn("CartPole-v1", repr(run))
+        action = run.predict(np.zeros(4, np.float32))
+        self.assertIn(action, (0, 1))
+        returns = shoal.evaluate(run, episodes=3)
+        self.assertEqual(len(returns), 3)
+        self.assertEqual(returns, shoal.evaluate(shoal.load(self.path("run")), episodes=3, workers=1))
+        self.assertTrue(all(each >= 1 for each in returns))
+
+    def test_trains_in_an_environment_of_the_program(self):
+        try:
+            from toys import Counter
+        except ImportError:
+            self.skipTest("needs Gymnasium")
+        run = shoal.train(None, self.path("run"), quiet=True, **{**SETTINGS, "env": lambda: Counter(4), "steps": 256})
+        self.assertIn(run.predict(np.zeros(2, np.float32)), (0, 1, 2))
+        again = shoal.load(self.path("run"), env=lambda: Counter(4))
+        self.assertEqual(shoal.evaluate(again, episodes=2), shoal.evaluate(run, episodes=2))
+
+    def test_ctrl_c_leaves_a_run_to_resume(self):
+        script = f"""
+            import sys
+            import shoal
+            try:
+                shoal.train(None, sys.argv[1], steps=10**9, log_steps=1, **{SETTINGS!r})
+            except KeyboardInterrupt:
+                print("interrupted")
+            """
+        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), self.path("run")], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            for line in process.stdout:
+                if os.path.exists(self.path("run/progress.csv")):
+                    break
+            process.send_signal(signal.SIGINT)
+            self.assertIn("interrupted", process.communicate(timeout=60)[0])
+        run = shoal.train(None, self.path("run"), resume=True, quiet=True, steps=shoal_steps(self.path("run")) + 128)
+        self.assertEqual(run.config.algo, "ppo")
+
+    def test_the_module_is_the_command(self):
+        module = (sys.executable, "-m", "shoal")
+        self.assertEqual(self.shell(*module, "list", "algos"), self.shell(COMMAND, "list", "algos"))
+        self.shell(*module, "train", "cartpole-ppo", "--steps", "256", "--out", self.path("run"))
+        self.assertIn("return", self.shell(*module, "eval", self.path("run"), "--episodes", "2"))
+        wrong = subprocess.run([*module, "train", "cartpole-pp"], timeout=60, text=True, capture_output=True)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("cartpole-ppo", wrong.stderr)
+
+    def test_says_what_is_wrong(self):
+        with self.assertRaisesRegex(shoal.Error, "no run folder"):
+            shoal.train("cartpole-ppo")
+        with self.assertRaisesRegex(shoal.Error, "own settings"):
+            shoal.train("cartpole-ppo", self.path("run"), resume=True)
+        with self.assertRaises(shoal.Error):
+            shoal.load(self.path("nothing"))
+
+
+def shoal_steps(folder) -> int:
+    """Steps in the last row of the progress file."""
+    with open(os.path.join(folder, "progress.csv")) as file:
+        header, *rows = [line.strip().split(",") for line in file if not line.startswith("#")]
+    return int(float(rows[-1][header.index("steps")]))
