@@ -1,9 +1,33 @@
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <string_view>
 
 #include "shoal/cli/command_line.h"
 
+namespace {
+
+std::terminate_handler default_handler;
+
+[[noreturn]] void fail_while_loading() {
+  constexpr std::string_view message =
+      "error: LibTorch could not be loaded, probably because memory is limited (`ulimit -v`): "
+      "allow at least 1 GB\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
+  _exit(1);
+}
+
+// The constructors of LibTorch's static objects allocate memory before main() and end in
+// std::terminate if they cannot. Functions in .preinit_array run before them.
+void before_libraries() { default_handler = std::set_terminate(fail_while_loading); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*const preinit)() = before_libraries;
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  std::set_terminate(default_handler);
   const int status = shoal::run_command_line(argc, argv);
   std::fflush(nullptr);
   std::_Exit(

@@ -72,6 +72,14 @@ class OutputTest(unittest.TestCase):
                      preexec_fn=limit(resource.RLIMIT_FSIZE, 1024))
         self.assert_told(done, 1, "config.toml: File too large")
 
+    def test_too_little_memory_is_told_even_while_libraries_are_loaded(self):
+        told = set()
+        for megabytes in range(300, 700, 10):
+            done = shoal("--version", preexec_fn=limit(resource.RLIMIT_AS, megabytes * 1_000_000))
+            told.add(done.stderr.split(":")[1] if done.returncode == 1 else done.returncode)
+            self.assertIn(done.returncode, (0, 1, 127), f"{megabytes} MB: {done.stderr}")  # 127: the loader's own message
+        self.assertLessEqual({127, " LibTorch could not be loaded, probably because memory is limited (`ulimit -v`)", 0}, told)
+
     def test_too_few_files_are_named(self):
         done = shoal("train", "cartpole-ppo", "--out", self.dir / "few", *SHORT, "--steps", 1024,
                      preexec_fn=limit(resource.RLIMIT_NOFILE, 4))
