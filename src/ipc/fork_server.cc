@@ -80,8 +80,10 @@ void WorkerGroup::serve_forks(const Body& body) {
     }
     futex_wait(words.calls, seen, kBetweenLooks);
   }
-  for (int w = 0; w < workers(); ++w)
-    if (slot(w).ended.load() != slot(w).started.load()) kill(slot(w).pid.load(), SIGKILL);
+  for (int w = 0; w < workers(); ++w) {
+    const pid_t pid = slot(w).pid.load();
+    if (slot(w).ended.load() != slot(w).started.load() && pid > 0) kill(pid, SIGKILL);
+  }
   while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
   }
   _exit(0);

@@ -203,7 +203,7 @@ std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration 
 void WorkerGroup::kill_all() {
   if (fork_server_pid_ > 0) end_fork_server();
   for (std::size_t w = 0; w < pids_.size(); ++w)
-    if (!watches_[w].reaped) kill(pids_[w], SIGKILL);
+    if (!watches_[w].reaped && pids_[w] > 0) kill(pids_[w], SIGKILL);
   for (std::size_t w = 0; w < pids_.size(); ++w) {
     while (!watches_[w].reaped && waitpid(pids_[w], nullptr, 0) < 0 && errno == EINTR) {
     }

@@ -4,9 +4,11 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <limits>
 
 #include "algos/dqn/dqn_loss.h"
 #include "shoal/core/error.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::dqn_test {
 namespace {
@@ -239,6 +241,18 @@ TEST(DqnTest, EveryEnvironmentMayHaveAnEpsilonOfItsOwn) {
   EXPECT_TRUE(at::allclose(agent->epsilon(), at::tensor({0.1F, 0.01F, 0.001F})));
   dqn->explore({.steps = 100, .schedule_steps = 100}, false);
   EXPECT_TRUE(at::equal(agent->epsilon(), at::ones({3})));
+}
+
+TEST(DqnTest, ALossThatIsNotFiniteIsAnError) {
+  Learner learner(false, false, {.learning_rate = 0.1, .batch = 8, .max_grad_norm = 1});
+  auto rollout = make_rollout(false);
+  rollout.reward.fill_(std::numeric_limits<float>::infinity());
+  rollout.first_tick = rollout.T;
+  rollout.is_first[0].fill_(true);
+  learner.replay.append(rollout);
+  EXPECT_TRUE(message_of<DataError>([&] {
+                learner.dqn->update({.steps = 40}, 1);
+              }).starts_with("loss of the update after 40 steps is "));
 }
 
 TEST(DqnTest, RefusesWhatMakesNoSense) {

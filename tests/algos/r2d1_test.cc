@@ -4,10 +4,12 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <limits>
 
 #include "shoal/core/error.h"
 #include "shoal/models/actor_critic.h"
 #include "tests/models/recurrent_oracle.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::r2d1_test {
 namespace {
@@ -51,7 +53,7 @@ SequenceReplayOptions replay_options() {
 }
 
 // Rollouts of random numbers, in which episodes terminate and are truncated.
-void fill(SequenceReplay& replay, const NamedSpecs& state, int rollouts) {
+void fill(SequenceReplay& replay, const NamedSpecs& state, int rollouts, float reward_scale = 5) {
   torch::manual_seed(3);
   auto first = at::ones({kEnvs}, at::kBool);
   auto row = at::randn({kEnvs, kWidth});
@@ -61,7 +63,7 @@ void fill(SequenceReplay& replay, const NamedSpecs& state, int rollouts) {
     s.observation = at::randn({kInterval + 1, kEnvs, kWidth});
     s.observation[0][0].copy_(row);
     s.action = at::randint(0, kActions, {kInterval, kEnvs}, at::kLong);
-    s.reward = 5 * at::randn({kInterval, kEnvs});
+    s.reward = reward_scale * at::randn({kInterval, kEnvs});
     s.terminated = at::rand({kInterval, kEnvs}).lt(0.1);
     s.truncated = at::rand({kInterval, kEnvs}).lt(0.1).logical_and(s.terminated.logical_not());
     s.valid = at::ones({kInterval, kEnvs}, at::kBool);
@@ -228,6 +230,16 @@ TEST(R2d1Test, EveryEnvironmentHasAnEpsilonOfItsOwn) {
   EXPECT_TRUE(agent->epsilon().eq(1).all().item<bool>());
   algo->explore({.steps = 500, .schedule_steps = 1000}, true);
   EXPECT_TRUE(at::allclose(agent->epsilon(), at::tensor({0.1F, 0.01F, 0.001F})));
+}
+
+TEST(R2d1Test, ALossThatIsNotFiniteIsAnError) {
+  auto nets = make_networks(MemoryKind::kLstm, true);
+  SequenceReplay replay(toy(), nets.online->state(), kEnvs, replay_options());
+  fill(replay, nets.online->state(), 9, std::numeric_limits<float>::infinity());
+  const auto algo = make_r2d1(*nets.agent, replay, {.batch = 4});
+  EXPECT_TRUE(message_of<DataError>([&] {
+                algo->update({.steps = 40, .schedule_steps = 1000}, 1);
+              }).starts_with("loss of the update after 40 steps is "));
 }
 
 TEST(R2d1Test, RefusesWhatMakesNoSense) {

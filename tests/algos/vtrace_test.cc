@@ -255,6 +255,16 @@ TEST(AppoTest, EnvironmentsThatDidNothingAreLeftOut) {
   for (const auto& p : agent.learnable()) EXPECT_TRUE(p.isfinite().all().item<bool>());
 }
 
+TEST(ImpalaTest, ALossThatIsNotFiniteIsAnError) {
+  torch::manual_seed(9);
+  auto agent = make_spy(3, 4);
+  auto s = rollout_of(agent);
+  s.reward.fill_(1e30F);
+  EXPECT_TRUE(message_of<DataError>([&] {
+                make_impala(agent, {})->update(s, {.steps = 40, .schedule_steps = 100});
+              }).starts_with("value_loss of the update after 40 steps is inf"));
+}
+
 TEST(AppoTest, RefusesWhatMakesNoSense) {
   auto agent = make_spy(3, 4);
   EXPECT_NE(message_of([&] {
