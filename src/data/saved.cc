@@ -55,9 +55,10 @@ bool are_finite_there(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-const at::Tensor& saved(const NamedTensors& from, const std::string& name) {
-  require(from.contains(name), "the checkpoint has no '{}'", name);
-  return from.at(name);
+const at::Tensor& saved(const NamedTensors& from, std::string_view name) {
+  const std::string key(name);
+  require(from.contains(key), "the checkpoint has no '{}'", name);
+  return from.at(key);
 }
 
 void require_finite(const NamedTensors& tensors) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shoal/core/rows.h"
@@ -13,8 +14,8 @@ namespace shoal {
 
 // Saving tensors to a checkpoint and restoring them, by name.
 
-// The tensor with this name. Throws Error if it is missing.
-const at::Tensor& saved(const NamedTensors& from, const std::string& name);
+// The tensor with this name in a checkpoint. Throws Error if it is missing.
+const at::Tensor& saved(const NamedTensors& from, std::string_view name);
 
 // Copies the tensor named prefix + name into each target. Throws Error, before any copy, if one is
 // missing or its dtype or shape differs.

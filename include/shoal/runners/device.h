@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for any other text. Does not initialize
-// CUDA.
+// The device named "cpu", "cuda" (the first GPU) or "cuda:N". Throws Error for any other text. Does
+// not initialize CUDA.
 at::Device parse_device(const std::string& text);
 
 // Number of GPUs that this process may use; 0 without a driver. A child process counts them, so

@@ -11,10 +11,10 @@ namespace shoal {
 // Returns metrics for the row of a rollout after which evaluation_is_due().
 using Evaluate = std::function<Metrics()>;
 
-// Repeats until the session stops: collect a rollout, learn from it, evaluate if due, report. The
-// caller calls session.begin() before and session.finish() after it. Throws WorkerError if a worker
-// fails, and std::runtime_error for any other failure; never Error, because a failure during
-// training is not a mistake in the user's settings.
+// The on-policy training loop. Repeats until the session stops: collect a rollout, learn from it,
+// evaluate if due, report. The caller calls session.begin() before and session.finish() after it.
+// Throws WorkerError if a worker fails, and std::runtime_error for any other failure; never Error,
+// because a failure during training is not a mistake in the user's settings.
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate = {});
 

@@ -2,6 +2,7 @@
 
 namespace shoal {
 
-extern const char* const kVersion;  // "1.2.3"
+// The version of the library, e.g. "1.2.3".
+extern const char* const kVersion;
 
 }  // namespace shoal
