@@ -2,7 +2,7 @@
 add_library(shoal_options INTERFACE)
 target_compile_features(shoal_options INTERFACE cxx_std_20)
 # -fPIC everywhere: GCC takes a precompiled header only where code is generated as it was for the header.
-if(PROJECT_IS_TOP_LEVEL)  # whoever builds it as a part of something else has warnings of their own
+if(PROJECT_IS_TOP_LEVEL)  # a project that contains this one chooses its own warnings
   target_compile_options(shoal_options INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra;-Wshadow>)
 endif()
 target_compile_options(shoal_options INTERFACE $<BUILD_INTERFACE:-fPIC>)
@@ -12,6 +12,18 @@ if(SHOAL_SANITIZE)
   target_compile_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   target_link_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE})
+endif()
+
+# A change of one file is compiled and linked again in seconds: layers are not compiled as one file, and a quick linker is
+# used if there is one. A first build takes about twice as long.
+option(SHOAL_QUICK_REBUILD "Optimize for rebuilds after small changes" OFF)
+if(SHOAL_QUICK_REBUILD)
+  find_program(SHOAL_LINKER NAMES mold ld.lld)
+  if(SHOAL_LINKER)
+    string(REGEX REPLACE ".*/(ld\\.)?" "" shoal_linker ${SHOAL_LINKER})
+    target_link_options(shoal_options INTERFACE $<BUILD_INTERFACE:-fuse-ld=${shoal_linker}>)
+  endif()
+  target_compile_options(shoal_options INTERFACE $<BUILD_INTERFACE:-gsplit-dwarf>)
 endif()
 
 # Build speed, where the machine offers it: a compiler cache.
@@ -30,9 +42,12 @@ if(SHOAL_WITH_TORCH)
   target_precompile_headers(shoal_pch PRIVATE <torch/torch.h> <fmt/format.h>)
 endif()
 
-# Most of what a file that sees torch costs is code that every such file generates again: together they cost it once.
+# Most of the time of a file that includes torch goes into code that every such file generates again; as one file, a layer
+# generates it once.
 function(shoal_compile_as_one target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  if(NOT SHOAL_QUICK_REBUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  endif()
 endfunction()
 
 # shoal_library(<layer> HEADERS <public headers> SOURCES <files> LINKS <targets> [UNITY] [COLD])
