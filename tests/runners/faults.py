@@ -1,9 +1,10 @@
 """A campaign of random faults against the `shoal` program.
 
-Usage: faults.py SHOAL [--faults N] [--seed S] [--jobs J] [--chain I] [--folder DIR]
+Usage: faults.py SHOAL [--faults N] [--seed S] [--jobs J] [--first I] [--chain I] [--folder DIR]
 
 A chain is one run folder: it is trained, meets a fault, is resumed, meets the next fault, and so on. Everything in chain I is
-drawn from (seed, I), so `--chain I` repeats the draws of one chain. After each fault these must hold:
+drawn from (seed, I), so `--chain I` repeats the draws of one chain, and `--first I` begins with chain I, so that a campaign can
+be played in parts. After each fault these must hold:
   - the command has ended within its limit, with an exit status and a sentence that fit the fault;
   - one second later none of its processes is left (they are found by an environment variable, whoever their parent is);
   - the checkpoint loads (`shoal eval` plays it) or is refused in a sentence;
@@ -131,7 +132,9 @@ class Chain:
             out, err = training.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             state = {pid: (fields(pid)[0], (pathlib.Path("/proc") / str(pid) / "wchan").read_text()) for pid in marked(self.mark.encode())}
-            raise Broken(f"hangs: {state}") from None
+            rows = self.rows()
+            time.sleep(1)
+            raise Broken(f"hangs: {state}, {self.rows() - rows} rows in the next second") from None
         ended = time.monotonic()
         while left := marked(self.mark.encode()):
             if time.monotonic() - ended > LEFT:
@@ -374,14 +377,18 @@ def main():
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--chain", type=int)
     parser.add_argument("--folder", type=pathlib.Path)
     options = parser.parse_args()
+    # A shell ignores SIGINT in background jobs, and children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     counts, lock, broken = collections.Counter(), threading.Lock(), []
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        chains = [options.chain] if options.chain is not None else range(-(-options.faults // LENGTH))
-        stop = lambda: sum(counts.values()) >= options.faults
+        chains = [options.chain] if options.chain is not None else range(options.first, -(-options.faults // LENGTH))
+        stop = lambda: sum(counts.values()) >= options.faults - options.first * LENGTH
         for result in pool.map(lambda i: play(options, i, pathlib.Path(temporary), counts, lock, stop), chains):
             for line in result:
                 print(line, flush=True)
