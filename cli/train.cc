@@ -16,6 +16,7 @@
 
 #include "cli/commands.h"
 #include "cli/cores.h"
+#include "cli/train_settings.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/distributed/job_place.h"
@@ -24,86 +25,11 @@
 #include "shoal/runners/console.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/run_folder.h"
+#include "shoal/runners/signals.h"
 #include "shoal/runners/summary_file.h"
 
 namespace shoal::cli {
 namespace {
-
-// Flags that abbreviate a setting.
-struct Shorthand {
-  const char *flag, *key, *doc;
-};
-constexpr std::array<Shorthand, 8> kShorthands = {{
-    {"--steps", "steps", "Total agent steps (does not change the schedules of a preset)"},
-    {"--seed", "seed", "Seed of all random numbers"},
-    {"--sampler", "sampler.kind", "Sampler: serial, parallel-cpu or parallel-gpu"},
-    {"--workers", "sampler.workers", "Number of worker processes that step environments"},
-    {"--envs", "sampler.envs", "Number of environments"},
-    {"--device", "device", "Device: cpu, cuda or cuda:N"},
-    {"--threads", "threads", "Threads of tensor operations; 0: one per core"},
-    {"--ranks", "ranks", "Number of processes of data-parallel training"},
-}};
-
-struct TrainFlags {
-  std::string source, out, resume, init_from, cores, pin;
-  std::array<std::string, kShorthands.size()> values;
-  std::vector<std::string> settings;
-  bool quiet = false;
-};
-
-void change(Config& config, const TrainFlags& flags, const std::string& key,
-            const std::string& value) {
-  set(config, key, value);
-  require(flags.resume.empty() || may_change(key),
-          "{} cannot change when a run is resumed; begin another run from its weights with "
-          "--init-from {}",
-          key, flags.resume);
-}
-
-// "auto", "none" or a list of cores.
-void pin_workers(Config& config, const std::string& how) {
-  config.sampler.pin = how != "none";
-  config.sampler.cores.clear();
-  if (how == "auto" || how == "none") return;
-  require(how.find_first_of(",-") != std::string::npos,
-          "--pin: found '{}', expected auto, none or a list of cores such as 0-3,6 (or 2-2)", how);
-  for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
-}
-
-bool says_ranks(const TrainFlags& flags) {
-  for (std::size_t i = 0; i < kShorthands.size(); ++i)
-    if (kShorthands[i].key == std::string("ranks") && !flags.values[i].empty()) return true;
-  return std::ranges::any_of(flags.settings,
-                             [](const std::string& text) { return text.starts_with("ranks="); });
-}
-
-Config configure(const TrainFlags& flags, const JobPlace& job) {
-  require(flags.resume.empty() != flags.source.empty(),
-          "give a preset or a file to begin a run, or --resume RUN to continue one");
-  require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
-          "--resume continues in the run's own folder, with its own weights; remove --out and "
-          "--init-from");
-  if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // before presets count the cores
-  Config config =
-      flags.resume.empty() ? preset_or_file(flags.source) : read_run_config(flags.resume);
-  if (!flags.init_from.empty()) config.init_from = flags.init_from;
-  for (const auto& text : flags.settings) {
-    const auto equals = text.find('=');
-    require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
-            one_line(text));
-    const std::string key = text.substr(0, equals);
-    require(key != "base",
-            "--set: 'base' cannot be set; name the preset instead: shoal train PRESET");
-    change(config, flags, key, text.substr(equals + 1));
-  }
-  for (std::size_t i = 0; i < kShorthands.size(); ++i)
-    if (!flags.values[i].empty()) change(config, flags, kShorthands[i].key, flags.values[i]);
-  if (!flags.pin.empty()) pin_workers(config, flags.pin);
-  // By default, each process that a launcher starts is one rank.
-  const bool one_each = config.ranks == 1 || !flags.resume.empty();
-  if (job.count > 1 && one_each && !says_ranks(flags)) config.ranks = job.count;
-  return config;
-}
 
 // Whether the summary says that the run reached its stop_return.
 bool is_solved(const std::filesystem::path& folder) {
@@ -156,7 +82,26 @@ std::string placement(const Config& config, const JobPlace& job) {
 }
 
 std::string run_name(const TrainFlags& flags, const Config& config) {
+  if (flags.source.empty()) {
+    auto name = fmt::format("{}-{}", config.env_id, config.algo);
+    std::ranges::replace_if(
+        name, [](char c) { return c == '/' || c == ':'; }, '-');
+    return name;
+  }
   return config.base.empty() ? std::filesystem::path(flags.source).stem().string() : config.base;
+}
+
+// Why the run has ended.
+std::string reason(const Config& config, const TrainingEnd& end) {
+  if (end.signal != 0)
+    return fmt::format("{} asked to stop after {} of {} steps", signal_name(end.signal), end.steps,
+                       config.steps);
+  if (end.solved)
+    return fmt::format(
+        "mean return {:.2f} (last 100 episodes) reached stop_return, {:.6g}, after "
+        "{} steps",
+        end.mean_return, config.stop_return, end.steps);
+  return fmt::format("all {} steps are taken", config.steps);
 }
 
 // A note for a run that ended without reaching stop_return; "" otherwise.
@@ -169,8 +114,9 @@ std::string shortfall(const Config& config, const TrainingEnd& end) {
 
 // Prints to standard error if standard output is closed, or may be.
 void tell_of_end(const Config& config, const TrainingEnd& end, const std::string& folder) {
-  auto text = fmt::format("{}{}: {}\nevaluate it: shoal eval {}\n", shortfall(config, end),
-                          end.signal == 0 ? "done" : "stopped", folder, folder);
+  auto text =
+      fmt::format("{}\n{}{}: {}\nevaluate it: shoal eval {}\n", reason(config, end),
+                  shortfall(config, end), end.signal == 0 ? "done" : "stopped", folder, folder);
   if (end.signal != 0) text += fmt::format("resume it: shoal train --resume {}\n", folder);
   if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
   if (end.signal == SIGPIPE || end.signal == SIGHUP)
@@ -181,7 +127,8 @@ void tell_of_end(const Config& config, const TrainingEnd& end, const std::string
 
 int train_command(const TrainFlags& flags, char** argv) {
   const auto job = job_place();
-  const Config config = configure(flags, job);
+  const auto configured = configure(flags, job);
+  const Config& config = configured.config;
   launch(argv, config.threads);
   std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
   require(job.count == 1 || !folder.empty(),
@@ -190,7 +137,7 @@ int train_command(const TrainFlags& flags, char** argv) {
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
   SessionOptions options{.quiet = flags.quiet || job.place > 0,
                          .resume = !flags.resume.empty(),
-                         .heading = placement(config, job)};
+                         .heading = configured.notes + placement(config, job)};
   if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
   std::signal(SIGPIPE, SIG_IGN);  // the reader of standard output may be gone
   const auto end = train(config, folder, options, job);
@@ -236,14 +183,16 @@ void add_train(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<TrainFlags>();
   auto* command = app.add_subcommand("train", "Train an agent");
   command
-      ->add_option("PRESET_OR_FILE", flags->source, "Preset (see shoal list presets) or TOML file")
+      ->add_option("PRESET_OR_FILE", flags->source,
+                   "Preset (see shoal list presets) or TOML file; neither: --env")
       ->type_name("");
   command->add_option("--resume", flags->resume, "Resume the run in this folder")->type_name("RUN");
   command
       ->add_option("--init-from", flags->init_from,
                    "Start from the weights of the run in this folder")
       ->type_name("RUN");
-  command->add_option("--out", flags->out, "Run folder; default: runs/<preset>-<seed>-<time>");
+  command->add_option("--out", flags->out,
+                      "Run folder; default: runs/<preset or environment>-<seed>-<time>");
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);
   command->add_option(

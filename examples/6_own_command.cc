@@ -2,8 +2,8 @@
 // line:
 //
 //   build/release/bin/examples/6_own_command list envs
-//   build/release/bin/examples/6_own_command train cartpole-ppo --set env.id=ShortPole-v0
-//       --set model.name=linear --set algo=reinforce
+//   build/release/bin/examples/6_own_command train --env ShortPole-v0 --algo reinforce
+//       --set model.name=linear
 #include <torch/torch.h>
 
 #include "shoal/algos/algo_spec.h"

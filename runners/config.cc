@@ -107,7 +107,11 @@ Config parse_config(const std::string& text, const std::string& file) {
       read_value("base", *base, name);
       if (!name.empty()) config = preset(name);
     }
+    const auto task = config.env_id;
     set_table(options_of(config), "", table);
+    // The return that solves one task means nothing in another.
+    if (!task.empty() && config.env_id != task && !table.contains("stop_return"))
+      config.stop_return = Config().stop_return;
   } catch (const Error& e) {
     throw Error("{}: {}", file, e.what());
   }

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "runners/preset_names.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/config.h"
@@ -24,13 +25,19 @@ const File* find(std::string_view name) {
   return file == std::end(kFiles) ? nullptr : file;
 }
 
+bool is_default(const File& file) { return file.name.starts_with(kDefaultsFolder); }
+
 }  // namespace
+
+bool is_preset(const std::string& name) { return find(name) != nullptr; }
 
 // Each file begins with a comment that describes the preset.
 std::vector<Preset> presets() {
   std::vector<Preset> list;
-  for (const auto& [name, text] : kFiles)
-    list.push_back({std::string(name), std::string(text.substr(2, text.find('\n') - 2))});
+  for (const auto& file : kFiles)
+    if (!is_default(file))
+      list.push_back(
+          {std::string(file.name), std::string(file.text.substr(2, file.text.find('\n') - 2))});
   return list;
 }
 
@@ -41,7 +48,8 @@ Config preset(const std::string& name) {
     return config;
   }
   std::vector<std::string> names;
-  for (const auto& file : kFiles) names.emplace_back(file.name);
+  for (const auto& file : kFiles)
+    if (!is_default(file)) names.emplace_back(file.name);
   throw Error("there is no preset '{}'; the nearest is '{}'", one_line(name), nearest(name, names));
 }
 

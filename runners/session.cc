@@ -107,10 +107,11 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
           "start another run from its weights with --init-from {}",
           config_.algo, folder.string(), one_line(resumed_.algo), folder.string());
   const auto taken = resumed_.counters.at("steps");
-  require(taken < config_.steps,
-          "the run in {} has taken {} of its {} steps; give more with --steps, and with "
-          "schedule_steps if its learning rate has reached 0",
-          folder.string(), taken, config_.steps);
+  require(
+      taken < config_.steps,
+      "the run in {} has taken {} of its {} steps; give more with --steps, and longer schedules "
+      "with schedule_steps if its learning rate has reached 0",
+      folder.string(), taken, config_.steps);
 }
 
 Session::~Session() = default;
@@ -161,6 +162,12 @@ bool Session::solved() const {
 
 int Session::stop_signal() const {
   return ranks_.count() == 1 ? signals_.caught() : agreed_signal_;
+}
+
+std::string Session::ended_by() const {
+  if (stop_signal() != 0) return signal_name(stop_signal());
+  if (solved()) return "stop_return";
+  return steps_ >= config_.steps ? "steps" : "loop";
 }
 
 bool Session::all_ranks(bool own) const {
@@ -313,7 +320,8 @@ void Session::save_summary() const {
                                     {"version", kVersion},
                                     {"episodes", episodes_.total()},
                                     {"updates", updates_},
-                                    {"solved", solved()}};
+                                    {"solved", solved()},
+                                    {"ended_by", ended_by()}};
   if (!std::isnan(episodes_.mean_score())) summary["final_return"] = episodes_.mean_score();
   write_file(folder() / kSummaryFile, summary.dump(2) + "\n");
 }

@@ -37,9 +37,10 @@ OptionList general_options(Config& c) {
   list.add("base", c.base, "preset that the run started from");
   list.add("algo", c.algo, "learning algorithm (`shoal list algos`)");
   list.add("steps", c.steps, "total agent steps, over all environments", kCount);
-  list.add("schedule_steps", c.schedule_steps, "length of the schedules, in steps; 0: `steps`");
+  list.add("schedule_steps", c.schedule_steps,
+           "length of the schedules, in steps; 0: `steps` of a new run");
   list.add("stop_return", c.stop_return,
-           "stop when the mean score of the last 100 episodes reaches this; inf: never",
+           "stop when the mean score of the last 100 episodes reaches this; off: never",
            kAnyNumber);
   list.add("init_from", c.init_from, "run folder from whose weights this run starts");
   list.add("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints", above_0());

@@ -1,9 +1,11 @@
 #include "shoal/runners/signals.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 namespace shoal {
 namespace {
@@ -54,5 +56,10 @@ SignalGuard::~SignalGuard() {
 }
 
 void SignalGuard::remember() noexcept { ends_at_once = false; }
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
 
 }  // namespace shoal

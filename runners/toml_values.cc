@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <concepts>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -107,7 +108,23 @@ void read_value(const std::string& key, const toml::node& node, std::string& to)
   to = word;
 }
 
+namespace {
+
+// The number of a setting that may be infinite, such as `stop_return`: "off" means infinity.
+double* number_or_off(const Option& option) {
+  auto* const* number = std::get_if<double*>(&option.field);
+  return number != nullptr && std::isinf(option.bounds.high) ? *number : nullptr;
+}
+constexpr const char* kOff = "off";
+
+}  // namespace
+
 void read_value(const toml::node& node, const Option& to) {
+  if (auto* number = number_or_off(to); number != nullptr && node.is_string()) {
+    if (**node.as_string() != kOff) refuse(to.key, node, "a number or off");
+    *number = std::numeric_limits<double>::infinity();
+    return;
+  }
   std::visit(
       [&]<class Field>(const Field& field) {
         if constexpr (std::is_pointer_v<Field>)
@@ -126,6 +143,9 @@ std::string toml_text(const std::string& value) {
 }
 
 std::string toml_text(const Option& option) {
+  const auto* number = number_or_off(option);
+  if (number != nullptr && *number == std::numeric_limits<double>::infinity())
+    return toml_text(std::string(kOff));
   const bool word = std::holds_alternative<std::string*>(option.field) ||
                     std::holds_alternative<Choice>(option.field);
   return word ? toml_text(value_text(option)) : value_text(option);

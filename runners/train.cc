@@ -131,6 +131,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
     run_training([&] { session.finish(); });
   }
   return {.signal = session.stop_signal(),
+          .steps = session.steps(),
           .solved = session.solved(),
           .episodes = session.episodes().total(),
           .mean_return = session.episodes().mean_score()};

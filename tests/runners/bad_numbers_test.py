@@ -42,7 +42,7 @@ HUGE_PENDULUM = ["--set", "env.id=HugePendulum-v0"]
 ALGORITHMS = {
     "ppo, two ranks": [*PPO, *HUGE, "--ranks", "2"],
     "ppo, asynchronous": [*PPO, *HUGE, *ASYNCHRONOUS, "--sampler", "serial"],
-    "a2c": ["cartpole-a2c", *SHORT, *HUGE, "--set", "schedule_steps=0"],
+    "a2c": ["cartpole-a2c", *SHORT, *HUGE, "--sampler", "serial"],
     "impala": ["cartpole-impala", *SHORT, *HUGE, "--set", "schedule_steps=0", "--set", "env.reward_scale=1"],
     "dqn": [*DQN, *HUGE],
     "sac": ["pendulum-sac", *SHORT, *REPLAY, *HUGE_PENDULUM],

@@ -19,7 +19,8 @@ import unittest
 SHOAL = os.path.abspath(sys.argv.pop(1))
 SHOAL_BENCH = os.path.abspath(sys.argv.pop(1))
 # Rollouts of 512 steps; only the number of steps ends a run.
-SHORT = ["--set", "stop_return=inf", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
+SHORT = ["--set", "stop_return=off", "--set", "checkpoint_seconds=1000", "--set", "sampler.horizon=16", "--set", "sampler.kind=parallel-gpu",
+         "--set", "sampler.workers=1"]
 
 LONG = "x" * 300  # no file may have such a name
 
@@ -27,7 +28,7 @@ LONG = "x" * 300  # no file may have such a name
 MISTAKES = [
     ([], "subcommand"),
     (["trian"], "trian"),
-    (["train"], "give a preset or a file to begin a run, or --resume RUN"),
+    (["train"], "give a preset, a file or --env ID to begin a run, or --resume RUN"),
     (["train", "--resume", "{dir}/none"], "config.toml; expected a run folder"),
     (["train", "--resume", "{dir}/cut", "--steps", "2048", "--set", "schedule_steps=2048"], "model.ckpt"),
     (["train", "cartpole-ppo", "--init-from", "{dir}/none", "--out", "{dir}/new"], "none"),
@@ -66,7 +67,8 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "model.hidden=[10000000, 10000000]"], "model.hidden"),
     (["train", "cartpole-ppo", "--set", "model.hidden=[2000000000]"], "model.hidden"),
     (["train", "pong-ppo", "--envs", "100000", "--workers", "1"], "minibatch"),
-    (["train", "cartpole-ppo", "--steps", "200000"], "schedule_steps"),
+    (["train", "cartpole-ppo", "--steps", "200000", "--set", "schedule_steps=1000"], "schedule_steps"),
+    (["train", "cartpole-ppo", "--set", "stop_return=of"], "stop_return: found 'of', expected a number or off"),
     (["train", "cartpole-ppo", "--set", "agent.act_precision=bf16"], "nature-cnn"),
     (["train", "cartpole-ppo", "--set", "sampler.cores=[-1]"], "sampler.cores: found [-1]"),
     (["train", "cartpole-ppo", "--set", "sampler.cores=[4294967296]"], "sampler.cores: found [4294967296]"),
@@ -369,6 +371,83 @@ class AppTest(unittest.TestCase):
                          r"final return \d+\.\d\d \(last \d+ episodes\), expected 475 ")
         self.assertNotIn("not solved", train(self.dir / "solved", "--steps", "100000", "--set", "stop_return=1").stdout)
         self.assertNotIn("not solved", train(self.dir / "endless", "--steps", "1024").stdout)
+
+    def trains_without_a_preset(self, kind, algo, *arguments):
+        run = self.dir / f"no-preset-{kind}-{algo}"
+        done = shoal("train", *arguments, "--out", str(run))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        name = f"defaults/{kind}"
+        self.assertIn(f"begins with the settings of presets/{name}.toml:\n", done.stdout)
+        self.assertNotIn("not solved", done.stdout)
+        text = (run / "config.toml").read_text()
+        for line in (f'base = "{name}"', f'algo = "{algo}"', 'stop_return = "off"'):
+            self.assertIn(line, text)
+        return done
+
+    def test_an_environment_needs_no_preset(self):
+        done = self.trains_without_a_preset("vectors-discrete", "ppo", "--env", "CartPole-v1", "--steps", "4096")
+        self.assertIn("ppo.minibatches = 16", done.stdout)
+        self.assertNotIn("a2c.", done.stdout)
+        self.trains_without_a_preset("vectors-real", "ppo", "--env", "Pendulum-v1", "--steps", "512", "--set", "sampler.horizon=32")
+        self.trains_without_a_preset("vectors-real-sac", "sac", "--env", "Pendulum-v1", "--algo", "sac", "--steps", "300")
+        self.trains_without_a_preset("vectors-discrete-dqn", "dqn", "--set", "env.id=Acrobot-v1", "--set", "algo=dqn", "--steps", "320")
+
+    @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
+    def test_an_environment_of_gymnasium_needs_no_preset(self):
+        self.trains_without_a_preset("vectors-discrete", "ppo", "--env", "gymnasium:CartPole-v1", "--steps", "512",
+                                     "--set", "sampler.horizon=16")
+
+    @unittest.skipUnless("ALE/Pong-v5" in shoal("list", "envs").stdout, "no Atari")
+    def test_a_game_needs_no_preset(self):
+        self.trains_without_a_preset("pictures-discrete", "ppo", "--env", "ALE/Pong-v5", "--envs", "2", "--steps", "64",
+                                     "--set", "sampler.horizon=32")
+
+    def test_its_folder_is_named_after_it(self):
+        (self.dir / "empty").mkdir()
+        done = shoal("train", "--env", "CartPole-v1", "--steps", "512", "--set", "sampler.horizon=16", cwd=self.dir / "empty")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"done: runs/CartPole-v1-ppo-1-")
+
+    def test_a_preset_does_not_stop_another_task_at_its_return(self):
+        for name, arguments, said in (("other", ["--env", "Acrobot-v1"], True), ("same", ["--env", "CartPole-v1"], False),
+                                      ("given", ["--env", "Acrobot-v1", "--set", "stop_return=475"], False)):
+            with self.subTest(name):
+                run = self.dir / f"another-{name}"
+                done = shoal("train", "cartpole-ppo", "--steps", "512", "--set", "sampler.horizon=16", "--out", str(run), *arguments)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual("stop_return is off: 475 was for CartPole-v1, not Acrobot-v1\n" in done.stdout, said)
+                self.assertIn('stop_return = "off"' if said else "stop_return = 475.0", (run / "config.toml").read_text())
+
+    def ended_by(self, run):
+        return json.loads((run / "summary.json").read_text())["ended_by"]
+
+    def test_the_end_says_why(self):
+        steps, solved, stopped = (self.dir / f"why-{name}" for name in ("steps", "solved", "stopped"))
+        self.assertIn("all 1024 steps are taken\ndone: ", train(steps, "--steps", "1024", "--set", "stop_return=off").stdout)
+        self.assertEqual(self.ended_by(steps), "steps")
+        self.assertIn('stop_return = "off"', (steps / "config.toml").read_text())
+        self.assertRegex(train(solved, "--steps", "100000", "--set", "stop_return=1").stdout,
+                         r"mean return \d+\.\d\d \(last 100 episodes\) reached stop_return, 1, after \d+ steps\ndone: ")
+        self.assertEqual(self.ended_by(solved), "stop_return")
+        process = self.start_training(stopped)
+        process.send_signal(signal.SIGTERM)
+        self.assertRegex(process.communicate(timeout=30)[0], r"SIGTERM asked to stop after \d+ of 1000000000 steps\nstopped: ")
+        self.assertEqual(self.ended_by(stopped), "SIGTERM")
+
+    def test_steps_set_the_length_of_the_schedules(self):
+        file = self.dir / "scheduled.toml"
+        file.write_text('base = "cartpole-ppo"\nsteps = 512\nschedule_steps = 512\n[sampler]\nhorizon = 16\n')
+        for source in ("cartpole-ppo", file):
+            run = self.dir / f"scheduled-{pathlib.Path(source).stem}"
+            done = shoal("train", source, "--quiet", "--set", "sampler.horizon=16", "--out", run, "--steps", "1024")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex((run / "config.toml").read_text(), r"(?m)^schedule_steps = 1024 ")
+        refused = shoal("train", "--resume", run, "--steps", "2048")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("give schedule_steps = 2048 too", refused.stderr)
+        done = shoal("train", "--resume", run, "--steps", "2048", "--set", "schedule_steps=2048", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex((run / "config.toml").read_text(), r"(?m)^schedule_steps = 2048 ")
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "there is one core only")
     def test_eval_pins_workers_as_the_run_did(self):

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
+#include <tuple>
 
 #include "shoal/algos/ppo.h"
 #include "shoal/core/error.h"
@@ -42,8 +44,8 @@ std::string changed(const SettingDoc& setting) {
   if (setting.value == "true") return "false";
   if (setting.value == "false") return "true";
   if (setting.value.starts_with('[')) return "[7, 8, 9]";
+  if (contains(setting.value, ".") || setting.key == "stop_return") return "0.1234567890123";
   if (setting.value.starts_with('"')) return "another \"word\"";
-  if (contains(setting.value, ".") || setting.value == "inf") return "0.1234567890123";
   return "12345";
 }
 
@@ -160,6 +162,55 @@ TEST(Config, PresetsMayStartFromOthers) {
   EXPECT_EQ(presets().front().doc.find_first_of("#\n"), std::string::npos);
 }
 
+TEST(Config, AnotherTaskHasNoReturnToStopAt) {
+  const std::string base = "base = \"cartpole-ppo\"\n", acrobot = "[env]\nid = \"Acrobot-v1\"\n";
+  EXPECT_EQ(parse_config(base, "a.toml").stop_return, 475);
+  EXPECT_TRUE(std::isinf(parse_config(base + acrobot, "a.toml").stop_return));
+  EXPECT_EQ(parse_config(base + "stop_return = -80\n" + acrobot, "a.toml").stop_return, -80);
+  EXPECT_EQ(parse_config(base + "[env]\nid = \"CartPole-v1\"\n", "a.toml").stop_return, 475);
+}
+
+EnvSpec task(const ArraySpec& observation, const ActionSpec& action) {
+  return {.id = "Task", .observation = observation, .action = action};
+}
+
+TEST(Config, DefaultsSuitTheKindOfTask) {
+  const ArraySpec vector{.shape = {8}},
+      picture{.dtype = DType::kUInt8, .shape = {84, 84}, .low = 0, .high = 255, .stack = 4},
+      small{.dtype = DType::kUInt8, .shape = {3, 7, 7}, .low = 0, .high = 255};
+  const auto discrete = ActionSpec::discrete(4), real = ActionSpec::box(2, -1, 1);
+  const std::vector<std::string> on_policy{"ppo", "a2c", "impala"};
+  const std::tuple<EnvSpec, std::string, std::vector<std::string>> kinds[] = {
+      {task(vector, discrete), "vectors-discrete", {"dqn", "r2d1"}},
+      {task(small, discrete), "vectors-discrete", {"dqn", "r2d1"}},
+      {task(vector, real), "vectors-real", {"sac", "td3", "ddpg"}},
+      {task(picture, discrete), "pictures-discrete", {"dqn", "r2d1"}},
+      {task(picture, real), "pictures-real", {"sac", "td3", "ddpg"}}};
+  for (const auto& [env, name, off_policy] : kinds) {
+    const auto plain = default_config(env);
+    EXPECT_EQ(plain.base, "defaults/" + name);
+    EXPECT_EQ(plain.algo, "ppo");
+    auto algos = on_policy;
+    algos.insert(algos.end(), off_policy.begin(), off_policy.end());
+    for (const auto& algo : algos) {
+      SCOPED_TRACE(name + " " + algo);
+      auto config = default_config(env, algo);
+      config.env_id = env.id;
+      EXPECT_EQ(config.algo, algo);
+      EXPECT_TRUE(std::isinf(config.stop_return));
+      EXPECT_EQ(config.schedule_steps, 0);
+      EXPECT_NO_THROW(validate(config));
+      EXPECT_NO_THROW(make_agent(config, env));
+    }
+  }
+  EXPECT_TRUE(contains(message_of([&] { default_config(task(vector, real), "sacc"); }), "'sac'"));
+}
+
+TEST(Config, DefaultsAreNoPresets) {
+  for (const auto& preset : presets()) EXPECT_FALSE(preset.name.starts_with("defaults/"));
+  EXPECT_FALSE(contains(message_of([&] { preset("defaults/vectors"); }), "'defaults"));
+}
+
 // With fewer workers the largest share would be larger; an asynchronous sampler's shares are equal.
 TEST(Config, WorkersAreAsManyAsCoresCanShare) {
   Config config;
@@ -207,7 +258,7 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
                                                        {"algo", "pp"},
                                                        {"model.name", "mpl"},
                                                        {"model.hidden", "[0]"},
-                                                       {"steps", "200000"},
+                                                       {"schedule_steps", "1000"},
                                                        {"agent.act_precision", "bf16"},
                                                        {"device", "gpu"},
                                                        {"device", "cuda:x"},

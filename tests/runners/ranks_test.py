@@ -18,7 +18,8 @@ SHOAL = os.path.abspath(sys.argv.pop(1))
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=1000000000", "--steps", "1000000000"]
-RANKS = ["cartpole-ppo", "--ranks", "2", "--workers", "2", "--set", "sampler.envs=16", "--set", "sampler.horizon=16", *ENDLESS]
+RANKS = ["cartpole-ppo", "--ranks", "2", "--workers", "2", "--set", "sampler.envs=16", "--set", "sampler.horizon=16",
+         "--set", "sampler.kind=parallel-gpu", *ENDLESS]
 
 
 class RanksTest(unittest.TestCase):

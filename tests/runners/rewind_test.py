@@ -14,7 +14,7 @@ import unittest
 COMMAND = os.path.abspath(sys.argv.pop(1))
 TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
 # Rollouts of 8 environments times 16 steps; environment 5 fails in the 32nd rollout.
-TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=100000",
+TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=off", "--set", "schedule_steps=100000", "--set", "sampler.kind=parallel-gpu",
          "--envs", "8", "--workers", "2", "--set", "sampler.horizon=16", "--set", "ppo.epochs=1", "--set", "log_steps=10000"]
 KINDS = {"serial": ["--sampler", "serial"],
          "parallel-cpu": ["--sampler", "parallel-cpu"],

@@ -111,6 +111,7 @@ TEST(Session, LeavesACompleteRunFolder) {
   EXPECT_EQ(summary.at("final_return"), 4.5);
   EXPECT_EQ(summary.at("steps"), 100);
   EXPECT_EQ(summary.at("seed"), 1);
+  EXPECT_EQ(summary.at("ended_by"), "steps");
   for (const char* key : {"seconds", "sps", "version"}) EXPECT_TRUE(summary.contains(key)) << key;
 
   const auto checkpoint = read_checkpoint(folder / "run/model.ckpt");

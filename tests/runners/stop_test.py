@@ -16,7 +16,7 @@ from processes import runs
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 HERE = pathlib.Path(__file__).parent
-ENDLESS = ["--set", "stop_return=inf", "--set", "schedule_steps=0", "--set", "sampler.horizon=16", "--set", "checkpoint_seconds=1000",
+ENDLESS = ["--set", "stop_return=off", "--set", "sampler.kind=parallel-gpu", "--set", "sampler.horizon=16", "--set", "checkpoint_seconds=1000",
            "--steps", "1000000000"]
 STUBBORN = [*ENDLESS, "--set", "env.id=gymnasium:stubborn:Stubborn-v0", "--envs", "4", "--workers", "2", "--set", "stop_grace=0.5",
             "--set", "ppo.minibatches=1", "--quiet"]

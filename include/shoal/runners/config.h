@@ -96,6 +96,10 @@ struct Preset {
 std::vector<Preset> presets();
 Config preset(const std::string& name);          // throws Error with the nearest known name
 Config preset_or_file(const std::string& name);  // the name of a preset, or the path of a TOML file
+// Settings for an environment without a preset, except env.id: those of presets/defaults for its
+// kind of task (vectors or pictures, discrete or real-valued actions) and for the algorithm. If
+// `algo` is empty, the file of the kind names one. Throws Error for an unknown algorithm.
+Config default_config(const EnvSpec& env, const std::string& algo = "");
 
 // The components that a Config describes.
 std::vector<std::string> sampler_names();

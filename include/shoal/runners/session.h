@@ -113,6 +113,9 @@ class Session {
 
   int stop_signal() const;  // the signal that all ranks know of; 0: none
   bool solved() const;      // stop_return is reached
+  // Why running() is false: "steps", "stop_return", or the name of the signal; "loop" if the loop
+  // of the runner has ended earlier.
+  std::string ended_by() const;
   std::int64_t steps() const { return steps_; }
   std::int64_t updates() const { return updates_; }  // as passed to report()
   double seconds() const;                            // of training, including those before a resume

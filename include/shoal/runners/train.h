@@ -10,6 +10,7 @@ namespace shoal {
 // The outcome of a training run.
 struct TrainingEnd {
   int signal = 0;             // signal that stopped it; 0: none
+  std::int64_t steps = 0;     // steps taken, including those before a resume
   bool solved = false;        // Config::stop_return was reached
   std::int64_t episodes = 0;  // finished episodes
   double mean_return = 0;     // mean score of the last 100 of them

@@ -1,0 +1,136 @@
+#include "cli/train_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/cores.h"
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+#include "shoal/ipc/worker_group.h"
+#include "src/envs/construction.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr std::size_t kLineWidth = 96;
+
+// Settings in the order in which they apply: --set before the shorthands.
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+Changes changes_of(const TrainFlags& flags) {
+  Changes changes;
+  for (const auto& text : flags.settings) {
+    const auto equals = text.find('=');
+    require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
+            one_line(text));
+    changes.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    require(changes.back().first != "base",
+            "--set: 'base' cannot be set; name the preset instead: shoal train PRESET");
+  }
+  for (std::size_t i = 0; i < kShorthands.size(); ++i)
+    if (!flags.values[i].empty()) changes.emplace_back(kShorthands[i].key, flags.values[i]);
+  return changes;
+}
+
+bool changes_key(const Changes& changes, const std::string& key) {
+  return std::ranges::any_of(changes, [&](const auto& change) { return change.first == key; });
+}
+
+// "auto", "none" or a list of cores.
+void pin_workers(Config& config, const std::string& how) {
+  config.sampler.pin = how != "none";
+  config.sampler.cores.clear();
+  if (how == "auto" || how == "none") return;
+  require(how.find_first_of(",-") != std::string::npos,
+          "--pin: found '{}', expected auto, none or a list of cores such as 0-3,6 (or 2-2)", how);
+  for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
+}
+
+// The settings that differ from those of the program, a few to a line; those of other algorithms
+// are left out.
+std::string chosen(const Config& config) {
+  const auto other = [&](const std::string& key) {
+    return std::ranges::any_of(config.algos, [&](const auto& algo) {
+      return algo->name() != config.algo && key.starts_with(algo->name() + ".");
+    });
+  };
+  auto lines =
+      fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
+  std::string line;
+  const auto defaults = setting_docs(), now = setting_docs(config);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const auto& [key, value, doc] = now[i];
+    if (value == defaults[i].value || key == "base" || key == "env.id" || other(key)) continue;
+    const auto word = fmt::format("{} = {}", key, value);
+    if (!line.empty() && line.size() + word.size() > kLineWidth) {
+      lines += line + ",\n";
+      line.clear();
+    }
+    line += (line.empty() ? "  " : ", ") + word;
+  }
+  return lines + line + "\n";
+}
+
+// The settings for an environment without a preset, which is made to see what kind of task it is.
+Config without_preset(const Changes& changes) {
+  Config asked;
+  for (const auto& [key, value] : changes) set(asked, key, value);
+  const auto spec = spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit);
+  return default_config(spec, changes_key(changes, "algo") ? asked.algo : "");
+}
+
+Config begin_from(const TrainFlags& flags, const Changes& changes) {
+  if (!flags.resume.empty()) return read_run_config(flags.resume);
+  Config config = flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source);
+  // The schedules of a file that are as long as its run follow --steps.
+  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
+  if (!flags.init_from.empty()) config.init_from = flags.init_from;
+  return config;
+}
+
+// The return that solves one task means nothing in another. Returns a line for the user, or "".
+std::string forget_stop_return(Config& config, const Config& before, const Changes& changes) {
+  if (before.env_id.empty() || config.env_id == before.env_id ||
+      !std::isfinite(config.stop_return) || changes_key(changes, "stop_return"))
+    return "";
+  config.stop_return = Config().stop_return;
+  return fmt::format("stop_return is off: {:.6g} was for {}, not {}\n", before.stop_return,
+                     before.env_id, config.env_id);
+}
+
+}  // namespace
+
+Configured configure(const TrainFlags& flags, const JobPlace& job) {
+  const auto changes = changes_of(flags);
+  const bool begins = !flags.source.empty() || changes_key(changes, "env.id");
+  require(begins || !flags.resume.empty(),
+          "give a preset, a file or --env ID to begin a run, or --resume RUN to continue one");
+  require(flags.source.empty() || flags.resume.empty(),
+          "--resume RUN continues a run with its own settings; remove '{}'",
+          one_line(flags.source));
+  require(flags.resume.empty() || (flags.out.empty() && flags.init_from.empty()),
+          "--resume continues in the run's own folder, with its own weights; remove --out and "
+          "--init-from");
+  if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // before presets count the cores
+  const Config before = begin_from(flags, changes);
+  Config config = before;
+  for (const auto& [key, value] : changes) {
+    set(config, key, value);
+    require(flags.resume.empty() || may_change(key),
+            "{} cannot change when a run is resumed; begin another run from its weights with "
+            "--init-from {}",
+            key, flags.resume);
+  }
+  const auto notes = forget_stop_return(config, before, changes);
+  if (!flags.pin.empty()) pin_workers(config, flags.pin);
+  // By default, each process that a launcher starts is one rank.
+  const bool one_each = config.ranks == 1 || !flags.resume.empty();
+  if (job.count > 1 && one_each && !changes_key(changes, "ranks")) config.ranks = job.count;
+  return {config, notes + (flags.source.empty() && flags.resume.empty() ? chosen(config) : "")};
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "shoal/distributed/job_place.h"
+#include "shoal/runners/config.h"
+
+namespace shoal::cli {
+
+// Flags that abbreviate a setting.
+struct Shorthand {
+  const char *flag, *key, *doc;
+};
+inline constexpr std::array<Shorthand, 10> kShorthands = {{
+    {"--env", "env.id", "Environment; without a preset, the settings suit its kind of task"},
+    {"--algo", "algo", "Learning algorithm (see shoal list algos)"},
+    {"--steps", "steps", "Total agent steps; the schedules of a new run are as long"},
+    {"--seed", "seed", "Seed of all random numbers"},
+    {"--sampler", "sampler.kind", "Sampler: serial, parallel-cpu or parallel-gpu"},
+    {"--workers", "sampler.workers", "Number of worker processes that step environments"},
+    {"--envs", "sampler.envs", "Number of environments"},
+    {"--device", "device", "Device: cpu, cuda or cuda:N"},
+    {"--threads", "threads", "Threads of tensor operations; 0: one per core"},
+    {"--ranks", "ranks", "Number of processes of data-parallel training"},
+}};
+
+struct TrainFlags {
+  std::string source, out, resume, init_from, cores, pin;
+  std::array<std::string, kShorthands.size()> values;
+  std::vector<std::string> settings;
+  bool quiet = false;
+};
+
+struct Configured {
+  Config config;
+  std::string notes;  // lines for the user
+};
+
+// The settings of the run that the flags begin or resume. Throws Error for mistakes in them.
+Configured configure(const TrainFlags& flags, const JobPlace& job);
+
+}  // namespace shoal::cli

@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runners/preset_names.h"
+#include "shoal/runners/config.h"
+
+namespace shoal {
+namespace {
+
+// The smallest picture that the CNN of the presets can read.
+constexpr std::int64_t kSmallestPicture = 36;
+
+bool is_picture(const ArraySpec& spec) {
+  const auto dims = spec.shape.size();
+  return spec.dtype == DType::kUInt8 && (dims == 2 || dims == 3) &&
+         spec.shape[dims - 1] >= kSmallestPicture && spec.shape[dims - 2] >= kSmallestPicture;
+}
+
+bool has_real_actions(const EnvSpec& env) {
+  return std::ranges::any_of(
+      env.action, [](const auto& item) { return item.second.kind == ActionSpec::Kind::kBox; });
+}
+
+// The first part of the names of defaults.
+std::string kind_of(const EnvSpec& env) {
+  const bool pictures = env.observation.size() == 1 && is_picture(env.observation[0]);
+  return fmt::format("{}{}-{}", kDefaultsFolder, pictures ? "pictures" : "vectors",
+                     has_real_actions(env) ? "real" : "discrete");
+}
+
+bool has_numbers_to_normalize(const EnvSpec& env) {
+  return std::ranges::any_of(env.observation, [](const auto& item) {
+    return item.second.dtype == DType::kFloat32 || item.second.dtype == DType::kFloat64;
+  });
+}
+
+Config defaults_of(const std::string& kind, const std::string& algo) {
+  if (algo.empty()) return preset(kind);
+  if (is_preset(fmt::format("{}-{}", kind, algo))) return preset(fmt::format("{}-{}", kind, algo));
+  Config config = preset(kind);
+  config.algo = algo;
+  if (is_off_policy(config)) config = preset(kind + "-replay");
+  config.algo = algo;
+  return config;
+}
+
+}  // namespace
+
+Config default_config(const EnvSpec& env, const std::string& algo) {
+  auto config = defaults_of(kind_of(env), algo);
+  if (!has_numbers_to_normalize(env)) config.agent.normalize_observation = false;
+  return config;
+}
+
+}  // namespace shoal
