@@ -386,7 +386,7 @@ class AppTest(unittest.TestCase):
 
     def test_an_environment_needs_no_preset(self):
         done = self.trains_without_a_preset("vectors-discrete", "ppo", "--env", "CartPole-v1", "--steps", "4096")
-        self.assertIn("ppo.minibatches = 16", done.stdout)
+        self.assertIn("ppo.minibatches = 8", done.stdout)
         self.assertNotIn("a2c.", done.stdout)
         self.trains_without_a_preset("vectors-real", "ppo", "--env", "Pendulum-v1", "--steps", "512", "--set", "sampler.horizon=32")
         self.trains_without_a_preset("vectors-real-sac", "sac", "--env", "Pendulum-v1", "--algo", "sac", "--steps", "300")
