@@ -28,9 +28,10 @@ struct EvalFlags {
 };
 
 void print_json(const EvaluationResult& result) {
-  const nlohmann::ordered_json line = {{"mean_return", result.mean_return},
-                                       {"std_return", result.std_return},
-                                       {"episodes", result.episodes}};
+  nlohmann::ordered_json line = {{"mean_return", result.mean_return},
+                                 {"std_return", result.std_return},
+                                 {"episodes", result.episodes}};
+  for (const auto& [name, values] : result.infos) line["infos"][name] = mean_of(values);
   fmt::print("{}\n", line.dump());
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "shoal/runners/checkpoint.h"
 
 namespace shoal::cli {
@@ -21,9 +23,14 @@ std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::p
   return agent;
 }
 
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 void print_result(const EvaluationResult& result) {
   fmt::print("return {:.2f} ± {:.2f} over {} episodes\n", result.mean_return, result.std_return,
              result.episodes);
+  for (const auto& [name, values] : result.infos) fmt::print("{} {:.4g}\n", name, mean_of(values));
 }
 
 }  // namespace shoal::cli

@@ -19,6 +19,7 @@ std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::p
                                   const std::string& checkpoint);
 
 // Prints "return 20.10 ± 0.30 over 10 episodes".
+double mean_of(const std::vector<double>& values);
 void print_result(const EvaluationResult& result);
 
 }  // namespace shoal::cli

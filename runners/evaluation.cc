@@ -23,8 +23,14 @@ SamplerOptions sampler_options(const EvaluationOptions& o) {
           .pin = o.pin};
 }
 
-EvaluationResult summarize(const std::vector<Episode>& episodes) {
+EvaluationResult summarize(const std::vector<Episode>& episodes,
+                           const std::vector<std::string>& infos) {
   EvaluationResult result;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    std::vector<double> values;
+    for (const auto& episode : episodes) values.push_back(episode.info.at(i));
+    result.infos.add(infos[i], std::move(values));
+  }
   double sum = 0, squares = 0;
   for (const auto& episode : episodes) {
     result.returns.push_back(episode.score);
@@ -61,10 +67,13 @@ EvaluationResult Evaluator::run(const std::function<bool()>& stop) {
   auto first = ended_;
   for (auto& number : first) number += begun_ ? 1 : 0;
   std::vector<Episode> counted;
+  std::vector<std::string> infos;
   while (static_cast<std::int64_t>(counted.size()) < options_.episodes && !(stop && stop())) {
     begun_ = true;
     try {
-      for (const auto& episode : sampler_->collect().episodes) {
+      const auto batch = sampler_->collect();
+      infos = batch.infos;
+      for (const auto& episode : batch.episodes) {
         const auto env = static_cast<std::size_t>(episode.env);
         ended_[env] = episode.number + 1;
         const auto n = episode.number - first[env];
@@ -78,7 +87,7 @@ EvaluationResult Evaluator::run(const std::function<bool()>& stop) {
   std::sort(counted.begin(), counted.end(), [](const Episode& a, const Episode& b) {
     return std::pair(a.env, a.number) < std::pair(b.env, b.number);
   });
-  return summarize(counted);
+  return summarize(counted, infos);
 }
 
 EvaluationResult evaluate(const EnvFactory& make_env, Agent& agent,

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "src/models/cnn_layers.h"
 
 namespace shoal {
 namespace {
@@ -26,15 +25,26 @@ NetworkSize mlp_size(double inputs, const ModelOptions& model) {
   return {size.weights * trunks, size.outputs * trunks};
 }
 
-// For an input of height x width x channels; the layers of Mnih et al. (2015).
-NetworkSize nature_cnn_size(double height, double width, double channels) {
-  NetworkSize size{.outputs = height * width * channels};
-  for (const auto& [filter, stride, filters] :
-       {std::array{8.0, 4.0, 32.0}, {4.0, 2.0, 64.0}, {3.0, 1.0, 64.0}}) {
-    height = (height - filter) / stride + 1, width = (width - filter) / stride + 1;
-    size.outputs += height * width * filters;
+// Convolutions, and the features that read them.
+NetworkSize cnn_size(const ArraySpec& picture, const ModelOptions& model) {
+  const auto& shape = picture.shape;
+  auto height = shape[shape.size() - 2], width = shape.back();
+  NetworkSize size{.outputs = static_cast<double>(picture.count() * picture.stack)};
+  std::int64_t filters = 1;
+  for (const auto& layer : conv_layers(picture, model)) {
+    height = side_after(layer, height), width = side_after(layer, width);
+    filters = layer.filters;
+    size.outputs += static_cast<double>(height * width * filters);
   }
-  size.weights = height * width * 64 * 512;
+  if (model.cnn == CnnKind::kImpala) {
+    for (const auto block : kImpalaFilters) {
+      constexpr double kOutputs = 7;  // before the maximum (four), and of the residual parts
+      size.outputs += kOutputs * static_cast<double>(height * width * block);
+      height = (height + 1) / 2, width = (width + 1) / 2;
+      filters = block;
+    }
+  }
+  size.weights = static_cast<double>(height * width * filters * cnn_features(picture, model));
   return size;
 }
 
@@ -46,27 +56,37 @@ NetworkSize cell_size(double features, const ModelOptions& model) {
   return {.weights = gates * units * (features + units), .outputs = (gates + 4) * units};
 }
 
-NetworkSize layers_size(const Config& config, const EnvSpec& env) {
-  double inputs = 0;
-  for (const auto& [name, spec] : env.observation)
-    inputs += static_cast<double>(spec.count() * spec.stack);
-  const auto& shape = env.observation[0].shape;
-  if (config.model.name != "nature-cnn" || shape.size() < 2) return mlp_size(inputs, config.model);
-  const auto height = static_cast<double>(shape[shape.size() - 2]),
-             width = static_cast<double>(shape.back());
-  return nature_cnn_size(height, width, inputs / (height * width));
+struct LayersSize {
+  NetworkSize size;
+  double features = 0;  // that a recurrent cell would read
+};
+
+LayersSize layers_size(const Config& config, const EnvSpec& env) {
+  auto model = config.model;
+  model.name = model_for(env.observation, config.model);
+  const bool nature = model.name == "nature-cnn";
+  if (nature) model.cnn = CnnKind::kNature;
+  NetworkSize pictures;
+  double inputs = 0;  // of the hidden layers
+  for (const auto& [name, field] : env.observation) {
+    if ((nature || model.name == "multi-input") && is_picture(field)) {
+      const auto [weights, outputs] = cnn_size(field, model);
+      pictures.weights += weights, pictures.outputs += outputs;
+      inputs += static_cast<double>(cnn_features(field, model));
+    } else {
+      inputs += static_cast<double>(field.count() * field.stack);
+    }
+  }
+  if (nature) return {pictures, inputs};
+  const auto mlp = mlp_size(inputs, model);
+  const auto features = model.hidden.empty() ? inputs : static_cast<double>(model.hidden.back());
+  return {{pictures.weights + mlp.weights, pictures.outputs + mlp.outputs}, features};
 }
 
 NetworkSize network_size(const Config& config, const EnvSpec& env) {
-  const auto& model = config.model;
   const auto layers = layers_size(config, env);
-  auto features = layers.outputs;
-  if (model.name == "nature-cnn")
-    features = 512;
-  else if (!model.hidden.empty())
-    features = static_cast<double>(model.hidden.back());
-  const auto cell = cell_size(features, model);
-  return {layers.weights + cell.weights, layers.outputs + cell.outputs};
+  const auto cell = cell_size(layers.features, config.model);
+  return {layers.size.weights + cell.weights, layers.size.outputs + cell.outputs};
 }
 
 // Otherwise the kernel would kill the process for lack of memory.

@@ -78,9 +78,20 @@ OptionList general_options(Config& c) {
 OptionList env_options(Config& c) {
   OptionList env("env"), atari("atari"), gymnasium("gymnasium");
   env.add("id", c.env_id, "name of the environment (`shoal list envs`)");
+  env.add("observation", c.env.observation,
+          "fields of the observation that the agent sees, e.g. [\"image\"]; empty: all");
+  env.add("grayscale", c.env.grayscale, "pictures in grey instead of colour");
+  env.add("resize", c.env.resize,
+          "height and width to which pictures are shrunk, e.g. [84, 84]; empty: their own",
+          within(1, 4096));
+  env.add("flatten", c.env.flatten, "pictures and tables become vectors");
   env.add("observation_indices", c.env.observation_indices,
           "elements of the observation that the agent sees, e.g. [0, 2]; empty: all",
           within(0, kMostNumber));
+  env.add("stack", c.env.stack, "newest observations that form one", within(1, 256));
+  env.add("info", c.env.info,
+          "infos reported for each episode: \"is_success\", its last value, or \"fuel:sum\", "
+          "\"speed:max\"");
   env.add("action_repeat", c.env.action_repeat,
           "environment steps per agent step, with the same action", within(1, 1e6));
   env.add("time_limit", c.env.time_limit,
@@ -108,6 +119,9 @@ OptionList env_options(Config& c) {
   atari.add("rgb", a.rgb, "colour frames instead of grayscale");
   gymnasium.add("kwargs", c.env.gymnasium.kwargs,
                 "keyword arguments of gymnasium.make, as a JSON object", within(0, 60'000));
+  gymnasium.add("wrappers", c.env.gymnasium.wrappers,
+                "wrappers in Python, the innermost first, e.g. "
+                "[\"minigrid.wrappers.ImgObsWrapper\", \"FrameStackObservation(stack_size=4)\"]");
   gymnasium.add(
       "python", c.env.gymnasium.python,
       "Python interpreter; empty: $SHOAL_PYTHON, that of the active environment, or of the build");
@@ -181,11 +195,21 @@ OptionList agent_options(Config& c) {
   agent.add("squash", c.agent.squash, "bound continuous actions by tanh instead of clipping");
   agent.add("normalize_observation", c.agent.normalize_observation,
             "normalize observations to mean 0 and standard deviation 1");
-  model.add("name", c.model.name, "network: mlp | nature-cnn");
-  model.add("hidden", c.model.hidden, "units of each hidden layer (mlp, critics)",
+  model.add("name", c.model.name,
+            "network: mlp | nature-cnn (one picture) | multi-input (pictures and other fields) | "
+            "auto: by the observation");
+  model.add("hidden", c.model.hidden, "units of each hidden layer (mlp, multi-input, critics)",
             within(1, 0x1p32));
-  model.add("shared_trunk", c.model.shared_trunk, "policy and value share the hidden layers (mlp)");
-  model.add("precision", c.model.precision, "precision of learning: float32 | bf16 (nature-cnn)");
+  model.add("shared_trunk", c.model.shared_trunk,
+            "policy and value share the hidden layers (mlp, multi-input)");
+  model.add("cnn", c.model.cnn,
+            "convolutions (multi-input): nature | impala (residual) | layers | auto: by the size "
+            "of the picture");
+  model.add("cnn_layers", c.model.cnn_layers,
+            "filters, size and stride of each convolution, e.g. [32, 3, 1, 64, 3, 2]",
+            within(1, 65'536));
+  model.add("precision", c.model.precision,
+            "precision of learning: float32 | bf16 (nature-cnn, multi-input)");
   model.add("memory", c.model.memory, "recurrent layer after a shared trunk: none | lstm | gru");
   model.add("memory_size", c.model.memory_size, "units of the recurrent layer", within(1, 1e6));
   model.add("memory_sees_previous", c.model.memory_sees_previous,

@@ -49,6 +49,16 @@ void read_value(const std::string& key, const toml::node& node, std::vector<std:
   to = std::move(read);
 }
 
+void read_value(const std::string& key, const toml::node& node, std::vector<std::string>& to) {
+  if (!node.is_array()) refuse(key, node, "a list of strings, e.g. [\"image\"]");
+  std::vector<std::string> read;
+  for (const auto& element : *node.as_array()) {
+    if (!element.is_string()) refuse(key, node, "a list of strings, e.g. [\"image\"]");
+    shoal::read_value(key, element, read.emplace_back());
+  }
+  to = std::move(read);
+}
+
 void read_value(const std::string& key, const toml::node& node, std::chrono::milliseconds& to) {
   double seconds = 0;
   read_value(key, node, seconds);

@@ -39,18 +39,23 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
   const std::int64_t n = ranks.count(), r = ranks.rank();
   const auto share = config.eval_episodes * (r + 1) / n - config.eval_episodes * r / n;
   const auto now = env_seed(config.seed, Stream::kEval, session.steps());
-  std::vector<double> returns;
+  EvaluationResult played;
   if (share > 0)
-    returns = Evaluator(make_evaluated(config), agent,
-                        {.episodes = share,
-                         .seed = r == 0 ? now : env_seed(now, Stream::kEval, r),
-                         .kind = SamplerKind::kSerial})
-                  .run([&] { return session.stop_signal() != 0; })
-                  .returns;
-  const auto all = moments(ranks, at::tensor(returns, at::kDouble));
+    played = Evaluator(make_evaluated(config), agent,
+                       {.episodes = share,
+                        .seed = r == 0 ? now : env_seed(now, Stream::kEval, r),
+                        .kind = SamplerKind::kSerial})
+                 .run([&] { return session.stop_signal() != 0; });
+  const auto all = moments(ranks, at::tensor(played.returns, at::kDouble));
+  Metrics metrics{{kEvalReturn, all.mean},
+                  {"eval_std", std::sqrt(all.variance * (all.count - 1) / all.count)}};
+  for (const auto& entry : config.env.info) {
+    const auto name = parse_info(entry).name;
+    const auto values = played.infos.contains(name) ? played.infos.at(name) : std::vector<double>();
+    metrics.emplace_back("eval_info_" + name, moments(ranks, at::tensor(values, at::kDouble)).mean);
+  }
   if (all.count < static_cast<double>(config.eval_episodes)) return {};
-  return {{kEvalReturn, all.mean},
-          {"eval_std", std::sqrt(all.variance * (all.count - 1) / all.count)}};
+  return metrics;
 }
 
 // The resources of a rank on this machine.
@@ -91,6 +96,8 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   const auto make_env = make_env_factory(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
+  if (!options.quiet && ranks.rank() == 0)
+    for (const auto& notice : spec.notices) print_to_console(notice + "\n");
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
   std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "runners/settings.h"
 #include "shoal/core/error.h"
@@ -15,6 +17,8 @@ namespace {
 // Limit of environments times steps. The memory planner checks the product with the size of an
 // observation.
 constexpr std::int64_t kMostCells = std::int64_t{1} << 40;
+
+constexpr std::string_view kBuiltinModels[] = {"auto", "mlp", "nature-cnn", "multi-input"};
 
 void validate_sampler(const SamplerOptions& s, int workers) {
   require(s.groups <= s.envs, "sampler.groups: {} groups cannot share {} environments", s.groups,
@@ -84,17 +88,20 @@ void validate_replay_ratio(const Config& config) {
 
 void validate_model(const ModelOptions& model) {
   const auto names = model_names();
+  const bool own = std::ranges::find(kBuiltinModels, model.name) == std::end(kBuiltinModels);
   require(std::ranges::find(names, model.name) != names.end(),
           "there is no model (model.name) '{}'; the nearest is '{}'", one_line(model.name),
           nearest(model.name, names));
-  require(model.memory == MemoryKind::kNone || model.name == "mlp" || model.name == "nature-cnn",
-          "model.memory: found a memory for model '{}', expected none; only mlp and nature-cnn "
-          "support it",
+  require(model.memory == MemoryKind::kNone || !own,
+          "model.memory: found a memory for model '{}', expected none; only mlp, nature-cnn and "
+          "multi-input support it",
           model.name);
-  require(model.precision == Precision::kFloat32 || model.name == "nature-cnn",
-          "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn supports "
-          "both",
+  require(model.precision == Precision::kFloat32 || (!own && model.name != "mlp"),
+          "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn and "
+          "multi-input support both",
           model.name);
+  require(model.cnn == CnnKind::kLayers || model.cnn_layers.empty(),
+          "model.cnn_layers: found layers, but model.cnn is not 'layers'; set it to layers");
 }
 
 bool is_json_object(const std::string& text) {
@@ -132,6 +139,10 @@ void validate(const Config& config) {
   require(config.env.gymnasium.kwargs.empty() || is_json_object(config.env.gymnasium.kwargs),
           "gymnasium.kwargs: found '{}', expected a JSON object such as {{\"gravity\": 5.0}}",
           one_line(config.env.gymnasium.kwargs));
+  require(config.env.resize.size() <= 2,
+          "env.resize: found {} numbers, expected a height and a width, or one side",
+          config.env.resize.size());
+  for (const auto& entry : config.env.info) parse_info(entry);
   parse_device(config.device);
   validate_sampler(config.sampler, worker_count(config));
   validate_ranks(config);

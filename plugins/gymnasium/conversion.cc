@@ -13,10 +13,6 @@ namespace {
 
 std::string text_of(const py::handle& value) { return std::string(py::str(value)); }
 
-std::string type_name(const py::handle& value) {
-  return text_of(py::type::handle_of(value).attr("__name__"));
-}
-
 // The type of NumPy's truth values, which many environments return.
 py::handle numpy_bool() {
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
@@ -83,6 +79,10 @@ py::object numpy(const char* name) {
   return module.call_once_and_store_result([] { return py::module_::import("numpy"); })
       .get_stored()
       .attr(name);
+}
+
+std::string type_name(const py::handle& value) {
+  return text_of(py::type::handle_of(value).attr("__name__"));
 }
 
 std::string describe(const py::object& value) {

@@ -27,6 +27,8 @@ double to_number(const py::object& value, const std::string& what);
 // Converts a Python or NumPy bool. Throws Error for anything else.
 bool to_bool(const py::object& value, const std::string& what);
 
+std::string type_name(const py::handle& value);
+
 // "None", "a list" or "an array of float32 with the shape (1,)", and the value if it is short.
 std::string describe(const py::object& value);
 

@@ -83,11 +83,9 @@ int ids(char* text, size_t size, shoal_gymnasium_error error) {
   });
 }
 
-shoal_gymnasium_env* make(const char* id, const char* kwargs, int render,
-                          shoal_gymnasium_error error) {
-  return guarded(error, static_cast<shoal_gymnasium_env*>(nullptr), [&] {
-    return new shoal_gymnasium_env{{id, kwargs, render != 0}};
-  });
+shoal_gymnasium_env* make(const shoal_gymnasium_task* task, shoal_gymnasium_error error) {
+  return guarded(error, static_cast<shoal_gymnasium_env*>(nullptr),
+                 [&] { return new shoal_gymnasium_env{PythonEnv(*task)}; });
 }
 
 void destroy(shoal_gymnasium_env* env) {

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { SHOAL_GYMNASIUM_VERSION = 2 };  // incremented for every incompatible change of this file
+enum { SHOAL_GYMNASIUM_VERSION = 3 };  // incremented for every incompatible change of this file
 
 typedef struct shoal_gymnasium_env shoal_gymnasium_env;
 
@@ -26,11 +26,21 @@ typedef struct shoal_gymnasium_error {
 } shoal_gymnasium_error;
 
 // Destination of an observation: a pointer per array, in the order of the description; for the mask
-// one byte per action, or null if it is not needed.
+// one byte per action, or null if it is not needed; a pointer per info of the task.
 typedef struct shoal_gymnasium_out {
   uint8_t* const* observation;
   uint8_t* mask;
+  float* const* info;
 } shoal_gymnasium_out;
+
+// gymnasium.make(id, **kwargs); kwargs: a JSON object, or "". With `render`, the render mode is
+// "rgb_array" unless kwargs override it. wrappers: "package.Wrapper(argument=1)", one per line, the
+// innermost first; a name without a package is one of Gymnasium's. infos: the names of the infos to
+// write, one per line; "a/b" is info["a"]["b"].
+typedef struct shoal_gymnasium_task {
+  const char *id, *kwargs, *wrappers, *infos;
+  int render;
+} shoal_gymnasium_task;
 
 typedef struct shoal_gymnasium_step {
   double reward;
@@ -48,10 +58,7 @@ typedef struct shoal_gymnasium_api {
   // terminating zero; returns 1, or 0 on failure.
   int (*ids)(char* text, size_t size, shoal_gymnasium_error error);
 
-  // gymnasium.make(id, **kwargs); kwargs: a JSON object, or "". With `render`, the render mode is
-  // "rgb_array" unless kwargs override it.
-  shoal_gymnasium_env* (*make)(const char* id, const char* kwargs, int render,
-                               shoal_gymnasium_error error);
+  shoal_gymnasium_env* (*make)(const shoal_gymnasium_task* task, shoal_gymnasium_error error);
   void (*destroy)(shoal_gymnasium_env*);
 
   // Describes the environment as lines of words:
@@ -59,6 +66,7 @@ typedef struct shoal_gymnasium_api {
   //   action discrete N NAME         action multi-discrete COUNT N... NAME
   //   action box COUNT LOW HIGH NAME action multi-binary COUNT NAME
   //   fps NUMBER                     render 0|1
+  //   notice SENTENCE (about a field that is left out)
   // Valid until the environment is destroyed.
   const char* (*description)(shoal_gymnasium_env*);
   // Resets the environment to find out whether it provides info["action_mask"]: 0 or 1; -1 on

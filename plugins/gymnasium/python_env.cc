@@ -1,8 +1,10 @@
 #include "python_env.h"
 
 #include <cstring>
+#include <sstream>
 #include <utility>
 
+#include "construction.h"
 #include "conversion.h"
 #include "shoal/core/error.h"
 
@@ -10,54 +12,6 @@ namespace shoal::python {
 namespace {
 
 constexpr const char* kMask = "action_mask";  // Gymnasium's key in an info
-
-py::module_ gymnasium() {
-  try {
-    return py::module_::import("gymnasium");
-  } catch (py::error_already_set& e) {
-    if (!e.matches(PyExc_ModuleNotFoundError) ||
-        std::string(py::str(e.value().attr("name"))) != "gymnasium")
-      throw;
-    const std::string python(py::str(py::module_::import("sys").attr("executable")));
-    throw Error(
-        "there is no Gymnasium among the packages of {0} (for Python {1}.{2}): run `{0} -m pip "
-        "install gymnasium`, or name another interpreter of this version",
-        python, PY_MAJOR_VERSION, PY_MINOR_VERSION);
-  }
-}
-
-py::object parse_object(const std::string& json) {
-  const auto library = py::module_::import("json");
-  py::object object;
-  try {
-    object = library.attr("loads")(json);
-  } catch (const py::error_already_set& e) {
-    if (!e.matches(library.attr("JSONDecodeError"))) throw;
-  }
-  if (!object || !py::isinstance<py::dict>(object))
-    throw Error(
-        "the keyword arguments are '{:.100}', expected a JSON object like "
-        "{{\"gravity\": 5.0}}",
-        json);
-  return object;
-}
-
-py::object make(const std::string& id, const std::string& kwargs, bool render) {
-  py::dict arguments;
-  // The checks help to write an environment, and cost a fifth of a step.
-  arguments["disable_env_checker"] = true;
-  if (render) arguments["render_mode"] = "rgb_array";
-  if (!kwargs.empty()) {
-    arguments.attr("update")(parse_object(kwargs));
-  }
-  const auto library = gymnasium();
-  try {
-    return library.attr("make")(id, **arguments);
-  } catch (py::error_already_set& e) {
-    if (!e.matches(library.attr("error").attr("Error"))) throw;
-    throw Error("{}", std::string(py::str(e.value())));  // e.g. an unknown name, with a similar one
-  }
-}
 
 // Checks that a result is a tuple or list of this length, and returns its items.
 py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
@@ -98,8 +52,14 @@ std::vector<std::string> registered_ids() {
   return ids;
 }
 
-PythonEnv::PythonEnv(const std::string& id, const std::string& kwargs, bool render) {
-  bind(make(id, kwargs, render));
+PythonEnv::PythonEnv(const shoal_gymnasium_task& task) {
+  bind(make_environment(task));
+  std::istringstream names(task.infos);
+  for (std::string name; std::getline(names, name);) {
+    std::istringstream parts(name);
+    auto& info = infos_.emplace_back(Info{.name = name, .keys = {}});
+    for (std::string part; std::getline(parts, part, '/');) info.keys.push_back(py::str(part));
+  }
   observation_.emplace(env_.attr("observation_space"));
   action_.emplace(env_.attr("action_space"));
   const py::dict metadata(env_.attr("metadata"));
@@ -139,15 +99,21 @@ shoal_gymnasium_step PythonEnv::step(const std::uint8_t* const* action, shoal_gy
                "observation, reward, terminated, truncated and info, as Gymnasium has it since Gym "
                "0.26");
   write(result[0], result[4], out);
-  return {.reward = to_number(result[1], "the reward"),
-          .terminated = static_cast<int>(to_bool(result[2], "terminated")),
-          .truncated = static_cast<int>(to_bool(result[3], "truncated"))};
+  const shoal_gymnasium_step end{.reward = to_number(result[1], "the reward"),
+                                 .terminated = static_cast<int>(to_bool(result[2], "terminated")),
+                                 .truncated = static_cast<int>(to_bool(result[3], "truncated"))};
+  if ((end.terminated | end.truncated) != 0) require_infos(result[4]);
+  return end;
 }
 
 void PythonEnv::write(const py::object& observation, const py::object& info,
                       shoal_gymnasium_out out) {
   observation_->write(observation, out.observation);
-  if (out.mask == nullptr) return;
+  if (!infos_.empty()) write_infos(info, out.info);
+  if (out.mask != nullptr) write_mask(info, out.mask);
+}
+
+void PythonEnv::write_mask(const py::object& info, std::uint8_t* to) const {
   require(py::isinstance<py::dict>(info) && info.contains(kMask),
           "info has no \"{}\", which the first reset() gave; expected one at every reset and step",
           kMask);
@@ -155,7 +121,27 @@ void PythonEnv::write(const py::object& observation, const py::object& info,
   require(mask.size() == action_->single_choice(),
           "info[\"action_mask\"] has {} elements, the action space has {} actions", mask.size(),
           action_->single_choice());
-  std::memcpy(out.mask, mask.data(), static_cast<std::size_t>(mask.size()));
+  std::memcpy(to, mask.data(), static_cast<std::size_t>(mask.size()));
+}
+
+void PythonEnv::write_infos(const py::object& info, float* const* to) {
+  for (auto& one : infos_) {
+    py::object part = info;
+    for (const auto& key : one.keys) {
+      const bool has = py::isinstance<py::dict>(part) && part.contains(key);
+      part = has ? py::object(part[key]) : py::object();
+      if (!part) break;
+    }
+    one.seen = one.seen || part;
+    **to++ = part ? static_cast<float>(to_number(part, "the info '" + one.name + "'")) : 0.0F;
+  }
+}
+
+void PythonEnv::require_infos(const py::object& info) const {
+  for (const auto& one : infos_)
+    require(one.seen,
+            "env.info: no step of the first episode has an info '{}'; its last step has {}",
+            one.name, std::string(py::str(py::list(info))));
 }
 
 const std::string& PythonEnv::save() {

@@ -19,7 +19,7 @@ std::vector<std::string> registered_ids();
 // py::error_already_set.
 class PythonEnv {
  public:
-  PythonEnv(const std::string& id, const std::string& kwargs, bool render);
+  explicit PythonEnv(const shoal_gymnasium_task& task);
   ~PythonEnv();
   PythonEnv(const PythonEnv&) = delete;
   PythonEnv& operator=(const PythonEnv&) = delete;
@@ -43,10 +43,20 @@ class PythonEnv {
  private:
   void bind(py::object env);
   void write(const py::object& observation, const py::object& info, shoal_gymnasium_out out);
+  void write_mask(const py::object& info, std::uint8_t* to) const;
+  void write_infos(const py::object& info, float* const* to);
+  // Throws Error for an info that no step of the first episode had.
+  void require_infos(const py::object& info) const;
 
   py::object env_, step_, reset_;
   std::optional<ObservationSpace> observation_;
   std::optional<ActionSpace> action_;
+  struct Info {
+    std::string name;
+    std::vector<py::object> keys;
+    bool seen = false;
+  };
+  std::vector<Info> infos_;
   py::object picture_;  // not py::array, which would import NumPy before Gymnasium is found
   std::string description_, saved_;
 };

@@ -34,6 +34,13 @@ std::string quoted(const std::string& name) {
       quoted(name), std::string(py::str(space)));
 }
 
+// Whether a space is made of arrays of a fixed size.
+bool fits_arrays(const py::object& space) {
+  for (const char* kind : {"Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple"})
+    if (is_a(space, kind)) return true;
+  return false;
+}
+
 // Returns a callable without arguments that makes arrays for a space. Throws unless the elements
 // have one of these types.
 py::object maker_of(const py::object& space, const std::string& name,
@@ -108,15 +115,24 @@ std::pair<double, double> range_of(const std::vector<double>& low,
 
 }  // namespace
 
-ObservationSpace::ObservationSpace(const py::object& space) { add(space, "", {}); }
+ObservationSpace::ObservationSpace(const py::object& space) {
+  add(space, "", {});
+  if (arrays_.empty() && left_out_) refuse(left_out_, left_out_name_);
+}
 
 void ObservationSpace::add(const py::object& space, const std::string& name,
                            std::vector<py::object> keys) {
   if (is_a(space, "Dict") || is_a(space, "Tuple")) {
     for (const auto& key : keys_of(space)) {
+      const py::object part = space[key];
+      const auto part_of_name = part_name(name, key);
+      if (!fits_arrays(part)) {
+        leave_out(part, part_of_name);
+        continue;
+      }
       auto path = keys;
       path.push_back(key);
-      add(space[key], part_name(name, key), std::move(path));
+      add(part, part_of_name, std::move(path));
     }
     return;
   }
@@ -150,6 +166,13 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
   arrays_.push_back({what, std::move(keys), is_a(space, "Discrete"), declared, dtype,
                      declared.equal(dtype), shape,
                      static_cast<std::size_t>(dtype.itemsize()) * product(shape)});
+}
+
+void ObservationSpace::leave_out(const py::object& space, const std::string& name) {
+  description_ += fmt::format("notice the observation '{}' is left out: a {} has no fixed size\n",
+                              name, type_name(space));
+  left_out_ = space;
+  left_out_name_ = name;
 }
 
 void ObservationSpace::write(const py::object& observation, std::uint8_t* const* to) const {

@@ -17,7 +17,8 @@ namespace py = pybind11;
 // tuple are named by their indices.
 class ObservationSpace {
  public:
-  // Throws Error for a space without a fixed size.
+  // Parts of a Dict or a Tuple without a fixed size, such as a text, are left out, with a notice in
+  // the description. Throws Error if nothing else is left.
   explicit ObservationSpace(const py::object& space);
 
   // The lines of the plugin's description.
@@ -39,8 +40,11 @@ class ObservationSpace {
     void copy(const py::object& value, std::uint8_t* to) const;
   };
   void add(const py::object& space, const std::string& name, std::vector<py::object> keys);
+  void leave_out(const py::object& space, const std::string& name);
 
   std::vector<Array> arrays_;
+  py::object left_out_;  // the last part without a fixed size
+  std::string left_out_name_;
   std::string description_;
 };
 

@@ -39,6 +39,12 @@ bool is_in_range(const Option& option) {
                             return bounds.includes(static_cast<double>(element));
                           });
                  },
+                 [&](const std::vector<std::string>* list) {
+                   return list->size() <= kLongestList &&
+                          std::ranges::all_of(*list, [&](const auto& word) {
+                            return bounds.includes(static_cast<double>(word.size()));
+                          });
+                 },
                  [&](const std::chrono::milliseconds* value) {
                    return bounds.includes(seconds_of(*value));
                  },
@@ -50,6 +56,9 @@ std::string expected_text(const Option& option) {
   const auto& bounds = option.bounds;
   if (std::holds_alternative<std::string*>(option.field))
     return fmt::format("at most {:.0f} bytes", bounds.high);
+  if (std::holds_alternative<std::vector<std::string>*>(option.field))
+    return fmt::format("at most {} strings, each of at most {:.0f} bytes", kLongestList,
+                       bounds.high);
   const auto high = number_text(bounds.high);
   const auto text = bounds.above ? fmt::format("above 0 and at most {}", high)
                                  : fmt::format("{} to {}", number_text(bounds.low), high);
@@ -61,6 +70,21 @@ std::string expected_text(const Option& option) {
 std::string found_text(const Option& option) {
   const auto text = one_line(value_text(option));
   return std::holds_alternative<std::string*>(option.field) ? fmt::format("'{}'", text) : text;
+}
+
+// A basic string of TOML.
+std::string quoted_as_toml(const std::string& word) {
+  std::string text = "\"";
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      text += fmt::format("\\{}", c);
+    else if (byte < 0x20 || byte == 0x7F)
+      text += fmt::format("\\u{:04X}", byte);
+    else
+      text += c;
+  }
+  return text + '"';
 }
 
 }  // namespace
@@ -93,6 +117,11 @@ std::string value_text(const Option& option) {
           [](const std::chrono::milliseconds* value) { return number_as_toml(seconds_of(*value)); },
           [](const std::vector<std::int64_t>* list) {
             return fmt::format("[{}]", fmt::join(*list, ", "));
+          },
+          [](const std::vector<std::string>* list) {
+            std::vector<std::string> quoted;
+            for (const auto& word : *list) quoted.push_back(quoted_as_toml(word));
+            return fmt::format("[{}]", fmt::join(quoted, ", "));
           },
           [](const auto* value) { return fmt::format("{}", *value); }},
       option.field);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -14,6 +17,8 @@
 namespace shoal {
 
 namespace {
+
+constexpr std::string_view kGymnasium = "gymnasium:";
 
 struct Task {
   const char* id;
@@ -52,11 +57,35 @@ std::string nearest_id(const std::string& id, const GymnasiumOptions& gymnasium)
   return other.empty() || nearest(id, {own, other}) == own ? own : "gymnasium:" + other;
 }
 
+}  // namespace
+
+InfoSpec parse_info(const std::string& text) {
+  constexpr std::pair<std::string_view, PerEpisode> kReductions[] = {
+      {"last", PerEpisode::kLast}, {"sum", PerEpisode::kSum}, {"max", PerEpisode::kMax}};
+  const auto colon = text.rfind(':');
+  const auto how = colon == std::string::npos ? "last" : text.substr(colon + 1);
+  const auto* const found =
+      std::ranges::find(kReductions, how, &std::pair<std::string_view, PerEpisode>::first);
+  const bool known = found != std::end(kReductions);
+  require(known && colon != 0 && !text.empty() && text.find('\n') == std::string::npos,
+          "env.info: found '{}', expected a name, or one with :last, :sum or :max behind it",
+          one_line(text));
+  return {.name = text.substr(0, colon), .array = ArraySpec{}, .reduce = found->second};
+}
+
+namespace {
+
+EnvFactory make_in_python(const std::string& id, const EnvOptions& options) {
+  auto python = options.gymnasium;
+  for (const auto& text : options.info) python.infos.push_back(parse_info(text));
+  return make_gymnasium(id, python);
+}
+
 EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   for (const auto& task : kClassicControl)
     if (id == task.id) return task.make();
   if (const auto* own = registered().find(id)) return *own;
-  if (id.starts_with("gymnasium:")) return make_gymnasium(id, options.gymnasium);
+  if (id.starts_with(kGymnasium)) return make_in_python(id, options);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
   throw Error("unknown environment '{}'; did you mean '{}'?", one_line(id),
@@ -67,8 +96,26 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
 
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
   auto make_env = make_plain(id, options);
+  if (!id.starts_with(kGymnasium)) {
+    require(options.gymnasium.wrappers.empty(),
+            "gymnasium.wrappers: found wrappers in Python, but '{}' is no environment of "
+            "Gymnasium's; expected an env.id such as gymnasium:{}",
+            one_line(id), one_line(id));
+    for (const auto& text : options.info)
+      make_env = with_reduced_info(std::move(make_env), parse_info(text));
+  }
+  if (!options.observation.empty())
+    make_env = with_observation_fields(std::move(make_env), options.observation);
+  make_env = with_channels_first(std::move(make_env));
+  if (options.grayscale) make_env = with_grayscale(std::move(make_env));
+  if (!options.resize.empty())
+    make_env =
+        with_resized_pictures(std::move(make_env), options.resize.front(), options.resize.back());
+  if (options.flatten) make_env = with_flat_observations(std::move(make_env));
   if (!options.observation_indices.empty())
     make_env = with_observation_elements(std::move(make_env), options.observation_indices);
+  if (options.stack != 1)
+    make_env = with_stack(std::move(make_env), static_cast<int>(options.stack));
   if (options.action_repeat != 1)
     make_env = with_action_repeat(std::move(make_env), options.action_repeat);
   if (options.time_limit != 0) make_env = with_time_limit(std::move(make_env), options.time_limit);

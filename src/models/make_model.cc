@@ -1,8 +1,11 @@
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "src/core/registered.h"
+#include "src/models/cnn_layers.h"
 #include "src/models/models.h"
 
 namespace shoal {
@@ -28,7 +31,7 @@ Registered<ModelFactory>& registered() {
 }  // namespace
 
 std::vector<std::string> model_names() {
-  std::vector<std::string> names{"mlp", "nature-cnn"};
+  std::vector<std::string> names{"auto", "mlp", "nature-cnn", "multi-input"};
   registered().append_names(names);
   return names;
 }
@@ -37,9 +40,25 @@ void register_model(const std::string& name, ModelFactory make) {
   registered().add("a model", name, std::move(make), model_names());
 }
 
+std::string model_for(const NamedSpecs& observation, const ModelOptions& options) {
+  if (options.name != "auto") return options.name;
+  const auto pictures = std::ranges::count_if(
+      observation, [](const auto& field) { return is_picture(field.second); });
+  if (pictures == 0) return "mlp";
+  const bool nature = options.cnn == CnnKind::kAuto || options.cnn == CnnKind::kNature;
+  const bool fits = observation.size() == 1 && observation[0].dtype == DType::kUInt8 &&
+                    fits_nature_cnn(observation[0]);
+  return nature && fits ? "nature-cnn" : "multi-input";
+}
+
 std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
-                                             std::int64_t policy_size, const ModelOptions& options,
+                                             std::int64_t policy_size, const ModelOptions& given,
                                              std::uint64_t seed, const Named<ActionSpec>& action) {
+  auto options = given;
+  options.name = model_for(observation, given);
+  require(given.name != "auto" || options.name != "mlp" || options.precision == Precision::kFloat32,
+          "model.precision: found bf16, but the observation has no picture, and its model, 'mlp', "
+          "learns in float32; set it to float32");
   const GlobalGeneratorKept kept;
   auto generator = at::detail::createCPUGenerator(seed);
   if (options.memory != MemoryKind::kNone)
@@ -47,6 +66,8 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
   if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
   if (options.name == "nature-cnn")
     return make_nature_cnn(observation, policy_size, options, generator);
+  if (options.name == "multi-input")
+    return make_multi_input(observation, policy_size, options, generator);
   if (const auto* own = registered().find(options.name)) {
     torch::manual_seed(seed);
     return (*own)(observation, policy_size, options);

@@ -14,8 +14,13 @@ std::shared_ptr<ActorCriticModel> make_nature_cnn(const NamedSpecs& observation,
                                                   std::int64_t policy_size,
                                                   const ModelOptions& options,
                                                   at::Generator generator);
+std::shared_ptr<ActorCriticModel> make_multi_input(const NamedSpecs& observation,
+                                                   std::int64_t policy_size,
+                                                   const ModelOptions& options,
+                                                   at::Generator generator);
 
-// The layers of mlp or nature-cnn, a recurrent cell, and the heads. Throws Error for other models.
+// The layers of mlp, nature-cnn or multi-input, a recurrent cell, and the heads. Throws Error for
+// other models.
 std::shared_ptr<ActorCriticModel> make_recurrent(const NamedSpecs& observation,
                                                  std::int64_t policy_size,
                                                  const ModelOptions& options,

@@ -58,23 +58,37 @@ ModelOut RecurrentModel::forward(const ModelIn& in) {
   return {policy->forward(h), value->forward(h).squeeze(1), {{"memory", state}}};
 }
 
+namespace {
+
+bool has_trunk(const std::string& model) {
+  return model == "mlp" || model == "nature-cnn" || model == "multi-input";
+}
+
+std::shared_ptr<Trunk> make_trunk(const NamedSpecs& observation, const ModelOptions& options,
+                                  const at::Generator& generator) {
+  if (options.name == "mlp") return make_mlp_trunk(observation, options, generator);
+  if (options.name == "nature-cnn") return make_nature_cnn_trunk(observation, options, generator);
+  return make_multi_input_trunk(observation, options, generator);
+}
+
+}  // namespace
+
 std::shared_ptr<ActorCriticModel> make_recurrent(const NamedSpecs& observation,
                                                  std::int64_t policy_size,
                                                  const ModelOptions& options,
                                                  const Named<ActionSpec>& action,
                                                  at::Generator generator) {
-  require(options.name == "mlp" || options.name == "nature-cnn",
-          "model.memory: found model '{}', expected mlp or nature-cnn; set model.memory to none",
+  require(has_trunk(options.name),
+          "model.memory: found model '{}', expected mlp, nature-cnn or multi-input; set "
+          "model.memory to none",
           options.name);
   require(options.memory_size > 0, "model.memory_size: found {} units, expected at least 1",
           options.memory_size);
   NamedSpecs previous;
   for (const auto& [name, spec] : action)
     if (options.memory_sees_previous) previous.add(name, spec.array());
-  auto trunk = options.name == "mlp" ? make_mlp_trunk(observation, options, generator)
-                                     : make_nature_cnn_trunk(observation, options, generator);
-  return std::make_shared<RecurrentModel>(std::move(trunk), previous, policy_size, options,
-                                          generator);
+  return std::make_shared<RecurrentModel>(make_trunk(observation, options, generator), previous,
+                                          policy_size, options, generator);
 }
 
 }  // namespace shoal

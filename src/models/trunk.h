@@ -28,4 +28,7 @@ std::shared_ptr<Trunk> make_mlp_trunk(const NamedSpecs& observation, const Model
 std::shared_ptr<Trunk> make_nature_cnn_trunk(const NamedSpecs& observation,
                                              const ModelOptions& options, at::Generator generator);
 
+std::shared_ptr<Trunk> make_multi_input_trunk(const NamedSpecs& observation,
+                                              const ModelOptions& options, at::Generator generator);
+
 }  // namespace shoal

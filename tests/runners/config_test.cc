@@ -39,6 +39,9 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key.ends_with(".optimizer")) return "rmsprop";
   if (setting.key == "ppo.normalize_advantage") return "rollout";
   if (setting.key == "model.memory") return "gru";
+  if (setting.key == "model.cnn") return "impala";
+  for (const char* words : {"env.observation", "env.info", "gymnasium.wrappers"})
+    if (setting.key == words) return R"(["a \"word\" \\ ", "another"])";
   if (setting.key == "dqn.returns") return "quantile";
   if (setting.key == "base") return "pong-ppo";
   if (setting.value == "true") return "false";

@@ -48,7 +48,8 @@ struct Choice {
 // language bindings need it.
 struct Option {
   using Field = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, double*, std::string*,
-                             std::vector<std::int64_t>*, std::chrono::milliseconds*, Choice>;
+                             std::vector<std::int64_t>*, std::vector<std::string>*,
+                             std::chrono::milliseconds*, Choice>;
   std::string key;  // with its table: "ppo.clip"
   Field field;      // points into the described struct
   std::string doc;  // one line: meaning and unit
@@ -93,7 +94,8 @@ class OptionList {
   static Bounds default_bounds() {
     if constexpr (std::same_as<T, double>) return {0, kMostNumber};
     if constexpr (std::same_as<T, std::chrono::milliseconds>) return above_0();
-    if constexpr (std::same_as<T, std::string>) return {0, 4096};
+    if constexpr (std::same_as<T, std::string> || std::same_as<T, std::vector<std::string>>)
+      return {0, 4096};
     return {0, kMostSteps};
   }
 
@@ -110,7 +112,7 @@ void check_options(Options options) {
   check_ranges(describe(options));
 }
 
-// The value in TOML syntax, but strings have no quotes.
+// The value in TOML syntax, but a single string has no quotes.
 std::string value_text(const Option& option);
 std::string number_as_toml(double value);
 

@@ -114,6 +114,8 @@ struct EnvSpec {
   bool action_mask = false;  // the environment reports which discrete actions are legal
   double fps = 30;           // steps per second for display
   std::size_t statistics_bytes = 0;  // of Env::statistics()
+  // Changes that were made to the environment's own spaces, as sentences for the user.
+  std::vector<std::string> notices = {};
 };
 
 }  // namespace shoal

@@ -10,6 +10,13 @@ namespace shoal {
 
 struct GymnasiumOptions {
   std::string kwargs = {};  // arguments of gymnasium.make, as a JSON object: {"gravity": 5.0}
+  // Wrappers around the environment, the innermost first: "package.Wrapper" or
+  // "package.Wrapper(argument=1)" with literals as arguments. Without a package it is one of
+  // gymnasium.wrappers.
+  std::vector<std::string> wrappers = {};
+  // Numbers in the environment's infos to report; "a/b" is info["a"]["b"]. Their arrays are one
+  // float32 each, 0 where the info has no such number.
+  std::vector<InfoSpec> infos = {};
   // The Python interpreter whose packages are used; its version must be that of the plugin's build.
   // One per process. Empty: $SHOAL_PYTHON, then the active virtual environment's, then the build's.
   std::string python = {};
@@ -18,21 +25,25 @@ struct GymnasiumOptions {
 };
 
 // Any environment of Python's Gymnasium: "gymnasium:CartPole-v1"; "gymnasium:my_package:MyEnv-v0"
-// imports a module first (the working directory is on the module path).
+// imports a module first (the working directory is on the module path). An unknown id imports the
+// package that its name begins with, if there is one: "gymnasium:my_package/MyEnv-v0" and
+// "gymnasium:MiniGrid-Empty-5x5-v0".
 //
 // Every process with such an environment runs its own interpreter. The leaves of a space become
 // fields: Box, Discrete (int64), MultiDiscrete and MultiBinary; Dict and Tuple nest ("camera/left",
-// "pair/0"). Observations keep their dtype; an unsupported dtype becomes the next wider one. An
-// array whose dtype differs from its space's is converted if no value changes, though float64 is
-// rounded to float32; otherwise the step throws Error. A Box action whose bounds differ among its
-// elements is in [-1, 1] here and is rescaled. An info "action_mask" beside a Discrete action is
-// the action mask; other infos are ignored. Seeds are cut to 31 bits, which every Python library
-// accepts. save() and load() pickle the environment, unless unpickling would construct a new one
-// (EzPickle, e.g. MuJoCo's). render() uses the render mode rgb_array.
+// "pair/0"). A part of a Dict or a Tuple without a fixed size, such as a Text, is left out
+// (EnvSpec::notices). Observations keep their dtype; an unsupported dtype becomes the next wider
+// one. An array whose dtype differs from its space's is converted if no value changes, though
+// float64 is rounded to float32; otherwise the step throws Error. A Box action whose bounds differ
+// among its elements is in [-1, 1] here and is rescaled. An info "action_mask" beside a Discrete
+// action is the action mask; of other infos only `infos` are read, and one that no step of the
+// first episode has is an Error. Seeds are cut to 31 bits, which every Python library accepts.
+// save() and load() pickle the environment, unless unpickling would construct a new one (EzPickle,
+// e.g. MuJoCo's). render() uses the render mode rgb_array.
 //
 // The spaces are read in a temporary process. Throws Error if the plugin, Gymnasium or the
-// environment is missing, or if a space has no fixed size. Python exceptions arrive with their
-// traceback, also from workers. Call it where make_sampler() may be called.
+// environment is missing, or if no part of a space has a fixed size. Python exceptions arrive with
+// their traceback, also from workers. Call it where make_sampler() may be called.
 EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options = {});
 
 // The ids in Gymnasium's own registry, without "gymnasium:"; empty without the plugin or Gymnasium.

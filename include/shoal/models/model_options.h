@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "shoal/core/spec.h"
 #include "shoal/models/acting_network.h"
 
 namespace shoal {
@@ -15,24 +17,50 @@ enum class MemoryKind : std::uint8_t {
   kGru,   // Cho et al., arXiv 1406.1078
 };
 
+// The convolutions of multi-input.
+enum class CnnKind : std::uint8_t {
+  kAuto,    // kNature for pictures of at least 36 x 36 pixels, otherwise two small layers
+  kNature,  // Mnih et al., "Human-level control through deep reinforcement learning", 2015
+  kImpala,  // the residual network of Espeholt et al., arXiv 1802.01561
+  kLayers,  // ModelOptions::cnn_layers
+};
+inline constexpr std::pair<const char*, CnnKind> kCnnKindNames[] = {{"auto", CnnKind::kAuto},
+                                                                    {"nature", CnnKind::kNature},
+                                                                    {"impala", CnnKind::kImpala},
+                                                                    {"layers", CnnKind::kLayers}};
+inline const auto& names_of(CnnKind) { return kCnnKindNames; }
+
 struct ModelOptions {
-  std::string name = "mlp";  // mlp | nature-cnn | a registered one
+  // mlp | nature-cnn | multi-input | a registered one | auto: the first of these three that fits
+  // the observation (see model_for()).
+  std::string name = "mlp";
   // mlp: units of each hidden layer. The input is the concatenation of all fields; an int64 with
-  // bounds that span at most 1024 values is categorical and one-hot encoded.
+  // bounds that span at most 1024 values is categorical and one-hot encoded. multi-input: of each
+  // layer that reads the features of the pictures, and beside them the other fields as mlp does.
   std::vector<std::int64_t> hidden = {64, 64};
-  bool shared_trunk = false;  // mlp: policy and value share the hidden layers
-  // nature-cnn: precision of learning, and of acting by forward(), as on a GPU. Heads, parameters
-  // and gradients are always float32. On a CPU without bfloat16 instructions (AVX512-BF16) kBf16
-  // means float32.
+  bool shared_trunk = false;  // mlp, multi-input: policy and value share the hidden layers
+  // multi-input: each picture has convolutions of its own, and a layer of features after them.
+  CnnKind cnn = CnnKind::kAuto;
+  // kLayers: filters, size and stride of each layer, e.g. {32, 3, 1, 64, 3, 2}.
+  std::vector<std::int64_t> cnn_layers = {};
+  // nature-cnn, and the convolutions of multi-input: precision of learning, and of acting by
+  // forward(), as on a GPU. Heads, parameters and gradients are always float32. On a CPU without
+  // bfloat16 instructions (AVX512-BF16) kBf16 means float32.
   Precision precision = Precision::kFloat32;
-  // mlp, nature-cnn: a recurrent cell between the layers and the heads. Policy and value then share
-  // the layers.
+  // mlp, nature-cnn, multi-input: a recurrent cell between the layers and the heads. Policy and
+  // value then share the layers.
   MemoryKind memory = MemoryKind::kNone;
   std::int64_t memory_size = 128;    // units of the cell
   bool memory_sees_previous = true;  // the cell also reads the previous action and reward
 };
 
-// All registered models.
+// All models that make_model() knows.
 std::vector<std::string> model_names();
+
+// The name of the model for observations, if ModelOptions::name is "auto": nature-cnn for one
+// picture of bytes with at least 36 x 36 pixels, unless `cnn` asks for other convolutions;
+// multi-input for other observations with a picture; otherwise mlp. A picture is an array [H, W] of
+// bytes or [C, H, W] of any type, with sides of at least 7.
+std::string model_for(const NamedSpecs& observation, const ModelOptions& options);
 
 }  // namespace shoal

@@ -47,7 +47,7 @@ struct Config {
   SamplerOptions sampler;     // its seed is unused: see training_sampler()
   bool asynchronous = false;  // sample while the agent learns
   AsyncOptions async;
-  ModelOptions model;
+  ModelOptions model{.name = "auto"};
   ActorCriticOptions agent;
   OffPolicyOptions off_policy;
   ReplayOptions replay;

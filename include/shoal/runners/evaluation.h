@@ -28,6 +28,8 @@ struct EvaluationResult {
   double mean_return = 0, std_return = 0;
   std::int64_t episodes = 0;    // complete episodes; if stopped before the first, the mean is NaN
   std::vector<double> returns;  // by environment, then by time
+  // The other reduced infos of the same episodes, by name.
+  Named<std::vector<double>> infos;
 };
 
 // Plays exactly `episodes` complete episodes. The number of episodes of each environment is fixed

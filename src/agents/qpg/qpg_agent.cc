@@ -327,8 +327,11 @@ std::unique_ptr<QpgAgent> make_qpg_agent(const EnvSpec& spec, const QpgAgentOpti
   return std::make_unique<MlpQpgAgent>(input, action, options.stochastic, std::move(set));
 }
 
-std::unique_ptr<QpgAgent> make_qpg_agent(const EnvSpec& spec, const ModelOptions& model,
+std::unique_ptr<QpgAgent> make_qpg_agent(const EnvSpec& spec, const ModelOptions& wanted,
                                          const QpgAgentOptions& given, std::uint64_t seed) {
+  auto model = wanted;
+  model.name = model_for(spec.observation, wanted);
+  model.shared_trunk = true;  // so that the unused value head costs no extra layers
   auto options = given;
   options.hidden = model.hidden;
   require(model.memory == MemoryKind::kNone,

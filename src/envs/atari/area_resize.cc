@@ -34,12 +34,12 @@ constexpr auto kColumns = integer_columns();
 
 }  // namespace
 
-AreaResize::AreaResize(int height, int width, int size)
+AreaResize::AreaResize(int height, int width, int new_height, int new_width)
     : width_(width),
-      size_(size),
-      integers_(height == kHeight && width == kWidth && size == kSize),
-      columns_(shares(width, size, begin_x_)),
-      rows_(shares(height, size, begin_y_)) {}
+      new_width_(new_width),
+      integers_(height == kHeight && width == kWidth && new_height == kSize && new_width == kSize),
+      columns_(shares(width, new_width, begin_x_)),
+      rows_(shares(height, new_height, begin_y_)) {}
 
 std::vector<AreaResize::Share> AreaResize::shares(int from, int to, std::vector<int>& begin) {
   constexpr double kNothing = 1e-3;  // OpenCV ignores smaller overlaps
@@ -63,7 +63,7 @@ std::vector<AreaResize::Share> AreaResize::shares(int from, int to, std::vector<
 
 void AreaResize::row(const std::uint8_t* picture, int y, std::uint8_t* out) {
   if (integers_) return row_by_integers(picture, y, out);
-  for (int x = 0; x < size_; ++x) out[x] = pixel(picture, y, x);
+  for (int x = 0; x < new_width_; ++x) out[x] = pixel(picture, y, x);
 }
 
 void AreaResize::row_by_integers(const std::uint8_t* picture, int y, std::uint8_t* out) {

@@ -14,8 +14,8 @@ namespace shoal {
 // the float32 sum is computed.
 class AreaResize {
  public:
-  // The image must not grow: size <= height, size <= width.
-  AreaResize(int height, int width, int size);
+  // The image must not grow: new_height <= height, new_width <= width.
+  AreaResize(int height, int width, int new_height, int new_width);
 
   // Computes row y of the new image.
   void row(const std::uint8_t* picture, int y, std::uint8_t* out);
@@ -35,7 +35,7 @@ class AreaResize {
   void row_by_integers(const std::uint8_t* picture, int y, std::uint8_t* out);
   std::uint8_t pixel(const std::uint8_t* picture, int y, int x) const;
 
-  int width_, size_;
+  int width_, new_width_;
   bool integers_;
   std::vector<int> begin_x_, begin_y_;
   std::vector<Share> columns_, rows_;

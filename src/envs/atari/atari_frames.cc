@@ -6,7 +6,9 @@
 namespace shoal {
 
 AtariFrames::AtariFrames(const Size& size, Palettes palettes)
-    : size_(size), resize_(size.height, size.width, size.out), palettes_(palettes.size()) {
+    : size_(size),
+      resize_(size.height, size.width, size.out, size.out),
+      palettes_(palettes.size()) {
   for (std::size_t p = 0; p < palettes.size(); ++p)
     for (std::size_t i = 0; i < palettes[p].size(); ++i) palettes_[p][2 * i] = palettes[p][i];
   const auto pixels = static_cast<std::size_t>(size.height) * size.width;

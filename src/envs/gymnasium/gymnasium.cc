@@ -9,6 +9,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "src/envs/child.h"
 #include "src/envs/gymnasium/gymnasium_env.h"
 #include "src/envs/gymnasium/gymnasium_library.h"
@@ -141,6 +142,8 @@ EnvSpec read_spec(const std::string& id, const std::string& description, bool& r
     } else if (what == "action") {
       const auto action = read_action(words);
       spec.action.add(words.rest(), action);
+    } else if (what == "notice") {
+      spec.notices.push_back(fmt::format("{}: {}", id, words.rest()));
     } else if (what == "fps") {
       spec.fps = words.number();
     } else if (what == "render") {
@@ -148,6 +151,16 @@ EnvSpec read_spec(const std::string& id, const std::string& description, bool& r
     }
   }
   return spec;
+}
+
+std::string lines(const std::vector<std::string>& wrappers) {
+  std::string all;
+  for (const auto& wrapper : wrappers) {
+    require(wrapper.find('\n') == std::string::npos,
+            "gymnasium.wrappers: found '{}', expected one line", one_line(wrapper));
+    all += wrapper + '\n';
+  }
+  return all;
 }
 
 }  // namespace
@@ -167,14 +180,19 @@ EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options
   constexpr std::string_view kPrefix = "gymnasium:";
   require(id.starts_with(kPrefix) && id.size() > kPrefix.size(),
           "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1", id);
-  GymnasiumTask task{
-      .id = id.substr(kPrefix.size()), .kwargs = options.kwargs, .python = find_python(options)};
+  GymnasiumTask task{.id = id.substr(kPrefix.size()),
+                     .kwargs = options.kwargs,
+                     .python = find_python(options),
+                     .wrappers = lines(options.wrappers),
+                     .infos = {}};
+  for (const auto& info : options.infos) task.infos += info.name + '\n';
   const auto report =
       ask_python([&](Report& to) { describe(to, task); }, {.reset_limit = options.reset_limit});
   require(report->failure[0] == 0, "{}", report->failure);
   const std::string description = report->description;
   auto spec = read_spec(id, description, task.renders);
   spec.action_mask = report->mask;
+  spec.info = options.infos;
   return [task, spec, description](const EnvContext&) {
     return std::make_unique<GymnasiumEnv>(task, spec, description);
   };

@@ -25,7 +25,9 @@ shoal_gymnasium_out GymnasiumEnv::pointers(const StepOut& out) {
   observation_.resize(spec_.observation.size());
   for (std::size_t i = 0; i < observation_.size(); ++i)
     observation_[i] = out.observation.as<std::uint8_t>(i);
-  return {observation_.data(), reinterpret_cast<std::uint8_t*>(out.mask)};
+  info_.resize(spec_.info.size());
+  for (std::size_t i = 0; i < info_.size(); ++i) info_[i] = out.info.as<float>(i);
+  return {observation_.data(), reinterpret_cast<std::uint8_t*>(out.mask), info_.data()};
 }
 
 void GymnasiumEnv::reset(std::optional<std::uint64_t> seed, StepOut out) {

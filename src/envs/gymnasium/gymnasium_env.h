@@ -35,6 +35,7 @@ class GymnasiumEnv : public Env {
   GymnasiumHandle env_;
   GymnasiumFailure failure_;
   std::vector<std::uint8_t*> observation_;
+  std::vector<float*> info_;
   std::vector<const std::uint8_t*> action_;
 };
 

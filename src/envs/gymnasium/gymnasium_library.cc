@@ -19,8 +19,12 @@ GymnasiumHandle open_gymnasium(const GymnasiumTask& task) {
   GymnasiumFailure failure;
   const auto& library = gymnasium_library();
   require(library.start(task.python.c_str(), failure.out()) != 0, "{}", failure.text());
-  GymnasiumHandle env(library.make(task.id.c_str(), task.kwargs.c_str(),
-                                   static_cast<int>(task.renders), failure.out()));
+  const shoal_gymnasium_task asked{.id = task.id.c_str(),
+                                   .kwargs = task.kwargs.c_str(),
+                                   .wrappers = task.wrappers.c_str(),
+                                   .infos = task.infos.c_str(),
+                                   .render = static_cast<int>(task.renders)};
+  GymnasiumHandle env(library.make(&asked, failure.out()));
   require(env != nullptr, "gymnasium:{}: {}", task.id, failure.text());
   return env;
 }

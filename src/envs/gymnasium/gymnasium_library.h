@@ -29,6 +29,7 @@ using GymnasiumHandle = std::unique_ptr<shoal_gymnasium_env, CloseGymnasium>;
 // The environment, and the interpreter that runs it.
 struct GymnasiumTask {
   std::string id, kwargs, python;
+  std::string wrappers, infos;  // one per line
   bool renders = false;
 };
 
