@@ -8,15 +8,6 @@
 namespace shoal {
 namespace {
 
-// The smallest picture that the CNN of the presets can read.
-constexpr std::int64_t kSmallestPicture = 36;
-
-bool is_picture(const ArraySpec& spec) {
-  const auto dims = spec.shape.size();
-  return spec.dtype == DType::kUInt8 && (dims == 2 || dims == 3) &&
-         spec.shape[dims - 1] >= kSmallestPicture && spec.shape[dims - 2] >= kSmallestPicture;
-}
-
 bool has_real_actions(const EnvSpec& env) {
   return std::ranges::any_of(
       env.action, [](const auto& item) { return item.second.kind == ActionSpec::Kind::kBox; });
@@ -24,7 +15,7 @@ bool has_real_actions(const EnvSpec& env) {
 
 // The first part of the names of defaults.
 std::string kind_of(const EnvSpec& env) {
-  const bool pictures = env.observation.size() == 1 && is_picture(env.observation[0]);
+  const bool pictures = model_for(env.observation, {.name = "auto"}) == "nature-cnn";
   return fmt::format("{}{}-{}", kDefaultsFolder, pictures ? "pictures" : "vectors",
                      has_real_actions(env) ? "real" : "discrete");
 }
