@@ -122,6 +122,7 @@ int run_command_line(int argc, char** argv) {
   cli::add_plot(app, chosen);
   cli::add_export(app, chosen);
   cli::add_launch(app, chosen);
+  cli::add_tune(app, chosen);
   cli::add_bench(app, chosen);
   cli::add_list(app, chosen);
   cli::add_check_env(app, chosen);

@@ -19,6 +19,7 @@ void add_play(CLI::App& app, Command& chosen);
 void add_plot(CLI::App& app, Command& chosen);
 void add_export(CLI::App& app, Command& chosen);
 void add_launch(CLI::App& app, Command& chosen);
+void add_tune(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_list(CLI::App& app, Command& chosen);
 void add_check_env(CLI::App& app, Command& chosen);

@@ -2,39 +2,62 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/trained_agent.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/files.h"
 
 namespace shoal::cli {
 namespace {
 
 struct ExportFlags {
-  std::filesystem::path run, out = "policy.pt";
+  std::filesystem::path run;
+  std::vector<std::filesystem::path> out = {"policy.pt"};
   std::string checkpoint = kCheckpointFile;
 };
 
+void require_format(const std::filesystem::path& file) {
+  static const std::vector<std::string> kEndings = {".pt", ".onnx", ".safetensors"};
+  require(std::ranges::count(kEndings, file.extension().string()) == 1,
+          "--out: found '{}', expected a name ending in {}", file.string(),
+          fmt::join(kEndings, ", "));
+}
+
 int export_command(const ExportFlags& flags) {
-  require(flags.out.extension() != ".json",
-          "--out: found {}, expected another suffix, e.g. .pt: the .json file is the description",
-          flags.out.string());
+  for (const auto& file : flags.out) require_format(file);
   const Config config = trained_config(flags.run, "cpu");
   at::set_num_threads(1);
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
   const auto spec = make_env_factory(config)({})->spec();
-  export_policy(*agent, spec, flags.out);
-  auto description = flags.out;
-  description.replace_extension(".json");
-  write_file(description, describe_policy(config, spec));
-  fmt::print("{}\n{}\n", flags.out.string(), description.string());
+  std::vector<std::filesystem::path> written;
+  const auto add = [&](const std::filesystem::path& file) {
+    if (std::ranges::count(written, file) > 0) return;
+    written.push_back(file);
+    fmt::print("{}\n", file.string());
+  };
+  for (const auto& file : flags.out) {
+    if (file.extension() == ".safetensors")
+      export_weights(*agent, config, file);
+    else
+      export_policy(*agent, spec, file);
+    add(file);
+    if (file.extension() == ".safetensors") continue;
+    auto description = file;
+    description.replace_extension(".json");
+    write_file(description, describe_policy(*agent, config, spec));
+    add(description);
+  }
   return kSuccess;
 }
 
@@ -43,13 +66,16 @@ int export_command(const ExportFlags& flags) {
 void add_export(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<ExportFlags>();
   auto* command = app.add_subcommand(
-      "export", "Export a trained policy as TorchScript, which runs without Shoal");
+      "export", "Export a trained policy for programs without Shoal, or its weights");
   command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
   command
       ->add_option("--out", flags->out,
-                   "TorchScript file; a .json file beside it describes inputs, outputs and "
+                   "File: .pt (TorchScript), .onnx, or .safetensors (weights alone); may be "
+                   "repeated. A .json file beside a policy describes inputs, outputs and "
                    "preprocessing")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->take_all()
+      ->allow_extra_args(false);
   command
       ->add_option("--checkpoint", flags->checkpoint,
                    "Name of the checkpoint file in the run folder")

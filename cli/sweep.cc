@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <set>
 
+#include "cli/sweep_draws.h"
+#include "runners/limits.h"
 #include "runners/toml_limits.h"
 #include "runners/toml_values.h"
 #include "shoal/core/error.h"
@@ -18,7 +21,9 @@
 namespace shoal::cli {
 namespace {
 
-const std::vector<std::string> kKeys = {"base", "seeds", "cores", "gpus", "all", "variant"};
+const std::vector<std::string> kKeys = {"base",    "seeds", "cores",  "gpus", "all",
+                                        "variant", "grid",  "random", "tune"};
+constexpr std::int64_t kMostSeeds = 10'000;
 
 // The settings of a table and its subtables, with dotted keys and unquoted strings.
 void flatten(const std::string& prefix, const toml::table& table, SweepSettings& settings) {
@@ -41,9 +46,28 @@ int number(const toml::table& table, const std::string& key, int otherwise, int 
   return static_cast<int>(*value);
 }
 
+// "3-7": first and last.
+std::vector<std::int64_t> range_of_seeds(const std::string& text) {
+  std::int64_t first = -1, last = -1;
+  const auto dash = std::min(text.find('-'), text.size());
+  const auto* begin = text.data();
+  const auto a = std::from_chars(begin, begin + dash, first);
+  const auto b =
+      std::from_chars(begin + std::min(dash + 1, text.size()), begin + text.size(), last);
+  require(a.ptr == begin + dash && b.ptr == begin + text.size() && 0 <= first && first <= last &&
+              last - first < kMostSeeds,
+          "seeds: found '{}', expected a range such as \"1-5\", of at most {} seeds",
+          one_line(text), kMostSeeds);
+  std::vector<std::int64_t> seeds;
+  for (auto seed = first; seed <= last; ++seed) seeds.push_back(seed);
+  return seeds;
+}
+
 std::vector<std::int64_t> seeds_of(const toml::table& table) {
+  if (const auto* range = table["seeds"].as_string()) return range_of_seeds(range->get());
   const auto* list = table["seeds"].as_array();
-  require(list != nullptr && !list->empty(), "seeds: expected a list, e.g. seeds = [1, 2, 3]");
+  require(list != nullptr && !list->empty(),
+          "seeds: expected a list, e.g. seeds = [1, 2, 3], or a range, e.g. seeds = \"1-3\"");
   std::vector<std::int64_t> seeds;
   for (const auto& element : *list) {
     const auto seed = element.value_exact<std::int64_t>();
@@ -55,24 +79,12 @@ std::vector<std::int64_t> seeds_of(const toml::table& table) {
   return seeds;
 }
 
-// A run's folder is <variant>-<seed>.
-void require_folder_name(const std::string& variant) {
-  constexpr std::size_t kLongest = 200;
-  const bool plain = std::ranges::none_of(
-      variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
-  require(plain && !variant.empty() && variant.size() <= kLongest,
-          "variant.{}: expected a name of 1 to {} bytes without '/' and control characters: it "
-          "names a folder",
-          one_line(variant), kLongest);
-}
-
-std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table& table,
-                                                               const std::string& base) {
-  for (const auto* key : {"all", "variant"})
+Variants variants_of(const toml::table& table, const std::string& base) {
+  for (const auto* key : {"all", "variant", "grid", "random", "tune"})
     require(!table.contains(key) || table[key].is_table(), "{}: expected a table", key);
   SweepSettings all;
   if (const auto* shared = table["all"].as_table()) flatten("", *shared, all);
-  std::vector<std::pair<std::string, SweepSettings>> variants;
+  Variants variants;
   if (const auto* own = table["variant"].as_table())
     for (const auto& [name, node] : *own) {
       require_folder_name(std::string(name.str()));
@@ -87,6 +99,25 @@ std::vector<std::pair<std::string, SweepSettings>> variants_of(const toml::table
     require_folder_name(variants[0].first);
   }
   return variants;
+}
+
+Halving halving_of(const toml::table& table) {
+  for (const auto& [key, node] : table)
+    require(key == "min_steps" || key == "max_steps" || key == "factor",
+            "tune: found '{}', expected min_steps, max_steps or factor", one_line(key.str()));
+  const auto whole = [&](const char* key, std::int64_t otherwise, std::int64_t low) {
+    const auto* node = table.get(key);
+    const auto value = node == nullptr ? otherwise : node->value_exact<std::int64_t>().value_or(-1);
+    require(value >= low && value <= kMostSteps, "tune.{}: expected a whole number from {} to {}",
+            key, low, kMostSteps);
+    return value;
+  };
+  Halving halving{.min_steps = whole("min_steps", -1, 1), .max_steps = whole("max_steps", -1, 1)};
+  halving.factor = static_cast<int>(std::min<std::int64_t>(whole("factor", 3, 2), 1000));
+  require(halving.min_steps <= halving.max_steps,
+          "tune: found min_steps = {} and max_steps = {}, expected the first not to be larger",
+          halving.min_steps, halving.max_steps);
+  return halving;
 }
 
 // The configuration of a variant, validated before any run starts.
@@ -122,6 +153,7 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
   Sweep sweep{.base = {},
               .cores = number(table, "cores", 1, 1),
               .gpus = number(table, "gpus", 0, 0),
+              .halving = {},
               .runs = {}};
   read_value("base", *table.get("base"), sweep.base);
   const auto allowed = allowed_cores().size();
@@ -133,7 +165,11 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
           "gpus: found {}, expected at most {}, the number of GPUs of this machine", sweep.gpus,
           gpus);
   std::vector<SweepRun> variants;  // seeds and folders are set below
-  for (const auto& [variant, settings] : variants_of(table, sweep.base))
+  if (const auto* tune = table["tune"].as_table()) sweep.halving = halving_of(*tune);
+  auto named = variants_of(table, sweep.base);
+  if (const auto* grid = table["grid"].as_table()) named = with_grid(named, *grid);
+  if (const auto* random = table["random"].as_table()) named = with_draws(named, *random);
+  for (const auto& [variant, settings] : named)
     variants.push_back({.variant = variant,
                         .settings = settings,
                         .config = config_of(sweep.base, variant, settings),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,19 +21,41 @@ struct SweepRun {
   std::filesystem::path folder;  // <out>/<variant>-<seed>
 };
 
+// The rungs of successive halving: trials take min_steps, the best 1/factor of them take factor
+// times as many, and so on up to max_steps.
+struct Halving {
+  std::int64_t min_steps = 0, max_steps = 0;
+  int factor = 3;
+};
+
 // A sweep trains each variant with each seed:
 //
 //   base = "cartpole-ppo"   # a preset, or the path of a file
-//   seeds = [1, 2, 3]
+//   seeds = [1, 2, 3]       # or a range: "1-3"
 //   cores = 1               # per run
 //   gpus = 0                # number of GPUs, assigned to runs in turn; 0: the device of `base`
 //   [all]                   # settings of every run
 //   steps = 200000
 //   [variant.wide]          # settings of one variant; without variants there is one, named as base
 //   model.hidden = [256, 256]
+//   [grid]                  # every combination of these values, for each variant
+//   ppo.clip = [0.1, 0.2]
+//   [random]                # draws, for each variant and combination
+//   draws = 20
+//   seed = 1
+//   ppo.epochs = [3, 10]                                           # one of these
+//   ppo.learning_rate = {low = 1e-4, high = 1e-2, log = true}      # within a range
+//   [tune]                  # for `shoal tune` only
+//   min_steps = 10000
+//   max_steps = 270000
+//   factor = 3
+//
+// A range gives numbers of three significant digits, or whole numbers if both ends are whole. The
+// settings of a combination are in the name of the variant. More draws keep the first ones.
 struct Sweep {
   std::string base;
   int cores = 1, gpus = 0;
+  std::optional<Halving> halving = {};
   std::vector<SweepRun> runs;  // all variants with the first seed, then with the next
 };
 

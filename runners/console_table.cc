@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -32,7 +33,8 @@ class ConsoleTable : public LogSink {
 
 std::string table_of(const LogRow& row) {
   std::vector<std::string> cells{cell("steps", static_cast<double>(row.steps))};
-  for (const auto& [name, number] : row.numbers) cells.push_back(cell(name, number));
+  for (const auto& [name, number] : row.numbers)
+    if (!std::isnan(number)) cells.push_back(cell(name, number));
   const auto height = (cells.size() + 1) / 2;
   std::string text;
   for (std::size_t i = 0; i < height; ++i) {

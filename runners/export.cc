@@ -1,15 +1,18 @@
 #include "shoal/runners/export.h"
 
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/script.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cctype>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
+#include "runners/export_formats.h"
+#include "runners/policy_trace.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/files.h"
 #include "shoal/runners/version.h"
@@ -17,123 +20,126 @@
 namespace shoal {
 namespace {
 
-using torch::jit::Stack;
-
-// A valid name of a TorchScript attribute.
-std::string identifier(std::string name) {
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-}
-
-// n observations, as a caller passes them, then the mask if there is one.
-Stack random_inputs(const EnvSpec& env, std::int64_t n) {
-  Stack inputs;
-  for (const auto& [name, spec] : env.observation) {
-    std::vector<std::int64_t> shape{n};
-    if (spec.stack > 1) shape.push_back(spec.stack);
-    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-    const auto type = torch_dtype(spec.dtype);
-    inputs.emplace_back(at::isFloatingType(type) ? at::randn(shape, type)
-                                                 : at::randint(0, 2, shape, at::kLong).to(type));
-  }
-  if (env.action_mask) inputs.emplace_back(at::ones({n, env.action[0].choices[0]}, at::kBool));
-  return inputs;
-}
-
-Stack outputs_of(Agent& agent, const EnvSpec& env, const Stack& inputs) {
-  Observations observation;
-  for (std::size_t i = 0; i < env.observation.size(); ++i)
-    observation.add(env.observation.name(i), {inputs[i].toTensor(), {}});
-  const auto out =
-      agent.greedy(observation, env.action_mask ? inputs.back().toTensor() : at::Tensor());
-  std::vector<c10::IValue> values;
-  for (const auto& [name, action] : out.action) values.emplace_back(action);
-  values.emplace_back(out.value);
-  return {c10::ivalue::Tuple::create(std::move(values))};
-}
-
-// By TorchScript name. Without the tensors of the normalization, which the code holds as constants,
-// and those of the target network.
-NamedTensors attributes_of(Agent& agent) {
-  NamedTensors all;
-  for (const auto& [name, tensor] : agent.parameters())
-    if (!name.starts_with("normalizer/") && !name.starts_with("target/"))
-      all.add(identifier(name), tensor);
-  return all;
-}
+using Words = std::vector<std::string>;
 
 bool normalizes(Agent& agent) {
   return std::ranges::any_of(agent.parameters(),
                              [](const auto& p) { return p.first.starts_with("normalizer/"); });
 }
 
-torch::jit::Module trace(Agent& agent, const EnvSpec& env) {
-  torch::jit::Module module("ShoalPolicy");
-  // The tracer recognises parameters by identity.
-  for (const auto& [name, tensor] : attributes_of(agent)) module.register_buffer(name, tensor);
-  constexpr std::int64_t kTraced = 2;
-  const auto no_names = [](const torch::autograd::Variable&) { return std::string(); };
-  const auto traced = torch::jit::tracer::trace(
-      random_inputs(env, kTraced),
-      [&](const Stack& inputs) { return outputs_of(agent, env, inputs); }, no_names,
-      /*strict=*/true, /*force_outplace=*/false, &module);
-  const auto name = c10::QualifiedName(*module.type()->name(), "forward");
-  module.type()->addMethod(
-      module._ivalue()->compilation_unit()->create_function(name, traced.first->graph));
-  return module;
+Words identifiers(const NamedTensors& tensors) {
+  Words words;
+  for (const auto& [name, tensor] : tensors) words.push_back(identifier(name));
+  return words;
 }
 
-// Whether the trace and the agent agree for another number of observations.
-bool is_equal(torch::jit::Module& module, Agent& agent, const EnvSpec& env) {
-  constexpr std::int64_t kOther = 7;
-  const auto inputs = random_inputs(env, kOther);
-  const auto expected = outputs_of(agent, env, inputs)[0].toTuple();
-  c10::IValue found;
-  try {
-    found = module.forward(inputs);
-  } catch (const std::exception&) {  // an operation does not take this number
-    return false;
-  }
-  for (std::size_t i = 0; i < expected->elements().size(); ++i) {
-    const auto e = expected->elements()[i].toTensor().to(at::kDouble),
-               f = found.toTuple()->elements()[i].toTensor().to(at::kDouble);
-    if (e.sizes() != f.sizes() || !at::allclose(e, f, 1e-4, 1e-4)) return false;
-  }
-  return true;
+// A method of TorchScript that calls a traced one, for a batch or for one observation without the
+// batch's axis.
+struct Method {
+  std::string name, traced, before_call;
+  Words inputs, given;    // parameters, and the arguments of the traced method
+  Words outputs, result;  // of the traced method, and of this one
+  std::string seed;       // a further parameter; may be empty
+  std::int64_t axes;      // of the first input, with the batch's
+};
+
+std::string script(const Method& m) {
+  std::string text =
+      fmt::format("def {}(self, {}{}):\n    one = {}.dim() == {}\n    if one:\n", m.name,
+                  fmt::join(m.inputs, ", "), m.seed, m.inputs[0], m.axes - 1);
+  for (const auto& x : m.inputs) text += fmt::format("        {0} = {0}.unsqueeze(0)\n", x);
+  text += m.before_call;
+  text += fmt::format("    {} = self.{}({})\n    if one:\n", fmt::join(m.outputs, ", "), m.traced,
+                      fmt::join(m.given, ", "));
+  for (const auto& x : m.result) text += fmt::format("        {0} = {0}.squeeze(0)\n", x);
+  return text + fmt::format("    return {}\n", fmt::join(m.result, ", "));
 }
 
-nlohmann::ordered_json described(const std::string& name, const ArraySpec& spec) {
-  nlohmann::ordered_json shape = {"N"};
-  if (spec.stack > 1) shape.push_back(spec.stack);
-  for (const auto n : spec.shape) shape.push_back(n);
-  nlohmann::ordered_json all = {{"name", name}, {"dtype", name_of(spec.dtype)}, {"shape", shape}};
-  if (std::isfinite(spec.low)) all["low"] = spec.low;
-  if (std::isfinite(spec.high)) all["high"] = spec.high;
+Words joined(Words all, const Words& more) {
+  all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-const std::string& or_else(const std::string& name, const std::string& otherwise) {
-  return name.empty() ? otherwise : name;
+// forward(), distribution() and sample() of the exported module.
+void add_methods(torch::jit::Module& module, const ExportedPolicy& policy) {
+  policy.add_trace(module, "greedy_batch", /*sampled=*/false);
+  const auto inputs = policy.random_inputs(1, false);
+  const auto out = policy(inputs, false);
+  Words outputs;
+  for (std::size_t i = 0; i < out.all().size(); ++i) outputs.push_back(fmt::format("y{}", i));
+  const auto part = [&](std::size_t from, std::size_t n) {
+    const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(from);
+    return Words(first, first + static_cast<std::ptrdiff_t>(n));
+  };
+  const auto chosen = out.action.size() + 1, described = out.distribution.size();
+  const auto state = part(chosen + described, out.state.size());
+  Method method{.name = "forward",
+                .traced = "greedy_batch",
+                .before_call = "",
+                .inputs = identifiers(inputs),
+                .given = identifiers(inputs),
+                .outputs = outputs,
+                .result = joined(part(0, chosen), state),
+                .seed = "",
+                .axes = inputs[0].dim()};
+  module.define(script(method));
+  if (described > 0) {
+    method.name = "distribution";
+    method.result = part(chosen, described);
+    module.define(script(method));
+  }
+  if (!policy.can_sample()) return;
+  policy.add_trace(module, "sampled_batch", /*sampled=*/true);
+  const auto drawn = policy(policy.random_inputs(1, true), true);
+  outputs.clear();
+  for (std::size_t i = 0; i < drawn.all().size(); ++i) outputs.push_back(fmt::format("y{}", i));
+  method.name = "sample";
+  method.traced = "sampled_batch";
+  method.seed = ", seed: int";
+  method.before_call = fmt::format(
+      "    generator = torch.Generator(device={0}.device)\n"
+      "    generator.manual_seed(seed)\n"
+      "    noise = torch.rand([{0}.size(0), {1}], generator=generator, device={0}.device)\n",
+      method.inputs[0], policy.random_inputs(1, true).at("noise").size(1));
+  method.given.emplace_back("noise");
+  method.outputs = outputs;
+  method.result = part(chosen + described, drawn.sample.size() + 1);
+  method.result = joined(method.result, part(outputs.size() - out.state.size(), out.state.size()));
+  module.define(script(method));
 }
 
-}  // namespace
-
-namespace {
-
 // The policy as a TorchScript archive. On a full disk, LibTorch's own file writer ends the program.
-std::string exported(Agent& agent, const EnvSpec& env) {
-  auto module = trace(agent, env);
-  require(is_equal(module, agent, env),
-          "the model of {} cannot be exported: its trace is wrong for another number of "
-          "observations; flatten with -1, and do not branch on values",
-          env.id);
-  // The exported policy needs no gradients.
-  for (const auto& [name, tensor] : attributes_of(agent))
-    module.setattr(name, tensor.detach().clone());
+std::string torch_script(const ExportedPolicy& policy) {
+  auto module = policy.attributes();
+  add_methods(module, policy);
+  policy.detach(module);
   std::ostringstream content;
   module.save(content);
   return std::move(content).str();
+}
+
+void add_bounds(nlohmann::ordered_json& entry, double low, double high) {
+  if (std::isfinite(low)) entry["low"] = low;
+  if (std::isfinite(high)) entry["high"] = high;
+}
+
+std::string type_name(at::ScalarType type) {
+  for (const auto known : {DType::kUInt8, DType::kInt32, DType::kInt64, DType::kFloat32,
+                           DType::kFloat64, DType::kBool})
+    if (torch_dtype(known) == type) return name_of(known);
+  return c10::toString(type);
+}
+
+nlohmann::ordered_json described(const std::string& name, const at::Tensor& tensor) {
+  nlohmann::ordered_json shape = {"N"};
+  for (std::int64_t i = 1; i < tensor.dim(); ++i) shape.push_back(tensor.size(i));
+  return {{"name", name}, {"dtype", type_name(tensor.scalar_type())}, {"shape", shape}};
+}
+
+nlohmann::ordered_json described(const NamedTensors& tensors) {
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& [name, tensor] : tensors) all.push_back(described(name, tensor));
+  return all;
 }
 
 }  // namespace
@@ -148,9 +154,10 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
             "cannot be exported",
             name, env.id);
   const torch::NoGradGuard no_grad;
+  const ExportedPolicy policy(agent, env);
   std::string content;
   try {
-    content = exported(agent, env);
+    content = file.extension() == ".onnx" ? onnx(policy) : torch_script(policy);
   } catch (const c10::Error& e) {
     torch::jit::tracer::abandon();
     throw Error("the policy cannot be exported: {}", e.what_without_backtrace());
@@ -158,23 +165,21 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
   write_file(file, content);
 }
 
-std::string describe_policy(const Config& config, const EnvSpec& env) {
-  auto inputs = nlohmann::ordered_json::array(), outputs = inputs;
-  for (const auto& [name, spec] : env.observation)
-    inputs.push_back(described(or_else(name, "observation"), spec));
-  if (env.action_mask)
-    inputs.push_back(
-        described("mask", {.dtype = DType::kBool, .shape = {env.action[0].choices[0]}}));
-  for (const auto& [name, action] : env.action) {
-    auto array = action.array();
-    if (action.kind == ActionSpec::Kind::kBox) {
-      array.low = action.low;
-      array.high = action.high;
-    }
-    outputs.push_back(described(or_else(name, "action"), array));
-    if (!action.choices.empty()) outputs.back()["choices"] = action.choices;
+std::string describe_policy(Agent& agent, const Config& config, const EnvSpec& env) {
+  const torch::NoGradGuard no_grad;
+  const ExportedPolicy policy(agent, env);
+  const auto given = policy.random_inputs(1, false);
+  const auto out = policy(given, false);
+  auto inputs = described(given), outputs = described(out.action);
+  for (std::size_t i = 0; i < env.observation.size(); ++i)
+    add_bounds(inputs[i], env.observation[i].low, env.observation[i].high);
+  for (std::size_t i = 0; i < env.action.size(); ++i) {
+    const auto& action = env.action[i];
+    if (action.kind == ActionSpec::Kind::kBox) add_bounds(outputs[i], action.low, action.high);
+    if (!action.choices.empty()) outputs[i]["choices"] = action.choices;
   }
-  outputs.push_back(described("value", {}));
+  for (const auto* more : {&out.value, &out.state})
+    for (auto& entry : described(*more)) outputs.push_back(std::move(entry));
   nlohmann::ordered_json settings;
   const bool atari = config.env_id.starts_with("ALE/");
   for (const auto& [key, value, doc] : setting_docs(config))
@@ -184,6 +189,8 @@ std::string describe_policy(const Config& config, const EnvSpec& env) {
                                 {"env", env.id},
                                 {"inputs", inputs},
                                 {"outputs", outputs},
+                                {"distribution", described(out.distribution)},
+                                {"noise", agent.policy_noise()},
                                 {"settings", settings}}
              .dump(2) +
          "\n";

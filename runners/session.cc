@@ -149,7 +149,7 @@ void Session::open_files(const std::string& settings) {
   }
   if (!quiet_ && !heading_.empty()) print_to_console(heading_ + "\n");
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
-  if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_));
+  if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_, settings));
 }
 
 double Session::seconds() const {

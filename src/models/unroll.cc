@@ -1,7 +1,10 @@
 #include "src/models/unroll.h"
 
 #include <ATen/ATen.h>
+#include <ATen/TracerMode.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
 
 namespace shoal {
 
@@ -100,16 +103,38 @@ class Loop : public torch::autograd::Function<Loop> {
   }
 };
 
+// A cell of operations that exports know, on state (h, c); a GRU has no c.
+std::pair<at::Tensor, at::Tensor> traced_cell(const CellShape& shape, const CellWeights& w,
+                                              const at::Tensor& x,
+                                              const std::pair<at::Tensor, at::Tensor>& state) {
+  const auto& [h, c] = state;
+  const auto from_x = at::linear(x, w.weight_ih, w.bias_ih);
+  const auto from_h = at::linear(h, w.weight_hh, w.bias_hh);
+  const auto part = [&](const at::Tensor& gates, std::int64_t i) {
+    return gates.narrow(1, i * shape.units, shape.units);
+  };
+  const auto sum = [&](std::int64_t i) { return part(from_x, i) + part(from_h, i); };
+  if (shape.kind == MemoryKind::kLstm) {
+    const auto after = sum(1).sigmoid() * c + sum(0).sigmoid() * sum(2).tanh();
+    return {sum(3).sigmoid() * after.tanh(), after};
+  }
+  const auto fresh = (part(from_x, 2) + sum(0).sigmoid() * part(from_h, 2)).tanh();
+  return {fresh + sum(1).sigmoid() * (h - fresh), c};
+}
+
 Unrolled by_cells(const CellShape& shape, const CellWeights& w, const at::Tensor& x,
                   const at::Tensor& state, const at::Tensor& first) {
   const auto n = state.size(0), time = x.size(0) / n;
-  const auto stays = first.logical_not().to(x.scalar_type()).view({time, n, 1});
-  const auto steps = x.view({time, n, x.size(1)});
+  // -1 instead of n: an export that traces this takes any n.
+  const auto stays = first.logical_not().to(x.scalar_type()).view({time, -1, 1});
+  const auto steps = x.view({time, -1, x.size(1)});
   auto h = state.select(1, 0), c = state.select(1, -1);
   std::vector<at::Tensor> all;
   for (std::int64_t t = 0; t < time; ++t) {
     h = h * stays[t];
-    if (shape.kind == MemoryKind::kLstm)
+    if (at::tracer::impl::is_dispatch_enabled())
+      std::tie(h, c) = traced_cell(shape, w, steps[t], {h, c * stays[t]});
+    else if (shape.kind == MemoryKind::kLstm)
       std::tie(h, c) = at::lstm_cell(steps[t], {h, c * stays[t]}, w.weight_ih, w.weight_hh,
                                      w.bias_ih, w.bias_hh);
     else
@@ -124,7 +149,9 @@ Unrolled by_cells(const CellShape& shape, const CellWeights& w, const at::Tensor
 
 Unrolled unroll(const CellShape& shape, const CellWeights& w, const at::Tensor& x,
                 const at::Tensor& state, const at::Tensor& first) {
-  if (!x.is_cpu() || x.scalar_type() != at::kFloat) return by_cells(shape, w, x, state, first);
+  const bool traced = at::tracer::impl::is_dispatch_enabled();
+  if (!x.is_cpu() || x.scalar_type() != at::kFloat || traced)
+    return by_cells(shape, w, x, state, first);
   const auto out =
       Loop::apply(at::linear(x, w.weight_ih, w.bias_ih), w.weight_hh, w.bias_hh, state.contiguous(),
                   first.contiguous(), static_cast<std::int64_t>(shape.kind));

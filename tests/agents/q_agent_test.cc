@@ -197,9 +197,9 @@ TEST(QAgentBothTest, NoiseIsDrawnAnewAndGreedyActionsHaveNone) {
   auto in = acting_on(x);
   in.greedy = true;
   EXPECT_TRUE(at::equal(chosen(*agent, in), mean.argmax(1)));
-  const auto [greedy, value] = agent->greedy(seen, {});
-  EXPECT_TRUE(at::equal(greedy[0], mean.argmax(1)));
-  EXPECT_TRUE(at::allclose(value.detach(), std::get<0>(mean.max(1))));
+  const auto out = agent->policy_outputs({.observation = seen}, {});
+  EXPECT_TRUE(at::equal(out.action[0], mean.argmax(1)));
+  EXPECT_TRUE(at::allclose(out.value.detach(), std::get<0>(mean.max(1))));
 }
 
 // After any number of changes since the last act(), and any other calls in between.
@@ -223,7 +223,7 @@ TEST(QAgentBothTest, ActsByTheNetworkAsItIs) {
     agent->parameters_changed();
     const auto noisy = agent->values(seen).detach().argmax(1);
     EXPECT_TRUE(at::equal(chosen(*agent, noisily), noisy)) << i;
-    const auto means = agent->greedy(seen, {}).action[0];
+    const auto means = agent->policy_outputs({.observation = seen}, {}).action[0];
     EXPECT_FALSE(at::equal(means, noisy)) << i;
     EXPECT_TRUE(at::equal(chosen(*agent, noisily), noisy)) << i;
     EXPECT_TRUE(at::equal(chosen(*agent, greedily), means)) << i;

@@ -47,7 +47,8 @@ TEST_P(QpgAgentTest, GreedilyTakesTheMean) {
   const auto& n = agent->networks();
   const auto want = n.policy_mlp.forward(n.policy, x).narrow(1, 0, kDims).tanh() * 3 + 1;
   EXPECT_TRUE(at::allclose(chosen(*agent, x, {}, true), want, 1e-5, 1e-5));
-  EXPECT_TRUE(at::allclose(agent->greedy(Observed{x, {}}, {}).action[0], want, 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(agent->policy_outputs({.observation = Observed{x, {}}}, {}).action[0],
+                           want, 1e-5, 1e-5));
   auto value = at::empty({70});
   agent->value({.observation = Observed{x, {}}}, value);
   const auto both = at::cat({x, (want - 1) / 3}, 1);
@@ -156,7 +157,8 @@ TEST_P(QpgAgentTest, ActsOnPictures) {
                                     {.stochastic = GetParam()}, 7);
   const auto x = pictures(20);
   for (auto* agent : {fast.get(), plain.get()}) set_exploration(*agent, 0.3F, 0.5F);
-  EXPECT_TRUE(at::allclose(chosen(*fast, x, {}, true), fast->greedy(Observed{x, {}}, {}).action[0],
+  EXPECT_TRUE(at::allclose(chosen(*fast, x, {}, true),
+                           fast->policy_outputs({.observation = Observed{x, {}}}, {}).action[0],
                            1e-4, 1e-4));
   const auto all = chosen(*fast, x, {.seed = 3, .tick = 8, .first_env = 4});
   EXPECT_TRUE(

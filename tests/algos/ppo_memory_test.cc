@@ -160,14 +160,5 @@ TEST(PpoMemoryTest, MoreMinibatchesThanEnvironmentsAreAnError) {
   make_ppo(learner.agent, {.minibatches = kEnvs})->update(s, kStart);
 }
 
-TEST(PpoMemoryTest, AnAgentWithMemoryIsNotExported) {
-  const auto learner = make_learner(MemoryKind::kLstm);
-  const EnvSpec spec{.id = "Toy",
-                     .observation = ArraySpec{.shape = {kWidth}},
-                     .action = ActionSpec::discrete(kChoices)};
-  const auto agent = make_actor_critic(spec, learner.model);
-  EXPECT_THROW(agent->greedy(Observed{at::zeros({1, kWidth}), {}}, {}), Error);
-}
-
 }  // namespace
 }  // namespace shoal::ppo_memory_test

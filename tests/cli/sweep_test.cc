@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,10 +56,59 @@ TEST_F(SweepTest, WithoutVariantsThereIsOne) {
   EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
 }
 
+TEST_F(SweepTest, AGridHasEveryCombinationForEveryVariantAndSeed) {
+  const auto sweep = read(R"(
+    base = "cartpole-ppo"
+    seeds = "3-4"
+    [grid]
+    ppo.clip = [0.1, 0.25]
+    model.hidden = [[64, 64], [128]]
+  )");
+  ASSERT_EQ(sweep.runs.size(), 8U);
+  EXPECT_EQ(sweep.runs[1].folder, "out/cartpole-ppo-model.hidden=64x64,ppo.clip=0.25-3");
+  EXPECT_EQ(sweep.runs[1].settings,
+            (SweepSettings{{"model.hidden", "[64, 64]"}, {"ppo.clip", "0.25"}}));
+  EXPECT_EQ(sweep.runs[2].settings,
+            (SweepSettings{{"model.hidden", "[128]"}, {"ppo.clip", "0.1"}}));
+  EXPECT_EQ(sweep.runs[4].config.seed, 4U);
+}
+
+TEST_F(SweepTest, DrawsAreWithinTheirRangesAndStayWhenThereAreMore) {
+  const std::string begin = "base = \"cartpole-ppo\"\nseeds = [1]\n[random]\ndraws = ", end = R"(
+    ppo.epochs = {low = 2, high = 5}
+    ppo.clip = [0.1, 0.3]
+    ppo.learning_rate = {low = 1e-5, high = 1e-1, log = true}
+  )";
+  const auto few = read(begin + "5" + end), many = read(begin + "60" + end);
+  ASSERT_GT(many.runs.size(), 50U) << "equal draws are one";
+  for (std::size_t i = 0; i < few.runs.size(); ++i)
+    EXPECT_EQ(few.runs[i].settings, many.runs[i].settings);
+  std::set<std::string> epochs, clips;
+  int small = 0;
+  for (const auto& run : many.runs) {
+    const auto settings = std::map(run.settings.begin(), run.settings.end());
+    clips.insert(settings.at("ppo.clip"));
+    epochs.insert(settings.at("ppo.epochs"));
+    const double rate = std::stod(settings.at("ppo.learning_rate"));
+    EXPECT_TRUE(rate >= 1e-5 && rate <= 1e-1) << rate;
+    small += rate < 1e-3;
+  }
+  EXPECT_EQ(epochs, (std::set<std::string>{"2", "3", "4", "5"}));
+  EXPECT_EQ(clips, (std::set<std::string>{"0.1", "0.3"}));
+  EXPECT_NEAR(small, 30, 15) << "uniform in the logarithm";
+}
+
 TEST_F(SweepTest, MistakesAreNamed) {
   const std::string base = "base = \"cartpole-ppo\"\n", seeds = "seeds = [1]\n";
   for (const auto& [text, word] : std::vector<std::pair<std::string, std::string>>{
            {seeds, "no base"},
+           {base + "seeds = \"4-2\"\n", "1-5"},
+           {base + seeds + "[grid]\nppo.clip = 0.1\n", "a list of values"},
+           {base + seeds + "[grid]\nppo.clip = [-1]\n", "ppo.clip"},
+           {base + seeds + "[random]\nppo.clip = [0.1]\n", "random.draws"},
+           {base + seeds + "[random]\ndraws = 2\nppo.clip = {low = 0.2, high = 0.1}\n", "smaller"},
+           {base + seeds + "[tune]\nmin_steps = 9\nmax_steps = 3\n", "not to be larger"},
+           {base + seeds + "[tune]\nfactor = 1\n", "tune.min_steps"},
            {base, "seeds: expected a list"},
            {base + "seeds = []\n", "seeds: expected a list"},
            {base + "seeds = [1, 1]\n", "twice"},

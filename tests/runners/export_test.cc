@@ -1,12 +1,15 @@
 #include "shoal/runners/export.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "shoal/agents/qpg_agent.h"
+#include "shoal/agents/recurrent_q_agent.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/registry.h"
 #include "shoal/models/actor_critic.h"
@@ -22,11 +25,36 @@ using torch::jit::Stack;
 // The agent's greedy actions, through the interface that samplers use, for n random observations.
 struct Asked {
   Stack inputs;
-  NamedTensors action;
+  NamedTensors action, state;
   at::Tensor value;
 };
 
-Asked ask(ActorCritic& agent, const EnvSpec& env, std::int64_t n) {
+NamedTensors of_rows(const NamedSpecs& specs, std::int64_t n) {
+  NamedTensors all;
+  for (const auto& [name, spec] : specs) {
+    std::vector<std::int64_t> shape{n};
+    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+    all.add(name, at::zeros(shape, torch_dtype(spec.dtype)));
+  }
+  return all;
+}
+
+// Of previous steps, if the agent has a memory.
+void add_memory(ActIn& in, Asked& asked, const NamedSpecs& state, const EnvSpec& env,
+                std::int64_t n) {
+  in.state = of_rows(state, n);
+  for (auto& [name, tensor] : in.state) asked.inputs.emplace_back(tensor.normal_());
+  in.is_first = at::rand({n}).lt(0.3);
+  asked.inputs.emplace_back(in.is_first);
+  for (const auto& [name, action] : env.action) {
+    in.previous_action.add(name, of_rows(action.array(), n)[0].random_(2));
+    asked.inputs.emplace_back(in.previous_action.at(name));
+  }
+  in.previous_reward = at::randn({n});
+  asked.inputs.emplace_back(in.previous_reward);
+}
+
+Asked ask(Agent& agent, const EnvSpec& env, std::int64_t n) {
   Asked asked;
   ActIn in;
   in.greedy = true;
@@ -47,41 +75,48 @@ Asked ask(ActorCritic& agent, const EnvSpec& env, std::int64_t n) {
     in.mask.add("", mask);
     asked.inputs.emplace_back(mask);
   }
+  const auto& spec = agent.spec();
+  if (!spec.state.empty()) add_memory(in, asked, spec.state, env, n);
   ActOut out;
-  for (const auto& [name, action] : env.action) {
-    const auto spec = action.array();
-    std::vector<std::int64_t> shape{n};
-    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-    out.action.add(name, at::empty(shape, torch_dtype(spec.dtype)));
-  }
-  for (const auto& [name, spec] : agent.spec().info) {
-    std::vector<std::int64_t> shape{n};
-    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-    out.agent_info.add(name, at::empty(shape, at::kFloat));
-  }
+  for (const auto& [name, action] : env.action) out.action.add(name, of_rows(action.array(), n)[0]);
+  out.agent_info = of_rows(spec.info, n);
+  out.state = of_rows(spec.state, n);
   agent.act(in, out);
   asked.action = out.action;
-  asked.value = out.agent_info.at("value");
+  asked.state = out.state;
+  asked.value = out.agent_info.contains("value") ? out.agent_info.at("value") : at::Tensor();
   return asked;
 }
 
+void expect_near(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
+  EXPECT_EQ(found.scalar_type(), expected.scalar_type()) << what;
+  EXPECT_FALSE(found.requires_grad()) << what;
+  EXPECT_TRUE(at::allclose(found.to(at::kDouble), expected.to(at::kDouble), 1e-4, 1e-4)) << what;
+}
+
 // Compares the exported policy with the agent, for one observation and for many.
-void expect_equal_policies(ActorCritic& agent, const EnvSpec& env) {
+void expect_equal_policies(Agent& agent, const EnvSpec& env) {
   const TemporaryFolder folder;
   export_policy(agent, env, folder / "policy.pt");
   auto module = torch::jit::load((folder / "policy.pt").string());
   for (const std::int64_t n : {1, 2, 33}) {
     const auto asked = ask(agent, env, n);
     const auto found = module.forward(asked.inputs).toTuple()->elements();
-    ASSERT_EQ(found.size(), asked.action.size() + 1);
-    for (std::size_t i = 0; i < asked.action.size(); ++i) {
-      const auto& action = found[i].toTensor();
-      EXPECT_EQ(action.scalar_type(), asked.action[i].scalar_type());
-      EXPECT_FALSE(action.requires_grad());
-      EXPECT_TRUE(at::allclose(action.to(at::kDouble), asked.action[i].to(at::kDouble), 1e-4, 1e-4))
-          << env.id << " " << asked.action.name(i) << ", " << n << " observations";
-    }
-    EXPECT_TRUE(at::allclose(found.back().toTensor(), asked.value, 1e-3, 1e-3));
+    const auto what = fmt::format("{}, {} observations", env.id, n);
+    const auto actions = asked.action.size();
+    ASSERT_EQ(found.size(), actions + 1 + asked.state.size());
+    for (std::size_t i = 0; i < actions; ++i)
+      expect_near(found[i].toTensor(), asked.action[i], what + asked.action.name(i));
+    if (asked.value.defined())
+      EXPECT_TRUE(at::allclose(found[actions].toTensor(), asked.value, 1e-3, 1e-3)) << what;
+    for (std::size_t i = 0; i < asked.state.size(); ++i)
+      expect_near(found[actions + 1 + i].toTensor(), asked.state[i], what + " state");
+    if (n > 1) continue;
+    Stack one;  // without the axis of the batch
+    for (const auto& input : asked.inputs) one.emplace_back(input.toTensor().squeeze(0));
+    const auto alone = module.forward(one).toTuple()->elements();
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(at::equal(alone[i].toTensor(), found[i].toTensor().squeeze(0))) << what;
   }
 }
 
@@ -111,6 +146,54 @@ TEST(ExportTest, ActsOnImagesAsTheAgentDoes) {
   expect_equal_policies(*agent, spec);
 }
 
+TEST(ExportTest, ActsWithMemoryAsTheAgentDoes) {
+  const auto cart_pole = make_env_factory("CartPole-v1")({})->spec();
+  for (const auto memory : {MemoryKind::kLstm, MemoryKind::kGru}) {
+    const ModelOptions model{.hidden = {16}, .memory = memory, .memory_size = 8};
+    for (const auto& spec :
+         {cart_pole, testing::make_zoo()({})->spec(), testing::make_gestures()({})->spec()})
+      expect_equal_policies(*shaken(make_actor_critic(spec, model, {}, 1)), spec);
+    const auto agent = make_recurrent_q_agent(cart_pole, model, {}, 1);
+    expect_equal_policies(*agent, cart_pole);
+  }
+}
+
+// The probabilities that the logits say, or the deviation.
+TEST(ExportTest, SamplesFollowTheDistribution) {
+  constexpr std::int64_t kMany = 20'000;
+  const TemporaryFolder folder;
+  const auto sampled = [&](const char* id) {
+    const auto spec = make_env_factory(id)({})->spec();
+    const auto agent = shaken(make_actor_critic(spec, {.hidden = {16}}, {.initial_std = 0.3}, 1));
+    export_policy(*agent, spec, folder / "policy.pt");
+    auto module = torch::jit::load((folder / "policy.pt").string());
+    const auto x = at::randn({1, spec.observation[0].shape[0]}).expand({kMany, -1}) * 0.1;
+    const auto draw = [&](std::int64_t seed) {
+      return module.get_method("sample")({x, seed}).toTuple()->elements();
+    };
+    const auto first = draw(7);
+    EXPECT_TRUE(at::equal(first[0].toTensor(), draw(7)[0].toTensor()));
+    EXPECT_FALSE(at::equal(first[0].toTensor(), draw(8)[0].toTensor()));
+    return std::vector{first[0], first[1], module.get_method("distribution")({x})};
+  };
+  const auto choices = sampled("CartPole-v1");
+  const auto log_probs = at::log_softmax(choices[2].toTensor(), 1);
+  const auto drawn = choices[0].toTensor();
+  EXPECT_NEAR(drawn.to(at::kFloat).mean().item<double>(), log_probs[0][1].exp().item<double>(),
+              0.015);
+  expect_near(choices[1].toTensor(), log_probs.gather(1, drawn.unsqueeze(1)).squeeze(1), "log");
+  const auto numbers = sampled("Pendulum-v1");
+  const auto about = numbers[2].toTuple()->elements();
+  const auto mean = about[0].toTensor(), std = about[1].toTensor();
+  EXPECT_NEAR(std[0][0].item<double>(), 0.3, 0.05);
+  const auto raw = numbers[0].toTensor() / 2;  // in half-widths
+  EXPECT_NEAR(raw.mean().item<double>(), mean[0][0].item<double>(), 0.01);
+  EXPECT_NEAR(raw.std().item<double>(), std[0][0].item<double>(), 0.01);
+  const auto z = (raw - mean) / std;
+  const auto expected = (-0.5 * z.square() - std.log() - 0.5 * std::log(2 * M_PI)).sum(1);
+  EXPECT_LT((numbers[1].toTensor() - expected).abs().median().item<double>(), 1e-4);
+}
+
 TEST(ExportTest, ActsOnImagesWithNumbersAsTheAgentDoes) {
   const EnvSpec spec{.id = "Camera",
                      .observation = ArraySpec{DType::kUInt8, {36, 36}, 0, 255, 2},
@@ -120,7 +203,7 @@ TEST(ExportTest, ActsOnImagesWithNumbersAsTheAgentDoes) {
   export_policy(*agent, spec, folder / "policy.pt");
   auto module = torch::jit::load((folder / "policy.pt").string());
   const auto x = at::randint(0, 256, {5, 2, 36, 36}, at::kByte);
-  const auto want = agent->greedy(Observed{x, {}}, {});
+  const auto want = agent->policy_outputs({.observation = Observed{x, {}}}, {});
   const auto found = module.forward({x}).toTuple()->elements();
   EXPECT_TRUE(at::allclose(found[0].toTensor(), want.action[0], 1e-4, 1e-5));
   EXPECT_TRUE(at::allclose(found[1].toTensor(), want.value, 1e-4, 1e-5));
@@ -172,20 +255,25 @@ TEST(ExportTest, AStackThatIsNormalizedIsRefused) {
 
 TEST(ExportTest, TellsWhatGoesInAndOut) {
   auto config = preset("cartpole-ppo");
-  const auto zoo = nlohmann::json::parse(describe_policy(config, testing::make_zoo()({})->spec()));
+  const auto described = [&](const EnvSpec& spec) {
+    const auto agent = make_actor_critic(spec, {.hidden = {8}}, {}, 1);
+    return nlohmann::json::parse(describe_policy(*agent, config, spec));
+  };
+  const auto zoo = described(testing::make_zoo()({})->spec());
   EXPECT_EQ(zoo["inputs"][0]["name"], "camera");
   EXPECT_EQ(zoo["inputs"][0]["shape"].dump(), R"(["N",3,3,4])");
   EXPECT_EQ(zoo["inputs"][0]["dtype"], "uint8");
   EXPECT_EQ(zoo["inputs"][2]["name"], "mask");
   EXPECT_EQ(zoo["outputs"][0]["choices"].dump(), "[3]");
-  const auto hands =
-      nlohmann::json::parse(describe_policy(config, testing::make_gestures()({})->spec()));
+  EXPECT_EQ(zoo["distribution"][0]["shape"].dump(), R"(["N",3])");
+  EXPECT_EQ(zoo["noise"], 1);
+  const auto hands = described(testing::make_gestures()({})->spec());
   EXPECT_EQ(hands["outputs"][2]["name"], "push");
   EXPECT_EQ(hands["outputs"][2]["high"], 1);
   EXPECT_EQ(hands["outputs"][3]["dtype"], "bool");
   EXPECT_EQ(hands["outputs"][4]["name"], "value");
   config.env_id = "ALE/Pong-v5";
-  const auto pong = nlohmann::json::parse(describe_policy(config, testing::make_zoo()({})->spec()));
+  const auto pong = described(testing::make_zoo()({})->spec());
   EXPECT_EQ(pong["settings"]["atari.frame_skip"], 4);
   EXPECT_EQ(pong["settings"]["env.id"], "ALE/Pong-v5");
 }

@@ -76,10 +76,34 @@ class ExportTest(unittest.TestCase):
         mean = torch.nn.functional.linear(h, p["policy_head.weight"], p["policy_head.bias"])
         torch.testing.assert_close(policy(x)[0], mean.clamp(-1, 1) * 2, rtol=1e-4, atol=1e-4)
 
+    def test_weights(self):
+        run, file = self.dir / "run", self.dir / "weights.safetensors"
+        shoal("train", "cartpole-ppo", "--quiet", "--steps", 512, "--set", "schedule_steps=0", "--out", run)
+        self.assertEqual(shoal("export", run, "--out", file).stdout.split(), [str(file)])
+        expected = parameters(run / "model.ckpt")
+        data = file.read_bytes()
+        (size,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8:8 + size])
+        self.assertEqual((8 + size) % 8, 0)
+        self.assertIn('id = "CartPole-v1"', header.pop("__metadata__")["config"])
+        self.assertEqual(set(header), set(expected))
+        for name, entry in header.items():
+            self.assertEqual((entry["dtype"], entry["shape"]), ("F32", list(expected[name].shape)))
+            begin, end = entry["data_offsets"]
+            found = torch.frombuffer(bytearray(data[8 + size + begin:8 + size + end]), dtype=torch.float32)
+            self.assertTrue(torch.equal(found, expected[name].flatten()), name)
+        try:
+            import safetensors.torch
+        except ImportError:
+            return
+        for name, tensor in safetensors.torch.load_file(file).items():
+            self.assertTrue(torch.equal(tensor, expected[name]), name)
+
     def test_mistakes(self):
         self.assertIn("config.toml", shoal("export", self.dir / "none", status=2).stderr)
         run = self.dir / "run"
         shoal("train", "cartpole-ppo", "--quiet", "--steps", 512, "--set", "schedule_steps=0", "--out", run)
+        self.assertIn(".onnx", shoal("export", run, "--out", self.dir / "policy.txt", status=2).stderr)
         self.assertIn("/none/policy.pt", shoal("export", run, "--out", "/none/policy.pt", status=2).stderr)
 
 

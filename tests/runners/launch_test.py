@@ -67,14 +67,21 @@ class LaunchTest(unittest.TestCase):
         returns = [float(re.search(rf"narrow-{seed}: return (\S+) after 2048 steps", "\n".join(lines))[1]) for seed in (1, 2)]
         row = next(line.split() for line in lines if line.startswith("narrow "))
         self.assertEqual(row[1], "2")
-        self.assertAlmostEqual(float(row[2]), sum(returns) / 2, delta=0.011)
-        self.assertAlmostEqual(float(row[4]), abs(returns[0] - returns[1]) / 2, delta=0.011)
+        mean, half = sum(returns) / 2, 12.7062 * abs(returns[0] - returns[1]) / 2
+        self.assertAlmostEqual(float(row[2]), mean, delta=0.011)
+        self.assertAlmostEqual(float(row[3]), mean - half, delta=0.15)
+        self.assertAlmostEqual(float(row[5]), mean + half, delta=0.15)
+        self.assertAlmostEqual(float(row[6]), mean, delta=0.011)
+        self.assertEqual(lines[-1], f"plot them: shoal plot {self.out}/*/ --out {self.out}/curves.svg")
+        subprocess.run(lines[-1].split(": ", 1)[1].replace("shoal", SHOAL, 1), shell=True, check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+        self.assertIn("<svg", (self.out / "curves.svg").read_text()[:200])
 
         before = [(self.out / name / "summary.json").stat().st_mtime_ns for name in ("narrow-1", "a2c-2")]
         again = shoal("launch", self.dir / "sweep.toml", "--out", self.out).stdout.splitlines()
         self.assertIn("4 runs, 4 of them done", again[0])
         self.assertEqual(before, [(self.out / name / "summary.json").stat().st_mtime_ns for name in ("narrow-1", "a2c-2")])
-        self.assertEqual(again[-2:], lines[-2:], "the same table")
+        self.assertEqual(again[-4:], lines[-4:], "the same table")
 
     def test_runs_at_a_time_have_cores_of_their_own_and_go_on_after_an_interrupt(self):
         launcher = subprocess.Popen([SHOAL, "launch", str(self.sweep(10**9)), "--out", str(self.out)], stdout=subprocess.DEVNULL)
@@ -100,6 +107,33 @@ class LaunchTest(unittest.TestCase):
             self.assertIn(f"{name}: return", text)
             rows = [int(line.split(",")[0]) for line in (self.out / name / "progress.csv").read_text().splitlines()[1:]]
             self.assertEqual(rows, list(range(512, end + 1, 512)), "it went on where it had stopped")
+
+    def test_the_best_trials_go_on_as_if_they_had_never_stopped(self):
+        file = self.dir / "tune.toml"
+        file.write_text("""
+base = "cartpole-ppo"
+seeds = [4]
+[all]
+stop_return = inf
+sampler.horizon = 16
+[grid]
+ppo.learning_rate = [1e-6, 1e-3, 2e-6]
+[tune]
+min_steps = 8192
+max_steps = 24576
+""")
+        self.assertIn("use shoal tune", shoal("launch", file, "--out", self.out, status=2).stderr)
+        lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
+        name = "cartpole-ppo-ppo.learning_rate=0.001-4"
+        self.assertIn(f"best: {self.out}/{name}, return", "\n".join(lines))
+        self.assertIn("  ppo.learning_rate = 0.001", lines)
+        self.assertIn("40960 steps in all", lines)  # 8192 of each, and 16384 more of one
+        alone = self.dir / "alone"
+        shoal("train", "cartpole-ppo", "--quiet", "--out", alone, "--seed", 4, "--steps", 24576, "--set", "stop_return=inf",
+              "--set", "schedule_steps=24576", "--set", "sampler.horizon=16", "--set", "ppo.learning_rate=1e-3")
+        self.assertEqual(self.model(name), (alone / "model.ckpt").read_bytes())
+        again = shoal("tune", file, "--out", self.out).stdout.splitlines()
+        self.assertEqual(again[-4:], lines[-4:], "nothing is trained twice")
 
     def test_a_run_that_fails_is_said_and_the_others_are_trained(self):
         sweep = self.sweep(1024, '[variant.orphan]\ninit_from = "{}"\n'.format(self.dir / "none"))

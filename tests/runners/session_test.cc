@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <limits>
 #include <memory>
@@ -167,6 +168,9 @@ TEST(Session, RowsGoToSinksAndSharesOfTimeSumToOne) {
   const auto table = table_of(rows[2]);
   EXPECT_EQ(table.find('\n'), 78U) << table;
   EXPECT_NE(table.find("\nreturn_median                       1    "), std::string::npos) << table;
+  const auto shown = table_of({.steps = 5, .numbers = {{"return_mean", std::nan("")}, {"sps", 7}}});
+  EXPECT_EQ(shown.find("return_mean"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("sps"), std::string::npos) << shown;
 }
 
 TEST(Session, CountsTheStepsThatWereTaken) {

@@ -28,11 +28,16 @@ with tempfile.TemporaryDirectory() as folder:
     with open(run / "progress.csv") as file:
         rows = list(csv.DictReader(file))
     events = EventAccumulator(str(run), size_guidance={"scalars": 0}).Reload()
-    tags = events.Tags()["scalars"]
+    tags = {tag.split("/")[1]: tag for tag in events.Tags()["scalars"]}
+    (text,) = events.Tensors("settings")[-1:]
+    config = (run / "config.toml").read_text()
 
+assert config in text.tensor_proto.string_val[0].decode(), text
+assert {tag.split("/")[0] for tag in tags.values()} == {"rollout", "train", "time"}, tags
+assert (tags["return_mean"], tags["sps"], tags["policy_loss"]) == ("rollout/return_mean", "time/sps", "train/policy_loss")
 assert set(tags) == set(rows[0]) - {"steps"}, set(tags) ^ set(rows[0])
-for tag in tags:
-    expected = [(int(row["steps"]), float(row[tag])) for row in rows if not math.isnan(float(row[tag]))]
+for column, tag in tags.items():
+    expected = [(int(row["steps"]), float(row[column])) for row in rows if not math.isnan(float(row[column]))]
     found = [(event.step, event.value) for event in events.Scalars(tag)]
     assert [step for step, _ in found] == [step for step, _ in expected], (tag, found, expected)
     for (_, a), (_, b) in zip(found, expected):

@@ -61,9 +61,18 @@ struct ActOut {
   NamedTensors state = {};       // [N, ...], may not alias ActIn::state
 };
 
-struct GreedyOut {
-  NamedTensors action;  // [N, ...] for each component, as an environment takes it
+// The outputs of a policy for N observations. Components of an action have their names as in the
+// environment; the tensors of the distribution and the state have one before a slash, unless it is
+// empty.
+struct PolicyOut {
+  NamedTensors action;  // the most likely one, [N, ...] as an environment takes it
   at::Tensor value;     // [N] float32
+  // "logits" of choices, masked, or "mean" and "std" of a Gaussian, in half-widths of the bounds
+  // and before the bounds apply; "values" of the actions of a Q-agent.
+  NamedTensors distribution = {};
+  NamedTensors sample = {};  // an action that is drawn, like `action`; empty without noise
+  at::Tensor log_prob = {};  // [N], of the sample
+  NamedTensors state = {};   // [N, ...] after the observation
 };
 
 // Chooses actions for a batch of environments. Used by one process and one thread.
@@ -92,12 +101,15 @@ class Agent {
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;
 
-  // The most likely actions for N observations. Exports trace it, so it uses tensor operations only
-  // and none may depend on the value of N. mask: as in ActIn. Throws Error if not supported.
-  virtual GreedyOut greedy(const Observations& observation, const at::Tensor& mask) {
-    (void)observation, (void)mask;
-    throw Error("this agent cannot be exported: it does not offer greedy()");
+  // The policy for N observations, for exports, which trace it: it uses tensor operations only, and
+  // none depends on the value of N or of a tensor. noise: [N, policy_noise()], uniform in [0, 1),
+  // or undefined for no sample. Throws Error if not supported.
+  virtual PolicyOut policy_outputs(const ActIn& in, const at::Tensor& noise) {
+    (void)in, (void)noise;
+    throw Error("this agent cannot be exported: it does not offer policy_outputs()");
   }
+  // 0: the agent draws no actions from a distribution.
+  virtual std::int64_t policy_noise() const { return 0; }
 };
 
 // Input of ActorCritic::evaluate(): N = time * sequences actions that were taken, time-major.

@@ -7,7 +7,8 @@
 
 namespace shoal {
 
-// All metrics of a row in two columns, 80 characters wide.
+// The metrics of a row in two columns, 80 characters wide, without those that are NaN, such as the
+// return before the first episode has ended.
 std::string table_of(const LogRow& row);
 
 // Prints such a table on standard output, at most once per `seconds` of training.

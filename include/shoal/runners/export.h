@@ -9,23 +9,36 @@
 
 namespace shoal {
 
-// Writes the agent's greedy policy as TorchScript, for torch.jit.load() in Python and
-// torch::jit::load() in C++, without Shoal:
+// Writes the agent's policy for programs without Shoal: as ONNX if the suffix of `file` is .onnx,
+// otherwise as TorchScript, for torch.jit.load() in Python and torch::jit::load() in C++:
 //
-//   action, value = torch.jit.load("policy.pt")(observation)
+//   policy = torch.jit.load("policy.pt")
+//   action, value = policy(observation)                    # the most likely action
+//   logits = policy.distribution(observation)              # or mean, std of a Gaussian
+//   action, log_prob = policy.sample(observation, seed)    # drawn
 //
-// Inputs: the fields of the observation, in their order, [N, ...] for any N (stacked fields [N,
-// stack, ...], oldest first), then the action mask if the environment has one. Outputs: the parts
-// of the action, in their order, and the value. The policy includes the normalization of
-// observations. The agent must be on the CPU.
+// Inputs: the fields of the observation, in their order, [N, ...] for any N or without N for one
+// observation (stacked fields [N, stack, ...], oldest first), then the action mask if the
+// environment has one. Outputs: the parts of the action, in their order, and the value. Those of
+// the distribution are as in PolicyOut. A policy with memory also has its state, `is_first` and the
+// previous action and reward as inputs, and the next state as its last output. The policy includes
+// the normalization of observations. The agent must be on the CPU.
+//
+// An ONNX model has all outputs at once, named as in describe_policy(): the distribution, and the
+// sample that its optional input `noise` draws, with its log-probability. N is any number.
 //
 // Throws Error if the agent's model cannot be traced: its operations must not depend on values or
-// on the number of observations. The export checks this with random observations. Writing throws as
-// FileReplacement does.
+// on the number of observations, and ONNX must have them. The export checks the trace with random
+// observations. Writing throws as FileReplacement does.
 void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file);
 
-// JSON for callers of the policy: inputs and outputs with types, shapes and bounds, and the
-// settings of the preprocessing of observations.
-std::string describe_policy(const Config& config, const EnvSpec& env);
+// Writes the agent's parameters in the format of safetensors, with the settings as metadata.
+// Writing throws as FileReplacement does.
+void export_weights(Agent& agent, const Config& config, const std::filesystem::path& file);
+
+// JSON for callers of the policy: inputs and outputs with types, shapes and bounds, the tensors of
+// the distribution, the numbers of noise for one sample, and the settings of the preprocessing of
+// observations. The agent must be on the CPU.
+std::string describe_policy(Agent& agent, const Config& config, const EnvSpec& env);
 
 }  // namespace shoal

@@ -15,6 +15,13 @@ std::int64_t valued_actions(const EnvSpec& spec) {
   return spec.action[0].choices[0];
 }
 
+PolicyOut greedy_outputs(const at::Tensor& values, const NamedTensors& mask) {
+  constexpr auto kNever = -std::numeric_limits<float>::infinity();
+  const auto legal = mask.empty() ? values : values.masked_fill(mask[0].logical_not(), kNever);
+  const auto [value, action] = legal.max(1);
+  return {.action = action, .value = value, .distribution = {{"values", values}}};
+}
+
 void EpsilonGreedy::require_epsilons(const ActIn& in, std::int64_t n) const {
   if (in.greedy || epsilon_.size(0) == 1) return;
   for (std::int64_t i = 0; i < n; ++i)

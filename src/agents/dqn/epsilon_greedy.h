@@ -13,6 +13,9 @@ namespace shoal {
 // The number of choices of a single discrete action. Throws Error for other action spaces.
 std::int64_t valued_actions(const EnvSpec& spec);
 
+// Agent::policy_outputs() for action values [N, actions].
+PolicyOut greedy_outputs(const at::Tensor& values, const NamedTensors& mask);
+
 // A random legal action with probability epsilon, and the action of the highest value otherwise.
 class EpsilonGreedy {
  public:

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -19,8 +18,6 @@
 
 namespace shoal {
 namespace {
-
-constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 class NetworkQAgent : public QAgent {
  public:
@@ -62,12 +59,9 @@ class NetworkQAgent : public QAgent {
     value.copy_(std::get<0>(values_of(online_, in.observation).max(1)));
   }
 
-  GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
+  PolicyOut policy_outputs(const ActIn& in, const at::Tensor&) override {
     use_noise(false);
-    auto values = values_of(online_, observation);
-    if (mask.defined()) values = values.masked_fill(mask.logical_not(), kNever);
-    const auto [value, action] = values.max(1);
-    return {.action = action, .value = value};
+    return greedy_outputs(values_of(online_, in.observation), in.mask);
   }
 
   at::Tensor returns(const Observations& observation) override {

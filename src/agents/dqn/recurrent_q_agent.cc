@@ -51,6 +51,13 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     value.copy_(std::get<0>(values_of(online_.model(), inputs(in)).values.max(1)));
   }
 
+  PolicyOut policy_outputs(const ActIn& in, const at::Tensor&) override {
+    const auto found = values_of(online_.model(), inputs(in));
+    auto out = greedy_outputs(found.values, in.mask);
+    out.state = found.state;
+    return out;
+  }
+
   SequenceValues values(const ModelIn& in) override { return values_of(online_.model(), in); }
   SequenceValues target_values(const ModelIn& in) override {
     torch::NoGradGuard no_grad;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
+#include "shoal/data/saved.h"
 #include "src/agents/observation_normalizer.h"
 #include "src/agents/pg/head.h"
 #include "src/compute/accelerator.h"
@@ -105,14 +106,25 @@ class HeadedActorCritic : public ActorCritic {
     return all;
   }
 
-  GreedyOut greedy(const Observations& observation, const at::Tensor& mask) override {
-    require(spec_.state.empty(),
-            "this agent cannot be exported: its model is recurrent, and exports have no state");
-    const auto result = model_->forward({seen(observation), {}, {}});
-    GreedyOut out{.action = {}, .value = result.value};
-    for (const auto& part : parts_)
-      out.action.add(part.name, part.head->most_likely(outputs_of(part, result.policy), mask));
+  PolicyOut policy_outputs(const ActIn& in, const at::Tensor& noise) override {
+    const auto result = model_->forward(model_in(in));
+    PolicyOut out{.action = {}, .value = result.value, .state = result.state};
+    for (const auto& part : parts_) {
+      const auto own =
+          noise.defined() ? noise.narrow(1, part.first_number, part.head->noise_size()) : noise;
+      const auto of_head = part.head->outputs(outputs_of(part, result.policy),
+                                              in.mask.empty() ? at::Tensor() : in.mask[0], own);
+      out.action.add(part.name, of_head.action);
+      add_with_prefix(part.name.empty() ? "" : part.name + "/", of_head.distribution,
+                      out.distribution);
+      if (!noise.defined()) continue;
+      out.sample.add(part.name, of_head.sample);
+      out.log_prob = out.log_prob.defined() ? out.log_prob + of_head.log_prob : of_head.log_prob;
+    }
     return out;
+  }
+  std::int64_t policy_noise() const override {
+    return parts_.back().first_number + parts_.back().head->noise_size();
   }
 
   NamedTensors statistics(const Samples& samples) override {

@@ -66,15 +66,23 @@ class CategoricalHead : public Head {
     }
   }
 
-  at::Tensor most_likely(const at::Tensor& policy, const at::Tensor& mask) const override {
+  HeadOut outputs(const at::Tensor& policy, const at::Tensor& mask,
+                  const at::Tensor& noise) const override {
     const auto logits = masked(policy, mask);
-    std::vector<at::Tensor> chosen;
-    for_each_part([&](std::size_t, std::int64_t from, std::int64_t n) {
-      chosen.push_back(logits.narrow(1, from, n).argmax(1));
+    std::vector<at::Tensor> likely, drawn, log_prob;
+    for_each_part([&](std::size_t part, std::int64_t from, std::int64_t n) {
+      const auto own = logits.narrow(1, from, n);
+      likely.push_back(own.argmax(1));
+      if (!noise.defined()) return;
+      const auto log_probs = at::log_softmax(own, 1);
+      drawn.push_back(draw(log_probs, noise.narrow(1, static_cast<std::int64_t>(part), 1)));
+      log_prob.push_back(log_probs.gather(1, drawn.back().unsqueeze(1)).squeeze(1));
     });
-    if (stored_ == Stored::kNumber) return chosen[0];
-    const auto all = at::stack(chosen, 1);
-    return stored_ == Stored::kBits ? all.to(at::kBool) : all;
+    HeadOut out{.action = stored(likely), .distribution = {{"logits", logits}}};
+    if (!noise.defined()) return out;
+    out.sample = stored(drawn);
+    out.log_prob = at::stack(log_prob, 1).sum(1);
+    return out;
   }
 
   HeadEvaluation evaluate(const HeadEvaluateIn& in) override {
@@ -97,6 +105,13 @@ class CategoricalHead : public Head {
       visit(part, static_cast<std::int64_t>(from), n);
       from += static_cast<std::size_t>(n);
     }
+  }
+
+  // One tensor of the choices of all parts.
+  at::Tensor stored(const std::vector<at::Tensor>& chosen) const {
+    if (stored_ == Stored::kNumber) return chosen[0];
+    const auto all = at::stack(chosen, 1);
+    return stored_ == Stored::kBits ? all.to(at::kBool) : all;
   }
 
   at::Tensor of_part(const at::Tensor& action, std::size_t part) const {

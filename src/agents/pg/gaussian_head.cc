@@ -46,8 +46,16 @@ class GaussianHead : public Head {
     log_prob.add_(density(mean, log_std, drawn));
   }
 
-  at::Tensor most_likely(const at::Tensor& policy, const at::Tensor&) const override {
-    return within_bounds(distribution(policy).mean);
+  HeadOut outputs(const at::Tensor& policy, const at::Tensor&,
+                  const at::Tensor& noise) const override {
+    const auto [mean, log_std] = distribution(policy);
+    HeadOut out{.action = within_bounds(mean),
+                .distribution = {{"mean", mean}, {"std", log_std.exp()}}};
+    if (!noise.defined()) return out;
+    const auto drawn = mean + log_std.exp() * normal_of(noise.unflatten(1, {dims_, 2}));
+    out.sample = within_bounds(drawn);
+    out.log_prob = density(mean, log_std, drawn);
+    return out;
   }
 
   HeadEvaluation evaluate(const HeadEvaluateIn& in) override {

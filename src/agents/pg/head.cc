@@ -41,15 +41,18 @@ float Noise::normal(std::int64_t row, std::int64_t number) const {
 at::Tensor Noise::normal(const Block& block, at::Device device) const {
   const auto [rows, first, n] = block;
   if (key_.env_tick.defined()) {
-    const auto u = uniform_there({rows, first, 2 * n}).view({rows, n, 2});
-    const auto radius = (1 - u.select(2, 0)).log_().mul_(-2).sqrt_();
-    return radius.mul_((u.select(2, 1) * (2 * std::numbers::pi)).cos_());
+    return normal_of(uniform_there({rows, first, 2 * n}).view({rows, n, 2}));
   }
   auto out = at::empty({rows, n}, at::kFloat);
   auto* to = out.data_ptr<float>();
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t i = 0; i < n; ++i) *to++ = normal(row, first + 2 * i);
   return out.to(device);
+}
+
+at::Tensor normal_of(const at::Tensor& uniform) {
+  const auto radius = (1 - uniform.select(2, 0)).log_().mul_(-2).sqrt_();
+  return radius.mul_((uniform.select(2, 1) * (2 * std::numbers::pi)).cos_());
 }
 
 at::Tensor Noise::envs(std::int64_t rows, at::Device device) const {

@@ -41,6 +41,9 @@ class Noise {
   NoiseKey key_;
 };
 
+// Standard normal numbers [N, n] of uniform ones [N, n, 2], as Noise::normal() makes them.
+at::Tensor normal_of(const at::Tensor& uniform);
+
 // N rows for which a head chooses one component of the action.
 struct HeadIn {
   at::Tensor policy;  // [N, size()]: this head's part of the policy output
@@ -60,6 +63,12 @@ struct HeadEvaluation {
   at::Tensor log_prob, entropy;  // [N], with gradients
 };
 
+struct HeadOut {
+  at::Tensor action;  // the most likely one
+  NamedTensors distribution;
+  at::Tensor sample = {}, log_prob = {};  // undefined without noise
+};
+
 // The distribution of one component of an action, parameterised by the policy output.
 class Head : public torch::nn::Module {
  public:
@@ -70,9 +79,10 @@ class Head : public torch::nn::Module {
   // Writes the action [N, ...] and raw [N, raw_size()], and adds to log_prob [N].
   virtual void act(const HeadIn& in, at::Tensor& action, at::Tensor& raw, at::Tensor& log_prob) = 0;
   virtual HeadEvaluation evaluate(const HeadEvaluateIn& in) = 0;
-  // The most likely action [N, ...] for `policy` [N, size()], by tensor operations only, for
-  // exports. mask: as in HeadIn.
-  virtual at::Tensor most_likely(const at::Tensor& policy, const at::Tensor& mask) const = 0;
+  // This head's part of Agent::policy_outputs(). policy: [N, size()]; mask: as in HeadIn; noise:
+  // [N, noise_size()], or undefined.
+  virtual HeadOut outputs(const at::Tensor& policy, const at::Tensor& mask,
+                          const at::Tensor& noise) const = 0;
 };
 
 // Storage of choices: one as [N] int64, several as [N, choices] int64, bits as [N, choices] bool.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,8 @@
 
 namespace shoal {
 namespace {
+
+const double kLogRootTwoPi = 0.5 * std::log(2 * std::numbers::pi);
 
 struct NetworkSet {
   FlatMlp policy_mlp, critic_mlp;  // as in QpgAgent::Networks
@@ -67,14 +70,27 @@ class NetworkQpgAgent : public QpgAgent {
   // The value of the greedy action: the smallest one of the critics'.
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
-    value.copy_(greedy(in.observation, {}).value);
+    value.copy_(policy_outputs(in, {}).value);
   }
 
-  GreedyOut greedy(const Observations& observation, const at::Tensor&) override {
-    const auto x = input(observation);
-    const auto action = policy(x, false).narrow(1, 0, dims_).tanh();
-    return {.action = action * half_width_ + middle_, .value = values(x, action, false).amin(0)};
+  PolicyOut policy_outputs(const ActIn& in, const at::Tensor& noise) override {
+    const auto x = input(in.observation);
+    const auto numbers = policy(x, false), mean = numbers.narrow(1, 0, dims_);
+    const auto action = mean.tanh();
+    PolicyOut out{.action = action * half_width_ + middle_,
+                  .value = values(x, action, false).amin(0)};
+    if (!stochastic_) return out;
+    const auto log_std = numbers.narrow(1, dims_, dims_).clamp(kLeastLogStd, kMostLogStd);
+    out.distribution = {{"mean", mean}, {"std", log_std.exp()}};
+    if (!noise.defined()) return out;
+    const auto z = normal_of(noise.unflatten(1, {dims_, 2})), drawn = mean + log_std.exp() * z;
+    // The logarithm of the slope of tanh, without the cancellation.
+    const auto log_slope = 2 * (std::numbers::ln2 - drawn - at::softplus(-2 * drawn));
+    out.sample = drawn.tanh() * half_width_ + middle_;
+    out.log_prob = (-0.5 * z.square() - log_std - kLogRootTwoPi - log_slope).sum(1);
+    return out;
   }
+  std::int64_t policy_noise() const override { return stochastic_ ? 2 * dims_ : 0; }
 
   at::Tensor policy(const Observations& x, bool target) override {
     return (target ? set_.target_policy : set_.policy)->forward(x);

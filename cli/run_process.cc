@@ -1,0 +1,142 @@
+#include "cli/run_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "cli/commands.h"
+#include "cli/cores.h"
+#include "shoal/core/error.h"
+#include "shoal/data/saved.h"
+#include "shoal/ipc/worker_group.h"
+#include "shoal/runners/checkpoint.h"
+#include "shoal/runners/checkpoint_files.h"
+#include "shoal/runners/run_folder.h"
+#include "shoal/runners/session.h"
+
+namespace fs = std::filesystem;
+
+namespace shoal::cli {
+namespace {
+
+// Arguments of the `shoal train` that begins or resumes a run.
+std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, const Slot& slot) {
+  std::vector<std::string> words = {"shoal", "train"};
+  if (fs::exists(run.folder / kCheckpointFile)) {
+    words.insert(words.end(),
+                 {"--resume", run.folder.string(), "--steps", fmt::format("{}", run.config.steps)});
+  } else {
+    if (fs::exists(run.folder)) {  // killed before its first checkpoint
+      const RunFolder lock(run.folder, RunFolder::Kind::kExisting);
+      fs::remove_all(run.folder);
+    }
+    words.insert(words.end(), {sweep.base, "--out", run.folder.string(), "--seed",
+                               fmt::format("{}", run.config.seed)});
+    for (const auto& [key, value] : run.settings)
+      words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
+  }
+  words.emplace_back("--quiet");
+  if (slot.gpu >= 0) words.insert(words.end(), {"--device", fmt::format("cuda:{}", slot.gpu)});
+  return words;
+}
+
+// Executes `shoal train` in the new process. Returns only on failure.
+void become(std::vector<char*>& argv, const Slot& slot, const fs::path& log, pid_t launcher) {
+  ::setpgid(0, 0);  // Ctrl-C must reach it through the launcher only
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the run then writes a checkpoint and ends
+  if (::getppid() != launcher) return;
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (out < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(out, STDERR_FILENO) < 0) return;
+  try {
+    use_cores(slot.cores);
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return;
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execv("/proc/self/exe", argv.data());
+}
+
+pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::path& log) {
+  std::vector<char*> argv;
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  // Until execv, the new process has the launcher's handlers, which must not take a signal.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t launcher = ::getpid(), pid = ::fork();
+  if (pid == 0) {
+    become(argv, slot, log, launcher);
+    ::_exit(127);
+  }
+  const int error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  require(pid > 0, "cannot start a process: {}", std::strerror(error));
+  return pid;
+}
+
+}  // namespace
+
+std::optional<RunSummary> outcome_of(const SweepRun& run) {
+  RunSummary outcome;
+  if (fs::exists(run.folder / kSummaryFile)) {
+    outcome = read_summary(run.folder / kSummaryFile);
+  } else if (fs::exists(run.folder / kCheckpointFile)) {
+    const auto checkpoint = read_checkpoint(run.folder / kCheckpointFile);
+    outcome.steps = checkpoint.counters.at("steps");
+    outcome.final_return = saved(checkpoint.tensors, "return").item<double>();
+  } else {
+    return {};
+  }
+  return outcome;
+}
+
+void require_same(const SweepRun& run) {
+  if (!fs::exists(run.folder)) return;
+  require(fs::exists(run.folder / kConfigFile),
+          "{} exists, but is not a run folder; give another folder with --out",
+          run.folder.string());
+  const auto before = setting_docs(read_run_config(run.folder)), now = setting_docs(run.config);
+  for (std::size_t i = 0; i < now.size(); ++i)
+    require(before[i].value == now[i].value || may_change(now[i].key),
+            "{} was trained with {} = {}, but the file says {}; give another folder with --out",
+            run.folder.string(), now[i].key, before[i].value, now[i].value);
+}
+
+std::filesystem::path log_of(const SweepRun& run) { return run.folder.string() + ".log"; }
+
+std::vector<Slot> make_slots(const Sweep& sweep) {
+  const auto allowed = allowed_cores();
+  std::vector<Slot> slots;
+  for (auto first = allowed.begin(); allowed.end() - first >= sweep.cores; first += sweep.cores) {
+    const int number = static_cast<int>(slots.size());
+    slots.push_back(
+        {.cores = {first, first + sweep.cores}, .gpu = sweep.gpus > 0 ? number % sweep.gpus : -1});
+  }
+  return slots;
+}
+
+void begin(const Sweep& sweep, const SweepRun& run, Slot& slot) {
+  slot.pid = start(arguments_of(sweep, run, slot), slot, log_of(run));
+}
+
+std::optional<int> ended(Slot& slot) {
+  int status = 0;
+  if (slot.pid == 0 || ::waitpid(slot.pid, &status, WNOHANG) == 0) return {};
+  slot.pid = 0;
+  return status;
+}
+
+}  // namespace shoal::cli

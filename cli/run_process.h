@@ -1,0 +1,47 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "cli/sweep.h"
+#include "shoal/runners/summary_file.h"
+
+namespace shoal::cli {
+
+// The result so far, from the summary or, of a run that was killed, from its last checkpoint.
+std::optional<RunSummary> outcome_of(const SweepRun& run);
+
+// Whether the run has reached its last step or its stop_return; a run that was stopped has an
+// outcome, too.
+inline bool is_end(const RunSummary& outcome, const SweepRun& run) {
+  return outcome.solved || outcome.steps >= run.config.steps;
+}
+
+// Throws Error unless a run in the folder has the settings of the file, as far as they may not
+// change.
+void require_same(const SweepRun& run);
+
+// The file of its output, beside its folder.
+std::filesystem::path log_of(const SweepRun& run);
+
+// Cores, and possibly a GPU, for one run at a time.
+struct Slot {
+  std::vector<int> cores;
+  int gpu = -1;
+  pid_t pid = 0;  // of `shoal train`; 0: free
+  std::size_t run = 0;
+};
+
+// Divides the cores that this process may use.
+std::vector<Slot> make_slots(const Sweep& sweep);
+
+// Starts a `shoal train` that begins the run or resumes it. Throws Error if it cannot be started.
+void begin(const Sweep& sweep, const SweepRun& run, Slot& slot);
+
+// The wait status of the slot's process once it has ended; the slot is then free.
+std::optional<int> ended(Slot& slot);
+
+}  // namespace shoal::cli

@@ -1,0 +1,160 @@
+#include "cli/sweep_draws.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "shoal/core/error.h"
+#include "shoal/core/rng.h"
+#include "shoal/core/text.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr std::size_t kMostVariants = 10'000;
+
+using Choices = std::vector<std::pair<std::string, const toml::node*>>;  // by dotted key
+
+bool is_range(const toml::node& node) {
+  const auto* table = node.as_table();
+  return table != nullptr && table->contains("low") && table->contains("high");
+}
+
+void collect(const std::string& prefix, const toml::table& table, Choices& choices) {
+  for (const auto& [name, node] : table) {
+    const auto key = prefix + std::string(name.str());
+    if (node.is_table() && !is_range(node))
+      collect(key + ".", *node.as_table(), choices);
+    else
+      choices.emplace_back(key, &node);
+  }
+}
+
+const toml::array& list_of(const std::string& key, const toml::node& node) {
+  const auto* list = node.as_array();
+  if (list == nullptr || list->empty()) refuse(key, node, "a list of values, e.g. [0.1, 0.2]");
+  return *list;
+}
+
+// "[64, 64]" -> "64x64", as a part of a folder's name.
+std::string short_text(const std::string& value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == ',') text += 'x';
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '+' ||
+        c == '_')
+      text += c;
+  }
+  return text;
+}
+
+void add(std::pair<std::string, SweepSettings>& variant, const std::string& key,
+         const std::string& value, bool& named) {
+  // The base's name stands for the variant that has no settings of its own.
+  variant.first += fmt::format("{}{}={}", named ? "," : "-", key, short_text(value));
+  named = true;
+  variant.second.emplace_back(key, value);
+}
+
+double number_in(const std::string& key, const toml::table& range, const char* end) {
+  const auto value = range[end].value<double>();
+  require(value && std::isfinite(*value), "{}: expected a number for {}", key, end);
+  return *value;
+}
+
+// A number of three significant digits, which its name repeats; whole between whole numbers.
+std::string draw_from(const std::string& key, const toml::table& range, Rng& rng) {
+  for (const auto& [name, node] : range)
+    require(name == "low" || name == "high" || name == "log",
+            "random.{}: found '{}', expected low, high and log", key, one_line(name.str()));
+  const double low = number_in(key, range, "low"), high = number_in(key, range, "high");
+  const bool log = range["log"].value_or(false);
+  require(low < high && (!log || low > 0),
+          "random.{}: found {} to {}, expected the first to be smaller{}", key, low, high,
+          log ? ", and above 0" : "");
+  const bool whole = range["low"].is_integer() && range["high"].is_integer();
+  if (whole && !log)
+    return fmt::format(
+        "{}", rng.integer(static_cast<std::int64_t>(low), static_cast<std::int64_t>(high) + 1));
+  const double drawn =
+      log ? std::exp(rng.uniform(std::log(low), std::log(high))) : rng.uniform(low, high);
+  if (whole) return fmt::format("{}", std::lround(drawn));
+  return fmt::format("{:.3g}", std::clamp(drawn, low, high));
+}
+
+}  // namespace
+
+void require_folder_name(const std::string& variant) {
+  constexpr std::size_t kLongest = 200;
+  const bool plain = std::ranges::none_of(
+      variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
+  require(plain && !variant.empty() && variant.size() <= kLongest,
+          "variant.{}: expected a name of 1 to {} bytes without '/' and control characters: it "
+          "names a folder",
+          one_line(variant), kLongest);
+}
+
+Variants with_grid(const Variants& variants, const toml::table& grid) {
+  Choices choices;
+  collect("", grid, choices);
+  std::vector<std::size_t> place(choices.size(), 0);  // the last one changes first
+  Variants all;
+  for (const auto& variant : variants) {
+    for (bool more = true; more;) {
+      auto next = variant;
+      bool named = false;
+      for (std::size_t i = 0; i < choices.size(); ++i) {
+        const auto& [key, node] = choices[i];
+        add(next, key, node_text(*list_of("grid." + key, *node).get(place[i])), named);
+      }
+      require_folder_name(next.first);
+      all.push_back(std::move(next));
+      require(all.size() <= kMostVariants, "grid: found more than {} combinations", kMostVariants);
+      more = false;
+      for (auto i = choices.size(); i-- > 0 && !more;) {
+        more = ++place[i] < choices[i].second->as_array()->size();
+        if (!more) place[i] = 0;
+      }
+    }
+  }
+  return all;
+}
+
+Variants with_draws(const Variants& variants, const toml::table& random) {
+  const auto draws = random["draws"].value_or<std::int64_t>(0),
+             seed = random["seed"].value_or<std::int64_t>(1);
+  require(draws >= 1 && static_cast<std::size_t>(draws) * variants.size() <= kMostVariants,
+          "random.draws: found {}, expected at least 1, and at most {} for all variants", draws,
+          kMostVariants);
+  Choices choices;
+  collect("", random, choices);
+  std::erase_if(choices, [](const auto& c) { return c.first == "draws" || c.first == "seed"; });
+  require(!choices.empty(), "random: found no setting, expected lists or ranges of values");
+  Variants all;
+  for (const auto& variant : variants)
+    for (std::int64_t i = 0; i < draws; ++i) {
+      Rng rng(env_seed(static_cast<std::uint64_t>(seed), Stream::kTrain, i));
+      auto next = variant;
+      bool named = false;
+      for (const auto& [key, node] : choices) {
+        if (is_range(*node)) {
+          add(next, key, draw_from(key, *node->as_table(), rng), named);
+          continue;
+        }
+        const auto& list = list_of("random." + key, *node);
+        const auto chosen = rng.integer(0, static_cast<std::int64_t>(list.size()));
+        add(next, key, node_text(*list.get(static_cast<std::size_t>(chosen))), named);
+      }
+      require_folder_name(next.first);
+      const bool again =
+          std::ranges::any_of(all, [&](const auto& other) { return other.first == next.first; });
+      if (!again) all.push_back(std::move(next));
+    }
+  return all;
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/sweep.h"
+#include "runners/toml_values.h"
+
+namespace shoal::cli {
+
+using Variants = std::vector<std::pair<std::string, SweepSettings>>;  // with their names
+
+// Each variant with every combination of the values in a table [grid], and with the draws of a
+// table [random]. Both throw Error for a table that is not as Sweep describes.
+Variants with_grid(const Variants& variants, const toml::table& grid);
+Variants with_draws(const Variants& variants, const toml::table& random);
+
+// Throws Error unless the name can be that of a folder.
+void require_folder_name(const std::string& variant);
+
+}  // namespace shoal::cli
