@@ -198,7 +198,9 @@ void add_tune(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<TuneFlags>();
   auto* command = app.add_subcommand(
       "tune", "Search for settings by successive halving: the best trials go on");
-  command->add_option("FILE", flags->file, "Sweep file with a table [tune] (see docs/watching_runs.md)")
+  command
+      ->add_option("FILE", flags->file,
+                   "Sweep file with a table [tune] (see docs/watching_runs.md)")
       ->type_name("")
       ->required();
   command->add_option("--out", flags->out,

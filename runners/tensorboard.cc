@@ -34,7 +34,7 @@ constexpr protozero::pbf_tag_type kTensor = 8, kMetadata = 9, kPluginData = 1, k
                                   kDtype = 1, kTensorShape = 2, kDim = 2, kSize = 1,
                                   kStringValue = 8;
 constexpr int kString = 7;  // DataType
-constexpr int kStart = 1;  // SessionLog: later events of an earlier process are obsolete
+constexpr int kStart = 1;   // SessionLog: later events of an earlier process are obsolete
 
 // The masked CRC of TFRecord: a checksum is stored beside its data, so that a checksum of both must
 // stay meaningful.
