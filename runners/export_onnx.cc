@@ -59,6 +59,8 @@ class Translation {
   at::IValue constant(const Node& n, std::size_t i) const;
   std::int64_t integer(const Node& n, std::size_t i) const { return constant(n, i).toInt(); }
   std::vector<std::int64_t> integers(const Node& n, std::size_t i) const;
+  // For height and width; a single number is for both.
+  std::vector<std::int64_t> sides(const Node& n, std::size_t i) const;
   std::vector<const Value*> list(const Node& n, std::size_t i) const;
   static at::ScalarType type(const Value* value);
   static std::int64_t axes(const Value* value);
@@ -162,7 +164,12 @@ std::string Translation::as(const Value* value, at::ScalarType wanted) {
   if (known && known->isScalar()) return number(known->toScalar().toDouble(), wanted);
   if (known && known->isTensor()) return to_.constant(known->toTensor().to(wanted));
   const auto name = of(value);
-  return type(value) == wanted ? name : cast(name, wanted);
+  // A trace gives parameters no type.
+  const auto* node = value->node();
+  const auto found = node->kind() == c10::prim::GetAttr
+                         ? module_.attr(node->s(c10::attr::name)).toTensor().scalar_type()
+                         : type(value);
+  return found == wanted ? name : cast(name, wanted);
 }
 
 // add, sub and rsub have a factor of their second operand.
@@ -199,9 +206,15 @@ void Translation::linear(const Node& n) {
   set(n, has_bias ? to_.add("Add", {y, x(n, 2)}) : y);
 }
 
+std::vector<std::int64_t> Translation::sides(const Node& n, std::size_t i) const {
+  auto both = integers(n, i);
+  if (both.size() == 1) both.push_back(both[0]);
+  return both;
+}
+
 void Translation::convolution(const Node& n) {
   const auto weight = n.input(1);
-  const auto padding = integers(n, 4);
+  const auto padding = sides(n, 4);
   auto pads = padding;
   pads.insert(pads.end(), padding.begin(), padding.end());
   Names inputs{x(n, 0), of(weight)};
@@ -209,22 +222,22 @@ void Translation::convolution(const Node& n) {
   const bool general = n.kind() == c10::aten::_convolution;
   if (general && (constant(n, 6).toBool() || axes(n.input(0)) != 4)) refuse_operation(n);
   set(n, to_.add("Conv", inputs,
-                 {{"strides", integers(n, 3)},
+                 {{"strides", sides(n, 3)},
                   {"pads", pads},
-                  {"dilations", integers(n, 5)},
+                  {"dilations", sides(n, 5)},
                   {"group", integer(n, general ? 8 : 6)}}));
 }
 
 void Translation::pool(const Node& n) {
-  const auto padding = integers(n, 3);
-  auto pads = padding, strides = integers(n, 2);
+  const auto padding = sides(n, 3);
+  auto pads = padding, strides = sides(n, 2);
   pads.insert(pads.end(), padding.begin(), padding.end());
-  if (strides.empty()) strides = integers(n, 1);
+  if (strides.empty()) strides = sides(n, 1);
   set(n, to_.add("MaxPool", {x(n)},
-                 {{"kernel_shape", integers(n, 1)},
+                 {{"kernel_shape", sides(n, 1)},
                   {"strides", strides},
                   {"pads", pads},
-                  {"dilations", integers(n, 4)},
+                  {"dilations", sides(n, 4)},
                   {"ceil_mode", std::int64_t{constant(n, 5).toBool()}}}));
 }
 
