@@ -373,7 +373,7 @@ class AppTest(unittest.TestCase):
         self.assertNotIn("not solved", train(self.dir / "endless", "--steps", "1024").stdout)
 
     def trains_without_a_preset(self, kind, algo, *arguments):
-        run = self.dir / f"no-preset-{kind}-{algo}"
+        run = self.dir / f"no-preset-{len(list(self.dir.glob('no-preset-*')))}"
         done = shoal("train", *arguments, "--out", str(run))
         self.assertEqual(done.returncode, 0, done.stderr)
         name = f"defaults/{kind}"
