@@ -44,7 +44,7 @@ const std::vector<double>& column(const Named<std::vector<double>>& table, const
   throw Error("{} has no column '{}'; it has {}", file.string(), name, fmt::join(names, ", "));
 }
 
-// Of the finite numbers; NaN without one.
+// The extreme of the finite numbers; NaN if there is none.
 template <class Compare>
 double extreme(const std::vector<double>& numbers, Compare comes_first) {
   auto found = std::numeric_limits<double>::quiet_NaN();

@@ -29,7 +29,7 @@ enum EventField : protozero::pbf_tag_type {
   kSessionLog = 7
 };
 constexpr protozero::pbf_tag_type kValue = 1, kTag = 1, kSimpleValue = 2, kStatus = 1;
-// Of a value that is text: a tensor for the plugin `text`.
+// The fields of a text, which is a tensor for the plugin `text`.
 constexpr protozero::pbf_tag_type kTensor = 8, kMetadata = 9, kPluginData = 1, kPluginName = 1,
                                   kDtype = 1, kTensorShape = 2, kDim = 2, kSize = 1,
                                   kStringValue = 8;

@@ -39,7 +39,7 @@ NamedTensors of_rows(const NamedSpecs& specs, std::int64_t n) {
   return all;
 }
 
-// Of previous steps, if the agent has a memory.
+// The inputs from the previous step, for an agent with a memory.
 void add_memory(ActIn& in, Asked& asked, const NamedSpecs& state, const EnvSpec& env,
                 std::int64_t n) {
   in.state = of_rows(state, n);
