@@ -11,6 +11,7 @@
 #include "shoal/envs/wrapper.h"
 #include "shoal/envs/wrappers.h"
 #include "src/envs/atari/area_resize.h"
+#include "src/envs/wrappers/wrap.h"
 
 namespace shoal {
 namespace {
@@ -108,6 +109,31 @@ class ObservationFields : public PrivateFields {
 
  private:
   void convert_field(Field&, std::byte*) override {}  // is not shown
+};
+
+class ObservationElements : public PrivateFields {
+ public:
+  ObservationElements(std::unique_ptr<Env> env, std::vector<std::int64_t> elements)
+      : PrivateFields(std::move(env)), elements_(std::move(elements)) {
+    auto& observation = spec_.observation;
+    require(observation.size() == 1 && observation[0].shape.size() == 1,
+            "{}: cannot select elements of the observation; expected a single vector", spec_.id);
+    auto& array = observation[0];
+    for (const auto i : elements_)
+      require(i >= 0 && i < array.shape[0], "{}: cannot select element {} of an observation of {}",
+              spec_.id, i, array.shape[0]);
+    make_private(0);
+    array.shape = {static_cast<std::int64_t>(elements_.size())};
+  }
+
+ private:
+  void convert_field(Field& field, std::byte* to) override {
+    const auto size = size_of(field.array.dtype);
+    for (const auto i : elements_)
+      to = std::copy_n(field.bytes.data() + static_cast<std::size_t>(i) * size, size, to);
+  }
+
+  std::vector<std::int64_t> elements_;
 };
 
 // Moves the channels of every pixel into planes.
@@ -262,18 +288,16 @@ class ReducedInfo : public Wrapper {
   }
 };
 
-template <class W, class... Options>
-EnvFactory wrap_with(EnvFactory make_env, Options... options) {
-  return [make_env = std::move(make_env), options...](const EnvContext& context) {
-    return std::make_unique<W>(make_env(context), options...);
-  };
-}
-
 }  // namespace
 
 EnvFactory with_observation_fields(EnvFactory make_env, std::vector<std::string> names) {
   require(!names.empty(), "an empty list of observation fields; expected at least one");
-  return wrap_with<ObservationFields>(std::move(make_env), std::move(names));
+  return wrap<ObservationFields>(std::move(make_env), std::move(names));
+}
+
+EnvFactory with_observation_elements(EnvFactory make_env, std::vector<std::int64_t> elements) {
+  require(!elements.empty(), "an empty list of observation indices; expected at least one");
+  return wrap<ObservationElements>(std::move(make_env), std::move(elements));
 }
 
 EnvFactory with_channels_first(EnvFactory make_env) {
@@ -287,20 +311,20 @@ EnvFactory with_channels_first(EnvFactory make_env) {
   };
 }
 
-EnvFactory with_grayscale(EnvFactory make_env) { return wrap_with<Grayscale>(std::move(make_env)); }
+EnvFactory with_grayscale(EnvFactory make_env) { return wrap<Grayscale>(std::move(make_env)); }
 
 EnvFactory with_resized_pictures(EnvFactory make_env, std::int64_t height, std::int64_t width) {
   require(height > 0 && width > 0, "a picture of {} x {} pixels; expected at least 1 x 1", height,
           width);
-  return wrap_with<ResizedPictures>(std::move(make_env), height, width);
+  return wrap<ResizedPictures>(std::move(make_env), height, width);
 }
 
 EnvFactory with_flat_observations(EnvFactory make_env) {
-  return wrap_with<FlatObservations>(std::move(make_env));
+  return wrap<FlatObservations>(std::move(make_env));
 }
 
 EnvFactory with_reduced_info(EnvFactory make_env, const InfoSpec& info) {
-  return wrap_with<ReducedInfo>(std::move(make_env), info);
+  return wrap<ReducedInfo>(std::move(make_env), info);
 }
 
 }  // namespace shoal

@@ -1,11 +1,11 @@
 #include "shoal/envs/wrappers.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "shoal/core/error.h"
 #include "shoal/envs/wrapper.h"
+#include "src/envs/wrappers/wrap.h"
 
 namespace shoal {
 namespace {
@@ -107,51 +107,6 @@ class Stack : public Wrapper {
   }
 };
 
-// The environment writes to a private vector, from which the selected elements are copied.
-class ObservationElements : public Wrapper {
- public:
-  ObservationElements(std::unique_ptr<Env> env, std::vector<std::int64_t> elements)
-      : Wrapper(std::move(env)), elements_(std::move(elements)) {
-    auto& observation = spec_.observation;
-    require(observation.size() == 1 && observation[0].shape.size() == 1,
-            "{}: cannot select elements of the observation; expected a single vector", spec_.id);
-    auto& array = observation[0];
-    for (const auto i : elements_)
-      require(i >= 0 && i < array.shape[0], "{}: cannot select element {} of an observation of {}",
-              spec_.id, i, array.shape[0]);
-    size_ = size_of(array.dtype);
-    all_.resize(array.bytes());
-    where_ = {all_.data()};
-    array.shape = {static_cast<std::int64_t>(elements_.size())};
-  }
-
-  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
-    Wrapper::reset(seed, inside(out));
-    show(out);
-  }
-  StepResult step(ArraysIn action, StepOut out) override {
-    const auto result = Wrapper::step(action, inside(out));
-    show(out);
-    return result;
-  }
-
- private:
-  StepOut inside(StepOut out) {
-    out.observation = ArraysOut(where_);
-    return out;
-  }
-  void show(const StepOut& out) const {
-    auto* to = out.observation.as<std::byte>();
-    for (const auto i : elements_)
-      to = std::copy_n(all_.data() + static_cast<std::size_t>(i) * size_, size_, to);
-  }
-
-  std::vector<std::int64_t> elements_;
-  std::size_t size_;  // bytes of one element
-  std::vector<std::byte> all_;
-  std::array<std::byte*, 1> where_{};
-};
-
 // Writes the reward as one more info after the environment's own.
 class Score : public Wrapper {
  public:
@@ -233,13 +188,6 @@ class NormalizedReward : public Wrapper {
   Memory memory_;
 };
 
-template <class W, class... Options>
-EnvFactory wrap(EnvFactory make_env, Options... options) {
-  return [make_env = std::move(make_env), options...](const EnvContext& context) {
-    return std::make_unique<W>(make_env(context), options...);
-  };
-}
-
 template <class Change>
 EnvFactory change_reward(EnvFactory make_env, Change change) {
   return wrap<ChangedReward<Change>>(with_score(std::move(make_env)), change);
@@ -260,11 +208,6 @@ EnvFactory with_action_repeat(EnvFactory make_env, int times) {
 EnvFactory with_stack(EnvFactory make_env, int frames) {
   require(frames > 0, "a stack of {} observations; expected at least 1", frames);
   return wrap<Stack>(std::move(make_env), frames);
-}
-
-EnvFactory with_observation_elements(EnvFactory make_env, std::vector<std::int64_t> elements) {
-  require(!elements.empty(), "an empty list of observation indices; expected at least one");
-  return wrap<ObservationElements>(std::move(make_env), std::move(elements));
 }
 
 EnvFactory with_clipped_reward(EnvFactory make_env, double low, double high) {
