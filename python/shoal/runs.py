@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +16,25 @@ import torch
 
 from . import _core
 from .parts import Agent, Policy
+from .progress import Display, plot_progress, read_progress
 from .settings import apply, make_config
+
+
+class Film:
+    """A video file, which a notebook shows."""
+
+    def __init__(self, file: str | os.PathLike):
+        self.file = pathlib.Path(file)
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.file.read_bytes()).decode()
+        kind = self.file.suffix[1:]
+        if kind == "gif":
+            return f'<img src="data:image/gif;base64,{data}">'
+        return f'<video controls src="data:video/{kind};base64,{data}"></video>'
+
+    def __repr__(self) -> str:
+        return f"Film({str(self.file)!r})"
 
 
 class Run:
@@ -20,7 +42,7 @@ class Run:
 
     def __init__(self, folder: str | os.PathLike, checkpoint: str = "model.ckpt",
                  env: str | Callable[..., Any] | None = None):
-        self.folder = pathlib.Path(folder)
+        self.folder, self.checkpoint = pathlib.Path(folder), checkpoint
         self.agent = Agent._of(_core.Agent(apply(_core.read_run_config(os.fspath(folder)), {"env": env})))
         self.agent.load(self.folder / checkpoint)
         self.policy = Policy(self.agent)
@@ -45,17 +67,40 @@ class Run:
         """The next observation given to predict() begins an episode."""
         self.policy.reset()
 
+    @property
+    def progress(self) -> dict[str, list[float]]:
+        """The columns of progress.csv: "steps", "return_mean", ...; NaN where a cell is empty."""
+        return read_progress(self.folder)
+
+    def plot(self, *columns: str, x: str = "steps", axes: Any = None) -> Any:
+        """Draws columns of progress.csv, "return_mean" without any, with matplotlib, and returns the axes.
+
+        axes: to draw on, so that several runs share a chart.
+        """
+        return plot_progress(self.progress, columns or ("return_mean",), x, axes, self.folder.name)
+
+    def film(self, file: str | os.PathLike, episodes: int = 1, seed: int = 1) -> Film:
+        """Plays episodes and films them: .gif, or .mp4, .mkv, .webm or .mov, which need ffmpeg. A notebook shows it."""
+        command = [sys.executable, "-m", "shoal", "play", self.folder, "--checkpoint", self.checkpoint, "--video", file,
+                   "--episodes", str(episodes), "--seed", str(seed)]
+        path = os.pathsep.join([str(pathlib.Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(command, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": path})
+        if done.returncode != 0:
+            raise _core.Error(done.stderr.strip())
+        return Film(file)
+
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self.agent!r})"
 
 
 def train(base: str | os.PathLike | None = None, out: str | os.PathLike = "", resume: bool = False, quiet: bool = False,
-          **settings: Any) -> Run:
+          progress: bool = False, **settings: Any) -> Run:
     """Trains as `shoal train` does, and returns the run.
 
     base: a preset or a file of settings. out: the run folder, new or empty.
     resume: goes on with the run in `out`, which this function or the command began.
-    quiet: prints nothing. settings: see make_config().
+    quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
+    settings: see make_config().
 
     Ctrl-C during training writes a checkpoint and raises KeyboardInterrupt; the run can be resumed.
     """
@@ -68,7 +113,8 @@ def train(base: str | os.PathLike | None = None, out: str | os.PathLike = "", re
         config = apply(_core.read_run_config(os.fspath(out)), settings)
     else:
         config = make_config(base, **settings)
-    end = _core.train(config, os.fspath(out), resume, quiet)
+    with Display(out, config.steps) if progress else contextlib.nullcontext():
+        end = _core.train(config, os.fspath(out), resume, quiet or progress)
     if end.signal == signal.SIGINT:
         raise KeyboardInterrupt
     return Run(out, env=config.env_id if callable(env) else None)
