@@ -10,6 +10,7 @@
     action = shoal.load("runs/cartpole").predict(observation)
 
     envs = shoal.make_vec("CartPole-v1", num_envs=16, workers=2)  # a gymnasium.vector.VectorEnv
+    model = stable_baselines3.PPO("MlpPolicy", shoal.sb3.VecEnv("CartPole-v1", n_envs=16))
 """
 
 import os
@@ -56,3 +57,16 @@ def make_vec(env, num_envs=1, **keywords):
     from .vector import VectorEnv
 
     return VectorEnv(env, num_envs, **keywords)
+
+
+def __getattr__(name: str):
+    if name != "sb3":  # loaded when it is used
+        raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+    import importlib
+
+    try:
+        return importlib.import_module(".sb3", __name__)
+    except ModuleNotFoundError as error:
+        if error.name != "stable_baselines3":
+            raise
+        raise ImportError("shoal.sb3 needs Stable-Baselines3: pip install stable-baselines3") from error

@@ -48,7 +48,7 @@ def _array_space(array, stacked: bool):
 
     shape = (array.stack, *array.shape) if stacked and array.stack > 1 else array.shape
     if array.dtype == "bool":
-        return gymnasium.spaces.MultiBinary(shape)
+        return gymnasium.spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
     dtype = np.dtype(array.dtype)
     low, high = array.low, array.high
     if dtype.kind != "f":

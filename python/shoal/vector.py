@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import _core
+from .calls import Calls, assign, attribute, call
 from .envs import action_space, observation_space
 from .parts import _open
 from .settings import make_config
@@ -35,18 +37,23 @@ class VectorEnv(GymnasiumVectorEnv):
 
     def __init__(self, env: str | Callable[..., Any], num_envs: int = 1, workers: int | None = None,
                  autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = False, **settings: Any):
-        self.config = make_config(None, env=env, envs=num_envs, workers=0 if workers is None else max(workers, 1), **settings)
-        self._workers = _core.worker_count(self.config) if workers is None else workers
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.DISABLED:
             raise _core.Error("autoreset_mode: found Disabled, expected NextStep or SameStep")
         self._next_step = mode is AutoresetMode.NEXT_STEP
         self._copy = copy
         self._core: _core.VectorEnv | None = None
+        self._stepping = False
+        self._calls: Calls | None = None
+        if callable(env):
+            self._calls = Calls(env, float(settings.get("step_limit", 60)))
+            weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
+            env = self._calls.make
+        self.config = make_config(None, env=env, envs=num_envs, workers=0 if workers is None else max(workers, 1), **settings)
+        self._workers = _core.worker_count(self.config) if workers is None else workers
         spec = _core.env_spec(self.config)
         self.num_envs = num_envs
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
-        self.render_mode = None
         self.single_observation_space = observation_space(spec)
         self.single_action_space = action_space(spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -56,11 +63,17 @@ class VectorEnv(GymnasiumVectorEnv):
         _open.add(self)
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None):
-        """Makes the environments, and begins an episode in each."""
-        if options:
-            raise _core.Error(f"options: found {options}, expected none; environments take their settings when they are made")
+        """Makes the environments, and begins an episode in each. options: of environments in Python."""
+        if self.closed:
+            raise _core.Error("the environments are closed")
+        if options and self._calls is None:
+            raise _core.Error(f"options: found {options}, expected none; {self.config.env_id} takes its settings when it is "
+                              "made")
         self._close_workers()
-        self._core = _core.VectorEnv(self.config, self._workers, self._seeds(seed), self._next_step)
+        seeds = self._seeds(seed)
+        if self._calls:
+            self._calls.begin(seeds, options or {})
+        self._core = _core.VectorEnv(self.config, self._workers, seeds, self._next_step)
         rows = self._core.rows()
         arrays = lambda tensors: {name: tensor.numpy() for name, tensor in tensors.items()}  # noqa: E731
         self._observation = arrays(rows["observation"])
@@ -71,6 +84,8 @@ class VectorEnv(GymnasiumVectorEnv):
         self._terminated = rows["terminated"].numpy()
         self._truncated = rows["truncated"].numpy()
         self._all = np.ones(self.num_envs, dtype=bool)
+        if self._calls and self._calls.can_ask:
+            self.render_mode = self.get_attr("render_mode")[0]
         row = self._core.row
         return self._observations(row), self._masks(row)
 
@@ -82,15 +97,25 @@ class VectorEnv(GymnasiumVectorEnv):
     def step_async(self, actions) -> None:
         """Starts a step; step_wait() returns its result. The workers step meanwhile."""
         core = self._opened()
+        if self._stepping:
+            raise _core.Error("a step is under way; call step_wait() first")
         row = core.row
         for name, to in self._action.items():
             to[row] = actions if name == "" else actions[name]
         core.start()
+        self._stepping = True
 
     def step_wait(self):
         """Waits for the step that step_async() has started."""
         core = self._opened()
-        ended = core.finish()
+        if not self._stepping:
+            raise _core.Error("no step is under way; call step_async() first")
+        self._stepping = False
+        try:
+            ended = core.finish()
+        except BaseException:  # a worker has failed or is in the middle of its step
+            self._close_workers()
+            raise
         row = core.row
         before = row - 1
         infos = self._masks(row)
@@ -107,18 +132,71 @@ class VectorEnv(GymnasiumVectorEnv):
 
     send, recv = step_async, step_wait
 
+    def render(self) -> tuple[Any, ...]:
+        """What render() of each environment returns."""
+        return tuple(self.call("render"))
+
+    def call(self, name: str, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
+        """The method of each environment, called in its worker. The environments must be in Python, made by a callable."""
+        return tuple(self.ask(call, (name, arguments, keywords)))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """The attribute of each environment, as call()."""
+        return tuple(self.ask(attribute, (name,)))
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets the attribute of each environment, as call(); a list or tuple has one value for each."""
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"values: found {len(values)}, expected {self.num_envs}, one for each environment")
+        for b, value in enumerate(values):
+            self.ask(assign, (name, value), [b])
+
+    @property
+    def in_python(self) -> bool:
+        """Whether the environments can be asked: they were made by a callable."""
+        return self._calls is not None
+
+    def ask(self, act: Callable[..., Any], arguments: tuple, envs: Iterable[int] | None = None) -> list[Any]:
+        """See Calls.ask(); envs: None: all."""
+        self._opened()
+        if self._calls is None:
+            raise AttributeError(f"{arguments[0]}: {self.config.env_id} has no attributes and methods in Python; give a "
+                                 "callable that returns a gymnasium.Env")
+        if self._stepping:
+            raise _core.Error(f"{arguments[0]}: a step is under way; call step_wait() first")
+        return self._calls.ask(act, arguments, range(self.num_envs) if envs is None else envs)
+
+    def last_scores(self) -> np.ndarray:
+        """Rewards of the last step, before they are clipped or scaled where the environment reports them as `score`."""
+        return self._env_info.get("score", self._reward)[self._opened().row - 1]
+
     def close_extras(self, **_: Any) -> None:
         self._close_workers()
+        if self._calls:
+            self._calls.close()
+
+    def __enter__(self) -> VectorEnv:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"VectorEnv({self.config.env_id!r}, num_envs={self.num_envs}, workers={self._workers})"
 
     def _opened(self) -> _core.VectorEnv:
         if self._core is None:
-            raise _core.Error("the environments have not begun or are closed; call reset() first")
+            raise _core.Error("the environments are closed" if self.closed else
+                              "the environments have not begun, or ended with an exception; call reset() first")
         return self._core
 
     def _close_workers(self) -> None:
         if self._core is not None:
             self._core.close()
         self._core = None
+        self._stepping = False
 
     def _seeds(self, seed) -> list[int]:
         if seed is None:

@@ -33,9 +33,11 @@ class DocsTest(unittest.TestCase):
 
     def test_the_examples_run(self):
         examples = sorted((ROOT / "examples/python").glob("*.py"))
-        self.assertEqual(len(examples), 3)
+        self.assertEqual(len(examples), 4)
         for example in examples:
             with self.subTest(example.name):
-                done = subprocess.run([sys.executable, example, "1024"], timeout=100, text=True, capture_output=True)
+                with tempfile.TemporaryDirectory() as folder:
+                    done = subprocess.run([sys.executable, example, "1024"], timeout=100, text=True, capture_output=True,
+                                          cwd=folder)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertTrue(done.stdout.strip())

@@ -62,6 +62,73 @@ class ProcessesTest(unittest.TestCase):
         gc.collect()
         self.assertEqual(children(), before)
 
+    def test_samplers_made_and_dropped_in_a_loop_leave_nothing(self):
+        stop, beside = threading.Event(), []
+
+        def work():
+            while not stop.is_set():
+                torch.ones(200, 200) @ torch.ones(200, 200)
+
+        def rounds(count):
+            for i in range(count):
+                sampler = self.sampler(kind=("serial", "parallel-gpu", "parallel-cpu")[i % 3])
+                batch = sampler.collect()
+                if i % 2:
+                    sampler.itself = sampler
+                del sampler, batch
+            gc.collect()
+            return children(), len(os.listdir("/proc/self/fd")), threading.active_count()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            beside = rounds(3)
+            self.assertEqual(rounds(12), beside)
+        finally:
+            stop.set()
+            thread.join()
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_vector_environments_made_and_dropped_in_a_loop_leave_nothing(self):
+        def rounds(count):
+            for i in range(count):
+                make = "CartPole-v1" if i % 2 else lambda: Counter(4)
+                envs = shoal.make_vec(make, 3, workers=i % 4 // 2 * 2)
+                envs.reset(seed=1)
+                if i % 3 == 0:
+                    envs.close()
+                elif i % 3 == 1:
+                    envs.itself = envs
+                del envs
+            gc.collect()
+            limit = time.monotonic() + 20
+            while threading.active_count() > 1 and time.monotonic() < limit:
+                time.sleep(0.01)  # threads that answer end by themselves
+            return children(), len(os.listdir("/proc/self/fd")), threading.active_count()
+
+        before = rounds(12)
+        self.assertEqual(rounds(24), before)
+        self.assertEqual(before[2], 1)
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_the_end_of_the_interpreter_ends_the_workers_of_vector_environments(self):
+        for end in ("", "raise SystemExit(0)", "import os; os._exit(0)"):
+            ended = run(f"""
+                import shoal
+                from test_processes import children
+                from toys import Counter
+                envs = [shoal.make_vec(each, 2, workers=2) for each in ("CartPole-v1", lambda: Counter(4))]
+                for each in envs:
+                    each.reset(seed=1)
+                envs[1].get_attr("length")
+                print(*children(), flush=True)
+                {end}
+                """)
+            self.assertEqual((ended.returncode, ended.stderr), (0, ""), end)
+            pids = [int(each) for each in ended.stdout.split()]
+            self.assertEqual(len(pids), 4)
+            self.assertTrue(await_end(pids), end)
+
     def test_the_end_of_the_interpreter_ends_the_workers(self):
         for end in ("", "raise SystemExit(0)", "import os; os._exit(0)"):
             ended = run(f"""

@@ -8,7 +8,7 @@ import tempfile
 import textwrap
 import unittest
 
-import numpy as np
+import torch
 
 import shoal
 
@@ -55,7 +55,7 @@ class RunsTest(unittest.TestCase):
     def test_plays_with_a_trained_agent(self):
         run = shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=512, workers=1, seed=3)
         self.assertIn("CartPole-v1", repr(run))
-        action = run.predict(np.zeros(4, np.float32))
+        action = run.predict(torch.zeros(4))
         self.assertIn(action, (0, 1))
         returns = shoal.evaluate(run, episodes=3)
         self.assertEqual(len(returns), 3)
@@ -68,7 +68,7 @@ class RunsTest(unittest.TestCase):
         except ImportError:
             self.skipTest("needs Gymnasium")
         run = shoal.train(None, self.path("run"), quiet=True, **{**SETTINGS, "env": lambda: Counter(4), "steps": 256})
-        self.assertIn(run.predict(np.zeros(2, np.float32)), (0, 1, 2))
+        self.assertIn(run.predict(torch.zeros(2)), (0, 1, 2))
         again = shoal.load(self.path("run"), env=lambda: Counter(4))
         self.assertEqual(shoal.evaluate(again, episodes=2), shoal.evaluate(run, episodes=2))
 

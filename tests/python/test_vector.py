@@ -3,11 +3,11 @@
 import os
 import unittest
 
-import numpy as np
 import shoal
 
 try:
     import gymnasium
+    import numpy as np
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
     from gymnasium.wrappers.vector import RecordEpisodeStatistics
     from toys import Counter

@@ -7,20 +7,69 @@ import numpy as np
 class Counter(gymnasium.Env):
     """Observes the number of steps in the episode, which has `length` of them. Calls `at_step(steps)` first."""
 
-    def __init__(self, length=5, at_step=lambda steps: None):
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, length=5, at_step=lambda steps: None, render_mode=None):
         self.observation_space = gymnasium.spaces.Box(-1, 1000, (2,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(3)
-        self.length, self.at_step = length, at_step
+        self.length, self.at_step, self.render_mode = length, at_step, render_mode
 
     def observe(self):
         return np.array([self.steps, self.start], np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.steps, self.start = 0, self.np_random.integers(100)
+        self.steps, self.start = 0, (options or {}).get("start", self.np_random.integers(100))
         return self.observe(), {}
 
     def step(self, action):
         self.at_step(self.steps)
         self.steps += 1
-        return self.observe(), float(action), self.steps == self.length, False, {}
+        return self.observe(), float(action), self.steps == self.length, False, {"steps": self.steps}
+
+    def add(self, number, times):
+        return self.steps + number * times + 0 * (1 // times)
+
+    def render(self):
+        return np.full((2, 2, 3), self.steps, np.uint8)
+
+
+class Room(gymnasium.Env):
+    """Action 0 opens the door of a room and is then illegal; action 1 is legal once it is open."""
+
+    def __init__(self):
+        self.observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(3)
+
+    def look(self):
+        mask = np.array([not self.open, self.open, True])
+        return np.array([self.open], np.float32), {"action_mask": mask}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.open = False
+        return self.look()
+
+    def step(self, action):
+        self.open = self.open or action == 0
+        observation, info = self.look()
+        return observation, 0.0, action == 1, False, info
+
+
+class Parts(gymnasium.Env):
+    """Observes the parts of its last action."""
+
+    def __init__(self):
+        spaces = gymnasium.spaces
+        self.observation_space = spaces.Dict(reach=spaces.Box(-1, 1, (2,), np.float32), grip=spaces.MultiBinary(3),
+                                             tool=spaces.Box(0, 9, (1,), np.int64))
+        self.action_space = spaces.Dict(reach=spaces.Box(-1, 1, (2,), np.float32), grip=spaces.MultiBinary(3),
+                                        tool=spaces.MultiDiscrete([4, 5]))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"reach": np.zeros(2, np.float32), "grip": np.zeros(3, np.int8), "tool": np.zeros(1, np.int64)}, {}
+
+    def step(self, action):
+        observation = {"reach": action["reach"], "grip": action["grip"], "tool": action["tool"][:1]}
+        return observation, float(action["tool"].sum()), False, False, {}

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Steps a second of a PPO loop in the form of CleanRL's, on shoal.make_vec() and on the vector environments of others
+that are installed: Gymnasium's AsyncVectorEnv, EnvPool (synchronous, and asynchronous in halves) and ALE's. Or, with
+--sb3, of Stable-Baselines3's PPO on shoal.sb3.VecEnv and on its SubprocVecEnv. All of them in turn, `--rounds` times;
+medians of the whole loop, and of its rollouts alone, are printed.
+
+    PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env ALE/Pong-v5 --envs 32
+    PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env CartPole-v1 --envs 16 --sb3
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import torch
+from torch import nn
+
+import shoal
+
+
+class Synchronous:
+    """A gymnasium.vector.VectorEnv: all environments are ready after every step."""
+
+    seed = {"seed": 1}
+
+    def __init__(self, envs):
+        self.envs, self.ids = envs, np.arange(envs.num_envs)
+        self.observation, self.action = envs.single_observation_space, envs.single_action_space
+
+    def reset(self) -> None:
+        self.last = (self.envs.reset(**self.seed)[0], np.zeros(len(self.ids)), np.zeros(len(self.ids), bool))
+
+    def receive(self):
+        return self.ids, *self.last
+
+    def send(self, action, ids) -> None:
+        observation, reward, terminated, truncated, _ = self.envs.step(action)
+        self.last = (observation, reward, terminated | truncated)
+
+    def close(self) -> None:
+        self.envs.close()
+
+
+class EnvPool(Synchronous):
+    seed: dict = {}  # it was given one when it was made
+
+    def __init__(self, envs, count: int):
+        self.envs, self.ids = envs, np.arange(count)
+        self.observation, self.action = envs.observation_space, envs.action_space
+
+
+class Asynchronous(EnvPool):
+    """Half of the environments step while the policy acts for the others."""
+
+    def reset(self) -> None:
+        self.envs.async_reset()
+
+    def receive(self):
+        observation, reward, terminated, truncated, info = self.envs.recv()
+        return info["env_id"], observation, reward, terminated | truncated
+
+    def send(self, action, ids) -> None:
+        self.envs.send(action, ids)
+
+
+def envpool(o, batch=None):
+    import envpool as pool
+
+    name = {"HalfCheetah-v5": "HalfCheetah-v4"}.get(o.env, o.env.removeprefix("ALE/"))
+    envs = pool.make_gymnasium(name, num_envs=o.envs, num_threads=max(o.workers, 1), batch_size=batch or o.envs, seed=1)
+    return (Asynchronous if batch else EnvPool)(envs, o.envs)
+
+
+def gymnasium_async(o):
+    import gymnasium
+
+    def make():
+        if not o.env.startswith("ALE/"):
+            return gymnasium.make(o.env)
+        import ale_py
+
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make(o.env, frameskip=1, repeat_action_probability=0))
+        return gymnasium.wrappers.FrameStackObservation(env, 4)
+
+    return Synchronous(gymnasium.vector.AsyncVectorEnv([make] * o.envs))
+
+
+def ale(o):
+    if not o.env.startswith("ALE/"):
+        raise ImportError("Atari only")
+    from ale_py.vector_env import AtariVectorEnv
+
+    game = "".join("_" + c.lower() if c.isupper() else c for c in o.env[4:-3]).lstrip("_")
+    return Synchronous(AtariVectorEnv(game, num_envs=o.envs, num_threads=max(o.workers, 1)))
+
+
+ROWS = {"make_vec": lambda o: Synchronous(shoal.make_vec(o.env, o.envs, workers=o.workers)), "AsyncVectorEnv": gymnasium_async,
+        "EnvPool": envpool, "EnvPool async": lambda o: envpool(o, o.envs // 2), "ALE": ale}
+
+
+class Agent(nn.Module):
+    def __init__(self, observation, action):
+        super().__init__()
+        self.discrete = hasattr(action, "n")
+        outputs = int(action.n) if self.discrete else action.shape[0]
+        if len(observation.shape) == 3:
+            self.body, width = nn.Sequential(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+                                             nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU()), 512
+        else:
+            self.body, width = nn.Sequential(nn.Linear(observation.shape[0], 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()), 64
+        self.policy, self.value, self.log_std = nn.Linear(width, outputs), nn.Linear(width, 1), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, observation, action=None):
+        scaled = observation.float() / 255 if observation.dtype == torch.uint8 else observation.float()
+        hidden = self.body(scaled)
+        out = self.policy(hidden)
+        if self.discrete:
+            policy = torch.distributions.Categorical(logits=out)
+        else:
+            policy = torch.distributions.Independent(torch.distributions.Normal(out, self.log_std.exp()), 1)
+        action = policy.sample() if action is None else action
+        return action, policy.log_prob(action), policy.entropy(), self.value(hidden).squeeze(1)
+
+
+def learn(agent, optimizer, rows, o) -> None:
+    obs, action, log_prob, reward, done, value = rows
+    advantage, following = torch.zeros(o.horizon, o.envs), torch.zeros(o.envs)
+    for t in reversed(range(o.horizon)):
+        goes_on = (~done[t + 1]).float()
+        delta = reward[t + 1] + 0.99 * value[t + 1] * goes_on - value[t]
+        advantage[t] = following = delta + 0.99 * 0.95 * goes_on * following
+    flat = [x[:o.horizon].flatten(0, 1) for x in (obs, action, log_prob, advantage, advantage + value[:-1])]
+    for _ in range(o.epochs):
+        for index in torch.randperm(o.horizon * o.envs).chunk(4):
+            observation, taken, before, gain, aim = (x[index] for x in flat)
+            _, now, entropy, estimate = agent(observation, taken)
+            gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+            ratio = (now - before).exp()
+            loss = -torch.min(gain * ratio, gain * ratio.clamp(0.9, 1.1)).mean() - 0.01 * entropy.mean()
+            loss = loss + 0.5 * (estimate - aim).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
+            optimizer.step()
+
+
+def loop(envs, o) -> tuple[float, float]:
+    """Steps a second of the loop, and of its rollouts."""
+    torch.manual_seed(1)
+    agent = Agent(envs.observation, envs.action)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4)
+    # Rows of two rollouts: asynchronous environments may be ahead.
+    T, B, R = o.horizon + 1, o.envs, 2 * (o.horizon + 1)
+    obs = torch.zeros(R, B, *envs.observation.shape, dtype=torch.uint8 if len(envs.observation.shape) == 3 else torch.float32)
+    action = torch.zeros(R, B, *envs.action.shape, dtype=torch.int64 if agent.discrete else torch.float32)
+    log_prob, reward, value, done = *(torch.zeros(R, B) for _ in range(3)), torch.zeros(R, B, dtype=torch.bool)
+    envs.reset()
+    at = np.zeros(B, int)
+    begin, rollouts, steps, updates = time.perf_counter(), 0.0, 0, 0
+    while updates <= o.warm_up or time.perf_counter() - begin < o.seconds:
+        started = time.perf_counter()
+        while at.min() < (updates + 1) * T:
+            ids, observation, gained, over = envs.receive()
+            t, ids = at[ids] % R, np.asarray(ids)
+            obs[t, ids], reward[t, ids] = torch.as_tensor(observation).to(obs.dtype), torch.as_tensor(gained).float()
+            done[t, ids] = torch.as_tensor(over)
+            with torch.no_grad():
+                chosen, log_prob[t, ids], _, value[t, ids] = agent(obs[t, ids])
+            action[t, ids] = chosen
+            at[ids] += 1
+            envs.send(chosen.numpy(), ids)
+        rollouts += time.perf_counter() - started
+        rows = slice(updates % 2 * T, updates % 2 * T + T)
+        learn(agent, optimizer, [x[rows] for x in (obs, action, log_prob, reward, done, value)], o)
+        updates, steps = updates + 1, steps + T * B
+        if updates == o.warm_up:
+            begin, rollouts, steps = time.perf_counter(), 0.0, 0
+    return steps / (time.perf_counter() - begin), steps / rollouts
+
+
+def measure(make, o) -> tuple[float, float]:
+    envs = make(o)
+    try:
+        return loop(envs, o)
+    finally:
+        envs.close()
+
+
+def sb3_rate(make, o) -> tuple[float, float]:
+    from stable_baselines3 import PPO
+
+    envs = make()
+    try:
+        kind = "CnnPolicy" if len(envs.observation_space.shape) == 3 else "MlpPolicy"
+        model = PPO(kind, envs, n_steps=o.horizon, batch_size=o.horizon * o.envs // 4, n_epochs=o.epochs, device="cpu")
+        model.learn(o.horizon * o.envs)
+        begin, steps = time.perf_counter(), 0
+        while time.perf_counter() - begin < o.seconds:
+            model.learn(o.horizon * o.envs)
+            steps += o.horizon * o.envs
+        whole = time.perf_counter() - begin
+        return steps / whole, steps / (o.horizon * o.envs) / whole
+    finally:
+        envs.close()
+
+
+def sb3_rows(o):
+    from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+    from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
+
+    def subproc():
+        if o.env.startswith("ALE/"):
+            return VecFrameStack(make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv), 4)
+        return make_vec_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv)
+
+    return {"shoal.sb3.VecEnv": lambda: shoal.sb3.VecEnv(o.env, o.envs, workers=o.workers, seed=1), "SubprocVecEnv": subproc}
+
+
+def main() -> None:
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--env", default="CartPole-v1")
+    flags.add_argument("--envs", type=int, default=32)
+    flags.add_argument("--workers", type=int, default=2, help="processes or threads; 0: Shoal steps in this process")
+    flags.add_argument("--horizon", type=int, default=128)
+    flags.add_argument("--epochs", type=int, default=4)
+    flags.add_argument("--seconds", type=float, default=5)
+    flags.add_argument("--warm-up", type=int, default=1, help="updates before the clock starts")
+    flags.add_argument("--rounds", type=int, default=5)
+    flags.add_argument("--threads", type=int, default=1, help="of torch")
+    flags.add_argument("--sb3", action="store_true")
+    o = flags.parse_args()
+    torch.set_num_threads(o.threads)
+    rows = {name: (lambda o, make=make: measure(make, o)) for name, make in ROWS.items()}
+    if o.sb3:
+        rows = {name: (lambda o, make=make: sb3_rate(make, o)) for name, make in sb3_rows(o).items()}
+    rates: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(o.rounds):
+        for name, rate in rows.items():
+            try:
+                rates.setdefault(name, []).append(rate(o))
+            except ImportError:
+                pass
+    for name, each in rates.items():
+        if each:
+            whole, second = zip(*each)
+            print(f"{name:18} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
+                  + (f"{statistics.median(second):.2f} updates/s" if o.sb3 else
+                     f"rollouts {statistics.median(second):9,.0f} steps/s"))
+
+
+if __name__ == "__main__":
+    main()
