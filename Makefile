@@ -8,13 +8,17 @@ ARGS =
 SECONDS = 60
 shoal = build/release/bin/shoal
 folders = src plugins samplers algos runners cli python benchmarks tests examples
+python_folders = python tests/python examples/python
 sources = find include $(folders) -name '*.h' -o -name '*.cc' -o -name '*.cu'
+
+# The linter of the virtual environment that `make test` fills, or the user's.
+ruff = PATH="$${SHOAL_DEPS:-$$HOME/.cache/shoal}/venv-torch-2.11.0/bin:$$PATH" ruff
 
 export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build command run test test-clang fuzz gpu-check docs format format-check tidy clean help
+.PHONY: setup build command python run test test-clang fuzz gpu-check docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
@@ -24,6 +28,9 @@ build: setup ## build all of the release preset, tests and examples too; the com
 
 command: setup ## build the command and its plugins alone
 	@scripts/build.sh release shoal_command
+
+python: setup ## build the Python package and install it, with the command `shoal`, beside LibTorch
+	@scripts/python.sh
 
 run: command ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 	@$(shoal) train $(PRESET) $(ARGS)
@@ -44,9 +51,12 @@ gpu-check: ## everything that needs a GPU, in ten minutes, from build/cuda: gpu_
 
 format: ## format every source file in place
 	@$(sources) | xargs clang-format -i
+	@if $(ruff) --version >/dev/null 2>&1; then $(ruff) format --quiet $(python_folders); fi
 
-format-check: ## fail if a source file is not formatted
+format-check: ## fail if a source file is not formatted, or Python code not clean where ruff is installed
 	@$(sources) | xargs clang-format --dry-run --Werror
+	@if $(ruff) --version >/dev/null 2>&1; then \
+	  $(ruff) format --quiet --diff $(python_folders) && $(ruff) check --quiet $(python_folders); fi
 
 tidy: setup ## run clang-tidy on every source file (slow)
 	@scripts/tidy.sh

@@ -8,13 +8,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 start=$SECONDS
 
-# Tests read event files, ONNX models and safetensors, and play environments of Gymnasium, those of MuJoCo among them. With
-# a LibTorch of the user's own there is no such virtual environment, and no such tests.
+# Tests read event files, ONNX models and safetensors, play environments of Gymnasium, those of MuJoCo among them, and
+# pack and type-check the Python package. With a LibTorch of the user's own there is no such virtual environment, and no
+# such tests.
 python=$torch_venv/bin/python
-if [ -x "$python" ] && ! "$python" -c 'import gymnasium.envs.mujoco, onnxruntime, safetensors, tensorboard' 2>/dev/null; then
-  "$python" -m pip install --quiet --disable-pip-version-check 'gymnasium[mujoco]==1.4.0' mujoco==3.3.7 \
-    onnxruntime==1.32.0 safetensors==0.8.0 tensorboard==2.20.0 ||
-    echo "gymnasium, mujoco, onnxruntime, safetensors and tensorboard cannot be installed: the tests that use them are skipped"
+modules='gymnasium.envs.mujoco, mypy, onnxruntime, ruff, safetensors, scikit_build_core, tensorboard'
+if [ -x "$python" ] && ! "$python" -c "import $modules" 2>/dev/null; then
+  mapfile -t packages < <("$python" -c 'import tomllib
+print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["test"], sep="\n")')
+  "$python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" ||
+    echo "packages for tests cannot be installed: the tests that use them are skipped (${packages[*]})"
 fi
 
 # The test folders of each preset; release has all of them. clang also builds the command.

@@ -1,9 +1,10 @@
 """An environment written in Python, in forked workers: walk to the right end of a corridor.
 
-    python examples/python/2_custom_environment.py [steps]
+Usage: python examples/python/2_custom_environment.py [steps]
 """
 
 import sys
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -11,18 +12,20 @@ import numpy as np
 import shoal
 
 
-class Corridor(gymnasium.Env):
-    def __init__(self, length: int):
+class Corridor(gymnasium.Env[np.ndarray, np.int64]):
+    def __init__(self, length: int) -> None:
         self.observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(2)
         self.length = length
 
-    def reset(self, *, seed=None, options=None):
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.at = 0
         return np.zeros(1, np.float32), {}
 
-    def step(self, action):
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self.at = max(self.at + (1 if action == 1 else -1), 0)
         done = self.at == self.length
         return np.array([self.at / self.length], np.float32), 1.0 if done else -0.1, done, False, {}

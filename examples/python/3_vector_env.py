@@ -1,6 +1,6 @@
 """REINFORCE with a network and a loop of its own, on environments stepped by Shoal's workers.
 
-    python examples/python/3_vector_env.py [steps]
+Usage: python examples/python/3_vector_env.py [steps]
 """
 
 import sys

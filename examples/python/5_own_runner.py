@@ -1,6 +1,6 @@
 """A runner of your own: it logs, evaluates and keeps the best parameters.
 
-    python examples/python/5_own_runner.py [steps]
+Usage: python examples/python/5_own_runner.py [steps]
 """
 
 import sys
@@ -13,7 +13,8 @@ import shoal
 def main(steps: int) -> None:
     agent = shoal.ActorCritic("CartPole-v1", steps=steps)
     algo = shoal.PPO(agent, learning_rate=1e-3, epochs=10, clip=0.2)
-    best, kept = 0.0, {}
+    best = 0.0
+    kept: dict[str, torch.Tensor] = {}
     with shoal.Sampler(None, agent, envs=16, workers=2, horizon=64) as sampler:
         for update in range(steps // (16 * 64)):
             metrics = algo.update(sampler.collect())

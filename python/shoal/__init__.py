@@ -1,5 +1,7 @@
 """Shoal: sampling and learning in reinforcement learning. Samplers and algorithms are in C++.
 
+A training loop, a whole training, and environments for the loops of other libraries:
+
     agent = shoal.ActorCritic("CartPole-v1")
     sampler = shoal.Sampler("CartPole-v1", agent, kind="parallel-gpu", envs=16, workers=2, horizon=32)
     algo = shoal.PPO(agent, clip=0.2)
@@ -13,25 +15,32 @@
     model = stable_baselines3.PPO("MlpPolicy", shoal.sb3.VecEnv("CartPole-v1", n_envs=16))
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     # libgomp reads it when torch is loaded: threads wait a moment for the next loop instead of 10 ms.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 import torch  # noqa: F401  (loads the libraries that the core needs)
 
+from . import algos
 from ._core import Batch, DataError, Error, WorkerError, __version__, env_ids, presets
-from .parts import ALGOS, ActorCritic, Agent, Algo, Policy, Sampler, TorchAgent
+from .algos import *  # noqa: F403  (PPO, A2C, ...)
+from .parts import ActorCritic, Agent, Policy, Sampler, TorchAgent
 from .runs import Run, evaluate, load, train
 from .settings import make_config
 
-globals().update(ALGOS)  # PPO, A2C, ...
+if TYPE_CHECKING:
+    from . import sb3 as sb3
+    from .vector import VectorEnv
 
 __all__ = [
     "ActorCritic",
     "Agent",
-    "Algo",
     "Batch",
     "DataError",
     "Error",
@@ -48,25 +57,27 @@ __all__ = [
     "make_vec",
     "presets",
     "train",
-    *ALGOS,
 ]
+__all__ += algos.__all__
 
 
-def make_vec(env, num_envs=1, **keywords):
+def make_vec(env: str | Callable[..., Any], num_envs: int = 1, **keywords: Any) -> VectorEnv:
     """A gymnasium.vector.VectorEnv on forked workers: see shoal.vector.VectorEnv. Needs Gymnasium."""
     from .vector import VectorEnv
 
     return VectorEnv(env, num_envs, **keywords)
 
 
-def __getattr__(name: str):
-    if name != "sb3":  # loaded when it is used
-        raise AttributeError(f"module 'shoal' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # which knows sb3, and that there is nothing else
 
-    try:
-        return importlib.import_module(".sb3", __name__)
-    except ModuleNotFoundError as error:
-        if error.name != "stable_baselines3":
-            raise
-        raise ImportError("shoal.sb3 needs Stable-Baselines3: pip install stable-baselines3") from error
+    def __getattr__(name: str):
+        if name != "sb3":  # loaded when it is used
+            raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+        import importlib
+
+        try:
+            return importlib.import_module(".sb3", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != "stable_baselines3":
+                raise
+            raise ImportError("shoal.sb3 needs Stable-Baselines3: pip install stable-baselines3") from error

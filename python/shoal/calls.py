@@ -24,7 +24,10 @@ class Calls:
         self._pipes: list[tuple[Any, Any]] = []
 
     def begin(self, seeds: Sequence[int], options: dict[str, Any]) -> None:
-        """Environments will be made anew. Environment i is the one whose first reset() has seeds[i]; options: of that."""
+        """Environments will be made anew. Environment i is the one whose first reset() has seeds[i].
+
+        options: of that reset.
+        """
         self.close()
         self._seeds, self._options = list(seeds), options
         self._pipes = [multiprocessing.Pipe() for _ in seeds]
@@ -56,7 +59,9 @@ class Calls:
         """act(env, *arguments) of these environments, in their processes. Raises the exception of the first."""
         envs = list(envs)
         if not self.can_ask:
-            raise _core.Error(f"found the seeds {self._seeds}, expected different ones: environments are told apart by them")
+            raise _core.Error(
+                f"found the seeds {self._seeds}, expected different ones: environments are told apart by them"
+            )
         for b in envs:
             self._pipes[b][0].send((act, arguments))
         answers = [self._answer_of(b) for b in envs]
@@ -73,8 +78,10 @@ class Calls:
     def _answer_of(self, b: int) -> tuple[bool, Any]:
         pipe = self._pipes[b][0]
         if not pipe.poll(self._seconds):
-            raise _core.Error(f"environment {b} did not answer a call within {self._seconds:g} s; its worker is busy or "
-                              "has died: make the environments anew")
+            raise _core.Error(
+                f"environment {b} did not answer a call within {self._seconds:g} s; its worker is busy or "
+                "has died: make the environments anew"
+            )
         return pipe.recv()
 
 

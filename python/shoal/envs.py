@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+
+if TYPE_CHECKING:
+    import gymnasium
 
 _callables = itertools.count()
 
@@ -17,32 +22,37 @@ def env_id(env: str | Callable[..., Any]) -> str:
     if isinstance(env, str):
         return env
     if not callable(env):
-        raise TypeError(f"env: found {env!r}, expected an id such as 'CartPole-v1' or a callable that returns a gymnasium.Env")
+        raise TypeError(
+            f"env: found {env!r}, expected an id such as 'CartPole-v1' or a callable that returns a gymnasium.Env"
+        )
     import gymnasium
 
     name = f"shoal/callable{next(_callables)}-v0"
-    # Environments that can be rendered get a render_mode, which a callable has chosen itself.
-    gymnasium.register(name, entry_point=lambda render_mode=None: env(), order_enforce=False, disable_env_checker=True)
+
+    def make(**_: Any) -> gymnasium.Env[Any, Any]:  # a render_mode may be given, which the callable has chosen itself
+        return env()
+
+    gymnasium.register(name, entry_point=make, order_enforce=False, disable_env_checker=True)
     return "gymnasium:" + name
 
 
-def observation_space(spec, stacked: bool = True):
+def observation_space(spec: _core.EnvSpec, stacked: bool = True) -> gymnasium.Space[Any]:
     """The gymnasium.Space of the observations of an EnvSpec; several arrays are a Dict."""
     return _one_or_dict({name: _array_space(array, stacked) for name, array in spec.observations.items()})
 
 
-def action_space(spec):
+def action_space(spec: _core.EnvSpec) -> gymnasium.Space[Any]:
     """The gymnasium.Space of the actions of an EnvSpec; several parts are a Dict."""
     return _one_or_dict({name: _action_space(part) for name, part in spec.actions.items()})
 
 
-def _one_or_dict(parts: dict):
+def _one_or_dict(parts: dict[str, gymnasium.Space[Any]]) -> gymnasium.Space[Any]:
     import gymnasium
 
     return parts[""] if list(parts) == [""] else gymnasium.spaces.Dict(parts)
 
 
-def _array_space(array, stacked: bool):
+def _array_space(array: _core.ArraySpec, stacked: bool) -> gymnasium.Space[Any]:
     import gymnasium
     import numpy as np
 
@@ -57,7 +67,7 @@ def _array_space(array, stacked: bool):
     return gymnasium.spaces.Box(np.full(shape, low).astype(dtype), np.full(shape, high).astype(dtype), dtype=dtype.type)
 
 
-def _action_space(part):
+def _action_space(part: _core.ActionSpec) -> gymnasium.Space[Any]:
     import gymnasium
     import numpy as np
 

@@ -6,12 +6,14 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
+
+import torch
 
 from . import _core
 from .settings import apply, describe, make_config
 
-_open: weakref.WeakSet = weakref.WeakSet()
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 @atexit.register
@@ -27,11 +29,15 @@ class Agent:
     algo: the algorithm that it is made for: it decides on the networks.
     base: a preset or a file of settings to start from.
     settings: see make_config(); the ones below, for example.
-
     """
 
-    def __init__(self, env: str | Callable[..., Any] | None = None, algo: str | None = None,
-                 base: str | os.PathLike | None = None, **settings: Any):
+    def __init__(
+        self,
+        env: str | Callable[..., Any] | None = None,
+        algo: str | None = None,
+        base: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> None:
         self._core = _core.Agent(make_config(base, env=env, algo=algo, **settings))
 
     @classmethod
@@ -50,7 +56,7 @@ class Agent:
         """The spaces of its environment."""
         return self._core.env_spec
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name: the agent's own tensors. Call parameters_changed() after writing to them."""
         return self._core.parameters()
 
@@ -62,21 +68,21 @@ class Agent:
         """Moves it to "cpu", "cuda" or "cuda:N". Make samplers first: a process with a CUDA context cannot fork."""
         self._core.to(device)
 
-    def load(self, checkpoint: str | os.PathLike) -> None:
+    def load(self, checkpoint: str | os.PathLike[str]) -> None:
         """Takes the parameters of a checkpoint of a run with the same networks."""
         self._core.load(os.fspath(checkpoint))
 
     def __repr__(self) -> str:
         numbers = sum(tensor.numel() for tensor in self.parameters().values())
-        return f"{type(self).__name__}({self.env_spec.id!r}, algo={self.config.algo!r}, {numbers:,} numbers)"
+        return f"{type(self).__name__}({self.env_spec!r}, algo={self.config.algo!r}, {numbers:,} numbers)"
 
 
 class ActorCritic(Agent):
-    """The agent of PPO, A2C and IMPALA: a stochastic policy and a value function. Arguments as those of Agent.
+    """The agent of PPO, A2C and IMPALA: a stochastic policy and a value function. Arguments as those of Agent."""
 
-    """
-
-    def __init__(self, env: str | Callable[..., Any] | None = None, base: str | os.PathLike | None = None, **settings: Any):
+    def __init__(
+        self, env: str | Callable[..., Any] | None = None, base: str | os.PathLike[str] | None = None, **settings: Any
+    ) -> None:
         super().__init__(env, settings.pop("algo", "ppo" if base is None else None), base, **settings)
 
 
@@ -90,7 +96,9 @@ class TorchAgent(ActorCritic):
     It acts in the sampler's process, in batches. Its parameters are the module's own; learning changes them in place.
     """
 
-    def __init__(self, env: str | Callable[..., Any], module: Any, **settings: Any):
+    module: torch.nn.Module
+
+    def __init__(self, env: str | Callable[..., Any], module: torch.nn.Module, **settings: Any) -> None:
         self.module = module
         settings.setdefault("algo", "ppo")
         self._core = _core.torch_agent(make_config(settings.pop("base", None), env=env, **settings), module)
@@ -101,10 +109,11 @@ class Sampler:
 
     env: as for Agent; None: the agent's. Its spaces must be those of the agent's environment.
     settings: see make_config(); the ones of the sampler are below. Those of the agent are the defaults.
-
     """
 
-    def __init__(self, env: str | Callable[..., Any] | None, agent: Agent, **settings: Any):
+    config: _core.Config
+
+    def __init__(self, env: str | Callable[..., Any] | None, agent: Agent, **settings: Any) -> None:
         self.config = apply(_core.Config(agent.config), {"env": env, **settings})
         self._core = _core.Sampler(self.config, agent._core)
         _open.add(self)
@@ -121,7 +130,7 @@ class Sampler:
         """Ends the workers. Deleting the sampler does the same."""
         self._core.close()
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,51 +138,29 @@ class Sampler:
 
     def __repr__(self) -> str:
         keys = ("kind", "envs", "workers", "horizon")
-        values = dict((key, value) for key, value, _ in _core.setting_docs(self.config))
-        return f"Sampler({self.config.env_id!r}, " + ", ".join(f"{key}={values['sampler.' + key]}" for key in keys) + ")"
-
-
-class Algo:
-    """An algorithm. Its update() does with a rollout what a run of the command does."""
-
-    name = ""
-
-    def __init__(self, agent: Agent, **settings: Any):
-        self.config = apply(_core.Config(agent.config), {"algo": self.name or None, **settings})
-        made_for, on_policy = agent.config.algo, not _core.is_off_policy(self.config)
-        if self.config.algo != made_for and not (on_policy and not _core.is_off_policy(agent.config)):
-            raise _core.Error(f"the agent was made for {made_for}, expected {self.config.algo}; "
-                              f"make it with algo={self.config.algo!r}")
-        self._core = _core.Algo(self.config, agent._core)
-
-    def update(self, batch: _core.Batch) -> dict[str, float]:
-        """Learns from a rollout, and returns the metrics.
-
-        An off-policy algorithm appends the rollout to its replay and makes the updates that are due by
-        off_policy.replay_ratio; before off_policy.learning_starts steps it makes none.
-        """
-        return self._core.update(batch)
-
-    @property
-    def steps(self) -> int:
-        """Steps of all rollouts so far. Schedules follow them, up to the setting `steps`."""
-        return self._core.steps
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(steps={self.steps:,})"
+        values = {key: value for key, value, *_ in _core.setting_docs(self.config)}
+        return (
+            f"Sampler({self.config.env_id!r}, " + ", ".join(f"{key}={values['sampler.' + key]}" for key in keys) + ")"
+        )
 
 
 class Policy:
     """Acts for N environments outside a sampler, and keeps their recurrent state."""
 
-    def __init__(self, agent: Agent, seed: int = 0):
+    def __init__(self, agent: Agent, seed: int = 0) -> None:
         self._core = _core.Policy(agent._core, seed)
 
     def reset(self) -> None:
         """The next observations are the first of their episodes."""
         self._core.reset()
 
-    def act(self, observation, mask=None, is_first=None, greedy: bool = True):
+    def act(
+        self,
+        observation: torch.Tensor | dict[str, torch.Tensor],
+        mask: torch.Tensor | None = None,
+        is_first: torch.Tensor | None = None,
+        greedy: bool = True,
+    ) -> Any:
         """Actions for observations [N, ...], or a dict of them; of stacked frames [N, stack, ...]. All are tensors.
 
         is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
@@ -181,17 +168,6 @@ class Policy:
         return self._core.act(observation, mask, is_first, greedy)
 
 
-def _algo_class(name: str, description: str) -> type[Algo]:
-    doc = (f"{description}\n\n    agent: made with algo={name!r}.\n    settings: see make_config(); the ones of the "
-           "algorithm, with their defaults:\n\n")
-    cls = type(name.upper(), (Algo,), {"name": name, "__doc__": doc, "__module__": __name__})
-    off_policy = _core.is_off_policy(make_config(algo=name))
-    describe(cls, name, *(("off_policy", "replay") if off_policy else ()), algo=name)
-    return cls
-
-
 for _each in (Agent, ActorCritic):
     describe(_each, "model", "agent")
 describe(Sampler, "sampler")
-ALGOS: dict[str, type[Algo]] = {name.upper(): _algo_class(name, description) for name, description in _core.algos()}
-globals().update(ALGOS)

@@ -9,17 +9,18 @@ import pathlib
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 
-def read_progress(folder: str | os.PathLike) -> dict[str, list[float]]:
+def read_progress(folder: str | os.PathLike[str]) -> dict[str, list[float]]:
     """The columns of progress.csv, NaN where a cell is empty. {} before its first row."""
     try:
         with open(pathlib.Path(folder) / "progress.csv", newline="") as file:
             text = file.read()
     except FileNotFoundError:
         return {}
-    lines = text[:text.rfind("\n") + 1].splitlines()  # a last row without its end is incomplete
+    lines = text[: text.rfind("\n") + 1].splitlines()  # a last row without its end is incomplete
     header, *rows = csv.reader(line for line in lines if not line.startswith("#")) if lines else [[]]
     cells = [[float(cell) if cell else math.nan for cell in row] for row in rows]
     return {name: [row[i] if i < len(row) else math.nan for row in cells] for i, name in enumerate(header)}
@@ -46,13 +47,13 @@ def plot_progress(progress: dict[str, list[float]], columns: tuple[str, ...], x:
 class Display:
     """Shows the newest row of a run while the `with` block trains: a line of a terminal, or a bar in a notebook."""
 
-    def __init__(self, folder: str | os.PathLike, steps: int, interval: float = 0.5):
+    def __init__(self, folder: str | os.PathLike[str], steps: int, interval: float = 0.5) -> None:
         self._folder, self._steps, self._interval = folder, steps, interval
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._notebook = _notebook_display()
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> Self:
         self._began = time.monotonic()
         self._thread.start()
         return self
@@ -95,7 +96,7 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-def _notebook_display():
+def _notebook_display() -> Callable[[str], None] | None:
     """A function that shows HTML in place of what it showed before; None outside a notebook."""
     if "IPython" not in sys.modules:
         return None

@@ -23,7 +23,7 @@ from .settings import apply, make_config
 class Film:
     """A video file, which a notebook shows."""
 
-    def __init__(self, file: str | os.PathLike):
+    def __init__(self, file: str | os.PathLike[str]) -> None:
         self.file = pathlib.Path(file)
 
     def _repr_html_(self) -> str:
@@ -40,8 +40,12 @@ class Film:
 class Run:
     """A run folder and the agent of one of its checkpoints."""
 
-    def __init__(self, folder: str | os.PathLike, checkpoint: str = "model.ckpt",
-                 env: str | Callable[..., Any] | None = None):
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        checkpoint: str = "model.ckpt",
+        env: str | Callable[..., Any] | None = None,
+    ) -> None:
         self.folder, self.checkpoint = pathlib.Path(folder), checkpoint
         self.agent = Agent._of(_core.Agent(apply(_core.read_run_config(os.fspath(folder)), {"env": env})))
         self.agent.load(self.folder / checkpoint)
@@ -52,15 +56,20 @@ class Run:
         """The settings of the run."""
         return self.agent.config
 
-    def predict(self, observation, mask=None, greedy: bool = True):
+    def predict(self, observation: Any, mask: Any = None, greedy: bool = True) -> Any:
         """The action for one observation, as env.step() takes it: an int or an array, or a dict of them.
 
         A recurrent policy keeps its state until reset().
         """
-        one = lambda x: torch.as_tensor(x).unsqueeze(0)  # noqa: E731
+
+        def one(x: Any) -> torch.Tensor:
+            return torch.as_tensor(x).unsqueeze(0)
+
+        def first(x: torch.Tensor) -> Any:
+            return x[0].item() if x.dim() == 1 else x[0].numpy()
+
         batch = {key: one(x) for key, x in observation.items()} if isinstance(observation, dict) else one(observation)
         action = self.policy.act(batch, None if mask is None else one(mask), greedy=greedy)
-        first = lambda x: x[0].item() if x.dim() == 1 else x[0].numpy()  # noqa: E731
         return {key: first(x) for key, x in action.items()} if isinstance(action, dict) else first(action)
 
     def reset(self) -> None:
@@ -79,10 +88,10 @@ class Run:
         """
         return plot_progress(self.progress, columns or ("return_mean",), x, axes, self.folder.name)
 
-    def film(self, file: str | os.PathLike, episodes: int = 1, seed: int = 1) -> Film:
+    def film(self, file: str | os.PathLike[str], episodes: int = 1, seed: int = 1) -> Film:
         """Plays episodes and films them: .gif, or .mp4, .mkv, .webm or .mov, which need ffmpeg. A notebook shows it."""
-        command = [sys.executable, "-m", "shoal", "play", self.folder, "--checkpoint", self.checkpoint, "--video", file,
-                   "--episodes", str(episodes), "--seed", str(seed)]
+        flags = ["--checkpoint", self.checkpoint, "--video", file, "--episodes", str(episodes), "--seed", str(seed)]
+        command = [sys.executable, "-m", "shoal", "play", self.folder, *flags]
         path = os.pathsep.join([str(pathlib.Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(command, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": path})
         if done.returncode != 0:
@@ -93,8 +102,14 @@ class Run:
         return f"Run({str(self.folder)!r}, {self.agent!r})"
 
 
-def train(base: str | os.PathLike | None = None, out: str | os.PathLike = "", resume: bool = False, quiet: bool = False,
-          progress: bool = False, **settings: Any) -> Run:
+def train(
+    base: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] = "",
+    resume: bool = False,
+    quiet: bool = False,
+    progress: bool = False,
+    **settings: Any,
+) -> Run:
     """Trains as `shoal train` does, and returns the run.
 
     base: a preset or a file of settings. out: the run folder, new or empty.
@@ -120,7 +135,9 @@ def train(base: str | os.PathLike | None = None, out: str | os.PathLike = "", re
     return Run(out, env=config.env_id if callable(env) else None)
 
 
-def load(folder: str | os.PathLike, checkpoint: str = "model.ckpt", env: str | Callable[..., Any] | None = None) -> Run:
+def load(
+    folder: str | os.PathLike[str], checkpoint: str = "model.ckpt", env: str | Callable[..., Any] | None = None
+) -> Run:
     """Opens a run folder.
 
     checkpoint: a file in it: "model.ckpt" is the newest, "best.ckpt" that of the best evaluation.
@@ -131,7 +148,9 @@ def load(folder: str | os.PathLike, checkpoint: str = "model.ckpt", env: str | C
     return Run(folder, checkpoint, env)
 
 
-def evaluate(run: Run | Agent, episodes: int = 100, workers: int = 0, seed: int = 1, greedy: bool = True) -> list[float]:
+def evaluate(
+    run: Run | Agent, episodes: int = 100, workers: int = 0, seed: int = 1, greedy: bool = True
+) -> list[float]:
     """Returns of complete episodes, whose seeds training never uses. workers: forked processes; 0: this one."""
     agent = run.agent if isinstance(run, Run) else run
     return _core.evaluate(agent.config, agent._core, episodes, workers, seed, greedy)

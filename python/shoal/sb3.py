@@ -29,8 +29,14 @@ class VecEnv(StableVecEnv):
     `env_method("action_masks")` works with all that have action masks.
     """
 
-    def __init__(self, env: str | Callable[..., Any], n_envs: int = 1, workers: int | None = None, seed: int | None = None,
-                 **settings: Any):
+    def __init__(
+        self,
+        env: str | Callable[..., Any],
+        n_envs: int = 1,
+        workers: int | None = None,
+        seed: int | None = None,
+        **settings: Any,
+    ):
         self._vector = VectorEnv(env, n_envs, workers, AutoresetMode.SAME_STEP, copy=True, **settings)
         self._masks: np.ndarray | None = None
         self._begun = self._vector.reset(seed=seed)  # the result of the next reset(), unless it has seeds or options
@@ -72,8 +78,11 @@ class VecEnv(StableVecEnv):
         self.reset_infos[b] = {name: info[name] for name in ("action_mask",) if name in info}
         info["terminal_observation"] = info.pop("final_obs")
         info.update(info.pop("final_info", {}))
-        info["episode"] = {"r": round(float(self._returns[b]), 6), "l": int(self._lengths[b]),
-                           "t": round(time.monotonic() - self._begin, 6)}
+        info["episode"] = {
+            "r": round(float(self._returns[b]), 6),
+            "l": int(self._lengths[b]),
+            "t": round(time.monotonic() - self._begin, 6),
+        }
         self._returns[b] = self._lengths[b] = 0
 
     def close(self) -> None:
@@ -111,8 +120,11 @@ class VecEnv(StableVecEnv):
 
 def _info_of(infos: dict[str, Any], b: int) -> dict[str, Any]:
     """That of one environment."""
-    return {name: _info_of(value, b) if isinstance(value, dict) else value[b]
-            for name, value in infos.items() if not name.startswith("_") and infos["_" + name][b]}
+    return {
+        name: _info_of(value, b) if isinstance(value, dict) else value[b]
+        for name, value in infos.items()
+        if not name.startswith("_") and infos["_" + name][b]
+    }
 
 
 def _element(observation: Any, b: int) -> Any:

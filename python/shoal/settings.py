@@ -50,7 +50,7 @@ def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
     return config
 
 
-def make_config(base: str | os.PathLike | None = None, **settings: Any) -> _core.Config:
+def make_config(base: str | os.PathLike[str] | None = None, **settings: Any) -> _core.Config:
     """Settings that start from a preset or a file.
 
     base: the name of a preset or the path of a TOML file; None: the defaults.
@@ -64,13 +64,22 @@ def make_config(base: str | os.PathLike | None = None, **settings: Any) -> _core
 
 def describe(cls: type, *tables: str, algo: str | None = None) -> None:
     """Adds the settings of these tables to the class: to its docstring and, as keywords, to its signature."""
-    found = [(*key.rpartition(".")[::2], value, doc) for key, value, doc in _core.setting_docs(make_config(algo=algo))]
-    found = [(name, value, doc) for table, name, value, doc in found if table in tables]
-    cls.__doc__ = (cls.__doc__ or "") + "".join(f"    {name} = {value}: {doc}\n" for name, value, doc in found)
+    lines: list[str] = []
+    keywords: dict[str, inspect.Parameter] = {}
+    for key, value, doc, annotation, expected in _core.setting_docs(make_config(algo=algo)):
+        table, _, name = key.rpartition(".")
+        if table not in tables:
+            continue
+        name = next((short for short, long in SHORT.items() if long == key), name)
+        lines.append(f"{name} = {value}: {doc}{' (' + expected + ')' if expected else ''}")
+        if name.isidentifier() and not keyword.iskeyword(name):
+            default = tomllib.loads(f"x = {value}")["x"]
+            keywords.setdefault(
+                name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            )
+    cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), "", *lines])
     given = inspect.signature(cls)
-    known = [each for each in given.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     rest = [each for each in given.parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD]
-    keywords = {name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=tomllib.loads(f"x = {value}")["x"])
-                for name, value, _ in reversed(found) if name.isidentifier() and not keyword.iskeyword(name)}
+    known = [each for each in given.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     extra = [each for name, each in keywords.items() if name not in given.parameters]
-    cls.__signature__ = given.replace(parameters=[*known, *reversed(extra), *rest])
+    cls.__signature__ = given.replace(parameters=[*known, *extra, *rest])  # type: ignore[attr-defined]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import torch
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
@@ -17,6 +18,10 @@ from .calls import Calls, assign, attribute, call
 from .envs import action_space, observation_space
 from .parts import _open
 from .settings import make_config
+
+
+def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
 class VectorEnv(GymnasiumVectorEnv):
@@ -35,8 +40,15 @@ class VectorEnv(GymnasiumVectorEnv):
     (atari.episodic_life) is `terminated`, and the game goes on with the next step in both modes.
     """
 
-    def __init__(self, env: str | Callable[..., Any], num_envs: int = 1, workers: int | None = None,
-                 autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, copy: bool = False, **settings: Any):
+    def __init__(
+        self,
+        env: str | Callable[..., Any],
+        num_envs: int = 1,
+        workers: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = False,
+        **settings: Any,
+    ) -> None:
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.DISABLED:
             raise _core.Error("autoreset_mode: found Disabled, expected NextStep or SameStep")
@@ -49,7 +61,9 @@ class VectorEnv(GymnasiumVectorEnv):
             self._calls = Calls(env, float(settings.get("step_limit", 60)))
             weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
             env = self._calls.make
-        self.config = make_config(None, env=env, envs=num_envs, workers=0 if workers is None else max(workers, 1), **settings)
+        self.config = make_config(
+            None, env=env, envs=num_envs, workers=0 if workers is None else max(workers, 1), **settings
+        )
         self._workers = _core.worker_count(self.config) if workers is None else workers
         spec = _core.env_spec(self.config)
         self.num_envs = num_envs
@@ -62,24 +76,26 @@ class VectorEnv(GymnasiumVectorEnv):
         self._single = list(spec.observations) == [""]
         _open.add(self)
 
-    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None):
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Makes the environments, and begins an episode in each. options: of environments in Python."""
         if self.closed:
             raise _core.Error("the environments are closed")
         if options and self._calls is None:
-            raise _core.Error(f"options: found {options}, expected none; {self.config.env_id} takes its settings when it is "
-                              "made")
+            raise _core.Error(
+                f"options: found {options}, expected none; {self.config.env_id} takes its settings when it is made"
+            )
         self._close_workers()
         seeds = self._seeds(seed)
         if self._calls:
             self._calls.begin(seeds, options or {})
         self._core = _core.VectorEnv(self.config, self._workers, seeds, self._next_step)
         rows = self._core.rows()
-        arrays = lambda tensors: {name: tensor.numpy() for name, tensor in tensors.items()}  # noqa: E731
-        self._observation = arrays(rows["observation"])
-        self._action = arrays(rows["action"])
-        self._mask = arrays(rows["mask"])
-        self._env_info = arrays(rows["env_info"])
+        self._observation = _arrays(rows["observation"])
+        self._action = _arrays(rows["action"])
+        self._mask = _arrays(rows["mask"])
+        self._env_info = _arrays(rows["env_info"])
         self._reward = rows["reward"].numpy()
         self._terminated = rows["terminated"].numpy()
         self._truncated = rows["truncated"].numpy()
@@ -89,12 +105,12 @@ class VectorEnv(GymnasiumVectorEnv):
         row = self._core.row
         return self._observations(row), self._masks(row)
 
-    def step(self, actions):
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Takes one action in each environment."""
         self.step_async(actions)
         return self.step_wait()
 
-    def step_async(self, actions) -> None:
+    def step_async(self, actions: Any) -> None:
         """Starts a step; step_wait() returns its result. The workers step meanwhile."""
         core = self._opened()
         if self._stepping:
@@ -105,7 +121,7 @@ class VectorEnv(GymnasiumVectorEnv):
         core.start()
         self._stepping = True
 
-    def step_wait(self):
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Waits for the step that step_async() has started."""
         core = self._opened()
         if not self._stepping:
@@ -127,8 +143,13 @@ class VectorEnv(GymnasiumVectorEnv):
         for name, values in self._env_info.items():
             infos[name] = np.where(running.reshape(-1, *[1] * (values.ndim - 2)), values[before], 0)
             infos["_" + name] = running.copy()
-        return (self._observations(row), self._reward[before].astype(np.float64), self._terminated[before].copy(),
-                self._truncated[before].copy(), infos)
+        return (
+            self._observations(row),
+            self._reward[before].astype(np.float64),
+            self._terminated[before].copy(),
+            self._truncated[before].copy(),
+            infos,
+        )
 
     send, recv = step_async, step_wait
 
@@ -137,7 +158,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return tuple(self.call("render"))
 
     def call(self, name: str, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
-        """The method of each environment, called in its worker. The environments must be in Python, made by a callable."""
+        """The method of each environment, called in its worker. A callable must have made the environments."""
         return tuple(self.ask(call, (name, arguments, keywords)))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -162,8 +183,10 @@ class VectorEnv(GymnasiumVectorEnv):
         """See Calls.ask(); envs: None: all."""
         self._opened()
         if self._calls is None:
-            raise AttributeError(f"{arguments[0]}: {self.config.env_id} has no attributes and methods in Python; give a "
-                                 "callable that returns a gymnasium.Env")
+            raise AttributeError(
+                f"{arguments[0]}: {self.config.env_id} has no attributes and methods in Python; give a "
+                "callable that returns a gymnasium.Env"
+            )
         if self._stepping:
             raise _core.Error(f"{arguments[0]}: a step is under way; call step_wait() first")
         return self._calls.ask(act, arguments, range(self.num_envs) if envs is None else envs)
@@ -177,7 +200,7 @@ class VectorEnv(GymnasiumVectorEnv):
         if self._calls:
             self._calls.close()
 
-    def __enter__(self) -> VectorEnv:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,8 +211,11 @@ class VectorEnv(GymnasiumVectorEnv):
 
     def _opened(self) -> _core.VectorEnv:
         if self._core is None:
-            raise _core.Error("the environments are closed" if self.closed else
-                              "the environments have not begun, or ended with an exception; call reset() first")
+            raise _core.Error(
+                "the environments are closed"
+                if self.closed
+                else "the environments have not begun, or ended with an exception; call reset() first"
+            )
         return self._core
 
     def _close_workers(self) -> None:
@@ -198,7 +224,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._core = None
         self._stepping = False
 
-    def _seeds(self, seed) -> list[int]:
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int]:
         if seed is None:
             return [int(x) for x in self.np_random.integers(2**31, size=self.num_envs)]
         if isinstance(seed, (int, np.integer)):
@@ -208,16 +234,16 @@ class VectorEnv(GymnasiumVectorEnv):
             raise _core.Error(f"seed: found {len(seed)} seeds, expected {self.num_envs}, one for each environment")
         return [int(self.np_random.integers(2**31)) if each is None else int(each) for each in seed]
 
-    def _observations(self, row: int):
+    def _observations(self, row: int) -> Any:
         if self._stacked:
-            parts = {name: tensor.numpy() for name, tensor in self._core.observation().items()}
+            parts = _arrays(self._opened().observation())
         else:
             parts = {name: values[row] for name, values in self._observation.items()}
             if self._copy:
                 parts = {name: part.copy() for name, part in parts.items()}
         return self._shaped(parts)
 
-    def _shaped(self, parts: dict[str, np.ndarray]):
+    def _shaped(self, parts: dict[str, np.ndarray]) -> Any:
         parts = {name: part.view(np.int8) if part.dtype == bool else part for name, part in parts.items()}
         return parts[""] if self._single else parts
 
@@ -229,7 +255,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return infos
 
     def _add_finals(self, infos: dict[str, Any], ended: list[int], mask: np.ndarray, row: int) -> None:
-        finals = self._shaped({name: tensor.numpy() for name, tensor in self._core.final_observation().items()})
+        finals = self._shaped(_arrays(self._opened().final_observation()))
         objects = np.full(self.num_envs, None, dtype=object)
         for b in ended:
             objects[b] = finals[b].copy() if self._single else {name: part[b].copy() for name, part in finals.items()}

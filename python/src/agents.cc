@@ -115,8 +115,8 @@ void load(BoundAgent& to, const std::filesystem::path& file) {
 
 }  // namespace
 
-py::dict as_dict(const NamedTensors& tensors) {
-  py::dict all;
+TensorDict as_dict(const NamedTensors& tensors) {
+  TensorDict all;
   for (const auto& [name, tensor] : tensors) all[py::str(name)] = tensor;
   return all;
 }

@@ -54,8 +54,8 @@ class BoundAlgo {
   std::int64_t steps_ = 0;
 };
 
-py::dict numbers(const Metrics& metrics) {
-  py::dict all;
+py::typing::Dict<py::str, double> numbers(const Metrics& metrics) {
+  py::typing::Dict<py::str, double> all;
   for (const auto& [name, value] : metrics) all[py::str(name)] = value;
   return all;
 }

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
+#include <pybind11/typing.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
@@ -33,8 +34,9 @@ py::object one_or_dict(const Named<T>& named, Convert convert) {
   for (const auto& [name, value] : named) all[py::str(name)] = py::cast(convert(value));
   return all;
 }
+using TensorDict = py::typing::Dict<py::str, at::Tensor>;
 py::object one_or_dict(const NamedTensors& tensors);
-py::dict as_dict(const NamedTensors& tensors);
+TensorDict as_dict(const NamedTensors& tensors);
 
 std::string shape_of(const at::Tensor& tensor);  // "[4, 84, 84]"
 // The samples of a Batch, for the algorithms. Throws Error for a batch that a later collect() has
@@ -42,6 +44,7 @@ std::string shape_of(const at::Tensor& tensor);  // "[4, 84, 84]"
 const Samples& samples_of(const py::handle& batch);
 
 void bind_config(py::module_& m);
+void bind_setting_docs(py::module_& m);
 void bind_agents(py::module_& m);
 void bind_samplers(py::module_& m);
 void bind_algos(py::module_& m);

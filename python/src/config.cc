@@ -23,8 +23,8 @@ const char* kind_name(ActionSpec::Kind kind) {
 }
 
 template <class T>
-py::dict parts(const Named<T>& named) {
-  py::dict all;
+py::typing::Dict<py::str, T> parts(const Named<T>& named) {
+  py::typing::Dict<py::str, T> all;
   for (const auto& [name, value] : named) all[py::str(name)] = value;
   return all;
 }
@@ -64,7 +64,9 @@ void bind_config(py::module_& m) {
   py::class_<ArraySpec>(m, "ArraySpec", "Shape and element type of one array of one environment.")
       .def_property_readonly("dtype", [](const ArraySpec& s) { return name_of(s.dtype); })
       .def_property_readonly("shape",
-                             [](const ArraySpec& s) { return py::tuple(py::cast(s.shape)); })
+                             [](const ArraySpec& s) {
+                               return py::typing::Tuple<int, py::ellipsis>(py::cast(s.shape));
+                             })
       .def_readonly("low", &ArraySpec::low)
       .def_readonly("high", &ArraySpec::high)
       .def_readonly("stack", &ArraySpec::stack, "arrays that form one observation")
@@ -115,11 +117,6 @@ void bind_config(py::module_& m) {
   m.def("presets", [] {
     std::vector<std::pair<std::string, std::string>> all;
     for (const auto& each : presets()) all.emplace_back(each.name, each.doc);
-    return all;
-  });
-  m.def("setting_docs", [](const Config& config) {
-    std::vector<std::tuple<std::string, std::string, std::string>> all;
-    for (const auto& each : setting_docs(config)) all.emplace_back(each.key, each.value, each.doc);
     return all;
   });
   m.def("env_ids", &env_ids);

@@ -23,6 +23,9 @@ void bind_errors(py::module_& m) {
   py::register_exception<Error>(m, "Error", PyExc_ValueError);
   const py::object data_error = py::exception<DataError>(m, "DataError", PyExc_ArithmeticError);
   const py::object worker_error = py::exception<WorkerError>(m, "WorkerError", PyExc_RuntimeError);
+  py::dict attributes;
+  for (const char* name : {"worker", "env", "step"}) attributes[name] = py::type::of(py::int_(0));
+  worker_error.attr("__annotations__") = attributes;
   const py::object worker_data_error = py::exception<WorkerDataError>(
       m, "WorkerDataError", py::make_tuple(worker_error, data_error));
   // Never destroyed: the interpreter may end first.
@@ -50,6 +53,7 @@ PYBIND11_MODULE(_core, m) {
   shoal::python::ForkHandlers::install();
   bind_errors(m);
   bind_config(m);
+  bind_setting_docs(m);
   bind_agents(m);
   bind_samplers(m);
   bind_algos(m);

@@ -189,7 +189,7 @@ void bind_batch(py::module_& m) {
       "steps", [](const BoundBatch& b) { return b.samples().steps; },
       "Valid steps: T * B, unless environments wait");
   c.def_property_readonly(
-      "shape", [](const BoundBatch& b) { return py::make_tuple(b.samples().T, b.samples().B); },
+      "shape", [](const BoundBatch& b) { return std::pair(b.samples().T, b.samples().B); },
       "(T, B)");
   c.def_property_readonly(
       "episodes", [](const BoundBatch& b) { return episodes(b.batch()); },

@@ -8,6 +8,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "src/core/option_range.h"
 
 namespace shoal {
 namespace {
@@ -52,21 +53,6 @@ bool is_in_range(const Option& option) {
       option.field);
 }
 
-std::string expected_text(const Option& option) {
-  const auto& bounds = option.bounds;
-  if (std::holds_alternative<std::string*>(option.field))
-    return fmt::format("at most {:.0f} bytes", bounds.high);
-  if (std::holds_alternative<std::vector<std::string>*>(option.field))
-    return fmt::format("at most {} strings, each of at most {:.0f} bytes", kLongestList,
-                       bounds.high);
-  const auto high = number_text(bounds.high);
-  const auto text = bounds.above ? fmt::format("above 0 and at most {}", high)
-                                 : fmt::format("{} to {}", number_text(bounds.low), high);
-  if (std::holds_alternative<std::vector<std::int64_t>*>(option.field))
-    return fmt::format("at most {} numbers, each of them {}", kLongestList, text);
-  return text;
-}
-
 std::string found_text(const Option& option) {
   const auto text = one_line(value_text(option));
   return std::holds_alternative<std::string*>(option.field) ? fmt::format("'{}'", text) : text;
@@ -92,7 +78,22 @@ std::string quoted_as_toml(const std::string& word) {
 void check_ranges(const OptionList& options) {
   for (const auto& option : options)
     require(is_in_range(option), "{}: found {}, expected {}", option.key, found_text(option),
-            expected_text(option));
+            range_text(option));
+}
+
+std::string range_text(const Option& option) {
+  const auto& bounds = option.bounds;
+  if (std::holds_alternative<std::string*>(option.field))
+    return fmt::format("at most {:.0f} bytes", bounds.high);
+  if (std::holds_alternative<std::vector<std::string>*>(option.field))
+    return fmt::format("at most {} strings, each of at most {:.0f} bytes", kLongestList,
+                       bounds.high);
+  const auto high = number_text(bounds.high);
+  const auto text = bounds.above ? fmt::format("above 0 and at most {}", high)
+                                 : fmt::format("{} to {}", number_text(bounds.low), high);
+  if (std::holds_alternative<std::vector<std::int64_t>*>(option.field))
+    return fmt::format("at most {} numbers, each of them {}", kLongestList, text);
+  return text;
 }
 
 std::string number_as_toml(double value) {

@@ -11,7 +11,10 @@ def cells(file: pathlib.Path) -> list[str]:
 
 
 def run(file: pathlib.Path, replaced: dict[str, str]) -> list[Any]:
-    """The value of the last expression of each code cell, or None. replaced: parts of the source, such as a number of steps."""
+    """The value of the last expression of each code cell, or None.
+
+    replaced: parts of the source, such as a number of steps.
+    """
     names: dict[str, Any] = {}
     values = []
     for i, source in enumerate(cells(file)):
@@ -20,5 +23,9 @@ def run(file: pathlib.Path, replaced: dict[str, str]) -> list[Any]:
         body = ast.parse(source, f"{file.name}, code cell {i + 1}").body
         last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
         exec(compile(ast.Module(body, []), f"{file.name}, code cell {i + 1}", "exec"), names)
-        values.append(eval(compile(ast.Expression(last.value), f"{file.name}, code cell {i + 1}", "eval"), names) if last else None)
+        values.append(
+            eval(compile(ast.Expression(last.value), f"{file.name}, code cell {i + 1}", "eval"), names)
+            if last
+            else None
+        )
     return values

@@ -37,7 +37,8 @@ class DocsTest(unittest.TestCase):
         for example in examples:
             with self.subTest(example.name):
                 with tempfile.TemporaryDirectory() as folder:
-                    done = subprocess.run([sys.executable, example, "1024"], timeout=100, text=True, capture_output=True,
-                                          cwd=folder)
+                    done = subprocess.run(
+                        [sys.executable, example, "1024"], timeout=100, text=True, capture_output=True, cwd=folder
+                    )
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertTrue(done.stdout.strip())

@@ -64,15 +64,37 @@ class LoopTest(unittest.TestCase):
         self.assertEqual(bits(agent), bits(run.agent))
 
     def test_ppo_equals_a_run(self):
-        self.assert_equals_a_run(shoal.PPO, env="CartPole-v1", algo="ppo", steps=1024, envs=8, horizon=32, kind="serial")
+        self.assert_equals_a_run(
+            shoal.PPO, env="CartPole-v1", algo="ppo", steps=1024, envs=8, horizon=32, kind="serial"
+        )
 
     def test_dqn_equals_a_run(self):
-        self.assert_equals_a_run(shoal.DQN, env="CartPole-v1", algo="dqn", steps=1024, envs=8, horizon=4, kind="serial",
-                                 learning_starts=256, size=10_000, **{"dqn.batch": 32})
+        self.assert_equals_a_run(
+            shoal.DQN,
+            env="CartPole-v1",
+            algo="dqn",
+            steps=1024,
+            envs=8,
+            horizon=4,
+            kind="serial",
+            learning_starts=256,
+            size=10_000,
+            **{"dqn.batch": 32},
+        )
 
     def test_sac_equals_a_run(self):
-        self.assert_equals_a_run(shoal.SAC, env="Pendulum-v1", algo="sac", steps=256, envs=8, horizon=4, kind="serial",
-                                 learning_starts=128, size=10_000, hidden=[32, 32])
+        self.assert_equals_a_run(
+            shoal.SAC,
+            env="Pendulum-v1",
+            algo="sac",
+            steps=256,
+            envs=8,
+            horizon=4,
+            kind="serial",
+            learning_starts=128,
+            size=10_000,
+            hidden=[32, 32],
+        )
 
     def test_tensors_view_the_shared_rows(self):
         agent = shoal.ActorCritic("CartPole-v1")
@@ -89,7 +111,7 @@ class LoopTest(unittest.TestCase):
             self.assertEqual(after.observation.data_ptr(), kept.data_ptr())
             self.assertTrue(torch.equal(after.observation[0], last))
             with self.assertRaisesRegex(shoal.Error, "earlier collect"):
-                batch.reward
+                _ = batch.reward
         self.assertTrue(torch.equal(kept[0], last))  # the memory lives as long as the tensor
         with self.assertRaisesRegex(shoal.Error, "closed"):
             sampler.collect()
@@ -145,7 +167,9 @@ class LoopTest(unittest.TestCase):
 
     def test_says_what_is_wrong_with_a_torch_module(self):
         def act(module):
-            with shoal.Sampler(None, shoal.TorchAgent("CartPole-v1", module), kind="serial", envs=2, horizon=2) as sampler:
+            with shoal.Sampler(
+                None, shoal.TorchAgent("CartPole-v1", module), kind="serial", envs=2, horizon=2
+            ) as sampler:
                 sampler.collect()
 
         with self.assertRaisesRegex(shoal.Error, r"policy of the shape \[2, 3\], expected \[2, 2\]"):
@@ -167,6 +191,14 @@ class LoopTest(unittest.TestCase):
         sampled = policy.act(observation, greedy=False)
         self.assertFalse(torch.equal(sampled, policy.act(observation, greedy=False)))
 
+    def test_representations_show_shapes(self):
+        agent = shoal.ActorCritic("CartPole-v1", hidden=[8])
+        spaces = r"ActorCritic\(EnvSpec\(CartPole-v1: ArraySpec\(float32 \[4\]\) -> ActionSpec\(discrete 2\)\)"
+        self.assertRegex(repr(agent), spaces + r", algo='ppo', \d+ numbers\)")
+        self.assertRegex(repr(shoal.PPO(agent)), r"PPO\(" + spaces + r".*, steps=0\)")
+        with shoal.Sampler(None, agent, kind="serial", envs=2, horizon=4) as sampler:
+            self.assertEqual(repr(sampler), "Sampler('CartPole-v1', kind=\"serial\", envs=2, workers=2, horizon=4)")
+
     def test_says_what_is_wrong(self):
         with self.assertRaisesRegex(shoal.Error, "hiden.*hidden"):
             shoal.ActorCritic("CartPole-v1", model__hiden=[1])
@@ -183,11 +215,13 @@ class LoopTest(unittest.TestCase):
             shoal.ActorCritic(5)
 
     def test_settings_are_documented(self):
-        self.assertIn("clip = ", shoal.PPO.__doc__)
+        self.assertRegex(shoal.PPO.__doc__, r"\nclip = 0.1: .* \(above 0 .*\)")
         self.assertIn("horizon = 128", shoal.Sampler.__doc__)
         self.assertIn("hidden = ", shoal.Agent.__doc__)
         clip = inspect.signature(shoal.PPO).parameters["clip"]
         self.assertEqual(clip.default, 0.1)
         self.assertEqual(inspect.signature(shoal.Sampler).parameters["horizon"].default, 128)
         self.assertEqual(list(inspect.signature(shoal.Sampler).parameters)[:2], ["env", "agent"])
-        self.assertEqual(shoal.make_config(algo="ppo", clip=0.3, horizon=7, env__time_limit=5).to_toml().count("clip = 0.3"), 1)
+        self.assertEqual(
+            shoal.make_config(algo="ppo", clip=0.3, horizon=7, env__time_limit=5).to_toml().count("clip = 0.3"), 1
+        )

@@ -27,8 +27,14 @@ def children(pid="self"):
 
 def run(script: str, timeout=60, **options):
     """Runs a program, and returns it."""
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], timeout=timeout, text=True,
-                          capture_output=True, cwd=os.path.dirname(__file__), **options)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        timeout=timeout,
+        text=True,
+        capture_output=True,
+        cwd=os.path.dirname(__file__),
+        **options,
+    )
 
 
 def await_end(pids, limit=20):
@@ -195,9 +201,8 @@ class ProcessesTest(unittest.TestCase):
             if steps == 2:
                 raise RuntimeError("the gripper is stuck")
 
-        with self.sampler(lambda: Counter(5, fail)) as sampler:
-            with self.assertRaises(shoal.WorkerError) as caught:
-                sampler.collect()
+        with self.sampler(lambda: Counter(5, fail)) as sampler, self.assertRaises(shoal.WorkerError) as caught:
+            sampler.collect()
         text = str(caught.exception)
         self.assertIn("the gripper is stuck", text)
         self.assertIn("test_processes.py", text)

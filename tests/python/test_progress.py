@@ -3,7 +3,6 @@
 import contextlib
 import io
 import math
-import os
 import pathlib
 import sys
 import tempfile
@@ -11,10 +10,10 @@ import types
 import unittest
 from unittest import mock
 
+import notebook
+
 import shoal
 from shoal.progress import Display, describe, read_progress
-
-import notebook
 
 try:
     import matplotlib
@@ -48,8 +47,9 @@ class ProgressTest(unittest.TestCase):
     def test_describes_the_newest_row(self):
         self.assertEqual(describe({}, 100, 61.5), (0.0, "starting, 1:01"))
         progress = {"steps": [1000, 2500], "sps": [10, 50], "return_mean": [math.nan, 3.14159]}
-        self.assertEqual(describe(progress, 10_000, 9),
-                         (0.25, "2,500 of 10,000 steps (25%), return 3.142, 50 steps/s, 2:30 left"))
+        self.assertEqual(
+            describe(progress, 10_000, 9), (0.25, "2,500 of 10,000 steps (25%), return 3.142, 50 steps/s, 2:30 left")
+        )
         progress = {"steps": [10_240], "sps": [50], "return_mean": [math.nan]}
         self.assertEqual(describe(progress, 10_000, 200), (1, "10,240 of 10,000 steps (100%), 50 steps/s, 3:20"))
 

@@ -41,11 +41,22 @@ class RunsTest(unittest.TestCase):
         whole = parameters(shoal.load(self.path("whole")))
 
         self.assertEqual(parameters(shoal.train(file, self.path("python"), quiet=True)), whole)
-        self.shell(COMMAND, "train", file, "--out", self.path("command_first"), "--steps", "512",
-                   "--set", "schedule_steps=1024")
+        self.shell(
+            COMMAND,
+            "train",
+            file,
+            "--out",
+            self.path("command_first"),
+            "--steps",
+            "512",
+            "--set",
+            "schedule_steps=1024",
+        )
         half = parameters(shoal.load(self.path("command_first")))
         self.assertNotEqual(half, whole)
-        self.assertEqual(parameters(shoal.train(None, self.path("command_first"), resume=True, quiet=True, steps=1024)), whole)
+        self.assertEqual(
+            parameters(shoal.train(None, self.path("command_first"), resume=True, quiet=True, steps=1024)), whole
+        )
 
         run = shoal.train(file, self.path("python_first"), quiet=True, steps=512, schedule_steps=1024)
         self.assertEqual(parameters(run), half)
@@ -81,9 +92,13 @@ class RunsTest(unittest.TestCase):
             except KeyboardInterrupt:
                 print("interrupted")
             """
-        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), self.path("run")], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-            for line in process.stdout:
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), self.path("run")],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            for _ in process.stdout:
                 if os.path.exists(self.path("run/progress.csv")):
                     break
             process.send_signal(signal.SIGINT)

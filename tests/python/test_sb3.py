@@ -36,9 +36,12 @@ class VecEnvTest(unittest.TestCase):
             np.testing.assert_array_equal(got["terminal_observation"], expected["terminal_observation"])
 
     def test_steps_as_the_vec_env_of_sb3_does(self):
-        for make in (lambda: Counter(4), lambda: gymnasium.wrappers.TimeLimit(Counter(100), 3),
-                     lambda: gymnasium.make("CartPole-v1")):
-            mine, theirs = self.envs(make, 3, workers=2), DummyVecEnv([lambda: Monitor(make())] * 3)
+        for make in (
+            lambda: Counter(4),
+            lambda: gymnasium.wrappers.TimeLimit(Counter(100), 3),
+            lambda: gymnasium.make("CartPole-v1"),
+        ):
+            mine, theirs = self.envs(make, 3, workers=2), DummyVecEnv([lambda make=make: Monitor(make())] * 3)
             for name in ("shape", "dtype"):
                 self.assertEqual(getattr(mine.observation_space, name), getattr(theirs.observation_space, name))
             self.assertEqual(mine.action_space, theirs.action_space)
@@ -108,11 +111,15 @@ class VecEnvTest(unittest.TestCase):
         self.assertEqual((image.shape, image.max()), ((4, 4, 3), 1))  # two by two pictures
 
     def test_a_lost_life_ends_an_episode_of_the_agent_alone(self):
-        envs = self.envs("ALE/Breakout-v5", 2, workers=1, episodic_life=True, seed=1) if atari() else self.skipTest("no Atari")
+        envs = (
+            self.envs("ALE/Breakout-v5", 2, workers=1, episodic_life=True, seed=1)
+            if atari()
+            else self.skipTest("no Atari")
+        )
         envs.reset()
         lives, games = [0, 0], [0, 0]
         for _ in range(600):
-            observation, _, done, infos = envs.step(np.array([1, 1]))
+            _, _, done, infos = envs.step(np.array([1, 1]))
             for b in np.flatnonzero(done):
                 lives[b] += 1
                 games[b] += "episode" in infos[b]
@@ -130,8 +137,18 @@ class VecEnvTest(unittest.TestCase):
 
     def test_trains_ppo(self):
         envs = self.envs("CartPole-v1", 8, workers=2, seed=1)
-        model = PPO("MlpPolicy", envs, n_steps=64, batch_size=64, n_epochs=10, learning_rate=1e-3, gamma=0.98,
-                    gae_lambda=0.8, seed=1, device="cpu")
+        model = PPO(
+            "MlpPolicy",
+            envs,
+            n_steps=64,
+            batch_size=64,
+            n_epochs=10,
+            learning_rate=1e-3,
+            gamma=0.98,
+            gae_lambda=0.8,
+            seed=1,
+            device="cpu",
+        )
         before = evaluate_policy(model, envs, 10)[0]
         model.learn(15_000)
         after = evaluate_policy(model, envs, 10)[0]
@@ -168,4 +185,4 @@ class WithoutStableBaselinesTest(unittest.TestCase):
     @unittest.skipIf(gymnasium, "Stable-Baselines3 is there")
     def test_says_what_to_install(self):
         with self.assertRaisesRegex(ImportError, "pip install stable-baselines3"):
-            shoal.sb3
+            _ = shoal.sb3

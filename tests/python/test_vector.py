@@ -1,6 +1,5 @@
 """shoal.make_vec() beside Gymnasium's own vector environments."""
 
-import os
 import unittest
 
 import shoal
@@ -67,7 +66,7 @@ class VectorTest(unittest.TestCase):
 
     def test_observations_are_views_that_stay_for_seven_steps(self):
         envs = self.vector("CartPole-v1", 2, workers=1)
-        kept, _ = envs.reset(seed=1)
+        envs.reset(seed=1)
         for _ in range(20):
             observation = envs.step(np.zeros(2, int))[0]
             copy = observation.copy()
@@ -91,7 +90,7 @@ class VectorTest(unittest.TestCase):
             self.assertFalse(before[:, :3].any())
             resets = 0
             for _ in range(20):
-                observation, _, _, truncated, infos = envs.step(np.arange(3))
+                observation, _, _, _, infos = envs.step(np.arange(3))
                 for b in range(3):
                     begins = not observation[b, :3].any()
                     resets += begins

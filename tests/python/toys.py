@@ -61,10 +61,12 @@ class Parts(gymnasium.Env):
 
     def __init__(self):
         spaces = gymnasium.spaces
-        self.observation_space = spaces.Dict(reach=spaces.Box(-1, 1, (2,), np.float32), grip=spaces.MultiBinary(3),
-                                             tool=spaces.Box(0, 9, (1,), np.int64))
-        self.action_space = spaces.Dict(reach=spaces.Box(-1, 1, (2,), np.float32), grip=spaces.MultiBinary(3),
-                                        tool=spaces.MultiDiscrete([4, 5]))
+        self.observation_space = spaces.Dict(
+            reach=spaces.Box(-1, 1, (2,), np.float32), grip=spaces.MultiBinary(3), tool=spaces.Box(0, 9, (1,), np.int64)
+        )
+        self.action_space = spaces.Dict(
+            reach=spaces.Box(-1, 1, (2,), np.float32), grip=spaces.MultiBinary(3), tool=spaces.MultiDiscrete([4, 5])
+        )
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

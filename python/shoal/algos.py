@@ -1,0 +1,60 @@
+"""The algorithms: one class for each that the core declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+from .parts import Agent
+from .settings import apply, describe, make_config
+
+
+class Algo:
+    """An algorithm. Its update() does with a rollout what a run of the command does."""
+
+    name: str = ""
+    agent: Agent
+    config: _core.Config
+
+    def __init__(self, agent: Agent, **settings: Any) -> None:
+        self.agent = agent
+        self.config = apply(_core.Config(agent.config), {"algo": self.name or None, **settings})
+        made_for, on_policy = agent.config.algo, not _core.is_off_policy(self.config)
+        if self.config.algo != made_for and not (on_policy and not _core.is_off_policy(agent.config)):
+            raise _core.Error(
+                f"the agent was made for {made_for}, expected {self.config.algo}; "
+                f"make it with algo={self.config.algo!r}"
+            )
+        self._core = _core.Algo(self.config, agent._core)
+
+    def update(self, batch: _core.Batch) -> dict[str, float]:
+        """Learns from a rollout, and returns the metrics.
+
+        An off-policy algorithm appends the rollout to its replay and makes the updates that are due by
+        off_policy.replay_ratio; before off_policy.learning_starts steps it makes none.
+        """
+        return self._core.update(batch)
+
+    @property
+    def steps(self) -> int:
+        """Steps of all rollouts so far. Schedules follow them, up to the setting `steps`."""
+        return self._core.steps
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.agent!r}, steps={self.steps:,})"
+
+
+def _algo_class(name: str, description: str) -> type[Algo]:
+    doc = (
+        f"{description}\n\nagent: made with algo={name!r}.\n"
+        "settings: see make_config(); the ones of the algorithm, with their defaults and ranges:"
+    )
+    cls = type(name.upper(), (Algo,), {"name": name, "__doc__": doc, "__module__": __name__})
+    off_policy = _core.is_off_policy(make_config(algo=name))
+    describe(cls, name, *(("off_policy", "replay") if off_policy else ()), algo=name)
+    return cls
+
+
+ALGOS: dict[str, type[Algo]] = {name.upper(): _algo_class(name, description) for name, description in _core.algos()}
+globals().update(ALGOS)  # PPO, A2C, ...
+__all__ = ["Algo", *ALGOS]
