@@ -59,6 +59,13 @@ class SignalsPassedOn {
   struct sigaction before_[std::size(kPassed)];
 };
 
+// Rank 0, until its body sets handlers: a signal that it ignored would be lost.
+void exit_at_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    if (number != SIGHUP || !hangup_is_ignored())
+      std::signal(number, [](int caught) { exit_suddenly(128 + caught); });
+}
+
 // A rank's exit report in shared memory; written by the rank.
 struct RankEnd {
   enum Kind : std::uint32_t { kNone, kReturned, kMistake, kThrew };
@@ -125,6 +132,7 @@ class Processes {
         return;
       }
       become_child_of(parent);
+      if (rank == 0) exit_at_signals();
     }
     pids_.clear();
     auto& own = end(rank);

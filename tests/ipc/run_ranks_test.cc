@@ -153,6 +153,15 @@ TEST_F(RankGroupTest, WhoIsEndedByASignalEndsAll) {
   EXPECT_EQ(result, 128 + SIGTERM);
 }
 
+TEST_F(RankGroupTest, ASignalBeforeRankZeroHasAHandlerEndsAll) {
+  const pid_t parent = getpid();
+  const int result = run_ranks(2, [&](int rank) -> int {
+    if (rank == 0) kill(parent, SIGTERM);
+    never_end();
+  });
+  EXPECT_EQ(result, 128 + SIGTERM);
+}
+
 // Ranks are forked from the main thread, as workers are.
 TEST_F(RankGroupTest, OtherThreadsMayNotFork) {
   std::string text;

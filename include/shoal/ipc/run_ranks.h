@@ -13,8 +13,8 @@ namespace shoal {
 // late is detected by the ranks that wait for it (RankExchange).
 //
 // SIGINT, SIGTERM and SIGHUP are forwarded to rank 0, which tells the others at which step to stop;
-// all ranks ignore them initially. If a rank exits with status 128 + the signal, all are killed,
-// and that status is the result.
+// the others ignore them. Until its body sets handlers, a signal ends rank 0. If a rank exits with
+// status 128 + the signal, all are killed, and that status is the result.
 int run_ranks(int ranks, const std::function<int(int rank)>& body);
 
 }  // namespace shoal
