@@ -381,8 +381,9 @@ def main():
     parser.add_argument("--chain", type=int)
     parser.add_argument("--folder", type=pathlib.Path)
     options = parser.parse_args()
-    # A shell ignores SIGINT in background jobs, and children would inherit that.
+    # A shell ignores SIGINT in background jobs, and nohup SIGHUP; children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     counts, lock, broken = collections.Counter(), threading.Lock(), []
     begin = time.monotonic()
