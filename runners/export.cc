@@ -1,9 +1,9 @@
 #include "shoal/runners/export.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/script.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -153,7 +153,7 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
             "observation '{}' of {} is a stack of numbers that the agent normalizes; such a policy "
             "cannot be exported",
             name, env.id);
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const ExportedPolicy policy(agent, env);
   std::string content;
   try {
@@ -166,7 +166,7 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
 }
 
 std::string describe_policy(Agent& agent, const Config& config, const EnvSpec& env) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const ExportedPolicy policy(agent, env);
   const auto given = policy.random_inputs(1, false);
   const auto out = policy(given, false);

@@ -1,8 +1,12 @@
 #include "runners/policy_trace.h"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/script.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cctype>

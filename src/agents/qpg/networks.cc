@@ -1,5 +1,6 @@
 #include "src/agents/qpg/networks.h"
 
+#include <torch/csrc/autograd/autograd.h>
 #include <vector>
 
 namespace shoal {
