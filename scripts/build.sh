@@ -35,7 +35,8 @@ jobs=$(build_jobs)
 cpu=0
 if [ ! -f "$dir/.ninja_log" ]; then
   case "$preset $*" in
-    "release shoal_command") cpu=300 ;;
+    "release shoal") cpu=420 ;;
+    "release shoal_command") cpu=540 ;;
     "release ") cpu=1100 ;;
   esac
 fi

@@ -65,6 +65,11 @@ setup_packages() {
   if [ $((${#needed[@]} + ${#helpful[@]})) -eq 0 ]; then
     echo "packages: all present"
   elif [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; then
+    # The wheels come from another place than the packages, and need none of them if there is a venv.
+    if "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
+      setup_torch &
+      torch_setup=$!
+    fi
     install_packages "${needed[@]}" "${helpful[@]}"
   elif [ ${#needed[@]} -gt 0 ]; then
     fail 2 "missing packages: ${needed[*]}" \
@@ -123,7 +128,8 @@ setup_mujoco() {
   echo "MuJoCo: $mujoco_dir"
 }
 
+torch_setup=
 setup_packages
-setup_torch
+if [ -n "$torch_setup" ]; then wait "$torch_setup"; else setup_torch; fi
 setup_ale
 setup_mujoco
