@@ -17,7 +17,7 @@ namespace shoal {
 class CapturedSteps {
  public:
   struct Step {
-    CapturedGraph recorded;
+    CapturedGraph graph;
     at::Tensor rows, envs;  // of the minibatch, copied here before each step
     at::Tensor parts;       // output of the step
   };

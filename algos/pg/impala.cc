@@ -41,11 +41,11 @@ class Impala : public OnPolicyAlgo {
  private:
   // One gradient step; returns its metrics.
   at::Tensor learn(const Samples& samples) {
-    auto* const recording = this->recording(samples);
-    if (recording == nullptr) return step(samples);
-    recording->recorded.run(samples.reward.device(),
-                            [this, samples, to = recording->parts] { to.copy_(step(samples)); });
-    return recording->parts.clone();
+    auto* const captured = captured_step(samples);
+    if (captured == nullptr) return step(samples);
+    captured->graph.run(samples.reward.device(),
+                        [this, samples, to = captured->parts] { to.copy_(step(samples)); });
+    return captured->parts.clone();
   }
   at::Tensor step(const Samples& samples) {
     return optimizer_.step(
@@ -53,13 +53,13 @@ class Impala : public OnPolicyAlgo {
   }
 
   // The captured step for a rollout at these addresses; null where the operations of a step vary.
-  CapturedSteps::Step* recording(const Samples& s) {
+  CapturedSteps::Step* captured_step(const Samples& s) {
     if (accelerator(s.reward.device()) == nullptr || ranks_.count() > 1 || s.steps < s.T * s.B)
       return nullptr;
-    if (parameters_.have_changed(agent_.parameters())) recordings_.forget();
+    if (parameters_.have_changed(agent_.parameters())) captured_.forget();
     std::vector<const void*> places;
     add_places(s, places);
-    auto* const step = recordings_.find(s.T * s.B, places);
+    auto* const step = captured_.find(s.T * s.B, places);
     if (step != nullptr && !step->parts.defined())
       step->parts = at::empty({kParts + 1}, s.reward.options());
     return step;
@@ -106,7 +106,7 @@ class Impala : public OnPolicyAlgo {
   ProcessGroup& ranks_;
   ImpalaOptions options_;
   DistributedOptimizer optimizer_;
-  CapturedSteps recordings_;
+  CapturedSteps captured_;
   TensorAddresses parameters_;  // the agent's, which the captured steps read
 
   static constexpr int kParts = 5;  // metrics of a loss

@@ -87,7 +87,7 @@ class Ppo : public OnPolicyAlgo {
 
     updates_ += 1;
     optimizer_.set_learning_rate(options.learning_rate);
-    if (records(samples) && parameters_.have_changed(agent_.parameters())) recordings_.forget();
+    if (captures(samples) && parameters_.have_changed(agent_.parameters())) captured_.forget();
     LossMeans totals({"policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm"},
                      progress);  // as PpoLoss::parts
     int epoch = 0;
@@ -145,7 +145,7 @@ class Ppo : public OnPolicyAlgo {
     if (options_.normalize_advantage == NormalizeAdvantage::kRollout)
       advantage = Normalization(ranks_, advantage.index_select(0, valid))(advantage);
     auto target = options_.vtrace ? at::Tensor() : gae.target.flatten();
-    if (records(s)) {
+    if (captures(s)) {
       keep(advantage_, advantage, advantage.device());
       keep(target_, target, target.device());
       advantage = advantage_;
@@ -215,18 +215,18 @@ class Ppo : public OnPolicyAlgo {
   }
 
   // Whether gradient steps can be captured: their operations do not vary.
-  bool records(const Samples& s) const {
+  bool captures(const Samples& s) const {
     return accelerator(s.reward.device()) != nullptr && ranks_.count() == 1 &&
            options_.gradient_accumulation == 1 && !options_.vtrace && !options_.anneal_clip &&
            s.steps == s.T * s.B;
   }
 
-  CapturedSteps::Step* recording(const Samples& samples, const Flat& flat,
-                                 const Minibatch& minibatch) {
-    if (!records(samples) || minibatch.rows.numel() == 0) return nullptr;
+  CapturedSteps::Step* captured_step(const Samples& samples, const Flat& flat,
+                                     const Minibatch& minibatch) {
+    if (!captures(samples) || minibatch.rows.numel() == 0) return nullptr;
     std::vector<const void*> places{flat.advantage.const_data_ptr(), flat.target.const_data_ptr()};
     add_places(samples, places);
-    auto* const step = recordings_.find(minibatch.rows.numel(), places);
+    auto* const step = captured_.find(minibatch.rows.numel(), places);
     if (step == nullptr) return nullptr;
     keep(step->rows, minibatch.rows, minibatch.rows.device());
     if (minibatch.envs.defined()) keep(step->envs, minibatch.envs, minibatch.envs.device());
@@ -238,13 +238,13 @@ class Ppo : public OnPolicyAlgo {
   at::Tensor learn(const Samples& samples, const Flat& flat, const Minibatch& minibatch,
                    const PpoOptions& options, LossMeans& totals) {
     at::Tensor parts;
-    if (auto* const recording = this->recording(samples, flat, minibatch)) {
-      const Minibatch there{recording->rows, recording->envs};
-      recording->recorded.run(samples.reward.device(),
-                              [this, samples, flat, there, options, to = recording->parts] {
-                                to.copy_(step(samples, flat, there, options));
-                              });
-      parts = recording->parts.clone();
+    if (auto* const captured = captured_step(samples, flat, minibatch)) {
+      const Minibatch there{captured->rows, captured->envs};
+      captured->graph.run(samples.reward.device(),
+                          [this, samples, flat, there, options, to = captured->parts] {
+                            to.copy_(step(samples, flat, there, options));
+                          });
+      parts = captured->parts.clone();
     } else {
       parts = step(samples, flat, minibatch, options);
     }
@@ -330,7 +330,7 @@ class Ppo : public OnPolicyAlgo {
   Minibatches minibatches_;
   std::vector<PpoTargets> corrected_;  // by V-trace, of the pieces of the last minibatch
   at::Tensor advantage_, target_;      // at fixed addresses, for captured steps
-  CapturedSteps recordings_;
+  CapturedSteps captured_;
   TensorAddresses parameters_;  // the agent's, which the captured steps read
 
   static constexpr int kKl = 3, kParts = 5;  // index of the KL in PpoLoss::parts, and their size

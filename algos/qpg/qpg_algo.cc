@@ -16,7 +16,8 @@
 namespace shoal {
 namespace {
 
-// What entropy is worth: exp of a number that Adam moves. In double precision, on the CPU.
+// The weight of the entropy, alpha: exp of a parameter that Adam moves. Double precision, on the
+// CPU.
 class Temperature {
  public:
   explicit Temperature(double alpha)

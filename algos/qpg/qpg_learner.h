@@ -12,31 +12,31 @@
 
 namespace shoal {
 
-// What one update of SAC, TD3 or DDPG does; they differ in this alone.
+// One update of SAC, TD3 or DDPG; they differ in these options alone.
 struct QpgUpdate {
   double critic_rate = 0, policy_rate = 0;  // learning rates
   double epsilon = 1e-8;                    // of Adam
-  bool policy = true;                       // the policy learns, too, from the new critics
-  double tau = 0;                           // how far the targets go; 0: they stay
-  double alpha = 0;                         // of a stochastic policy: what entropy is worth
+  bool policy = true;                       // also update the policy, by the new critics
+  double tau = 0;                           // of the targets' moving average; 0: they stay
+  double alpha = 0;                         // weight of a stochastic policy's entropy
   // Of the target policy's actions: the deviation of the noise that is added, and where it is cut.
   // 0: none.
   double target_noise = 0, target_clip = 0;
-  // The policy is to make the smallest of the critics' values large; otherwise the first one's.
+  // The policy maximizes the least of the critics' values; otherwise the first critic's.
   bool least_value = true;
   std::uint64_t seed = 0, number = 0;  // of the noise
-  // The batch is as many steps of each of these slices, with noise of their own.
+  // The batch holds equally many steps of each of these slices, each with noise of its own.
   int slices = 1, first_slice = 0;
-  // Of a batch that ranks have drawn as one: in how many parts they share it, and which this one
-  // is. It has the noise of its steps in the whole.
+  // Ranks draw one batch and share it: the number of parts, and the index of this one. Its noise is
+  // that of its steps in the whole batch.
   int parts = 1, part = 0;
 };
 
-// What came of it.
+// The result of an update.
 struct QpgResult {
   double critic_loss = 0, policy_loss = 0;
   double value = 0;     // mean of the critics' values
-  double log_prob = 0;  // mean, of what a stochastic policy does now
+  double log_prob = 0;  // mean, of the actions that a stochastic policy draws now
   double td_error = 0;  // mean of the errors
   at::Tensor error;     // [N] float32 on the CPU: |target - value|, mean of the critics
 };

@@ -193,7 +193,7 @@ class TensorLearner : public QpgLearner {
         .narrow(0, 0, n);
   }
 
-  // What a stochastic policy does, given the noise.
+  // The actions of a stochastic policy, given the noise.
   Chosen draw(const at::Tensor& out, const at::Tensor& z) const {
     const auto dims = agent_.dims();
     const auto log_std = out.narrow(1, dims, dims).clamp(kLeastLogStd, kMostLogStd);

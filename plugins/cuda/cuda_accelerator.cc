@@ -25,8 +25,8 @@ void wait_for(const c10::cuda::CUDAStream& waiting, const c10::cuda::CUDAStream&
 // The stream and memory pool of a device's captures: CUDA captures only on a non-default stream.
 // Graphs leave no results in memory that they allocate, and are replayed one after the other, so
 // all can share a pool; a single rollout may need hundreds of graphs.
-struct Studio {
-  explicit Studio(c10::DeviceIndex on) : device(on) {
+struct CaptureContext {
+  explicit CaptureContext(c10::DeviceIndex on) : device(on) {
     // A permanent user of the pool: LibTorch does not reuse a pool without users.
     c10::cuda::CUDACachingAllocator::beginAllocateToPool(device, memory,
                                                          [](cudaStream_t) { return false; });
@@ -56,26 +56,26 @@ struct Studio {
   at::MempoolId_t memory = at::cuda::graph_pool_handle();
 };
 
-const Studio& studio(c10::DeviceIndex device) {
+const CaptureContext& capture_context(c10::DeviceIndex device) {
   static std::mutex mutex;
-  static std::map<c10::DeviceIndex, Studio> all;
+  static std::map<c10::DeviceIndex, CaptureContext> all;
   const std::scoped_lock lock(mutex);
   return all.try_emplace(device, device).first->second;
 }
 
-class Graph : public WorkGraph {
+class Graph : public DeviceGraph {
  public:
   explicit Graph(const std::function<void()>& work) {
     const auto here = c10::cuda::getCurrentCUDAStream();
-    const auto& there = studio(here.device_index());
+    const auto& there = capture_context(here.device_index());
     wait_for(there.stream, here);
-    record(there, work);
+    capture(there, work);
     wait_for(here, there.stream);
   }
   void replay() override { graph_.replay(); }
 
  private:
-  void record(const Studio& there, const std::function<void()>& work) {
+  void capture(const CaptureContext& there, const std::function<void()>& work) {
     const c10::cuda::CUDAStreamGuard guard(there.stream);
     // Creates the cuBLAS workspace, which must outlive the capture's memory; LibTorch keeps the
     // workspace of autograd's thread, which derives from it.
@@ -132,7 +132,7 @@ class CudaAccelerator : public Accelerator {
     return {memory.data(), [](void* begin) { cudaHostUnregister(begin); }};
   }
 
-  std::unique_ptr<WorkGraph> record(const std::function<void()>& work) override {
+  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) override {
     return std::make_unique<Graph>(work);
   }
 

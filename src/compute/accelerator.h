@@ -13,9 +13,9 @@
 namespace shoal {
 
 // A captured graph of operations, launched as a whole.
-class WorkGraph {
+class DeviceGraph {
  public:
-  virtual ~WorkGraph() = default;
+  virtual ~DeviceGraph() = default;
   // Launches the graph on the memory addresses of its capture.
   virtual void replay() = 0;
 };
@@ -35,7 +35,7 @@ class Accelerator {
   // tensors that exist already: other graphs may reuse memory that it allocates. Throws an
   // exception, and the device does nothing, if an operation cannot be captured, e.g. one that waits
   // for the device.
-  virtual std::unique_ptr<WorkGraph> record(const std::function<void()>& work) = 0;
+  virtual std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) = 0;
   // Gives this thread a high-priority stream of its own, independent of other work, until the
   // result is destroyed by the same thread, which then waits for its work.
   virtual std::shared_ptr<void> own_stream() = 0;

@@ -18,7 +18,7 @@ void CapturedGraph::run(const c10::Device& device, const std::function<void()>& 
   }
   if (!graph_) {
     try {
-      graph_ = on->record(work);
+      graph_ = on->capture(work);
     } catch (const std::exception& e) {
       refused_ = true;
       static std::once_flag told;

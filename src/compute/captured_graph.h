@@ -28,7 +28,7 @@ class CapturedGraph {
   static constexpr int kFirst = 2;
   int runs_ = 0;
   bool refused_ = false;
-  std::unique_ptr<WorkGraph> graph_;
+  std::unique_ptr<DeviceGraph> graph_;
 };
 
 // The addresses of tensors, on which a captured graph depends.

@@ -94,7 +94,7 @@ class DeviceLearningTest : public ::testing::Test {
 
 TEST_F(DeviceLearningTest, PpoIsRecorded) {
   expect_same({}, ppo({.learning_rate = 3e-3, .epochs = 3, .minibatches = 4, .value_clip = 0.2}));
-  EXPECT_EQ(fake_.recordings, kActs + 1);
+  EXPECT_EQ(fake_.captures, kActs + 1);
   EXPECT_EQ(fake_.replays, kActs * (kRollouts - 2) + kRollouts * 12 - 2);
 }
 
@@ -107,15 +107,15 @@ TEST_F(DeviceLearningTest, ParametersThatMoveAreRecordedAnew) {
   const auto algo = make_ppo(*agent, {});
   const auto& rollout = sampler->collect().samples;
   for (int i = 0; i < 2; ++i) algo->update(rollout, {});
-  EXPECT_EQ(fake_.recordings, 1);
+  EXPECT_EQ(fake_.captures, 1);
   for (auto& [name, p] : agent->parameters()) p.set_data(p.clone());
   for (int i = 0; i < 2; ++i) algo->update(rollout, {});
-  EXPECT_EQ(fake_.recordings, 2);
+  EXPECT_EQ(fake_.captures, 2);
 }
 
 TEST_F(DeviceLearningTest, MinibatchesOfTwoSizesAreTwoRecordings) {
   expect_same({}, ppo({.epochs = 2, .minibatches = 5, .target_kl = 0.05}));
-  EXPECT_EQ(fake_.recordings, kActs + 2);
+  EXPECT_EQ(fake_.captures, kActs + 2);
 }
 
 TEST_F(DeviceLearningTest, RmsPropAndAnAgentWithMemory) {
@@ -124,12 +124,12 @@ TEST_F(DeviceLearningTest, RmsPropAndAnAgentWithMemory) {
                    .optimizer = OptimizerKind::kRmsProp,
                    .minibatches = 2,
                    .normalize_advantage = NormalizeAdvantage::kRollout}));
-  EXPECT_EQ(fake_.recordings, kActs + 1);
+  EXPECT_EQ(fake_.captures, kActs + 1);
 }
 
 TEST_F(DeviceLearningTest, A2c) {
   expect_same({}, [](ActorCritic& agent) { return make_a2c(agent, {}); });
-  EXPECT_EQ(fake_.recordings, kActs + 1);
+  EXPECT_EQ(fake_.captures, kActs + 1);
 }
 
 TEST_F(DeviceLearningTest, Impala) {
@@ -137,12 +137,12 @@ TEST_F(DeviceLearningTest, Impala) {
     return make_impala(agent, {.learning_rate = 3e-3});
   };
   expect_same({}, impala);
-  EXPECT_EQ(fake_.recordings, kActs + 1);
+  EXPECT_EQ(fake_.captures, kActs + 1);
   EXPECT_EQ(fake_.replays, (kActs + 1) * (kRollouts - 2));
   expect_same({.memory = MemoryKind::kLstm, .memory_size = 16}, impala);
-  EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
+  EXPECT_EQ(fake_.captures, 2 * (kActs + 1));
   expect_same({}, impala, false);
-  EXPECT_EQ(fake_.recordings, 2 * (kActs + 1));
+  EXPECT_EQ(fake_.captures, 2 * (kActs + 1));
 }
 
 // Updates that depend on more than the sizes of tensors are not captured, and still work.
@@ -152,7 +152,7 @@ TEST_F(DeviceLearningTest, WhatVariesIsNotRecorded) {
   expect_same({}, ppo({.learning_rate = 3e-3,
                        .normalize_advantage = NormalizeAdvantage::kNone,
                        .vtrace = true}));
-  EXPECT_EQ(fake_.recordings, 3 * kActs);
+  EXPECT_EQ(fake_.captures, 3 * kActs);
   expect_same({}, ppo({.learning_rate = 3e-3}), false);
 }
 
@@ -180,13 +180,13 @@ void expect_same_control(FakeAccelerator& fake, bool stochastic) {
 
 TEST_F(DeviceLearningTest, SacIsRecorded) {
   expect_same_control(fake_, true);
-  EXPECT_EQ(fake_.recordings, 1);
+  EXPECT_EQ(fake_.captures, 1);
   EXPECT_EQ(fake_.replays, 20 - 2);
 }
 
 TEST_F(DeviceLearningTest, Td3IsRecordedWithAndWithoutThePolicysStep) {
   expect_same_control(fake_, false);
-  EXPECT_EQ(fake_.recordings, 2);
+  EXPECT_EQ(fake_.captures, 2);
   EXPECT_EQ(fake_.replays, 20 - 4);
 }
 
@@ -210,11 +210,11 @@ TEST_F(DeviceLearningTest, DqnIsRecorded) {
       };
       const auto here = learn();
       const FakeAccelerator::On on(fake_);
-      const int before = fake_.recordings, replayed = fake_.replays;
+      const int before = fake_.captures, replayed = fake_.replays;
       const auto there = learn();
       for (const auto& [name, p] : here)
         EXPECT_TRUE(at::allclose(p, there.at(name), 1e-3, 1e-4)) << name << " noisy " << noisy;
-      EXPECT_EQ(fake_.recordings - before, 1);
+      EXPECT_EQ(fake_.captures - before, 1);
       EXPECT_EQ(fake_.replays - replayed, 20 - 2);
     }
   }
@@ -243,7 +243,7 @@ TEST_F(DeviceLearningTest, R2d1IsRecorded) {
   for (const auto& [name, p] : here)
     EXPECT_TRUE(at::allclose(p, there.at(name), 1e-3, 1e-4)) << name;
   constexpr int kSteps = 10;  // of the sampler, each captured
-  EXPECT_EQ(fake_.recordings, kSteps + 1);
+  EXPECT_EQ(fake_.captures, kSteps + 1);
   EXPECT_EQ(fake_.replays, kSteps * 4 + 20 - 2);
 }
 

@@ -24,7 +24,7 @@
 #include "shoal/envs/classic_control.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/samplers/sampler.h"
-#include "tests/distributed/meeting_place.h"
+#include "tests/distributed/rendezvous_store.h"
 #include "tests/support/message_of.h"
 #include "tests/support/picture_control.h"
 
@@ -86,7 +86,7 @@ std::vector<Learned> learn_by_ranks(const Learn& learn, int count) {
 
 // Runs the ranks, each in its own thread.
 std::vector<Learned> learn_over_tcp(const Learn& learn, int count) {
-  const testing::MeetingPlace place;
+  const testing::RendezvousStore place;
   std::vector<Learned> all(static_cast<std::size_t>(count));
   const auto said = testing::in_threads(count, [&](int r) {
     const auto ranks = make_tcp_group(place.options(r, count));

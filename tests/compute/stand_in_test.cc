@@ -21,7 +21,7 @@ class StandInTest : public ::testing::Test {
   static at::Tensor ones() { return there(at::ones({3})); }
   void expect_refused(const std::function<void()>& work, const std::string& why) {
     try {
-      device_.record(work);
+      device_.capture(work);
       ADD_FAILURE() << "it was captured, but " << why;
     } catch (const std::exception& e) {
       EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
@@ -48,7 +48,7 @@ TEST_F(StandInTest, ComputesWhatTheCpuDoesWithGradients) {
 TEST_F(StandInTest, ReplaysRepeatWithTheMemoryAndTheNumbersOfTheCapture) {
   const auto x = ones(), y = there(at::zeros({3}));
   double rate = 2;
-  const auto graph = device_.record([&] { y.add_(x * rate); });
+  const auto graph = device_.capture([&] { y.add_(x * rate); });
   expect_equal(y, {0, 0, 0});  // nothing is computed during capture
   graph->replay();
   expect_equal(y, {2, 2, 2});
@@ -60,7 +60,7 @@ TEST_F(StandInTest, ReplaysRepeatWithTheMemoryAndTheNumbersOfTheCapture) {
 
 TEST_F(StandInTest, TensorsOfOneNumberOnTheHostAreFrozenToo) {
   const auto y = there(at::zeros({3})), rate = at::scalar_tensor(2.0F);
-  const auto graph = device_.record([&] { y.add_(rate); });
+  const auto graph = device_.capture([&] { y.add_(rate); });
   rate.fill_(7);
   graph->replay();
   expect_equal(y, {2, 2, 2});
@@ -68,7 +68,7 @@ TEST_F(StandInTest, TensorsOfOneNumberOnTheHostAreFrozenToo) {
 
 TEST_F(StandInTest, GradientsAreCapturedThoughAnotherThreadComputesThem) {
   const auto w = ones(), out = there(at::zeros({3}));
-  const auto graph = device_.record([&] {
+  const auto graph = device_.capture([&] {
     const auto leaf = w.detach().requires_grad_();
     out.copy_(torch::autograd::grad({leaf.square().sum()}, {leaf})[0]);
   });
@@ -81,7 +81,7 @@ TEST_F(StandInTest, MemoryOfACaptureDoesNotKeepItsNumbers) {
   const auto x = ones();
   auto y = there(at::zeros({3}));
   at::Tensor kept;
-  auto graph = device_.record([&] {
+  auto graph = device_.capture([&] {
     kept = x + 1;
     y.copy_(kept);
   });
@@ -96,7 +96,7 @@ TEST_F(StandInTest, MemoryOfACaptureDoesNotKeepItsNumbers) {
 TEST_F(StandInTest, FreedMemoryIsAnErrorAtTheReplay) {
   auto x = ones();
   const auto y = there(at::zeros({3}));
-  const auto graph = device_.record([&] { y.copy_(x * 2); });
+  const auto graph = device_.capture([&] { y.copy_(x * 2); });
   x = ones();
   EXPECT_THROW(graph->replay(), std::runtime_error);
 }
@@ -123,7 +123,7 @@ TEST_F(StandInTest, TensorsOfTheHostDoNotMixWithThoseOfTheDevice) {
 TEST_F(StandInTest, PinnedMemoryIsReadAtTheReplay) {
   const auto pinned = at::ones({3}, at::TensorOptions().pinned_memory(true)), x = ones();
   ASSERT_TRUE(pinned.is_pinned());
-  const auto graph = device_.record([&] { x.copy_(pinned, /*non_blocking=*/true); });
+  const auto graph = device_.capture([&] { x.copy_(pinned, /*non_blocking=*/true); });
   pinned.fill_(5);
   graph->replay();
   device_.wait();

@@ -7,7 +7,7 @@
 
 #include "shoal/distributed/process_group.h"
 #include "shoal/ipc/rank_exchange.h"
-#include "tests/distributed/meeting_place.h"
+#include "tests/distributed/rendezvous_store.h"
 #include "tests/support/message_of.h"
 
 namespace shoal {
@@ -35,7 +35,7 @@ class Host {
 
 TEST(MultiHostGroupTest, AreCountedThroughAndSumAndGatherAsOne) {
   constexpr int kHosts = 2, kEach = 3;
-  const testing::MeetingPlace place;
+  const testing::RendezvousStore place;
   const std::array<Host, kHosts> hosts = {Host(kEach), Host(kEach)};
   const auto said = testing::in_threads(kHosts * kEach, [&](int r) {
     const int host = r / kEach, local = r % kEach;

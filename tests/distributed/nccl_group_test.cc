@@ -14,7 +14,7 @@
 
 #include "shoal/distributed/process_group.h"
 #include "shoal/ipc/rank_exchange.h"
-#include "tests/distributed/meeting_place.h"
+#include "tests/distributed/rendezvous_store.h"
 #include "tests/support/fake_accelerator.h"
 
 // Process groups that sum on GPUs. The CPU stands in for the GPUs, and a few lines for NCCL, which
@@ -119,7 +119,7 @@ class NcclGroupTest : public ::testing::Test {
   }
 
   testing::FakeAccelerator fake_;
-  testing::MeetingPlace place_;
+  testing::RendezvousStore place_;
 };
 
 TEST_F(NcclGroupTest, AddUpOnTheDeviceAndTellTheRestByTheHost) {

@@ -13,7 +13,7 @@
 #include "shoal/distributed/process_group.h"
 #include "shoal/ipc/rank_exchange.h"
 #include "src/distributed/handshake.h"
-#include "tests/distributed/meeting_place.h"
+#include "tests/distributed/rendezvous_store.h"
 #include "tests/distributed/strangers.h"
 
 namespace shoal {
@@ -33,7 +33,7 @@ at::Tensor numbers_of(int rank, std::int64_t n, at::ScalarType type) {
 // 8192 float32 are the most that is sent whole.
 TEST(TcpGroupTest, SumsToTheSameBitsInAll) {
   for (const int count : {1, 2, 3, 4}) {
-    const testing::MeetingPlace place;
+    const testing::RendezvousStore place;
     const std::vector<std::int64_t> sizes = {0, 1, 2, 3, 1000, 8191, 8192, 8193, 8195, 300'001};
     std::vector<std::vector<at::Tensor>> got(static_cast<std::size_t>(count));
     const auto said = testing::in_threads(count, [&](int r) {
@@ -61,7 +61,7 @@ TEST(TcpGroupTest, SumsToTheSameBitsInAll) {
 
 TEST(TcpGroupTest, GathersWhatEachGivesInTheOrderOfTheRanks) {
   constexpr int kCount = 3;
-  const testing::MeetingPlace place;
+  const testing::RendezvousStore place;
   const auto of = [](int rank, int turn) {
     const auto n = static_cast<std::size_t>(turn == 0 ? rank : 100'000 * rank * turn);
     return std::vector<std::byte>(n, static_cast<std::byte>(rank + turn));
@@ -79,7 +79,7 @@ TEST(TcpGroupTest, GathersWhatEachGivesInTheOrderOfTheRanks) {
 }
 
 TEST(TcpGroupTest, NamesWhoDoesSomethingElse) {
-  const testing::MeetingPlace place;
+  const testing::RendezvousStore place;
   const auto said = testing::in_threads(3, [&](int r) {
     const auto ranks = make_tcp_group(place.options(r, 3));
     auto x = at::zeros({r == 1 ? 5 : 4});
@@ -95,7 +95,7 @@ TEST(TcpGroupTest, NamesWhoDoesSomethingElse) {
 }
 
 TEST(TcpGroupTest, NamesWhoIsGoneAndWhoDoesNotCome) {
-  const testing::MeetingPlace place;
+  const testing::RendezvousStore place;
   std::latch all_over(2);
   const auto said = testing::in_threads(3, [&](int r) {
     auto options = place.options(r, 3);
@@ -121,7 +121,7 @@ TEST(TcpGroupTest, NamesWhoIsGoneAndWhoDoesNotCome) {
   EXPECT_THAT(said[0], AnyOf(HasSubstr("process 2 of 3 has closed its connection"),
                              HasSubstr("process 2 of 3 did not respond")));
 
-  const testing::MeetingPlace other;
+  const testing::RendezvousStore other;
   const auto gone = testing::in_threads(2, [&](int r) {
     const auto ranks = make_tcp_group(other.options(r, 2));
     auto x = at::ones({4});
@@ -319,13 +319,13 @@ TEST_F(RendezvousTest, APortThatAnotherProgramHasIsNamed) {
 }
 
 // Connects to process 0 as soon as the store has its address.
-Socket stranger_of_store(testing::MeetingPlace& place) {
+Socket stranger_of_store(testing::RendezvousStore& place) {
   const auto known = parse_addresses(place.store().get_to_str("shoal/first"));
   return testing::stranger_at(std::stoi(known.at(0).port));
 }
 
 TEST(TcpGroupTest, SendsStrangersAway) {
-  testing::MeetingPlace place;
+  testing::RendezvousStore place;
   Socket stranger;
   const auto said = testing::in_threads(2, [&](int r) {
     if (r == 1) {
@@ -339,7 +339,7 @@ TEST(TcpGroupTest, SendsStrangersAway) {
 
 // A launcher's store outlives the processes that the launcher restarts.
 TEST(TcpGroupTest, WhatEarlierProcessesHaveLeftInTheStoreMisleadsNobody) {
-  testing::MeetingPlace place;
+  testing::RendezvousStore place;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const auto said = testing::in_threads(2, [&](int r) {
       // The second process reads the stale address of the first one.
@@ -351,7 +351,7 @@ TEST(TcpGroupTest, WhatEarlierProcessesHaveLeftInTheStoreMisleadsNobody) {
 }
 
 TEST(TcpGroupTest, ASecondProcessZeroIsToldSoWhereALauncherHasAStore) {
-  testing::MeetingPlace place;
+  testing::RendezvousStore place;
   std::latch runs(2), told(1);
   const auto said = testing::in_threads(3, [&](int r) {
     if (r == 2) {
@@ -370,7 +370,7 @@ TEST(TcpGroupTest, ASecondProcessZeroIsToldSoWhereALauncherHasAStore) {
 }
 
 TEST(TcpGroupTest, AnotherJobIsToldSo) {
-  testing::MeetingPlace place;
+  testing::RendezvousStore place;
   std::latch told(2);
   const auto said = testing::in_threads(4, [&](int r) {
     auto options = place.options(std::min(r, 1), r == 2 ? 3 : 2);

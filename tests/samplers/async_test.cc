@@ -145,7 +145,7 @@ TEST_P(AsyncTest, ActsOnADevice) {
   for (const bool mid_batch_reset : {true, false})
     expect_what_serial_collects(mid_batch_reset, &device);
   EXPECT_GT(device.waits, 0);
-  EXPECT_EQ(device.recordings, 0);
+  EXPECT_EQ(device.captures, 0);
   EXPECT_EQ(device.pins, 0);
   EXPECT_EQ(device.streams, 0);
 }

@@ -402,7 +402,7 @@ TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
 }
 
 // Variables shared by environments in several processes.
-struct Meeting {
+struct Handover {
   std::atomic<int> killer_is_there, kills;
   std::atomic<pid_t> victim;
 };
@@ -410,12 +410,12 @@ struct Meeting {
 // Worker 0 has arrived and waits for actions. It is killed while the other worker is slow, so that
 // its death is found before it gets them.
 TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
-  auto* meeting = new (mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Meeting{};
+  auto* handover = new (mmap(nullptr, sizeof(Handover), PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Handover{};
   class Pair : public testing::Counter {
    public:
-    Pair(const EnvContext& c, Meeting& meeting)
-        : Counter(c, {.length = 100}), kills_(c.index == 1), meeting_(meeting) {}
+    Pair(const EnvContext& c, Handover& handover)
+        : Counter(c, {.length = 100}), kills_(c.index == 1), handover_(handover) {}
     StepResult step(ArraysIn action, StepOut out) override {
       if (++steps_ == 5) kills_ ? kill_the_other() : be_there();
       return Counter::step(action, out);
@@ -423,25 +423,25 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
 
    private:
     void be_there() {
-      while (meeting_.killer_is_there == 0) std::this_thread::yield();
-      meeting_.victim = getpid();
+      while (handover_.killer_is_there == 0) std::this_thread::yield();
+      handover_.victim = getpid();
     }
     void kill_the_other() {
-      meeting_.killer_is_there = 1;
-      while (meeting_.victim == 0) std::this_thread::yield();
+      handover_.killer_is_there = 1;
+      while (handover_.victim == 0) std::this_thread::yield();
       std::this_thread::sleep_for(20ms);  // enough for it to arrive, on most machines
-      kill(meeting_.victim, SIGKILL);
+      kill(handover_.victim, SIGKILL);
       std::this_thread::sleep_for(350ms);  // enough for its death to be found
     }
     bool kills_;
-    Meeting& meeting_;
+    Handover& handover_;
     int steps_ = 0;
   };
   ::testing::internal::CaptureStderr();
   {
     testing::ToyAgent agent(2);
     const EnvFactory make_env = [&](const EnvContext& c) {
-      return std::make_unique<Pair>(c, *meeting);
+      return std::make_unique<Pair>(c, *handover);
     };
     // Both workers are needed for a batch, so worker 0 waits, and its death is found meanwhile.
     const auto sampler = make_sampler(make_env, agent,
@@ -459,7 +459,7 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
   }
   const auto told = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
-  munmap(meeting, sizeof(Meeting));
+  munmap(handover, sizeof(Handover));
 }
 
 TEST_F(DeathTest, WhoIsFrozenBeforeItsStepIsNoticed) {

@@ -118,7 +118,7 @@ TEST_P(DeviceTest, DictionariesMasksStacksAndState) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
   expect_same(make_zoo(), toy);
   EXPECT_EQ(fake_.replays, replays({}));
-  EXPECT_EQ(fake_.recordings, replays({}) / 4);
+  EXPECT_EQ(fake_.captures, replays({}) / 4);
   for (const std::int64_t horizon : {1, 2, 8}) expect_same(make_zoo(), toy, {.horizon = horizon});
 }
 
@@ -131,7 +131,7 @@ TEST_P(DeviceTest, RolloutsMayStayOnTheHost) {
 TEST_P(DeviceTest, ResetsThatWaitAreNotRecorded) {
   const AgentFactory toy = [] { return std::make_unique<ToyAgent>(3); };
   expect_same(make_zoo(), toy, {.mid_batch_reset = false});
-  EXPECT_EQ(fake_.recordings, 0);
+  EXPECT_EQ(fake_.captures, 0);
 }
 
 TEST_P(DeviceTest, WhatCannotBeRecordedIsDoneStepByStep) {
@@ -158,7 +158,7 @@ TEST_P(DeviceTest, ParametersThatMoveAreRecordedAnew) {
   };
   const Collected c{.rollouts = 8, .tolerance = 1e-5, .between = move};
   expect_same(make_cart_pole(), plain(make_cart_pole()), c);
-  EXPECT_EQ(fake_.recordings, 2 * c.horizon * std::get<2>(GetParam()));
+  EXPECT_EQ(fake_.captures, 2 * c.horizon * std::get<2>(GetParam()));
 }
 
 TEST_P(DeviceTest, MemoryGoesOn) {

@@ -72,7 +72,7 @@ const CudaKernels& kernels_on_the_cpu() {
 
 namespace {
 
-class Again : public WorkGraph {
+class Again : public DeviceGraph {
  public:
   Again(std::function<void()> work, std::atomic<int>& replays)
       : work_(std::move(work)), replays_(replays) {}
@@ -93,9 +93,9 @@ std::shared_ptr<void> FakeAccelerator::pin(std::span<std::byte> memory) {
   return {memory.data(), [this](void*) { --pins; }};
 }
 
-std::unique_ptr<WorkGraph> FakeAccelerator::record(const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> FakeAccelerator::capture(const std::function<void()>& work) {
   if (refuses) throw std::runtime_error("it waits for the device");
-  ++recordings;
+  ++captures;
   return std::make_unique<Again>(work, replays);
 }
 

@@ -24,15 +24,15 @@ class FakeAccelerator : public Accelerator {
   const CudaKernels& kernels() const override { return kernels_on_the_cpu(); }
   void* stream() const override { return nullptr; }
   std::shared_ptr<void> pin(std::span<std::byte> memory) override;
-  std::unique_ptr<WorkGraph> record(const std::function<void()>& work) override;
+  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) override;
   std::shared_ptr<void> own_stream() override {
     ++streams;
     return {this, [this](void*) { --streams; }};
   }
   void wait() override { ++waits; }
 
-  bool refuses = false;  // record() throws
-  std::atomic<int> pins = 0, recordings = 0, replays = 0, waits = 0, streams = 0;
+  bool refuses = false;  // capture() throws
+  std::atomic<int> pins = 0, captures = 0, replays = 0, waits = 0, streams = 0;
 };
 
 }  // namespace shoal::testing

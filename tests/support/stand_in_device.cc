@@ -95,7 +95,7 @@ const CudaKernels& StandInDevice::kernels() const {
 
 namespace {
 
-class Replayed : public WorkGraph {
+class Replayed : public DeviceGraph {
  public:
   explicit Replayed(std::shared_ptr<Capture> capture) : capture_(std::move(capture)) {}
   void replay() override { capture_->replay(); }
@@ -123,7 +123,7 @@ std::shared_ptr<void> StandInDevice::pin(std::span<std::byte> bytes) {
           }};
 }
 
-std::unique_ptr<WorkGraph> StandInDevice::record(const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> StandInDevice::capture(const std::function<void()>& work) {
   Capture::refuse("another capture");
   auto capture = std::make_shared<Capture>();
   {

@@ -36,7 +36,7 @@ class StandInDevice : public Accelerator {
   const CudaKernels& kernels() const override;
   void* stream() const override { return nullptr; }
   std::shared_ptr<void> pin(std::span<std::byte> memory) override;
-  std::unique_ptr<WorkGraph> record(const std::function<void()>& work) override;
+  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) override;
   std::shared_ptr<void> own_stream() override;
   void wait() override;
 

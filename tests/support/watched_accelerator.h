@@ -26,10 +26,10 @@ class WatchedAccelerator : public Accelerator {
   const CudaKernels& kernels() const override { return device_.kernels(); }
   void* stream() const override { return device_.stream(); }
   std::shared_ptr<void> pin(std::span<std::byte> memory) override { return device_.pin(memory); }
-  std::unique_ptr<WorkGraph> record(const std::function<void()>& work) override {
+  std::unique_ptr<DeviceGraph> capture(const std::function<void()>& work) override {
     if (!captures) throw std::runtime_error("captures are switched off");
     try {
-      auto graph = std::make_unique<Counted>(device_.record(work), replays);
+      auto graph = std::make_unique<Counted>(device_.capture(work), replays);
       ++captured;
       return graph;
     } catch (const std::exception& e) {
@@ -46,9 +46,9 @@ class WatchedAccelerator : public Accelerator {
   std::vector<std::string> refusals;  // why captures failed
 
  private:
-  class Counted : public WorkGraph {
+  class Counted : public DeviceGraph {
    public:
-    Counted(std::unique_ptr<WorkGraph> graph, std::atomic<int>& replays)
+    Counted(std::unique_ptr<DeviceGraph> graph, std::atomic<int>& replays)
         : graph_(std::move(graph)), replays_(replays) {}
     void replay() override {
       ++replays_;
@@ -56,7 +56,7 @@ class WatchedAccelerator : public Accelerator {
     }
 
    private:
-    std::unique_ptr<WorkGraph> graph_;
+    std::unique_ptr<DeviceGraph> graph_;
     std::atomic<int>& replays_;
   };
 

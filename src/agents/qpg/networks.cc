@@ -1,6 +1,7 @@
 #include "src/agents/qpg/networks.h"
 
 #include <torch/csrc/autograd/autograd.h>
+
 #include <vector>
 
 namespace shoal {

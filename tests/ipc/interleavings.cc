@@ -1,4 +1,4 @@
-#include "tests/ipc/meeting.h"
+#include "tests/ipc/interleavings.h"
 
 #include <elf.h>
 #include <execinfo.h>
@@ -43,23 +43,23 @@ constexpr std::size_t kStack = 32 << 10, kRedZone = 128, kMostRegisters = 16 << 
 
 }  // namespace
 
-Meeting::Meeting(const TrajectoryRingOptions& options, std::vector<Side> sides)
+Interleavings::Interleavings(const TrajectoryRingOptions& options, std::vector<Side> sides)
     : sides_(std::move(sides)),
       words_(plan_.add_bytes(TrajectoryRing::bytes(options.slots))),
       stacks_(plan_.add_bytes(sides_.size() * kStack)),
       arena_(plan_),
       ring_(arena_.data(words_), options) {}
 
-Meeting::~Meeting() {
+Interleavings::~Interleavings() {
   for (const auto& at : now_) {
     kill(at.pid, SIGKILL);
     waitpid(at.pid, nullptr, 0);
   }
 }
 
-void Meeting::leave() { syscall(SYS_exit_group, 1); }
+void Interleavings::leave() { syscall(SYS_exit_group, 1); }
 
-void Meeting::explore(int most_cuts) {
+void Interleavings::explore(int most_cuts) {
   for (const auto& side : sides_)
     if (!start(side)) GTEST_SKIP() << "no child can be traced here: " << std::strerror(errno);
   // First without cuts, which resolves lazily bound functions before any are single-stepped.
@@ -74,7 +74,7 @@ void Meeting::explore(int most_cuts) {
   EXPECT_GT(ends_, 100);
 }
 
-int Meeting::begin(void* what) noexcept {
+int Interleavings::begin(void* what) noexcept {
   const auto [handle, side] = *static_cast<Begin*>(what);
   time_stands_still = true;
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) syscall(SYS_exit_group, errno);
@@ -86,7 +86,7 @@ int Meeting::begin(void* what) noexcept {
 }
 
 // Whether the child is traced; if not, errno has the reason.
-bool Meeting::start(const Side& side) {
+bool Interleavings::start(const Side& side) {
   Begin what{.ring = &ring_, .side = &side};
   auto* const stack_end = arena_.data(stacks_) + (now_.size() + 1) * kStack;
   const pid_t pid = clone(begin, stack_end, SIGCHLD, &what);
@@ -109,7 +109,7 @@ bool Meeting::start(const Side& side) {
 }
 
 // Records the state of the stopped child; answers a system call first.
-void Meeting::look_at(Place& at) {
+void Interleavings::look_at(Place& at) {
   int status = 0;
   waitpid(at.pid, &status, 0);
   const bool calls = status >> 8 == (SIGTRAP | 0x80);
@@ -125,7 +125,7 @@ void Meeting::look_at(Place& at) {
 }
 
 // Runs to the next system call, or a single instruction.
-void Meeting::move(Place& at, bool single) {
+void Interleavings::move(Place& at, bool single) {
   iovec more{at.more_registers.data(), at.more_registers.size()};
   ptrace(PTRACE_SETREGS, at.pid, nullptr, &at.registers);
   ptrace(PTRACE_SETREGSET, at.pid, NT_X86_XSTATE, &more);
@@ -135,7 +135,7 @@ void Meeting::move(Place& at, bool single) {
 }
 
 // Answers as the kernel would. The pointers are valid here, too, because they point into the arena.
-void Meeting::answer(Place& at) {
+void Interleavings::answer(Place& at) {
   auto& r = at.registers;
   if (r.orig_rax == SYS_exit_group) {
     at.standing = Standing::kDone;
@@ -155,17 +155,17 @@ void Meeting::answer(Place& at) {
   r.orig_rax = -1;  // do not restart the call
 }
 
-Meeting::Moment Meeting::here() const {
+Interleavings::Moment Interleavings::here() const {
   const auto* words = arena_.data(words_);
   return {.words = {words, words + TrajectoryRing::bytes(ring_.slots())}, .places = now_};
 }
-void Meeting::go_back_to(const Moment& moment) {
+void Interleavings::go_back_to(const Moment& moment) {
   std::ranges::copy(moment.words, arena_.data(words_));
   now_ = moment.places;
 }
 
 // Positions in the order, from 0 on, of the sides that can move, beginning with the next in turn.
-std::vector<std::size_t> Meeting::movable_after(std::size_t place) const {
+std::vector<std::size_t> Interleavings::movable_after(std::size_t place) const {
   std::vector<std::size_t> places;
   for (std::size_t i = 1; i < order_.size(); ++i)
     if (now_[order_[(place + i) % order_.size()]].standing == Standing::kMoves)
@@ -174,7 +174,7 @@ std::vector<std::size_t> Meeting::movable_after(std::size_t place) const {
 }
 
 // Runs to the end with `cuts` cuts left, beginning with the side at this position in the order.
-void Meeting::run(std::size_t place, int cuts) {
+void Interleavings::run(std::size_t place, int cuts) {
   const auto who = order_[place];
   while (now_[who].standing == Standing::kMoves && !testing::Test::HasFailure()) {
     if (cuts > 0 && cuts_.empty()) cut(place, cuts);
@@ -194,7 +194,7 @@ void Meeting::run(std::size_t place, int cuts) {
     run(next[0], cuts_.empty() ? cuts : 0);
 }
 
-void Meeting::cut(std::size_t place, int cuts) {
+void Interleavings::cut(std::size_t place, int cuts) {
   const auto others = movable_after(place);
   if (others.empty()) return;
   const auto moment = here();
@@ -207,7 +207,7 @@ void Meeting::cut(std::size_t place, int cuts) {
   cuts_.pop_back();
 }
 
-void Meeting::end() {
+void Interleavings::end() {
   ++ends_;
   for (std::size_t i = 0; i < sides_.size(); ++i)
     if (now_[i].standing != Standing::kDone)
@@ -215,7 +215,7 @@ void Meeting::end() {
 }
 
 // Lists the cuts so far.
-std::string Meeting::story() const {
+std::string Interleavings::story() const {
   std::string text;
   for (const auto& [who, instruction] : cuts_) {
     auto* address = reinterpret_cast<void*>(instruction);

@@ -9,9 +9,9 @@
 namespace shoal::testing {
 
 // A store at a free port of this machine, as torchrun has one.
-class MeetingPlace {
+class RendezvousStore {
  public:
-  MeetingPlace() {
+  RendezvousStore() {
     c10d::TCPStoreOptions options;
     options.port = 0;
     options.isServer = true;

@@ -35,12 +35,12 @@ struct Side {
 // Musuvathi and Qadeer, "Iterative Context Bounding", PLDI 2007: few errors need more).
 // Instructions execute in order: reordering by the processor is left to ThreadSanitizer and the
 // other tests.
-class Meeting {
+class Interleavings {
  public:
-  Meeting(const TrajectoryRingOptions& options, std::vector<Side> sides);
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
-  ~Meeting();
+  Interleavings(const TrajectoryRingOptions& options, std::vector<Side> sides);
+  Interleavings(const Interleavings&) = delete;
+  Interleavings& operator=(const Interleavings&) = delete;
+  ~Interleavings();
 
   // Prepare its state here before explore().
   TrajectoryRing& ring() { return ring_; }
