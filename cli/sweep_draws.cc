@@ -145,7 +145,8 @@ Variants with_draws(const Variants& variants, const toml::table& random) {
           add(next, key, draw_from(key, *node->as_table(), rng), named);
           continue;
         }
-        const auto& list = list_of("random." + key, *node);
+        const std::string name = "random." + key;
+        const auto& list = list_of(name, *node);
         const auto chosen = rng.integer(0, static_cast<std::int64_t>(list.size()));
         add(next, key, node_text(*list.get(static_cast<std::size_t>(chosen))), named);
       }
