@@ -96,8 +96,13 @@ def ale(o):
     return Synchronous(AtariVectorEnv(game, num_envs=o.envs, num_threads=max(o.workers, 1)))
 
 
-ROWS = {"make_vec": lambda o: Synchronous(shoal.make_vec(o.env, o.envs, workers=o.workers)), "AsyncVectorEnv": gymnasium_async,
-        "EnvPool": envpool, "EnvPool async": lambda o: envpool(o, o.envs // 2), "ALE": ale}
+ROWS = {
+    "make_vec": lambda o: Synchronous(shoal.make_vec(o.env, o.envs, workers=o.workers)),
+    "AsyncVectorEnv": gymnasium_async,
+    "EnvPool": envpool,
+    "EnvPool async": lambda o: envpool(o, o.envs // 2),
+    "ALE": ale,
+}
 
 
 class Agent(nn.Module):
@@ -106,11 +111,30 @@ class Agent(nn.Module):
         self.discrete = hasattr(action, "n")
         outputs = int(action.n) if self.discrete else action.shape[0]
         if len(observation.shape) == 3:
-            self.body, width = nn.Sequential(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-                                             nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU()), 512
+            self.body, width = (
+                nn.Sequential(
+                    nn.Conv2d(4, 32, 8, 4),
+                    nn.ReLU(),
+                    nn.Conv2d(32, 64, 4, 2),
+                    nn.ReLU(),
+                    nn.Conv2d(64, 64, 3),
+                    nn.ReLU(),
+                    nn.Flatten(),
+                    nn.Linear(3136, 512),
+                    nn.ReLU(),
+                ),
+                512,
+            )
         else:
-            self.body, width = nn.Sequential(nn.Linear(observation.shape[0], 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()), 64
-        self.policy, self.value, self.log_std = nn.Linear(width, outputs), nn.Linear(width, 1), nn.Parameter(torch.zeros(outputs))
+            self.body, width = (
+                nn.Sequential(nn.Linear(observation.shape[0], 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()),
+                64,
+            )
+        self.policy, self.value, self.log_std = (
+            nn.Linear(width, outputs),
+            nn.Linear(width, 1),
+            nn.Parameter(torch.zeros(outputs)),
+        )
 
     def forward(self, observation, action=None):
         scaled = observation.float() / 255 if observation.dtype == torch.uint8 else observation.float()
@@ -131,7 +155,7 @@ def learn(agent, optimizer, rows, o) -> None:
         goes_on = (~done[t + 1]).float()
         delta = reward[t + 1] + 0.99 * value[t + 1] * goes_on - value[t]
         advantage[t] = following = delta + 0.99 * 0.95 * goes_on * following
-    flat = [x[:o.horizon].flatten(0, 1) for x in (obs, action, log_prob, advantage, advantage + value[:-1])]
+    flat = [x[: o.horizon].flatten(0, 1) for x in (obs, action, log_prob, advantage, advantage + value[:-1])]
     for _ in range(o.epochs):
         for index in torch.randperm(o.horizon * o.envs).chunk(4):
             observation, taken, before, gain, aim = (x[index] for x in flat)
@@ -153,7 +177,9 @@ def loop(envs, o) -> tuple[float, float]:
     optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4)
     # Rows of two rollouts: asynchronous environments may be ahead.
     T, B, R = o.horizon + 1, o.envs, 2 * (o.horizon + 1)
-    obs = torch.zeros(R, B, *envs.observation.shape, dtype=torch.uint8 if len(envs.observation.shape) == 3 else torch.float32)
+    obs = torch.zeros(
+        R, B, *envs.observation.shape, dtype=torch.uint8 if len(envs.observation.shape) == 3 else torch.float32
+    )
     action = torch.zeros(R, B, *envs.action.shape, dtype=torch.int64 if agent.discrete else torch.float32)
     log_prob, reward, value, done = *(torch.zeros(R, B) for _ in range(3)), torch.zeros(R, B, dtype=torch.bool)
     envs.reset()
@@ -215,7 +241,10 @@ def sb3_rows(o):
             return VecFrameStack(make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv), 4)
         return make_vec_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv)
 
-    return {"shoal.sb3.VecEnv": lambda: shoal.sb3.VecEnv(o.env, o.envs, workers=o.workers, seed=1), "SubprocVecEnv": subproc}
+    return {
+        "shoal.sb3.VecEnv": lambda: shoal.sb3.VecEnv(o.env, o.envs, workers=o.workers, seed=1),
+        "SubprocVecEnv": subproc,
+    }
 
 
 def main() -> None:
@@ -245,9 +274,14 @@ def main() -> None:
     for name, each in rates.items():
         if each:
             whole, second = zip(*each)
-            print(f"{name:18} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
-                  + (f"{statistics.median(second):.2f} updates/s" if o.sb3 else
-                     f"rollouts {statistics.median(second):9,.0f} steps/s"))
+            print(
+                f"{name:18} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
+                + (
+                    f"{statistics.median(second):.2f} updates/s"
+                    if o.sb3
+                    else f"rollouts {statistics.median(second):9,.0f} steps/s"
+                )
+            )
 
 
 if __name__ == "__main__":

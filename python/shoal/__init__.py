@@ -31,6 +31,7 @@ from . import algos
 from ._core import Batch, DataError, Error, WorkerError, __version__, env_ids, presets
 from .algos import *  # noqa: F403  (PPO, A2C, ...)
 from .parts import ActorCritic, Agent, Policy, Sampler, TorchAgent
+from .replay import Replay, SequenceReplay
 from .runs import Run, evaluate, load, train
 from .settings import make_config
 
@@ -45,8 +46,10 @@ __all__ = [
     "DataError",
     "Error",
     "Policy",
+    "Replay",
     "Run",
     "Sampler",
+    "SequenceReplay",
     "TorchAgent",
     "WorkerError",
     "__version__",

@@ -92,16 +92,24 @@ class TorchAgent(ActorCritic):
     module: called with N observations [N, ...] (stacked frames [N, stack, ...], several arrays a dict); returns policy
         [N, K] and value [N], both float32. K: one logit for each choice of a discrete action, one mean for each number
         of a continuous one, whose standard deviation is a parameter of the agent; see agent.network_std for others.
+    state: of a module with memory: the shape of one environment's state, or a dict of them by name. The module is
+        called with T steps of N environments: observation [T, N, ...], state [N, ...] before the first step, or the
+        dict of them, and is_first [T, N] bool, where an episode begins and the module must use a state of zeros. It
+        returns policy [T, N, K], value [T, N] and the state after the last step. To act, T is 1.
 
     It acts in the sampler's process, in batches. Its parameters are the module's own; learning changes them in place.
     """
 
     module: torch.nn.Module
 
-    def __init__(self, env: str | Callable[..., Any], module: torch.nn.Module, **settings: Any) -> None:
+    def __init__(
+        self, env: str | Callable[..., Any], module: torch.nn.Module, state: Any = None, **settings: Any
+    ) -> None:
         self.module = module
         settings.setdefault("algo", "ppo")
-        self._core = _core.torch_agent(make_config(settings.pop("base", None), env=env, **settings), module)
+        named = state if isinstance(state, dict) else {} if state is None else {"": state}
+        shapes = [(name, [shape] if isinstance(shape, int) else list(shape)) for name, shape in named.items()]
+        self._core = _core.torch_agent(make_config(settings.pop("base", None), env=env, **settings), module, shapes)
 
 
 class Sampler:
@@ -111,9 +119,11 @@ class Sampler:
     settings: see make_config(); the ones of the sampler are below. Those of the agent are the defaults.
     """
 
+    agent: Agent
     config: _core.Config
 
     def __init__(self, env: str | Callable[..., Any] | None, agent: Agent, **settings: Any) -> None:
+        self.agent = agent
         self.config = apply(_core.Config(agent.config), {"env": env, **settings})
         self._core = _core.Sampler(self.config, agent._core)
         _open.add(self)
@@ -125,6 +135,16 @@ class Sampler:
         finite, and KeyboardInterrupt.
         """
         return self._core.collect()
+
+    @property
+    def envs(self) -> int:
+        """B."""
+        return self.config.envs
+
+    @property
+    def horizon(self) -> int:
+        """T."""
+        return self.config.horizon
 
     def close(self) -> None:
         """Ends the workers. Deleting the sampler does the same."""

@@ -47,6 +47,7 @@ void bind_config(py::module_& m);
 void bind_setting_docs(py::module_& m);
 void bind_agents(py::module_& m);
 void bind_samplers(py::module_& m);
+void bind_replays(py::module_& m);
 void bind_algos(py::module_& m);
 void bind_training(py::module_& m);
 void bind_torch_agent(py::module_& m);

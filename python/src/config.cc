@@ -111,7 +111,9 @@ void bind_config(py::module_& m) {
       .def_readonly("steps", &Config::steps)
       .def_readonly("schedule_steps", &Config::schedule_steps)
       .def_readonly("env_id", &Config::env_id)
-      .def_readonly("seed", &Config::seed);
+      .def_readonly("seed", &Config::seed)
+      .def_property_readonly("envs", [](const Config& c) { return c.sampler.envs; })
+      .def_property_readonly("horizon", [](const Config& c) { return c.sampler.horizon; });
   m.def("preset_or_file", &preset_or_file, py::arg("name"));
   m.def("read_run_config", &read_run_config, py::arg("run"));
   m.def("presets", [] {

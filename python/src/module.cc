@@ -56,6 +56,7 @@ PYBIND11_MODULE(_core, m) {
   bind_setting_docs(m);
   bind_agents(m);
   bind_samplers(m);
+  bind_replays(m);
   bind_algos(m);
   bind_training(m);
   bind_torch_agent(m);

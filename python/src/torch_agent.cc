@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -19,12 +20,14 @@ std::shared_ptr<PyObject> shared(const py::object& object) {
           }};
 }
 
-// A torch.nn.Module: observation -> (policy [N, policy_size], value [N] or [N, 1]). Its parameters
-// are this model's, by their names with "/" for ".".
+// A torch.nn.Module: observation -> (policy [N, policy_size], value [N] or [N, 1]). With a state:
+// observation [T, N, ...], state [N, ...], is_first [T, N] -> (policy [T, N, policy_size],
+// value [T, N] or [T, N, 1], state after the last step). Its parameters are this model's, by their
+// names with "/" for ".".
 class PythonModel : public ActorCriticModel {
  public:
-  PythonModel(const py::object& module, std::int64_t outputs)
-      : module_(shared(module)), outputs_(outputs) {
+  PythonModel(const py::object& module, std::int64_t outputs, NamedSpecs state)
+      : module_(shared(module)), outputs_(outputs), state_(std::move(state)) {
     for (const auto& item : module.attr("named_parameters")()) {
       const auto [name, tensor] = item.cast<std::pair<std::string, at::Tensor>>();
       register_parameter(in_cpp(name), tensor, tensor.requires_grad());
@@ -35,24 +38,63 @@ class PythonModel : public ActorCriticModel {
     }
   }
 
+  NamedSpecs state() const override { return state_; }
+
   ModelOut forward(const ModelIn& in) override {
     const py::gil_scoped_acquire lock;
-    const auto dense = one_or_dict(in.observation, [](const Observed& o) { return o.dense(); });
-    const auto result = py::handle(module_.get())(dense);
-    require(py::isinstance<py::tuple>(result) && py::len(result) == 2,
-            "the module returned {}, expected (policy, value)",
-            std::string(py::str(py::type::of(result))));
-    const auto [policy, value] = result.cast<std::pair<at::Tensor, at::Tensor>>();
+    const py::handle module(module_.get());
+    const bool memory = !state_.empty();
     const auto n = in.observation[0].size();
-    require(policy.dim() == 2 && policy.size(0) == n && policy.size(1) == outputs_,
-            "the module returned a policy of the shape {}, expected [{}, {}]", shape_of(policy), n,
-            outputs_);
+    std::vector<std::int64_t> rows{n};
+    if (memory) rows = {in.time, n / in.time};
+    const auto dense =
+        one_or_dict(in.observation, [&](const Observed& o) { return with_rows(o.dense(), rows); });
+    const py::object result =
+        memory ? module(dense, one_or_dict(in.state), with_rows(in.is_first, rows)) : module(dense);
+    const char* expected = memory ? "(policy, value, state)" : "(policy, value)";
+    require(py::isinstance<py::tuple>(result) && py::len(result) == (memory ? 3 : 2),
+            "the module returned {}, expected {}", described(result), expected);
+    const auto policy = result[py::int_(0)].cast<at::Tensor>();
+    const auto value = result[py::int_(1)].cast<at::Tensor>();
+    auto shape = rows;
+    shape.push_back(outputs_);
+    require(policy.sizes() == at::IntArrayRef(shape),
+            "the module returned a policy of the shape {}, expected [{}]", shape_of(policy),
+            fmt::join(shape, ", "));
     require(value.numel() == n, "the module returned a value of the shape {}, expected [{}]",
-            shape_of(value), n);
-    return {policy, value.reshape({n}), {}};
+            shape_of(value), fmt::join(rows, ", "));
+    return {policy.reshape({n, outputs_}), value.reshape({n}),
+            memory ? state_of(result[py::int_(2)], in.state) : NamedTensors{}};
   }
 
  private:
+  static std::string described(const py::object& result) {
+    std::string type(py::str(py::type::of(result)));
+    return py::isinstance<py::tuple>(result) ? fmt::format("{} values", py::len(result)) : type;
+  }
+
+  // [N, ...] as [rows..., ...].
+  static at::Tensor with_rows(const at::Tensor& t, const std::vector<std::int64_t>& rows) {
+    auto shape = rows;
+    shape.insert(shape.end(), t.sizes().begin() + 1, t.sizes().end());
+    return t.reshape(shape);
+  }
+
+  // The state that the module returned, in the form of the one that it was given.
+  NamedTensors state_of(const py::object& returned, const NamedTensors& given) const {
+    NamedTensors all;
+    for (const auto& [name, before] : given) {
+      const auto t =
+          (name.empty() ? returned : py::object(returned[py::str(name)])).cast<at::Tensor>();
+      require(t.sizes() == before.sizes() && t.scalar_type() == before.scalar_type(),
+              "the module returned a state{} of {} {}, expected {} {}",
+              name.empty() ? "" : " '" + name + "'", c10::toString(t.scalar_type()), shape_of(t),
+              c10::toString(before.scalar_type()), shape_of(before));
+      all.add(name, t);
+    }
+    return all;
+  }
+
   static std::string in_cpp(std::string name) {
     std::ranges::replace(name, '.', '/');
     return name;
@@ -60,9 +102,14 @@ class PythonModel : public ActorCriticModel {
 
   std::shared_ptr<PyObject> module_;
   std::int64_t outputs_;
+  NamedSpecs state_;
 };
 
-std::shared_ptr<BoundAgent> make_torch_agent(const Config& config, const py::object& module) {
+using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+
+// state: the shape of each array of one environment's state.
+std::shared_ptr<BoundAgent> make_torch_agent(const Config& config, const py::object& module,
+                                             const Shapes& state) {
   const auto env = [&] {
     const py::gil_scoped_release unlocked;
     validate(config);
@@ -70,7 +117,11 @@ std::shared_ptr<BoundAgent> make_torch_agent(const Config& config, const py::obj
   }();
   require(!is_off_policy(config), "algo: found {}, expected an on-policy one for a TorchAgent",
           config.algo);
-  auto model = std::make_shared<PythonModel>(module, policy_size(env, config.agent));
+  NamedSpecs specs;
+  for (const auto& [name, shape] : state)
+    specs.add(name, {.dtype = DType::kFloat32, .shape = shape});
+  auto model =
+      std::make_shared<PythonModel>(module, policy_size(env, config.agent), std::move(specs));
   require(!model->parameters().empty(), "the module has no parameters, expected a torch.nn.Module");
   auto agent = make_actor_critic(env, std::move(model), config.agent);
   return std::make_shared<BoundAgent>(config, env, std::move(agent), /*own_module=*/true);
@@ -79,7 +130,7 @@ std::shared_ptr<BoundAgent> make_torch_agent(const Config& config, const py::obj
 }  // namespace
 
 void bind_torch_agent(py::module_& m) {
-  m.def("torch_agent", &make_torch_agent, py::arg("config"), py::arg("module"));
+  m.def("torch_agent", &make_torch_agent, py::arg("config"), py::arg("module"), py::arg("state"));
 }
 
 }  // namespace shoal::bindings

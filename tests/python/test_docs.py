@@ -33,7 +33,7 @@ class DocsTest(unittest.TestCase):
 
     def test_the_examples_run(self):
         examples = sorted((ROOT / "examples/python").glob("*.py"))
-        self.assertEqual(len(examples), 4)
+        self.assertEqual(len(examples), 5)
         for example in examples:
             with self.subTest(example.name):
                 with tempfile.TemporaryDirectory() as folder:

@@ -25,6 +25,24 @@ class Network(torch.nn.Module):
         return self.policy(hidden), self.value(hidden)
 
 
+class Recurrent(torch.nn.Module):
+    def __init__(self, returned=lambda policy, value, state: (policy, value, state)):
+        super().__init__()
+        self.body, self.cell, self.returned = torch.nn.Linear(4, 32), torch.nn.LSTMCell(32, 16), returned
+        self.policy, self.value = torch.nn.Linear(48, 2), torch.nn.Linear(48, 1)
+
+    def forward(self, observation, state, is_first):
+        h, c = state["h"], state["c"]
+        outputs = []
+        for x, first in zip(observation, is_first):
+            goes_on = (~first).float().unsqueeze(1)
+            x = torch.tanh(self.body(x))
+            h, c = self.cell(x, (h * goes_on, c * goes_on))
+            outputs.append(torch.cat([x, h], 1))
+        hidden = torch.stack(outputs)
+        return self.returned(self.policy(hidden), self.value(hidden), {"h": h, "c": c})
+
+
 def bits(agent) -> bytes:
     return b"".join(tensor.detach().contiguous().numpy().tobytes() for tensor in agent.parameters().values())
 
@@ -164,6 +182,76 @@ class LoopTest(unittest.TestCase):
         self.assertFalse(any(torch.equal(a, b) for a, b in zip(before, module.parameters())))
         mean = [sum(each) / len(each) for each in lengths]
         self.assertGreater(mean[-1], 2 * mean[0])  # it learns
+
+    def recurrent(self, **settings):
+        torch.manual_seed(1)
+        module = Recurrent()
+        return module, shoal.TorchAgent("CartPole-v1", module, state={"h": 16, "c": 16}, steps=100_000, **settings)
+
+    def test_a_torch_module_with_memory_replays_what_it_did(self):
+        module, agent = self.recurrent()
+        batches = {}
+        for kind, workers in (("serial", 1), ("parallel-gpu", 3)):
+            with shoal.Sampler(None, agent, kind=kind, envs=6, workers=workers, horizon=40) as sampler:
+                sampler.collect()
+                batch = sampler.collect()
+                self.assertTrue(batch.is_first[1:].any())
+                self.assertTrue(batch.initial_state["h"].any())
+                policy, value, state = module(batch.observation[:40], batch.initial_state, batch.is_first[:40])
+                torch.testing.assert_close(batch.agent_info["value"], value.squeeze(2))
+                log_prob = torch.log_softmax(policy, 2).gather(2, batch.action.unsqueeze(2)).squeeze(2)
+                torch.testing.assert_close(batch.agent_info["log_prob"], log_prob)
+                last = {name: each.clone() for name, each in state.items()}
+                batches[kind] = (batch.observation.clone(), batch.action.clone())
+                after = sampler.collect().initial_state
+                for name, each in last.items():
+                    torch.testing.assert_close(after[name], each)
+        for a, b in zip(*batches.values()):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_a_torch_module_with_memory_learns(self):
+        module, agent = self.recurrent()
+        before = [each.detach().clone() for each in module.parameters()]
+        algo = shoal.PPO(agent, learning_rate=1e-2)
+        with shoal.Sampler(None, agent, kind="parallel-gpu", envs=8, workers=2, horizon=64) as sampler:
+            lengths = []
+            for _ in range(20):
+                batch = sampler.collect()
+                lengths.append([each["length"] for each in batch.episodes])
+                algo.update(batch)
+        self.assertFalse(any(torch.equal(a, b) for a, b in zip(before, module.parameters())))
+        mean = [sum(each) / len(each) for each in lengths]
+        self.assertGreater(mean[-1], 2 * mean[0])
+
+    def test_a_state_of_one_array(self):
+        class Steps(Network):
+            def forward(self, observation, state, is_first):
+                policy, value = super().forward(observation)
+                for first in is_first:
+                    state = state * (~first).float().unsqueeze(1) + 1
+                return policy, value, state
+
+        agent = shoal.TorchAgent("CartPole-v1", Steps(), state=3)
+        with shoal.Sampler(None, agent, kind="serial", envs=2, horizon=5) as sampler:
+            sampler.collect()
+            self.assertEqual(sampler.collect().initial_state.tolist(), [[5.0] * 3] * 2)
+
+    def test_says_what_is_wrong_with_a_module_with_memory(self):
+        def act(state=("h", "c"), returned=lambda policy, value, state: (policy, value, state)):
+            module = Recurrent(returned)
+            agent = shoal.TorchAgent("CartPole-v1", module, state=dict.fromkeys(state, 16))
+            with shoal.Sampler(None, agent, kind="serial", envs=2, horizon=2) as sampler:
+                sampler.collect()
+
+        act()
+        with self.assertRaisesRegex(shoal.Error, r"2 values, expected \(policy, value, state\)"):
+            act(returned=lambda policy, value, state: (policy, value))
+        with self.assertRaisesRegex(shoal.Error, r"state 'h' of Float \[1, 16\], expected Float \[2, 16\]"):
+            act(returned=lambda policy, value, state: (policy, value, {name: x[:1] for name, x in state.items()}))
+        with self.assertRaisesRegex(KeyError, "c"):
+            act(state=("h",))
+        with self.assertRaisesRegex(shoal.Error, r"policy of the shape \[1, 2\], expected \[1, 2, 2\]"):
+            act(returned=lambda policy, value, state: (policy[0, :1], value, state))
 
     def test_says_what_is_wrong_with_a_torch_module(self):
         def act(module):
