@@ -85,13 +85,26 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   return slot;
 }
 
-// Begins an episode in the first row of the rollout.
-void Collector::begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
+void Collector::begin(Slot& slot, std::int64_t b, std::optional<std::uint64_t> seed,
+                      std::int64_t row) {
   const auto& rows = shared_->rows;
-  reset(slot, seed, shared_->history, b);
-  check_observations(shared_->history, {b, b + 1}, WorkerStatus::kResetting);
-  rows.scalar<bool>(rows.is_first, shared_->history, b) = true;
-  rows.scalar<bool>(rows.valid, shared_->history, b) = true;
+  reset(slot, seed, row, b);
+  check_observations(row, {b, b + 1}, WorkerStatus::kResetting);
+  rows.scalar<bool>(rows.is_first, row, b) = true;
+  rows.scalar<bool>(rows.valid, row, b) = true;
+}
+
+void Collector::begin_in(std::int64_t t) {
+  const auto& rows = shared_->rows;
+  const auto row = shared_->history + t;
+  for (auto b = options_.first; b < options_.last; ++b) {
+    if (rows.scalar<bool>(rows.valid, row, b)) continue;
+    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    const auto& seeded = home_->seeded_reset(b);
+    begin(slot, b, seeded.tick < 0 ? std::nullopt : std::optional(seeded.seed), row);
+    slot.waits = slot.over = false;
+  }
+  leave();
 }
 
 // Depends on the tick: with the environment's own seed, the same episode would begin after every

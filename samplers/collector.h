@@ -65,6 +65,9 @@ class Collector {
   void step(std::int64_t t);
   // Resets the environments that wait, after the last step of a rollout.
   void reset_waiting();
+  // Begins an episode in row t for every environment whose row is not valid, with the seed of
+  // SharedRollout::seeded_reset() if its tick is not negative.
+  void begin_in(std::int64_t t);
   // Number of episodes that ended in the last step.
   std::int64_t ended() const { return shared_->ended_in(options_.ends); }
 
@@ -89,7 +92,10 @@ class Collector {
   Slot make_slot(const EnvFactory& make_env, std::int64_t b);
   std::unique_ptr<Env> construct(const EnvFactory& make_env, std::int64_t b);
   void go_on(Slot& slot, std::int64_t b);
-  void begin(Slot& slot, std::int64_t b, std::uint64_t seed);
+  void begin(Slot& slot, std::int64_t b, std::uint64_t seed) {
+    begin(slot, b, seed, shared_->history);
+  }
+  void begin(Slot& slot, std::int64_t b, std::optional<std::uint64_t> seed, std::int64_t row);
   std::uint64_t seed_of_now(std::int64_t b) const;
   void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
   void step(Slot& slot, std::int64_t t, std::int64_t b);

@@ -68,6 +68,8 @@ void carry_out(const SharedRollout::Order& order, Collector& collector,
     collector.step(order.step);
   else if (order.command == Command::kReset)
     collector.reset_waiting();
+  else if (order.command == Command::kBegin)
+    collector.begin_in(order.step);
   else
     mailbox.put(slot, collector.save(order.command));
 }

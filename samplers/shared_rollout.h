@@ -25,6 +25,7 @@ struct EpisodeEnd {
 enum class Command : std::int64_t {
   kStep,          // take one step
   kReset,         // reset the environments that wait for the end of the rollout
+  kBegin,         // begin episodes in a row, where it is not valid
   kFill,          // act and step until the rollout is full (workers that act themselves)
   kSave,          // save the environments
   kSaveAndReset,  // save the environments, and reset those that do not support save()

@@ -33,6 +33,10 @@ std::int64_t SerialStepper::finish(std::size_t part) {
     collector.reset_waiting();
     return 0;
   }
+  if (due_[part].command == Command::kBegin) {
+    collector.begin_in(due_[part].t);
+    return 0;
+  }
   collector.step(due_[part].t);
   return collector.ended();
 }

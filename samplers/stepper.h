@@ -19,7 +19,7 @@ class Stepper {
  public:
   virtual ~Stepper() = default;
   virtual const std::vector<Range>& parts() const = 0;
-  // t: for kStep. rollout: index among the rollouts that the stepper was made with.
+  // t: for kStep and kBegin. rollout: index among the rollouts that the stepper was made with.
   virtual void start(Command command, std::int64_t t, std::size_t part, std::size_t rollout) = 0;
   // Returns the number of episodes that ended in a step. Throws WorkerError if a worker fails, and
   // Interrupted.

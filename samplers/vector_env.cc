@@ -23,7 +23,7 @@ constexpr std::array<const char*, 2> kFlags{"terminated", "truncated"};
 class Member : public Wrapper {
  public:
   Member(std::unique_ptr<Env> env, std::uint64_t seed, bool next_step)
-      : Wrapper(std::move(env)), seed_(seed), next_step_(next_step) {
+      : Wrapper(std::move(env)), first_seed_(seed), next_step_(next_step) {
     if (!next_step) return;
     flags_ = spec_.info.size();
     for (const char* name : kFlags)
@@ -31,7 +31,8 @@ class Member : public Wrapper {
   }
 
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
-    env_->reset(seed ? std::optional(seed_) : std::nullopt, out);
+    over_ = false;
+    env_->reset(seed ? std::exchange(first_seed_, std::nullopt).value_or(*seed) : seed, out);
   }
 
   StepResult step(ArraysIn action, StepOut out) override {
@@ -59,7 +60,7 @@ class Member : public Wrapper {
     *out.info.as<bool>(flags_ + 1) = result.truncated;
   }
 
-  std::uint64_t seed_;
+  std::optional<std::uint64_t> first_seed_;
   bool next_step_, over_ = false;
   std::size_t flags_ = 0;  // the index of the first one among the infos
 };
@@ -128,6 +129,19 @@ class SharedVectorEnv : public VectorEnv {
       if (std::exchange(shared_.episode_end(t_, b).length, 0) > 0) ended.push_back(b);
     ++t_;
     return ended;
+  }
+
+  void reset(std::span<const std::int64_t> envs,
+             std::span<const std::optional<std::uint64_t>> seeds) override {
+    const auto& rows = shared_.rows;
+    for (std::size_t i = 0; i < envs.size(); ++i) {
+      rows.scalar<bool>(rows.valid, row(), envs[i]) = false;
+      shared_.seeded_reset(envs[i]) = {.seed = seeds[i].value_or(0), .tick = seeds[i] ? 0 : -1};
+    }
+    for (std::size_t part = 0; part < stepper_->parts().size(); ++part) {
+      stepper_->start(Command::kBegin, t_, part, 0);
+      stepper_->finish(part);
+    }
   }
 
   NamedTensors observation() override { return observation(t_); }

@@ -12,56 +12,37 @@ from . import _core
 
 
 class Calls:
-    """Reaches the environments that a callable makes, in any process that is forked after begin().
+    """Reaches the environments that a callable makes, one for each of these seeds, in any process that is forked later.
 
-    A thread of that process answers. The environments must not be in a step meanwhile.
+    The environment whose first reset() has seeds[i] is environment i. A thread of its process answers. The environments
+    must not be in a step meanwhile.
     """
 
-    def __init__(self, make: Callable[[], Any], seconds: float):
-        self._make, self._seconds = make, seconds
-        self._seeds: list[int] = []
-        self._options: dict[str, Any] = {}
-        self._pipes: list[tuple[Any, Any]] = []
-
-    def begin(self, seeds: Sequence[int], options: dict[str, Any]) -> None:
-        """Environments will be made anew. Environment i is the one whose first reset() has seeds[i].
-
-        options: of that reset.
-        """
-        self.close()
-        self._seeds, self._options = list(seeds), options
+    def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float) -> None:
+        self._make, self._seeds, self._seconds = make, seeds, seconds
         self._pipes = [multiprocessing.Pipe() for _ in seeds]
-
-    @property
-    def can_ask(self) -> bool:
-        """Environments are told apart by their seeds."""
-        return len(set(self._seeds)) == len(self._seeds)
 
     def make(self) -> Any:
         """Makes an environment that can be reached."""
         env = self._make()
-        reset, waits = env.reset, True
+        reset, options, waits = env.reset, {}, True
 
         def first_reset(*, seed=None, **keywords):
             nonlocal waits
             if waits and seed in self._seeds:
                 waits = False
-                pipe = self._pipes[self._seeds.index(seed)][1]
-                if self.can_ask:
-                    threading.Thread(target=_answer, args=(pipe, env), daemon=True).start()
-                keywords = {"options": self._options} if self._options else {}
-            return reset(seed=seed, **keywords)
+                arguments = (self._pipes[self._seeds.index(seed)][1], env, options)
+                threading.Thread(target=_answer, args=arguments, daemon=True).start()
+            given = dict(options)
+            options.clear()
+            return reset(seed=seed, **({"options": given} if given else {}), **keywords)
 
         env.reset = first_reset
         return env
 
     def ask(self, act: Callable[..., Any], arguments: tuple, envs: Iterable[int]) -> list[Any]:
-        """act(env, *arguments) of these environments, in their processes. Raises the exception of the first."""
+        """act(env, options, *arguments) of these environments, in their processes. Raises the first exception."""
         envs = list(envs)
-        if not self.can_ask:
-            raise _core.Error(
-                f"found the seeds {self._seeds}, expected different ones: environments are told apart by them"
-            )
         for b in envs:
             self._pipes[b][0].send((act, arguments))
         answers = [self._answer_of(b) for b in envs]
@@ -85,7 +66,7 @@ class Calls:
         return pipe.recv()
 
 
-def _answer(pipe, env: Any) -> None:
+def _answer(pipe, env: Any, options: dict[str, Any]) -> None:
     while True:
         try:
             act, arguments = pipe.recv()
@@ -93,7 +74,7 @@ def _answer(pipe, env: Any) -> None:
             return
         failure = ""
         try:
-            answer = (True, act(env, *arguments))
+            answer = (True, act(env, options, *arguments))
         except Exception as error:
             answer, failure = (False, error), traceback.format_exc()
         try:
@@ -102,19 +83,19 @@ def _answer(pipe, env: Any) -> None:
             pipe.send((False, RuntimeError(failure or str(error))))
 
 
-def attribute(env: Any, name: str) -> Any:
+def attribute(env: Any, options: dict[str, Any], name: str) -> Any:
     return env.get_wrapper_attr(name)
 
 
-def call(env: Any, name: str, arguments: tuple, keywords: dict[str, Any]) -> Any:
+def call(env: Any, options: dict[str, Any], name: str, arguments: tuple, keywords: dict[str, Any]) -> Any:
     return env.get_wrapper_attr(name)(*arguments, **keywords)
 
 
-def assign(env: Any, name: str, value: Any) -> None:
+def assign(env: Any, options: dict[str, Any], name: str, value: Any) -> None:
     env.set_wrapper_attr(name, value)
 
 
-def is_wrapped(env: Any, wrapper: type) -> bool:
+def is_wrapped(env: Any, options: dict[str, Any], wrapper: type) -> bool:
     import gymnasium
 
     while isinstance(env, gymnasium.Wrapper):
@@ -122,3 +103,8 @@ def is_wrapped(env: Any, wrapper: type) -> bool:
             return True
         env = env.env
     return False
+
+
+def give_options(env: Any, options: dict[str, Any], given: dict[str, Any]) -> None:
+    """The next reset() gets these options."""
+    options.update(given)

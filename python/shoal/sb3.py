@@ -20,11 +20,10 @@ class VecEnv(StableVecEnv):
 
     env: an id, or a callable that returns a gymnasium.Env.
     workers: forked processes; 0: this one; None: one per core, at most `n_envs`.
-    seed: environment i is seeded with seed + i in the first reset().
+    seed: environment i is seeded with seed + i, until seed() gives another one.
     settings: of the environment: see shoal.make_config().
 
-    It forks: make it in the main thread. A later reset() makes the environments anew, in new workers, which is an error
-    once the process uses CUDA. Infos have `episode`, as those of SB3's
+    It forks: make it in the main thread, and before the process uses CUDA. Infos have `episode`, as those of SB3's
     Monitor do. Attributes, methods and render() are those of environments in Python, made by a callable;
     `env_method("action_masks")` works with all that have action masks.
     """
@@ -39,16 +38,15 @@ class VecEnv(StableVecEnv):
     ):
         self._vector = VectorEnv(env, n_envs, workers, AutoresetMode.SAME_STEP, copy=True, **settings)
         self._masks: np.ndarray | None = None
-        self._begun = self._vector.reset(seed=seed)  # the result of the next reset(), unless it has seeds or options
         super().__init__(n_envs, self._vector.single_observation_space, self._vector.single_action_space)
         self._begin = time.monotonic()
+        if seed is not None:
+            self.seed(seed)
 
     def reset(self):
         if any(options != self._options[0] for options in self._options):
             raise ValueError("set_options(): found different options, expected the same for all environments")
-        if self._begun is None or self._options[0] or any(seed is not None for seed in self._seeds):
-            self._begun = self._vector.reset(seed=self._seeds, options=self._options[0])
-        (observation, infos), self._begun = self._begun, None
+        observation, infos = self._vector.reset(seed=self._seeds, options=self._options[0])
         self._reset_seeds()
         self._reset_options()
         self._masks = infos.get("action_mask")

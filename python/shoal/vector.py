@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import _core
-from .calls import Calls, assign, attribute, call
+from .calls import Calls, assign, attribute, call, give_options
 from .envs import action_space, observation_space
 from .parts import _open
 from .settings import make_config
@@ -30,14 +30,14 @@ class VectorEnv(GymnasiumVectorEnv):
     env: an id, or a callable that returns a gymnasium.Env.
     workers: forked processes; 0: this one; None: one per core, at most `num_envs`.
     autoreset_mode: NEXT_STEP, Gymnasium's default, or SAME_STEP, in which infos have `final_obs`.
-    copy: False: observations are views of shared memory, and stay as they are for the next 7 steps. Stacked frames are
-        copies in any case.
+    copy: False: observations are views of shared memory, and stay as they are for the next 7 steps, unless a reset()
+        overwrites the newest. Stacked frames are copies in any case.
     settings: of the environment: see make_config(). `step_limit` and `reset_limit` are in seconds.
 
-    Environments are made by the first reset(), which forks: call it in the main thread. Environment i is seeded with
-    seed + i. A later reset() makes them anew, in new workers. Infos hold the numbers that the environment reports in
-    its spec, and `action_mask`; other infos of environments in Python are dropped. A lost life that ends an episode
-    (atari.episodic_life) is `terminated`, and the game goes on with the next step in both modes.
+    Makes the environments and forks: call it in the main thread, and before the process uses CUDA. Environment i is
+    seeded with seed + i. Infos hold the numbers that the environment reports in its spec, and `action_mask`; other
+    infos of environments in Python are dropped. A lost life that ends an episode (atari.episodic_life) is `terminated`,
+    and the game goes on with the next step in both modes.
     """
 
     def __init__(
@@ -52,21 +52,23 @@ class VectorEnv(GymnasiumVectorEnv):
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.DISABLED:
             raise _core.Error("autoreset_mode: found Disabled, expected NextStep or SameStep")
+        self.autoreset_mode = mode
         self._next_step = mode is AutoresetMode.NEXT_STEP
         self._copy = copy
         self._core: _core.VectorEnv | None = None
-        self._stepping = False
+        self._begun = self._stepping = False
+        self.num_envs = num_envs
+        first = int(self.np_random.integers(1, 2**30))  # the seeds of environments that are never given one
+        self._first_seeds = [first + i for i in range(num_envs)]
         self._calls: Calls | None = None
+        settings = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1), **settings}
         if callable(env):
-            self._calls = Calls(env, float(settings.get("step_limit", 60)))
+            self._calls = Calls(env, self._first_seeds, float(settings.get("step_limit", 60)))
             weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
             env = self._calls.make
-        self.config = make_config(
-            None, env=env, envs=num_envs, workers=0 if workers is None else max(workers, 1), **settings
-        )
+        self.config = make_config(None, env=env, **settings)
         self._workers = _core.worker_count(self.config) if workers is None else workers
         spec = _core.env_spec(self.config)
-        self.num_envs = num_envs
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = observation_space(spec)
         self.single_action_space = action_space(spec)
@@ -74,23 +76,13 @@ class VectorEnv(GymnasiumVectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._stacked = any(array.stack > 1 for array in spec.observations.values())
         self._single = list(spec.observations) == [""]
+        self._all = np.ones(num_envs, dtype=bool)
         _open.add(self)
+        self._make()
+        self.render_mode = self.get_attr("render_mode")[0] if self._calls else None
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Makes the environments, and begins an episode in each. options: of environments in Python."""
-        if self.closed:
-            raise _core.Error("the environments are closed")
-        if options and self._calls is None:
-            raise _core.Error(
-                f"options: found {options}, expected none; {self.config.env_id} takes its settings when it is made"
-            )
-        self._close_workers()
-        seeds = self._seeds(seed)
-        if self._calls:
-            self._calls.begin(seeds, options or {})
-        self._core = _core.VectorEnv(self.config, self._workers, seeds, self._next_step)
+    def _make(self) -> None:
+        self._core = _core.VectorEnv(self.config, self._workers, self._first_seeds, self._next_step)
         rows = self._core.rows()
         self._observation = _arrays(rows["observation"])
         self._action = _arrays(rows["action"])
@@ -99,11 +91,35 @@ class VectorEnv(GymnasiumVectorEnv):
         self._reward = rows["reward"].numpy()
         self._terminated = rows["terminated"].numpy()
         self._truncated = rows["truncated"].numpy()
-        self._all = np.ones(self.num_envs, dtype=bool)
-        if self._calls and self._calls.can_ask:
-            self.render_mode = self.get_attr("render_mode")[0]
-        row = self._core.row
-        return self._observations(row), self._masks(row)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode in each environment.
+
+        seed: environment i gets seed + i, or its own of a sequence; without a seed its random generator goes on.
+        options: "reset_mask" [num_envs] bool: the environments to reset, None: all. Others go to the environments.
+        """
+        core = self._opened()
+        if self._stepping:
+            self.step_wait()
+        options = dict(options or {})
+        chosen = np.flatnonzero(self._mask_of(options.pop("reset_mask", None)))
+        seeds = self._seeds(seed)
+        if options and self._calls is None:
+            raise _core.Error(
+                f"options: found {options}, expected none but 'reset_mask'; {self.config.env_id} takes its "
+                "settings when it is made"
+            )
+        if options:
+            self.ask(give_options, (options,), chosen.tolist())
+        try:
+            core.reset(chosen.tolist(), [seeds[i] for i in chosen])
+        except BaseException:
+            self._close_workers()
+            raise
+        self._begun = True
+        return self._observations(core.row), self._masks(core.row, chosen)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Takes one action in each environment."""
@@ -113,8 +129,12 @@ class VectorEnv(GymnasiumVectorEnv):
     def step_async(self, actions: Any) -> None:
         """Starts a step; step_wait() returns its result. The workers step meanwhile."""
         core = self._opened()
-        if self._stepping:
-            raise _core.Error("a step is under way; call step_wait() first")
+        if not self._begun or self._stepping:
+            raise _core.Error(
+                "a step is under way; call step_wait() first"
+                if self._stepping
+                else "the environments have not begun; call reset() first"
+            )
         row = core.row
         for name, to in self._action.items():
             to[row] = actions if name == "" else actions[name]
@@ -210,29 +230,37 @@ class VectorEnv(GymnasiumVectorEnv):
         return f"VectorEnv({self.config.env_id!r}, num_envs={self.num_envs}, workers={self._workers})"
 
     def _opened(self) -> _core.VectorEnv:
+        if self.closed:
+            raise _core.Error("the environments are closed")
         if self._core is None:
-            raise _core.Error(
-                "the environments are closed"
-                if self.closed
-                else "the environments have not begun, or ended with an exception; call reset() first"
-            )
+            raise _core.Error("the environments ended with an exception; make them anew")
         return self._core
 
     def _close_workers(self) -> None:
         if self._core is not None:
             self._core.close()
         self._core = None
-        self._stepping = False
+        self._begun = self._stepping = False
 
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int]:
+    def _mask_of(self, mask) -> np.ndarray:
+        if mask is None:
+            return self._all
+        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
+            raise _core.Error(
+                f"options['reset_mask']: found {mask!r}, expected an array of {self.num_envs} bools, not all "
+                "of them False"
+            )
+        return mask
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         if seed is None:
-            return [int(x) for x in self.np_random.integers(2**31, size=self.num_envs)]
+            return [None] * self.num_envs
         if isinstance(seed, (int, np.integer)):
             self._np_random, self._np_random_seed = seeding.np_random(int(seed))
             return [int(seed) + i for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise _core.Error(f"seed: found {len(seed)} seeds, expected {self.num_envs}, one for each environment")
-        return [int(self.np_random.integers(2**31)) if each is None else int(each) for each in seed]
+        return [None if each is None else int(each) for each in seed]
 
     def _observations(self, row: int) -> Any:
         if self._stacked:
@@ -247,11 +275,11 @@ class VectorEnv(GymnasiumVectorEnv):
         parts = {name: part.view(np.int8) if part.dtype == bool else part for name, part in parts.items()}
         return parts[""] if self._single else parts
 
-    def _masks(self, row: int) -> dict[str, Any]:
+    def _masks(self, row: int, envs: np.ndarray | None = None) -> dict[str, Any]:
         infos: dict[str, Any] = {}
         for values in self._mask.values():
             infos["action_mask"] = values[row].copy()
-            infos["_action_mask"] = self._all.copy()
+            infos["_action_mask"] = self._all.copy() if envs is None else np.isin(np.arange(self.num_envs), envs)
         return infos
 
     def _add_finals(self, infos: dict[str, Any], ended: list[int], mask: np.ndarray, row: int) -> None:

@@ -64,6 +64,16 @@ void bind_vector_env(py::module_& m) {
            })
       .def("finish",
            [](const BoundVectorEnv& e) { return interruptible([&] { return e.open().finish(); }); })
+      .def(
+          "reset",
+          [](const BoundVectorEnv& e, const std::vector<std::int64_t>& envs,
+             const std::vector<std::optional<std::uint64_t>>& seeds) {
+            return interruptible([&] {
+              e.open().reset(envs, seeds);
+              return true;
+            });
+          },
+          py::arg("envs"), py::arg("seeds"))
       .def("observation", [](const BoundVectorEnv& e) { return as_dict(e.open().observation()); })
       .def("final_observation",
            [](const BoundVectorEnv& e) { return as_dict(e.open().final_observation()); })

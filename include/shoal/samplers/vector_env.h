@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "shoal/data/samples.h"
@@ -45,6 +47,11 @@ class VectorEnv {
   // Completes it; row() advances. The results are in row() - 1. Returns the environments whose
   // episodes ended and that were reset (never with next_step). Throws as Sampler::collect().
   virtual std::vector<std::int64_t> finish() = 0;
+  // Begins episodes in these environments: their newest observations are overwritten. seeds: of
+  // each of them; without one its random generator goes on. Not between start() and finish().
+  // Throws as finish().
+  virtual void reset(std::span<const std::int64_t> envs,
+                     std::span<const std::optional<std::uint64_t>> seeds) = 0;
   // The newest observations: [B, ...], with stacked frames [B, stack, ...], which is a copy.
   virtual NamedTensors observation() = 0;
   // The observations before the resets of the last step; meaningful for the environments that
