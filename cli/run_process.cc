@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/cores.h"
@@ -26,9 +27,12 @@ namespace fs = std::filesystem;
 namespace shoal::cli {
 namespace {
 
+std::vector<std::string> program;
+
 // Arguments of the `shoal train` that begins or resumes a run.
 std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, const Slot& slot) {
-  std::vector<std::string> words = {"shoal", "train"};
+  auto words = program.empty() ? std::vector<std::string>{"shoal"} : program;
+  words.emplace_back("train");
   if (fs::exists(run.folder / kCheckpointFile)) {
     words.insert(words.end(),
                  {"--resume", run.folder.string(), "--steps", fmt::format("{}", run.config.steps)});
@@ -65,7 +69,7 @@ void become(std::vector<char*>& argv, const Slot& slot, const fs::path& log, pid
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execv("/proc/self/exe", argv.data());
+  ::execv(program.empty() ? "/proc/self/exe" : argv[0], argv.data());
 }
 
 pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::path& log) {
@@ -88,6 +92,8 @@ pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::p
 }
 
 }  // namespace
+
+void set_program(std::vector<std::string> words) { program = std::move(words); }
 
 std::optional<RunSummary> outcome_of(const SweepRun& run) {
   RunSummary outcome;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cli/sweep.h"
@@ -37,6 +38,10 @@ struct Slot {
 
 // Divides the cores that this process may use.
 std::vector<Slot> make_slots(const Sweep& sweep);
+
+// The words that start this command in another process: {"python", "-m", "shoal"}. Without a call,
+// the file of this process is executed.
+void set_program(std::vector<std::string> words);
 
 // Starts a `shoal train` that begins the run or resumes it. Throws Error if it cannot be started.
 void begin(const Sweep& sweep, const SweepRun& run, Slot& slot);

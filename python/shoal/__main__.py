@@ -12,7 +12,7 @@ def main() -> int:
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     # The command handles Ctrl-C. Python would see it only after the command has returned.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return run_command_line(["shoal", *sys.argv[1:]])
+    return run_command_line(["shoal", *sys.argv[1:]], [sys.executable, "-m", "shoal"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 
 #include "bindings.h"
+#include "cli/run_process.h"
 #include "shoal/cli/command_line.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/train.h"
@@ -57,13 +58,17 @@ void bind_training(py::module_& m) {
       },
       py::arg("config"), py::arg("agent"), py::arg("episodes"), py::arg("workers"), py::arg("seed"),
       py::arg("greedy"));
-  m.def("run_command_line", [](std::vector<std::string> arguments) {
-    std::vector<char*> argv;
-    for (auto& each : arguments) argv.push_back(each.data());
-    argv.push_back(nullptr);
-    const py::gil_scoped_release unlocked;
-    return run_command_line(static_cast<int>(arguments.size()), argv.data());
-  });
+  m.def(
+      "run_command_line",
+      [](std::vector<std::string> arguments, std::vector<std::string> program) {
+        cli::set_program(std::move(program));
+        std::vector<char*> argv;
+        for (auto& each : arguments) argv.push_back(each.data());
+        argv.push_back(nullptr);
+        const py::gil_scoped_release unlocked;
+        return run_command_line(static_cast<int>(arguments.size()), argv.data());
+      },
+      py::arg("arguments"), py::arg("program"));
 }
 
 }  // namespace shoal::bindings

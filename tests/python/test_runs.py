@@ -111,6 +111,10 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(self.shell(*module, "list", "algos"), self.shell(COMMAND, "list", "algos"))
         self.shell(*module, "train", "cartpole-ppo", "--steps", "256", "--out", self.path("run"))
         self.assertIn("return", self.shell(*module, "eval", self.path("run"), "--episodes", "2"))
+        sweep = self.path("sweep.toml")
+        with open(sweep, "w") as file:
+            file.write('base = "cartpole-ppo"\nseeds = [1]\n[all]\nsteps = 256\nsampler.horizon = 16\n')
+        self.shell(*module, "launch", sweep, "--out", self.path("many"))  # its runs are processes of their own
         wrong = subprocess.run([*module, "train", "cartpole-pp"], timeout=60, text=True, capture_output=True)
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("cartpole-ppo", wrong.stderr)
