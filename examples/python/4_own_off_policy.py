@@ -26,7 +26,7 @@ class SoftQ(torch.nn.Module):
             torch.nn.Linear(128, actions),
         )
 
-    def forward(self, observation):
+    def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         logits = self.q(observation) / TEMPERATURE
         return logits, TEMPERATURE * logits.logsumexp(1)
 
