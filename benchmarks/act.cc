@@ -119,7 +119,7 @@ double operations(const ActFlags& flags, ActorCritic& agent) {
 // Time that the device takes for `work` if the host does not delay it.
 double device_time(Accelerator& on, const std::function<void()>& work) {
   constexpr int kTimes = 200;
-  const auto graph = on.record(work);
+  const auto graph = on.capture(work);
   graph->replay();
   on.wait();
   const auto start = Clock::now();
