@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/bench_line.h"
@@ -20,10 +21,14 @@ struct BenchFlags {
   std::string env = "CartPole-v1", sampler = "parallel-gpu", model, precision = "float32",
               device = "cpu";
   std::int64_t envs = 16, horizon = 128;
-  int workers = 2, groups = 1, threads = 0;
+  std::optional<int> workers;
+  int groups = 1, threads = 0;
   BenchOptions options;
   bool asynchronous = false, json = false;
 };
+
+// Steps of a run that is long enough for any measurement.
+constexpr std::int64_t kEndless = 1'000'000'000'000;
 
 bool is_atari(const std::string& id) { return id.starts_with("ALE/"); }
 
@@ -36,7 +41,8 @@ Config configure(const BenchFlags& flags) {
   config.env.atari.episodic_life = false;
   config.sampler.horizon = flags.horizon;
   config.sampler.envs = flags.envs;
-  config.sampler.workers = flags.workers;
+  config.steps = kEndless;
+  config.sampler.workers = flags.workers.value_or(flags.sampler == "auto" ? 0 : 2);
   config.sampler.groups = flags.groups;
   config.threads = flags.threads;
   config.asynchronous = flags.asynchronous;
@@ -51,21 +57,21 @@ Config configure(const BenchFlags& flags) {
   return config;
 }
 
-nlohmann::ordered_json config_json(const BenchFlags& flags) {
+nlohmann::ordered_json config_json(const BenchFlags& flags, const SamplerOptions& sampler) {
   nlohmann::ordered_json config;
   if (is_atari(flags.env)) {
     config["game"] = flags.env.substr(4, flags.env.find("-v") - 4);
     config["mode"] = "network";
   }
   config["envs"] = flags.envs;
-  if (flags.sampler == "serial")
+  if (sampler.kind == SamplerKind::kSerial)
     config["workers"] = nullptr;
   else
-    config["workers"] = flags.workers;
-  config["groups"] = flags.groups;
+    config["workers"] = sampler.workers;
+  config["groups"] = sampler.groups;
   config["threads"] = flags.threads;
   config["T"] = flags.horizon;
-  config["sampler"] = flags.sampler;
+  config["sampler"] = name_of(sampler.kind);
   if (flags.asynchronous) config["asynchronous"] = true;
   config["precision"] = flags.precision;
   return config;
@@ -73,7 +79,7 @@ nlohmann::ordered_json config_json(const BenchFlags& flags) {
 
 void print_json(const BenchFlags& flags, const BenchResult& result) {
   auto line = json_of({.bench = is_atari(flags.env) ? "sample_atari" : "sample_cartpole",
-                       .config = config_json(flags),
+                       .config = config_json(flags, result.sampler),
                        .unit = is_atari(flags.env) ? "agent steps/s" : "env steps/s",
                        .runs = result.sampling,
                        .other_cpu = result.other_cpu});
@@ -86,9 +92,10 @@ void print_json(const BenchFlags& flags, const BenchResult& result) {
 
 void print_text(const BenchFlags& flags, const BenchResult& result) {
   const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
-  fmt::print("{}: {} environments in {} group{}, {} workers, {} threads, {}\n", flags.env,
-             flags.envs, flags.groups, flags.groups == 1 ? "" : "s",
-             flags.sampler == "serial" ? 0 : flags.workers, flags.threads,
+  const auto& sampler = result.sampler;
+  fmt::print("{}: {}, {} environments in {} group{}, {} workers, {} threads, {}\n", flags.env,
+             name_of(sampler.kind), flags.envs, sampler.groups, sampler.groups == 1 ? "" : "s",
+             sampler.kind == SamplerKind::kSerial ? 0 : sampler.workers, flags.threads,
              arithmetic(configure(flags)));
   fmt::print("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
              result.median(), result.sampling.size(), *least, *most);
@@ -120,11 +127,13 @@ void add_bench(CLI::App& app, Command& chosen) {
   auto* command = bench->add_subcommand(
       "sample", "Measure a sampler with its agent in agent steps per second, and its upper bound");
   command->add_option("--env", flags->env, "Name of the environment")->capture_default_str();
-  command->add_option("--sampler", flags->sampler, "Sampler: serial, parallel-cpu or parallel-gpu")
+  command
+      ->add_option("--sampler", flags->sampler,
+                   "Sampler: auto, serial, parallel-cpu or parallel-gpu")
       ->capture_default_str();
   command->add_option("--envs", flags->envs, "Number of environments")->capture_default_str();
-  command->add_option("--workers", flags->workers, "Number of worker processes")
-      ->capture_default_str();
+  command->add_option("--workers", flags->workers,
+                      "Number of worker processes; default: 2, or chosen with --sampler auto");
   command
       ->add_option(
           "--groups", flags->groups,

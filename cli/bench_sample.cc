@@ -15,6 +15,7 @@
 #include "cli/bench_line.h"
 #include "cli/cpu_use.h"
 #include "cli/rate.h"
+#include "runners/fix_sampler.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/runners/device.h"
@@ -91,12 +92,13 @@ double sampling_bound(double environments, double acting, bool overlap) {
 }
 
 BenchResult bench_sample(const BenchOptions& options) {
-  const Config& config = options.config;
+  auto config = options.config;
   validate(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto make_env = make_env_factory(config);
   const auto spec = make_env({})->spec();
   const auto agent = make_agent(config, spec), actor = make_agent(config, spec);
+  if (config.sampler.kind == SamplerKind::kAuto) fix_sampler(config, make_env, *agent);
   TableAgent table(spec, config.sampler.envs), table_actor(spec, config.sampler.envs);
   Counted sampler(config, make_env, *agent, *actor);
   Counted no_network(config, make_env, table, table_actor);
@@ -115,6 +117,7 @@ BenchResult bench_sample(const BenchOptions& options) {
   at::set_num_threads(threads);
 
   BenchResult result;
+  result.sampler = config.sampler;
   result.overlap = acting_overlaps_stepping(config.sampler);
   // The first rollouts start processes and fill caches; they do not count.
   no_network.collect();

@@ -17,9 +17,10 @@ struct BenchResult {
   std::vector<double> sampling;  // agent steps per second, one number per run
   std::vector<double> bounds;    // the bound of each run, from the limits measured beside it
   double environments = 0;       // the workers alone, with actions that cost nothing; median
-  double acting = 0;     // the agent alone, in the same batches and number of processes; median
-  bool overlap = false;  // see sampling_bound()
-  double other_cpu = 0;  // cores used by other processes during the runs
+  double acting = 0;       // the agent alone, in the same batches and number of processes; median
+  bool overlap = false;    // see sampling_bound()
+  SamplerOptions sampler;  // as measured: of `auto`, the chosen one
+  double other_cpu = 0;    // cores used by other processes during the runs
 
   double median() const;
   double bound() const;  // median

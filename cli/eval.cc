@@ -39,7 +39,8 @@ int eval_command(EvalFlags flags, char** argv) {
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
   flags.options.seed = static_cast<std::uint64_t>(flags.seed);
   const Config config = trained_config(flags.run, flags.device);
-  flags.options.kind = config.sampler.kind;
+  // A loop of the user's own may leave `auto` in the settings of its run.
+  if (config.sampler.kind != SamplerKind::kAuto) flags.options.kind = config.sampler.kind;
   flags.options.step_limit = config.sampler.step_limit;
   flags.options.reset_limit = config.sampler.reset_limit;
   flags.options.pin = config.sampler.pin;

@@ -41,12 +41,17 @@ bool is_solved(const std::filesystem::path& folder) {
 // Launchers and queues restart jobs, and not all of them announce it. A restarted job resumes the
 // run that it finds, whose settings must be those of the job; without a checkpoint, the run begins
 // again.
-void go_on(const Config& config, const std::filesystem::path& folder, SessionOptions& options) {
+void go_on(Config& config, const std::filesystem::path& folder, SessionOptions& options) {
   std::error_code error;
   if (!std::filesystem::exists(folder / kConfigFile, error) && !error) return;
   auto begun = read_run_config(folder);
   begun.ranks = config.ranks;
   if (config.schedule_steps == 0) begun.schedule_steps = 0;  // set by the session
+  if (config.sampler.kind == SamplerKind::kAuto) {           // chosen when the run began
+    config.sampler.kind = begun.sampler.kind;
+    config.sampler.workers = begun.sampler.workers;
+    config.sampler.groups = begun.sampler.groups;
+  }
   require(write_config(begun) == write_config(config),
           "the run in {} has other settings than this job, which would resume it; give another "
           "--out, or --resume {}",
@@ -127,17 +132,18 @@ void tell_of_end(const Config& config, const TrainingEnd& end, const std::string
 
 int train_command(const TrainFlags& flags, char** argv) {
   const auto job = job_place();
-  const auto configured = configure(flags, job);
-  const Config& config = configured.config;
+  auto configured = configure(flags, job);
+  Config& config = configured.config;
   launch(argv, config.threads);
   std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
   require(job.count == 1 || !folder.empty(),
           "{} processes of {} train one run: give a folder that all of them can see, with --out",
           job.count, job.launcher);
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
-  SessionOptions options{.quiet = flags.quiet || job.place > 0,
-                         .resume = !flags.resume.empty(),
-                         .heading = configured.notes + placement(config, job)};
+  SessionOptions options{
+      .quiet = flags.quiet || job.place > 0,
+      .resume = !flags.resume.empty(),
+      .heading = [&](const Config& used) { return configured.notes + placement(used, job); }};
   if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
   std::signal(SIGPIPE, SIG_IGN);  // the reader of standard output may be gone
   const auto end = train(config, folder, options, job);

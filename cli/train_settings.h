@@ -18,7 +18,7 @@ inline constexpr std::array<Shorthand, 10> kShorthands = {{
     {"--algo", "algo", "Learning algorithm (see shoal list algos)"},
     {"--steps", "steps", "Total agent steps; the schedules of a new run are as long"},
     {"--seed", "seed", "Seed of all random numbers"},
-    {"--sampler", "sampler.kind", "Sampler: serial, parallel-cpu or parallel-gpu"},
+    {"--sampler", "sampler.kind", "Sampler: auto, serial, parallel-cpu or parallel-gpu"},
     {"--workers", "sampler.workers", "Number of worker processes that step environments"},
     {"--envs", "sampler.envs", "Number of environments"},
     {"--device", "device", "Device: cpu, cuda or cuda:N"},

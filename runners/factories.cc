@@ -55,7 +55,7 @@ EnvFactory make_env_factory(const Config& config) {
 
 SamplerOptions training_sampler(const Config& config) {
   SamplerOptions options = config.sampler;
-  options.workers = worker_count(config);
+  if (options.kind != SamplerKind::kAuto) options.workers = worker_count(config);
   options.seed = config.seed;
   options.stream = Stream::kTrain;
   options.greedy = false;

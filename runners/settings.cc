@@ -9,10 +9,6 @@
 
 namespace shoal {
 
-constexpr std::pair<const char*, SamplerKind> kSamplerKinds[] = {
-    {"serial", SamplerKind::kSerial},
-    {"parallel-cpu", SamplerKind::kParallelCpu},
-    {"parallel-gpu", SamplerKind::kParallelGpu}};
 constexpr std::pair<const char*, OnDeath> kOnDeaths[] = {{"fail", OnDeath::kFail},
                                                          {"restart", OnDeath::kRestart}};
 constexpr std::pair<const char*, StaleRollouts> kStaleRollouts[] = {{"use", StaleRollouts::kUse},
@@ -24,7 +20,6 @@ constexpr std::pair<const char*, RankBackend> kRankBackends[] = {{"auto", RankBa
                                                                  {"mpi", RankBackend::kMpi},
                                                                  {"nccl", RankBackend::kNccl}};
 
-static const auto& names_of(SamplerKind) { return kSamplerKinds; }
 static const auto& names_of(OnDeath) { return kOnDeaths; }
 static const auto& names_of(StaleRollouts) { return kStaleRollouts; }
 static const auto& names_of(MemoryKind) { return kMemories; }
@@ -134,15 +129,17 @@ OptionList sampler_options(Config& c) {
   OptionList sampler("sampler"), async("async");
   auto& s = c.sampler;
   sampler.add("kind", s.kind,
-              "serial | parallel-cpu: workers step and act | parallel-gpu: workers step, the agent "
-              "process acts in batches, on a GPU or the CPU");
+              "auto: measured when the run starts | serial | parallel-cpu: workers step and act | "
+              "parallel-gpu: workers step, the agent process acts in batches, on a GPU or the CPU");
   sampler.add("horizon", s.horizon, "steps of each environment in one rollout", within(1, 0x1p40));
   sampler.add("envs", s.envs, "number of environments", within(1, 0x1p40));
   sampler.add("workers", s.workers,
-              "processes that step the environments; 0: one per core, at most one per environment",
+              "processes that step the environments; 0: chosen with sampler.kind = auto, otherwise "
+              "one per core, at most one per environment",
               within(0, 4096));
   sampler.add("groups", s.groups,
-              "groups of environments; 2: one half is stepped while the agent acts for the other",
+              "groups of environments; 2: one half is stepped while the agent acts for the other; "
+              "1 with sampler.kind = auto: chosen if the samples stay the same",
               within(1, 2));
   sampler.add(
       "dynamic_batch", s.dynamic_batch,
@@ -233,7 +230,7 @@ OptionList options_of(Config& config) {
 
 std::vector<std::string> sampler_names() {
   std::vector<std::string> names;
-  for (const auto& [name, kind] : kSamplerKinds) names.emplace_back(name);
+  for (const auto& [name, kind] : kSamplerKindNames) names.emplace_back(name);
   return names;
 }
 

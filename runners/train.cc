@@ -11,6 +11,7 @@
 #include <exception>
 #include <new>
 
+#include "runners/fix_sampler.h"
 #include "runners/run_training.h"
 #include "shoal/core/arena.h"
 #include "shoal/core/rng.h"
@@ -74,10 +75,11 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   if (n == 1) return own;
   own.sampler.envs = config.sampler.envs / n;
   own.sampler.first_env = own.sampler.envs * r;
-  const int workers = worker_count(config);
-  own.sampler.workers = std::max(1, workers * (r + 1) / n - workers * r / n);
-  own.sampler.workers =
-      static_cast<int>(std::min<std::int64_t>(own.sampler.workers, own.sampler.envs));
+  if (config.sampler.kind != SamplerKind::kAuto || config.sampler.workers > 0) {
+    const int workers = worker_count(config);
+    const int share = std::max(1, workers * (r + 1) / n - workers * r / n);
+    own.sampler.workers = static_cast<int>(std::min<std::int64_t>(share, own.sampler.envs));
+  }
   if (config.device == "cuda") own.device = fmt::format("cuda:{}", local.gpu);
   const auto cores = allowed_cores();
   const auto begin = [&](int rank) {
@@ -88,11 +90,21 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   return own;
 }
 
+// The settings of all ranks, each of which uses the chosen sampler `own`.
+SamplerOptions of_all_ranks(const SamplerOptions& own, const Config& whole,
+                            const ProcessGroup& ranks) {
+  auto all = whole.sampler;
+  all.kind = own.kind;
+  if (all.workers == 0) all.workers = own.workers * ranks.count();
+  all.groups = own.groups;
+  return all;
+}
+
 TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
                        const SessionOptions& options, const LocalRank& local) {
   auto& ranks = *options.ranks;
   Session session(whole, folder, options);
-  const auto config = share_of(whole, ranks, local);
+  auto config = share_of(whole, ranks, local);
   const auto make_env = make_env_factory(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
@@ -100,6 +112,11 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
     for (const auto& notice : spec.notices) print_to_console(notice + "\n");
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
+  if (config.sampler.kind == SamplerKind::kAuto) {
+    const auto found = fix_sampler(config, make_env, *agent, ranks);
+    session.use_sampler(of_all_ranks(config.sampler, whole, ranks));
+    if (!options.quiet && ranks.rank() == 0) print_to_console(found);
+  }
   std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler
   std::unique_ptr<Sampler> sampler;
   auto sampling = training_sampler(config);

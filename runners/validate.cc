@@ -20,6 +20,11 @@ constexpr std::int64_t kMostCells = std::int64_t{1} << 40;
 
 constexpr std::string_view kBuiltinModels[] = {"auto", "mlp", "nature-cnn", "multi-input"};
 
+// kAuto chooses parallel-gpu where only this supports an option.
+bool batches_here(SamplerKind kind) {
+  return kind == SamplerKind::kParallelGpu || kind == SamplerKind::kAuto;
+}
+
 void validate_sampler(const SamplerOptions& s, int workers) {
   require(s.groups <= s.envs, "sampler.groups: {} groups cannot share {} environments", s.groups,
           s.envs);
@@ -31,7 +36,7 @@ void validate_sampler(const SamplerOptions& s, int workers) {
           "sampler.dynamic_batch: found {}, expected at most sampler.envs, {}", s.dynamic_batch,
           s.envs);
   require(
-      s.dynamic_batch == 0 || (s.kind == SamplerKind::kParallelGpu && s.groups == 1),
+      s.dynamic_batch == 0 || (batches_here(s.kind) && s.groups == 1),
       "sampler.dynamic_batch: found {}; only sampler.kind = parallel-gpu with sampler.groups = 1 "
       "supports dynamic batching",
       s.dynamic_batch);

@@ -23,6 +23,7 @@
 #include "shoal/core/stop.h"
 #include "shoal/data/saved.h"
 #include "shoal/ipc/step_barrier.h"
+#include "shoal/samplers/choose_sampler.h"
 #include "src/compute/accelerator.h"
 
 namespace shoal {
@@ -370,6 +371,10 @@ std::unique_ptr<AsyncSampler> make_async_sampler(const EnvFactory& make_env, Age
                                                  Agent& actor, const SamplerOptions& options,
                                                  const AsyncOptions& async,
                                                  const NamedTensors& saved) {
+  if (options.kind == SamplerKind::kAuto)
+    return make_async_sampler(make_env, agent, actor,
+                              choose_sampler(make_env, agent, options, {.measure = false}).options,
+                              async, saved);
   auto context = checked_context(make_env, options, saved);
   check(options, async);
   // Rows are not saved, so environments cannot resume their episodes.

@@ -7,9 +7,15 @@
 #include "samplers/sampler_context.h"
 #include "samplers/saved_state.h"
 #include "shoal/core/error.h"
+#include "shoal/samplers/choose_sampler.h"
 #include "src/envs/construction.h"
 
 namespace shoal {
+
+const char* name_of(SamplerKind kind) {
+  return std::ranges::find(kSamplerKindNames, kind, [](const auto& each) { return each.second; })
+      ->first;
+}
 
 WorkerGroupOptions worker_options(const SamplerContext& context) {
   const auto& o = context.options;
@@ -144,6 +150,8 @@ SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions&
 
 std::unique_ptr<Sampler> make_sampler(const EnvFactory& make_env, Agent& agent,
                                       const SamplerOptions& options, const NamedTensors& saved) {
+  if (options.kind == SamplerKind::kAuto)
+    return make_sampler(make_env, agent, choose_sampler(make_env, agent, options).options, saved);
   return make_synchronous_sampler(checked_context(make_env, options, saved), agent);
 }
 

@@ -124,8 +124,8 @@ class Sampler:
 
     def __init__(self, env: str | Callable[..., Any] | None, agent: Agent, **settings: Any) -> None:
         self.agent = agent
-        self.config = apply(_core.Config(agent.config), {"env": env, **settings})
-        self._core = _core.Sampler(self.config, agent._core)
+        self._core = _core.Sampler(apply(_core.Config(agent.config), {"env": env, **settings}), agent._core)
+        self.config = self._core.config
         _open.add(self)
 
     def collect(self) -> _core.Batch:

@@ -1,7 +1,9 @@
+#include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 
 #include "bindings.h"
 #include "interruptible.h"
+#include "runners/fix_sampler.h"
 #include "shoal/samplers/async_sampler.h"
 #include "shoal/samplers/sampler.h"
 
@@ -11,6 +13,7 @@ namespace {
 // A sampler with the agents that it needs.
 struct BoundSampler {
   std::shared_ptr<BoundAgent> agent;
+  Config config;                      // with the sampler that was chosen
   std::unique_ptr<Agent> actor = {};  // the acting copy of an asynchronous sampler
   std::unique_ptr<Sampler> sampler = {};
   std::int64_t collected = 0;
@@ -61,14 +64,17 @@ void require_same_spaces(const EnvSpec& agent, const EnvSpec& env) {
           env.id, agent.id);
 }
 
-std::shared_ptr<BoundSampler> make_bound_sampler(const Config& config,
-                                                 std::shared_ptr<BoundAgent> agent) {
+std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<BoundAgent> agent) {
   const py::gil_scoped_release unlocked;
   validate(config);
   const auto make_env = make_env_factory(config);
   const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
   require_same_spaces(agent->env, spec);
-  auto bound = std::make_shared<BoundSampler>(BoundSampler{std::move(agent)});
+  if (config.sampler.kind == SamplerKind::kAuto) {
+    config.threads = at::get_num_threads();
+    fix_sampler(config, make_env, *agent->agent);
+  }
+  auto bound = std::make_shared<BoundSampler>(BoundSampler{std::move(agent), config});
   auto& learning = *bound->agent->agent;
   const auto options = training_sampler(config);
   if (config.asynchronous) {
@@ -214,6 +220,7 @@ void bind_samplers(py::module_& m) {
              ++s->collected;
              return BoundBatch(s, interruptible([&] { return sampler.collect(); }));
            })
+      .def_readonly("config", &BoundSampler::config)
       .def("close", &close);
 }
 

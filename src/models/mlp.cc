@@ -41,6 +41,7 @@ class MlpActing : public ActingNetwork {
     add_layers(value_, model_.heads.value, false);
   }
 
+  bool rows_are_independent() const override { return true; }
   std::string description() const override {
     return fmt::format("row-wise kernel, float32, {}", MlpKernel::instructions());
   }

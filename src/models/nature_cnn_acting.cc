@@ -92,6 +92,7 @@ class GatherGemmActing : public ActingNetwork {
                         at::cat({layers_.policy->bias, layers_.value->bias}), false));
   }
 
+  bool rows_are_independent() const override { return true; }
   std::string description() const override {
     return bf16_weights_ ? "gathered GEMM of what has changed, weights rounded to bf16, float32"
                          : "gathered GEMM of what has changed, float32";

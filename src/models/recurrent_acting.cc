@@ -29,6 +29,7 @@ class RowWiseRecurrentActing : public RecurrentActing {
     add_layer(value_, model_.value->weight, model_.value->bias);
   }
 
+  bool rows_are_independent() const override { return true; }
   std::string description() const override {
     return fmt::format("row-wise kernel with memory, float32, {}", MlpKernel::instructions());
   }

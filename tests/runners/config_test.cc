@@ -133,7 +133,7 @@ TEST(Config, ErrorsNameKeyFoundAndExpected) {
   EXPECT_EQ(refusal("seed", "-1"), "seed: found -1, expected a whole number, 0 or more");
   EXPECT_EQ(refusal("sampler.pin", "1"), "sampler.pin: found 1, expected true or false");
   EXPECT_EQ(refusal("sampler.kind", "gpu"),
-            "sampler.kind: found 'gpu', expected serial or parallel-cpu or parallel-gpu");
+            "sampler.kind: found 'gpu', expected auto or serial or parallel-cpu or parallel-gpu");
   EXPECT_TRUE(
       contains(refusal("steps", "99999999999999999999"), "steps: found '99999999999999999999'"));
   EXPECT_TRUE(contains(refusal("threads", "3000000000"), "expected a smaller number"));

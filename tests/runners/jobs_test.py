@@ -21,7 +21,7 @@ SHOAL = os.path.abspath(sys.argv.pop(1))
 TORCHRUN = sys.argv.pop(1)
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 4
 
-PPO = ["cartpole-ppo", "--workers", "4", "--set", "sampler.envs=16", "--set", "sampler.horizon=16", "--set", "schedule_steps=1000000000",
+PPO = ["cartpole-ppo", "--set", "sampler.kind=parallel-gpu", "--workers", "4", "--set", "sampler.envs=16", "--set", "sampler.horizon=16", "--set", "schedule_steps=1000000000",
        "--set", "stop_return=inf", "--quiet"]  # rollouts of 256
 DQN = ["cartpole-dqn", "--set", "schedule_steps=100000", "--set", "replay.size=2000", "--set", "off_policy.replay_ratio=8",
        "--set", "log_steps=0", "--set", "stop_return=inf", "--quiet"]

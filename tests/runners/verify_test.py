@@ -13,7 +13,7 @@ import zlib
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 # Updates of 512 steps.
-TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=10000", "--envs", "32",
+TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=10000", "--set", "sampler.kind=parallel-gpu", "--envs", "32",
          "--set", "sampler.horizon=16"]
 
 

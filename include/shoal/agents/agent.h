@@ -98,6 +98,10 @@ class Agent {
   // as epsilon.
   virtual void before_rollout(bool greedy) { (void)greedy; }
 
+  // Whether act() gives a row the same numbers, bit for bit, whatever the other rows of its batch
+  // are. Samplers of any kind then make the same samples.
+  virtual bool rows_are_independent() const { return false; }
+
   virtual void to(at::Device device) = 0;
   virtual at::Device device() const = 0;
 

@@ -30,6 +30,8 @@ class ActingNetwork {
            std::int64_t first_env = 0) {
     compute(observation, policy, value, first_env);
   }
+  // See Agent::rows_are_independent().
+  virtual bool rows_are_independent() const { return false; }
   // The arithmetic in use, for display: e.g. "row-wise float32, AVX2".
   virtual std::string description() const = 0;
 
@@ -50,6 +52,8 @@ class RecurrentActing {
   // caller, contiguous, and filled in place. ModelOut::state must not alias ModelIn::state, and is
   // empty if only values are needed.
   virtual void run(const ModelIn& in, ModelOut& out) = 0;
+  // See Agent::rows_are_independent().
+  virtual bool rows_are_independent() const { return false; }
   virtual std::string description() const = 0;
 };
 

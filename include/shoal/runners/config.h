@@ -44,7 +44,8 @@ struct Config {
 
   std::string env_id;
   EnvOptions env;
-  SamplerOptions sampler;     // its seed is unused: see training_sampler()
+  // Its seed is unused: see training_sampler().
+  SamplerOptions sampler{.kind = SamplerKind::kAuto, .workers = 0};
   bool asynchronous = false;  // sample while the agent learns
   AsyncOptions async;
   ModelOptions model{.name = "auto"};

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -29,10 +30,11 @@ inline constexpr const char* kProgressFile = "progress.csv";  // one row per upd
 inline constexpr const char* kSummaryFile = "summary.json";   // written at the end
 
 struct SessionOptions {
-  bool quiet = false;        // print nothing on the console
-  bool resume = false;       // resume the run in the folder from its newest checkpoint
-  bool again = false;        // restart in the folder of a run that has no checkpoint
-  std::string heading = {};  // first line on the console, printed when the run begins
+  bool quiet = false;   // print nothing on the console
+  bool resume = false;  // resume the run in the folder from its newest checkpoint
+  bool again = false;   // restart in the folder of a run that has no checkpoint
+  // The first lines on the console, for the settings of the run; printed when it begins.
+  std::function<std::string(const Config&)> heading = {};
   // With several ranks, each has its own session, and all call the same functions in the same
   // order. The session of rank 0 has the files and the console. Must outlive the session.
   ProcessGroup* ranks = &group_of_one();
@@ -69,6 +71,9 @@ class Session {
           const SessionOptions& options = {});
   ~Session();
 
+  // Replaces the sampler of the settings, which begin() writes. To be called before the functions
+  // below.
+  void use_sampler(const SamplerOptions& sampler) { config_.sampler = sampler; }
   // For SamplerOptions::on_failure: see keep_failures().
   FailureHandler failure_handler() const;
   // For make_sampler(): the sampler state in the checkpoint of a run to resume; empty for a new
@@ -163,7 +168,7 @@ class Session {
   Replay* replay_ = nullptr;
   Checkpoint resumed_;  // until begin(); empty: a new run
   bool quiet_, resumes_, said_ = false;
-  std::string heading_;
+  std::function<std::string(const Config&)> heading_;
   CheckpointFiles checkpoints_;
   ProgressFile progress_;
   std::vector<std::unique_ptr<LogSink>> sinks_;  // added by add_sink()

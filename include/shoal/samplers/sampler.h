@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/agents/agent.h"
@@ -15,12 +16,21 @@
 namespace shoal {
 
 enum class SamplerKind : std::uint8_t {
+  kAuto,         // one of the others: see choose_sampler()
   kSerial,       // the calling process acts and steps
   kParallelCpu,  // forked workers act and step: each fills whole rollouts of its own environments
                  // with its own copy of the parameters
   kParallelGpu,  // forked workers step; the calling process acts for all of them in one batch, on
                  // the agent's device
 };
+
+inline constexpr std::pair<const char*, SamplerKind> kSamplerKindNames[] = {
+    {"auto", SamplerKind::kAuto},
+    {"serial", SamplerKind::kSerial},
+    {"parallel-cpu", SamplerKind::kParallelCpu},
+    {"parallel-gpu", SamplerKind::kParallelGpu}};
+inline const auto& names_of(SamplerKind) { return kSamplerKindNames; }
+const char* name_of(SamplerKind kind);
 
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::kParallelGpu;
@@ -29,7 +39,7 @@ struct SamplerOptions {
   // Index of the first of these environments among all of the run, where each rank has a sampler of
   // its own. Seeds, noise and saved states depend on the index within the run.
   std::int64_t first_env = 0;
-  int workers = 2;  // processes that step environments; ignored by serial
+  int workers = 2;  // processes that step environments; ignored by serial. 0: kAuto chooses
   // 2: the environments alternate in two halves: one half steps while actions are chosen for the
   // other (parallel-gpu only; the other kinds act in smaller batches, without overlap). Useful if
   // acting and stepping take similar time and each has its own cores (or a GPU).
@@ -133,6 +143,7 @@ class Sampler {
 NamedTensors join_saved(const std::vector<NamedTensors>& all);
 NamedTensors part_of_saved(const NamedTensors& all, std::int64_t first_env, std::int64_t envs);
 
+// kAuto: the sampler is chosen, see choose_sampler().
 // Forks the workers: call it from the main thread, before starting threads and before initializing
 // CUDA. The agent must outlive the sampler; it may be moved to its device afterwards. Throws Error
 // for invalid options, before any fork, and WorkerError if a worker fails to construct its

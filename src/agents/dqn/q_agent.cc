@@ -128,6 +128,7 @@ class NetworkQAgent : public QAgent {
     use_noise(!greedy);
     explorer_.before_rollout(device());
   }
+  bool rows_are_independent() const override { return acting_ && acting_->rows_are_independent(); }
   void to(at::Device device) override {
     online_.to(device);
     target_.to(device);

@@ -90,6 +90,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
       acting_ = online_.model().make_recurrent_acting();
   }
   void before_rollout(bool) override { explorer_.before_rollout(device()); }
+  bool rows_are_independent() const override { return acting_ && acting_->rows_are_independent(); }
   void to(at::Device device) override {
     online_.to(device);
     target_.to(device);

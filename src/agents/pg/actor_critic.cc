@@ -170,6 +170,10 @@ class HeadedActorCritic : public ActorCritic {
     }
   }
 
+  bool rows_are_independent() const override {
+    return acting_ ? acting_->rows_are_independent()
+                   : recurrent_ && recurrent_->rows_are_independent();
+  }
   void to(at::Device device) override {
     model_->to(device);
     if (normalizer_) normalizer_->to(device);

@@ -227,6 +227,8 @@ class MlpQpgAgent : public NetworkQpgAgent {
     return Observed{input_(observation), {}};
   }
 
+  bool rows_are_independent() const override { return is_host(device()); }
+
  private:
   bool run(const ActIn& in) override {
     const auto x = input_(in.observation).contiguous();
@@ -276,6 +278,8 @@ class ModelQpgAgent : public NetworkQpgAgent {
     else if (!acting_)
       acting_ = policy_->make_acting_network(Precision::kFloat32);
   }
+
+  bool rows_are_independent() const override { return acting_ && acting_->rows_are_independent(); }
 
  private:
   bool run(const ActIn& in) override {

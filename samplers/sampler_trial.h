@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include "samplers/turns.h"
+#include "shoal/core/arena.h"
+#include "shoal/ipc/step_barrier.h"
+#include "shoal/ipc/worker_group.h"
+#include "shoal/samplers/sampler.h"
+
+namespace shoal {
+
+// A sampler for measuring, in a process of its own, which makes the sampler and acts with a copy of
+// the agent. The rules of make_sampler() apply.
+class SamplerTrial {
+ public:
+  // threads: of tensor operations.
+  SamplerTrial(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
+               int threads);
+
+  // Waits until the sampler has filled its first rollout. Returns false after the limit; the trial
+  // is of no use then. Throws WorkerError if an environment or a process fails, and Interrupted.
+  bool start(std::chrono::milliseconds limit);
+  // Seconds in which the sampler was made, without the rollout.
+  double making() const { return report_->making; }
+  // Fills rollouts for a fiftieth of a second, at least one. Throws as start(), and WorkerError if
+  // that takes longer than 5 s.
+  Turn take_turn();
+
+ private:
+  struct Report {
+    double making = 0;
+    Turn turn;
+  };
+  [[noreturn]] void serve(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
+                          int threads);
+  bool await(std::chrono::milliseconds limit);
+
+  Arena::Plan plan_;
+  Arena::Field barrier_memory_, report_memory_;
+  Arena arena_;
+  StepBarrier barrier_;
+  Report* report_;
+  WorkerGroup group_;  // last: it forks
+};
+
+}  // namespace shoal

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shoal/samplers/sampler.h"
+
+namespace shoal {
+
+// A way to fill rollouts.
+struct SamplerWay {
+  SamplerKind kind;
+  int workers, groups;  // workers: 0 for serial
+  bool operator==(const SamplerWay&) const = default;
+};
+std::string name_of(const SamplerWay& way);  // "parallel-gpu, 2 workers, 2 groups"
+SamplerOptions with_way(SamplerOptions options, const SamplerWay& way);
+
+// Sampling, measured with one environment in one process.
+struct SamplingCost {
+  double making = 0;  // seconds to make and reset it
+  double step = 0;    // seconds of a step, with its action
+};
+
+// The ways among which choose_sampler() chooses, the most promising first. by_rows: whether the
+// agent may act in batches of any size.
+std::vector<SamplerWay> sampler_ways(const SamplerOptions& options, int cores, bool by_rows,
+                                     const SamplingCost& cost);
+
+// The reason why the ways need not, or cannot, be measured; "" if they can.
+std::string reason_not_to_measure(const SamplerOptions& options, int cores,
+                                  const SamplingCost& cost, std::int64_t steps);
+
+// Steps of a rollout for measuring: at most the run's own, and about a twentieth of a second.
+std::int64_t measured_horizon(const SamplerOptions& options, const SamplingCost& cost);
+
+}  // namespace shoal

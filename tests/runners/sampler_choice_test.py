@@ -1,0 +1,141 @@
+"""sampler.kind = auto: the choice is written and kept, and changes nothing of a run. Usage: sampler_choice_test.py SHOAL FRAGILE
+[unittest arguments]; FRAGILE: fragile_command"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import unittest
+import uuid
+
+from processes import runs
+
+SHOAL, FRAGILE = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+# Long enough to be measured, and quick to learn from.
+CARTPOLE = ["train", "cartpole-ppo", "--set", "stop_return=off", "--envs", "64", "--set", "ppo.epochs=1", "--set", "ppo.minibatches=1",
+            "--set", "schedule_steps=2000000"]
+HALF, WHOLE = 81920 * 10, 81920 * 20
+# Environment 5 of 8 fails at step 500, in a measurement and in a run.
+BROKEN = ["train", "cartpole-ppo", "--set", "stop_return=off", "--envs", "8", "--set", "sampler.horizon=16", "--steps", "100000000"]
+
+
+def shoal(*arguments, status=0, command=SHOAL):
+    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def sampler_of(run):
+    settings = tomllib.loads((run / "config.toml").read_text())["sampler"]
+    return {key: settings[key] for key in ("kind", "workers", "groups")}
+
+
+def told(done, run):
+    """Its errors, without what differs from run to run."""
+    return re.sub(r"\(pid \d+\)", "", done.stderr.replace(str(run), "RUN"))
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there is nothing to choose from")
+class SamplerChoiceTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = pathlib.Path(temporary.name)
+
+    def test_the_run_is_that_of_any_sampler_and_resumes_with_its_own(self):
+        whole, parts = self.dir / "whole", self.dir / "parts"
+        shoal(*CARTPOLE, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
+        said = shoal(*CARTPOLE, "--out", parts, "--steps", HALF).stdout
+        self.assertRegex(said, r"samplers, in steps/s:\n  (\S.*\S) +\d+  chosen\n  \S")
+        chosen = sampler_of(parts)
+        self.assertIn(chosen["kind"], ("serial", "parallel-cpu", "parallel-gpu"))
+        self.assertIn(f"  {chosen['kind']}", said.split("chosen")[0])
+        said = shoal("train", "--resume", parts, "--steps", WHOLE).stdout
+        self.assertNotIn("samplers", said)
+        self.assertEqual(sampler_of(parts), chosen)
+        shoal("verify", whole, parts)
+
+    def test_a_resumed_run_measures_again_if_it_is_told_to(self):
+        run, whole = self.dir / "run", self.dir / "whole"
+        shoal(*CARTPOLE, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
+        shoal(*CARTPOLE, "--out", run, "--steps", HALF, "--sampler", "parallel-gpu", "--workers", "3", "--quiet")
+        said = shoal("train", "--resume", run, "--steps", WHOLE, "--sampler", "auto", "--workers", "2").stdout
+        self.assertIn("samplers, in steps/s:", said)
+        self.assertEqual(sampler_of(run)["workers"], 2)
+        shoal("verify", whole, run)
+
+    def test_ranks_agree(self):
+        auto, serial = self.dir / "auto", self.dir / "serial"
+        ranks = [*CARTPOLE, "--ranks", "2", "--steps", HALF]
+        shoal(*ranks, "--out", auto)
+        shoal(*ranks, "--out", serial, "--sampler", "serial", "--quiet")
+        self.assertNotEqual(sampler_of(auto)["kind"], "auto")
+        shoal("verify", auto, serial)
+
+    def test_short_runs_are_not_measured(self):
+        said = shoal("train", "cartpole-ppo", "--out", self.dir / "run", "--steps", 2048).stdout
+        self.assertIn("samplers are not measured: the run samples for less than a second", said)
+        self.assertNotEqual(sampler_of(self.dir / "run")["kind"], "auto")
+
+    def test_an_asynchronous_run_has_workers(self):
+        shoal("train", "cartpole-ppo", "--out", self.dir / "run", "--steps", 8192, "--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true",
+              "--set", "ppo.minibatches=1", "--quiet")
+        self.assertEqual(sampler_of(self.dir / "run")["kind"], "parallel-gpu")
+
+    def test_an_environment_that_fails_is_told_of_as_without_a_measurement(self):
+        for how in "throw", "segfault":
+            with self.subTest(how):
+                auto, same = self.dir / f"{how}-auto", self.dir / f"{how}-same"
+                broken = [FRAGILE, *BROKEN, "--set", f"env.id=Fragile-{how}"]
+                done = subprocess.run([*broken, "--out", auto], capture_output=True, text=True, timeout=120)
+                self.assertIn("samplers are not measured: ", done.stdout)
+                chosen = sampler_of(auto)
+                again = subprocess.run([*broken, "--out", same, "--sampler", chosen["kind"], "--workers", str(chosen["workers"])],
+                                       capture_output=True, text=True, timeout=120)
+                self.assertNotIn(done.returncode, (0, 2))
+                self.assertEqual(done.returncode, again.returncode)
+                self.assertEqual(told(done, auto), told(again, same))
+                shoal("rewind", auto, command=FRAGILE)
+
+    def test_a_signal_ends_the_measurement_without_a_trace(self):
+        for number in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(number):
+                run, mark = self.dir / "run", uuid.uuid4().hex
+                training = subprocess.Popen([FRAGILE, *BROKEN, "--out", run, "--set", "env.id=Fragile-hang"], stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.PIPE, env={**os.environ, "CHOICE_MARK": mark})
+                self.addCleanup(training.stderr.close)
+                self.addCleanup(training.kill)
+                # The run itself, the reaper, a trial, its reaper and its workers. An environment then hangs for longer than this takes.
+                self.wait_until(lambda: training.poll() is not None or len(self.marked(mark)) > 5)
+                self.assertIsNone(training.poll())
+                training.send_signal(number)
+                self.assertEqual(training.wait(timeout=4), 128 + number, training.stderr.read())
+                self.assertFalse(run.exists())
+                self.wait_until(lambda: not self.marked(mark))
+
+    @staticmethod
+    def marked(mark):
+        """All processes of a run."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes() and runs(int(entry.name)):
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def wait_until(self, true, seconds=60):
+        end = time.monotonic() + seconds
+        while not true():
+            self.assertLess(time.monotonic(), end, "it did not come")
+            time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
