@@ -17,7 +17,7 @@ std::string lines_of(const SamplerChoice& choice) {
                : fmt::format("samplers are not measured: {}\n", one_line(choice.reason));
   std::string text = "samplers, in steps/s:\n";
   for (const auto& [name, rate] : choice.measured)
-    text += fmt::format("  {:<32} {:>10.0f}{}\n", name, rate,
+    text += fmt::format("  {:<34} {:>10.0f}{}\n", name, rate,
                         &name == &choice.measured[0].sampler ? "  chosen" : "");
   return text;
 }
