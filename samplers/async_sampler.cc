@@ -47,9 +47,9 @@ struct Shape {
   // Processes that step the environments of a writer.
   int steppers() const { return options.kind == SamplerKind::kParallelGpu ? options.workers : 1; }
   // With parallel-cpu, restarts need no waiting: the rollout of a dead writer is lost as a whole.
-  bool may_wait() const {
-    return options.kind == SamplerKind::kParallelCpu ? !options.mid_batch_reset
-                                                     : shoal::may_wait(options);
+  bool may_wait(const BatchTraits& batch) const {
+    return options.kind == SamplerKind::kParallelCpu ? batch.waits || !options.mid_batch_reset
+                                                     : shoal::may_wait(options, batch);
   }
 };
 
@@ -68,7 +68,7 @@ class RingSampler : public AsyncSampler {
                            .collectors = options_.groups * shape_.steppers(),
                            .groups = orders(shape_.options),
                            .ends_wait = true,
-                           .may_wait = shape_.may_wait()},
+                           .may_wait = shape_.may_wait(context.batch)},
                .slots = shape_.slots,
                .writers = shape_.writers}),
         ring_memory_(plan_.add_bytes(TrajectoryRing::bytes(shape_.slots))),
@@ -206,6 +206,7 @@ class RingSampler : public AsyncSampler {
   SamplerContext of_writer(const SamplerContext& context, int writer) const {
     return {.make_env = context.make_env,
             .spec = context.spec,
+            .batch = context.batch,
             .options = shape_.options,
             .saved = context.saved,
             .env_states = context.env_states,

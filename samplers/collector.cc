@@ -41,14 +41,16 @@ Collector::Collector(const SharedRollout& shared, const EnvFactory& make_env,
   }
   for (std::size_t i = 0; i < rows.env_info.size(); ++i)
     if (rows.env_info.name(i) == "score") score_ = i;
+  std::vector<std::uint64_t> seeds;
+  for (auto b = options.first; b < options.last; ++b) seeds.push_back(first_seed(b));
+  lanes_ = std::make_shared<Lanes>(index(options.first), std::move(seeds), options.stream);
   for (auto b = options.first; b < options.last; ++b) slots_.push_back(make_slot(make_env, b));
   leave();
 }
 
 std::unique_ptr<Env> Collector::construct(const EnvFactory& make_env, std::int64_t b) {
-  const EnvContext context{.seed = env_seed(options_.seed, options_.stream, index(b)),
-                           .index = index(b),
-                           .stream = options_.stream};
+  const EnvContext context{
+      .seed = first_seed(b), .index = index(b), .stream = options_.stream, .lanes = lanes_};
   enter(WorkerStatus::kConstructing, b);
   if (!status_) {
     const Construction in_time(index(b), options_.construction_limit);
@@ -61,11 +63,13 @@ std::unique_ptr<Env> Collector::construct(const EnvFactory& make_env, std::int64
 
 Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b) {
   const auto& rows = shared_->rows;
-  const auto seed = env_seed(options_.seed, options_.stream, index(b));
+  const auto seed = first_seed(b);
   Slot slot;
   // Set before the construction, in case it fails.
   home_->seeded_reset(b) = {.seed = seed, .tick = tick_, .random_steps = 0};
   slot.env = construct(make_env, b);
+  if (b == options_.first) begin_lanes();
+  in_place_ = in_place_ && dynamic_cast<Lane*>(slot.env.get()) != nullptr;
   require_same(rows.spec(), slot.env->spec(), index(b));
   require(slot.env->statistics().size() == shared_->statistics_bytes,
           "environment {} ({}) has {} bytes of statistics, expected {}, "
@@ -97,9 +101,17 @@ void Collector::begin(Slot& slot, std::int64_t b, std::optional<std::uint64_t> s
 void Collector::begin_in(std::int64_t t) {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t;
+  if (lanes_) {
+    for (auto b = options_.first; b < options_.last; ++b)
+      require(!rows.scalar<bool>(rows.valid, row, b),
+              "environment {} is stepped with those {} to {}, and cannot begin an episode apart from "
+              "them; reset all",
+              index(b), index(options_.first), index(options_.last - 1));
+    reset_lanes(&Collector::given_seed);
+  }
   for (auto b = options_.first; b < options_.last; ++b) {
     if (rows.scalar<bool>(rows.valid, row, b)) continue;
-    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    auto& slot = slot_of(b);
     const auto& seeded = home_->seeded_reset(b);
     begin(slot, b, seeded.tick < 0 ? std::nullopt : std::optional(seeded.seed), row);
     slot.waits = slot.over = false;
@@ -110,8 +122,12 @@ void Collector::begin_in(std::int64_t t) {
 // Depends on the tick: with the environment's own seed, the same episode would begin after every
 // save().
 std::uint64_t Collector::seed_of_now(std::int64_t b) const {
-  return Rng(env_seed(options_.seed, options_.stream, index(b)),
-             static_cast<std::uint64_t>(tick_))();
+  return Rng(first_seed(b), static_cast<std::uint64_t>(tick_))();
+}
+
+std::uint64_t Collector::given_seed(std::int64_t b) const {
+  const auto& seeded = home_->seeded_reset(b);
+  return seeded.tick < 0 ? seed_of_now(b) : seeded.seed;
 }
 
 std::vector<std::byte> Collector::save(Command how) {
@@ -121,8 +137,9 @@ std::vector<std::byte> Collector::save(Command how) {
     all.insert(all.end(), begin, begin + bytes);
   };
   for (auto b = options_.first; b < options_.last; ++b) {
-    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    auto& slot = slot_of(b);
     state.clear();
+    if (slot.seed && b == options_.first) reset_lanes(&Collector::pending_seed);
     if (slot.seed) begin_again(slot, b);
     enter(WorkerStatus::kSaving, b);
     const bool offered =
@@ -135,6 +152,7 @@ std::vector<std::byte> Collector::save(Command how) {
       append(slot.infos.data(), infos);
       append(state.data(), state.size());
     } else if (how == Command::kSaveAndReset) {
+      if (b == options_.first) reset_lanes(&Collector::seed_of_now);
       begin(slot, b, seed_of_now(b));
     }
   }
@@ -203,16 +221,23 @@ void Collector::step(std::int64_t t) {
   const auto row = shared_->history + t;
   refuse(checks_.actions(rows, row, envs()), WorkerStatus::kStepping);
   shared_->ended_in(options_.ends) = 0;
+  if (lanes_ && !slots_[0].waits)
+    step_lanes(t);
+  else
+    step_one_by_one(t);
+  refuse(checks_.step(rows, row, envs()), WorkerStatus::kStepping);
+  ++tick_;
+  leave();
+}
+
+void Collector::step_one_by_one(std::int64_t t) {
   for (auto b = options_.first; b < options_.last; ++b) {
-    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    auto& slot = slot_of(b);
     if (slot.waits)
       write_nothing(t, b);
     else
       step(slot, t, b);
   }
-  refuse(checks_.step(rows, row, envs()), WorkerStatus::kStepping);
-  ++tick_;
-  leave();
 }
 
 void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
@@ -236,13 +261,16 @@ void Collector::step(Slot& slot, std::int64_t t, std::int64_t b) {
   if (slot.over) record_episode(slot, t, b);
   if (ended && options_.resets_wait)
     wait(slot, row + 1, b);
+  else if (slot.over && waits_between(b))
+    stay_between(slot, row + 1, b);
   else if (slot.over)
     reset(slot, slot.seed, row + 1, b);
 }
 
 void Collector::reset_waiting() {
+  if (slots_[0].waits) reset_lanes(&Collector::pending_seed);
   for (auto b = options_.first; b < options_.last; ++b) {
-    auto& slot = slots_[static_cast<std::size_t>(b - options_.first)];
+    auto& slot = slot_of(b);
     const auto& rows = shared_->rows;
     if (slot.waits) rows.scalar<bool>(rows.valid, shared_->history + shared_->horizon, b) = false;
     if (slot.waits && slot.over) {
@@ -293,12 +321,12 @@ void Collector::count(Slot& slot, const StepResult& result, const ArraysOut& inf
   }
 }
 
-// Row t + 1 holds the final observation.
+// Row t + 1 holds the final observation, unless a batch has written it to its place.
 void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
   const auto& rows = shared_->rows;
-  const auto row = shared_->history + t + 1;
-  check_observations(row, {b, b + 1}, WorkerStatus::kStepping, /*acted_on=*/false);
-  shared_->last.copy_observation_of(rows, row, shared_->end_row(t), b);
+  const auto row = shared_->history + t + 1, end = shared_->end_row(t);
+  if (!in_place_) shared_->last.copy_observation_of(rows, row, end, b);
+  refuse(checks_.observations(shared_->last, end, {b, b + 1}), WorkerStatus::kStepping);
   shared_->episode_end(t, b) = slot.so_far;
   std::ranges::copy(slot.infos, shared_->reduced(t, b).begin());
   ++shared_->ended_in(options_.ends);
@@ -307,6 +335,7 @@ void Collector::record_episode(Slot& slot, std::int64_t t, std::int64_t b) {
 void Collector::reset(Slot& slot, std::optional<std::uint64_t> seed, std::int64_t row,
                       std::int64_t b) {
   begin_episode(slot);
+  slot.between = false;
   enter(WorkerStatus::kResetting, b);
   if (seed) home_->seeded_reset(b) = {.seed = *seed, .tick = tick_, .random_steps = 0};
   slot.env->reset(seed, out(row, -1, b));

@@ -11,6 +11,7 @@
 #include "samplers/shared_rollout.h"
 #include "shoal/envs/env.h"
 #include "shoal/ipc/worker_group.h"
+#include "src/envs/lanes.h"
 
 namespace shoal {
 
@@ -19,8 +20,9 @@ struct EnvPlace {
   std::int64_t env = -1, step = -1;
 };
 
-// Steps the environments [first, last) of a sampler one after the other in one process. It does not
-// use torch, so it is safe in a forked child, and step() does not allocate.
+// Steps the environments [first, last) of a sampler in one process, one after the other or as a
+// batch (make_batched()). It does not use torch, so it is safe in a forked child, and step() does
+// not allocate.
 //
 // The constructor and step() throw DataError for an observation, a reward or an action that is NaN
 // or infinite, and for an action mask without a legal action.
@@ -86,9 +88,14 @@ class Collector {
     std::vector<double> infos;               // of the current episode, reduced
     bool waits = false;                      // for the end of the rollout
     bool over = false;                       // the episode is over: needs a reset
+    bool between = false;                    // of a batch: its next episode has not begun yet
     std::optional<std::uint64_t> seed = {};  // for the first reset, if it is pending
   };
 
+  const Slot& slot_of(std::int64_t b) const {
+    return slots_[static_cast<std::size_t>(b - options_.first)];
+  }
+  Slot& slot_of(std::int64_t b) { return slots_[static_cast<std::size_t>(b - options_.first)]; }
   Slot make_slot(const EnvFactory& make_env, std::int64_t b);
   std::unique_ptr<Env> construct(const EnvFactory& make_env, std::int64_t b);
   void go_on(Slot& slot, std::int64_t b);
@@ -96,9 +103,26 @@ class Collector {
     begin(slot, b, seed, shared_->history);
   }
   void begin(Slot& slot, std::int64_t b, std::optional<std::uint64_t> seed, std::int64_t row);
+  std::uint64_t first_seed(std::int64_t b) const {
+    return env_seed(options_.seed, options_.stream, index(b));
+  }
   std::uint64_t seed_of_now(std::int64_t b) const;
+  std::uint64_t given_seed(std::int64_t b) const;  // of begin_in()
+  std::uint64_t pending_seed(std::int64_t b) const { return slot_of(b).seed.value_or(0); }
   void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
+  void step_one_by_one(std::int64_t t);
   void step(Slot& slot, std::int64_t t, std::int64_t b);
+  // Of a batch; collector_lanes.cc.
+  void begin_lanes();
+  void reset_lanes(std::uint64_t (Collector::*seed)(std::int64_t b) const);
+  bool waits_between(std::int64_t b) const { return lanes_ && lanes_->waits(b - options_.first); }
+  void step_lanes(std::int64_t t);
+  void call_lanes(std::int64_t t);
+  BatchOut lanes_out(std::int64_t t);
+  void step_lane(Slot& slot, std::int64_t t, std::int64_t b);
+  void finish_lane(Slot& slot, std::int64_t t, std::int64_t b);
+  void pass(std::int64_t t, std::int64_t b) const;
+  void stay_between(Slot& slot, std::int64_t row, std::int64_t b) const;
   void begin_again(Slot& slot, std::int64_t b);
   bool save_for_log(const Env& env, std::int64_t b, std::vector<std::byte>& state);
   StepOut out(std::int64_t observation_row, std::int64_t info_row, std::int64_t b);
@@ -130,10 +154,12 @@ class Collector {
   WorkerStatus* status_;
   RolloutChecks checks_;
   std::vector<Slot> slots_;
+  std::shared_ptr<Lanes> lanes_;  // null: the environments are stepped one by one
+  bool in_place_ = false;         // the batch writes to the rows itself: no environment is wrapped
   std::int64_t tick_ = 0;
   bool saves_for_log_ = true;
   std::optional<std::size_t> score_;  // index of the info "score", the raw reward
-  std::vector<std::byte*> observation_, info_, discarded_info_;
+  std::vector<std::byte*> observation_, info_, discarded_info_, final_observation_;
   std::vector<const std::byte*> action_;
   std::vector<std::byte> discarded_;  // infos of a reset, which belong to no step
 };

@@ -174,7 +174,7 @@ void Rollout::align_ends() {
 void Rollout::begin_anew() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
-    if (!shared_.waits(H_, b)) continue;
+    if (!shared_.waits(H_, b) || shared_.is_between(H_, b)) continue;
     rows.copy_observation(shared_.spare_row(), H_, b);
     rows.scalar<bool>(rows.is_first, H_, b) = true;
     rows.scalar<bool>(rows.valid, H_, b) = true;

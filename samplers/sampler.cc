@@ -1,6 +1,7 @@
 #include "shoal/samplers/sampler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "samplers/partition.h"
 #include "samplers/print_error.h"
@@ -34,8 +35,8 @@ WorkerGroupOptions worker_options(const SamplerContext& context) {
   return options;
 }
 
-bool may_wait(const SamplerOptions& o) {
-  return !o.mid_batch_reset || o.preempt_share < 1 ||
+bool may_wait(const SamplerOptions& o, const BatchTraits& batch) {
+  return batch.waits || !o.mid_batch_reset || o.preempt_share < 1 ||
          (o.on_death == OnDeath::kRestart && o.kind != SamplerKind::kSerial);
 }
 
@@ -127,6 +128,34 @@ void check(const SamplerOptions& o) {
           o.workers, o.envs, o.envs);
 }
 
+std::pair<EnvSpec, BatchTraits> described(const EnvFactory& make_env, const EnvContext& context,
+                                          std::chrono::milliseconds limit) {
+  const Construction in_time(context.index, limit);
+  const auto env = make_env(context);
+  return {env->spec(), env->batch()};
+}
+
+// A batch resets its environments itself, and steps all of them.
+void check_batch(const SamplerOptions& o, const std::string& id, const BatchTraits& batch) {
+  if (batch.multiple == 0) return;
+  const auto refuse = [&](bool ok, const char* found, const char* expected) {
+    require(ok, "{}: found {}, but its environments are stepped in batches; set {}", id, found,
+            expected);
+  };
+  refuse(o.mid_batch_reset, "sampler.mid_batch_reset = false", "it to true");
+  refuse(o.decorrelation == 0, "sampler.decorrelation", "it to 0");
+  refuse(o.preempt_share == 1 || !batch.waits, "sampler.preempt_share", "it to 1");
+  const int workers = o.kind == SamplerKind::kSerial ? 1 : o.workers;
+  for (int g = 0; g < o.groups; ++g)
+    for (int w = 0; w < workers; ++w) {
+      const auto n = worker_range(o.envs, o.groups, g, workers, w).size();
+      require(n % batch.multiple == 0,
+              "{}: found {} environments to be stepped together, expected a multiple of {}; choose "
+              "sampler.envs, workers and groups so that every worker has such a number",
+              id, n, batch.multiple);
+    }
+}
+
 }  // namespace
 
 SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions& options,
@@ -135,12 +164,15 @@ SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions&
   const EnvContext first{.seed = env_seed(options.seed, options.stream, options.first_env),
                          .index = options.first_env,
                          .stream = options.stream};
+  auto [spec, batch] = described(make_env, first, options.reset_limit);
   SamplerContext context{.make_env = make_env,
-                         .spec = spec_of(make_env, first, options.reset_limit),
+                         .spec = std::move(spec),
+                         .batch = batch,
                          .options = options,
                          .saved = saved,
                          .env_states = {},
                          .rows_begin = options.first_env};
+  check_batch(options, context.spec.id, context.batch);
   if (!saved.empty()) {
     context.env_states = env_states(saved, options.first_env, options.envs);
     context.first_tick = first_tick(saved);

@@ -17,6 +17,7 @@ namespace shoal {
 struct SamplerContext {
   const EnvFactory& make_env;
   EnvSpec spec;  // of every environment
+  BatchTraits batch;
   const SamplerOptions& options;
   const NamedTensors& saved;                           // empty: a new run
   std::vector<std::span<const std::byte>> env_states;  // in `saved`
@@ -44,8 +45,8 @@ inline constexpr std::chrono::milliseconds kPatience{100};
 // The death of a worker that is restarted is reported, and printed to stderr.
 WorkerGroupOptions worker_options(const SamplerContext& context);
 
-// Whether an environment may have to wait for the end of a rollout.
-bool may_wait(const SamplerOptions& options);
+// Whether an environment may have to wait for the end of a rollout, or for its next episode.
+bool may_wait(const SamplerOptions& options, const BatchTraits& batch);
 
 // Number of orders: one for each group of environments, or for each free-running worker.
 int orders(const SamplerOptions& options);

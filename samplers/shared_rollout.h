@@ -124,6 +124,11 @@ struct SharedRollout {
   bool waits(std::int64_t row, std::int64_t b) const {
     return may_wait && !rows.scalar<bool>(rows.valid, row, b);
   }
+  // Whether b, of a batch, is between two episodes in this row (BatchOut::waits): only such a row
+  // is the first of an episode, and not valid.
+  bool is_between(std::int64_t row, std::int64_t b) const {
+    return waits(row, b) && rows.scalar<bool>(rows.is_first, row, b);
+  }
   // The next order of a group of environments, written by the process that acts.
   struct Order {
     Command command;

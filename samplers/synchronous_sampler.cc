@@ -21,7 +21,7 @@ class SynchronousSampler : public Sampler {
                  .collectors = options_.groups * processes(),
                  .groups = orders(options_),
                  .ends_wait = filled_elsewhere() || options_.dynamic_batch > 0,
-                 .may_wait = may_wait(options_)}),
+                 .may_wait = may_wait(options_, context.batch)}),
         filler_memory_(plan_.add_bytes(filler_bytes(options_, agent))),
         log_(plan_, context.spec, options_, options_.action_log_bytes),
         arena_(plan_) {

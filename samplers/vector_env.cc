@@ -70,7 +70,9 @@ EnvFactory members(const EnvFactory& make_env, const VectorEnvOptions& o) {
           o.seeds.size(), o.envs);
   return [=](const EnvContext& context) {
     const auto seed = o.seeds[static_cast<std::size_t>(context.index)];
-    return std::make_unique<Member>(make_env(context), seed, o.next_step);
+    auto alone = context;  // a batch would begin episodes on its own
+    alone.lanes = nullptr;
+    return std::make_unique<Member>(make_env(alone), seed, o.next_step);
   };
 }
 

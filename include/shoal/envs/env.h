@@ -59,6 +59,14 @@ struct Image {
   std::vector<std::uint8_t> rgb;  // [height, width, 3]
 };
 
+// How a BatchEnv (batch_env.h) steps its environments.
+struct BatchTraits {
+  // A batch has a multiple of this many environments, e.g. of the agents of a game. 0: the
+  // environment is not stepped in a batch.
+  std::int64_t multiple = 0;
+  bool waits = false;  // see BatchOut::waits
+};
+
 // One simulated task. It does not depend on torch, allocates nothing in step(), and shares no state
 // with other instances. A process may hold any number of environments; each is used by one thread
 // only.
@@ -82,15 +90,20 @@ class Env {
   // rewards: EnvSpec::statistics_bytes bytes of plain data. A reset with a seed clears them.
   // Samplers save them separately from the episode, and restore them after such a reset.
   virtual std::span<std::byte> statistics() { return {}; }
+  // Of environments of make_batched(), and of wrappers around them.
+  virtual BatchTraits batch() const { return {}; }
   // Optional: renders the current state.
   virtual bool render(Image&) { return false; }
 };
+
+class Lanes;  // environments that are stepped together (batch_env.h)
 
 // Identifies the environment to construct.
 struct EnvContext {
   std::uint64_t seed = 0;  // already mixed from (seed, stream, index); pass it to reset()
   std::int64_t index = 0;  // b
   Stream stream = Stream::kTrain;
+  std::shared_ptr<Lanes> lanes = nullptr;  // null: it is stepped on its own
 };
 
 // Called in the worker that will use the environment, and in the agent process to read the spec.

@@ -20,6 +20,7 @@ class Wrapper : public Env {
   bool save(std::vector<std::byte>& bytes) const override;
   bool load(std::span<const std::byte> bytes) override;
   std::span<std::byte> statistics() override { return env_->statistics(); }
+  BatchTraits batch() const override { return env_->batch(); }
   bool render(Image& image) override { return env_->render(image); }
 
  protected:
