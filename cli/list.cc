@@ -21,7 +21,7 @@ void print_lines(const std::vector<std::string>& lines) {
 int list_command(const std::string& what) {
   if (what == "envs") {
     print_lines(env_ids());
-    fmt::print("gymnasium:ID\n");
+    fmt::print("gymnasium:ID\npettingzoo:MODULE\n");
   } else if (what == "algos") {
     for (const auto& algo : AlgoSpecs())
       fmt::print("{:<12} {}\n", algo->name(), algo->description());

@@ -118,6 +118,10 @@ OptionList env_options(Config& c) {
                 "wrappers in Python, the innermost first, e.g. "
                 "[\"minigrid.wrappers.ImgObsWrapper\", \"FrameStackObservation(stack_size=4)\"]");
   gymnasium.add(
+      "vector", c.env.gymnasium.vector,
+      "one vector environment per worker: the id's vector_entry_point, or what a callable "
+      "returns (gymnasium:module:callable)");
+  gymnasium.add(
       "python", c.env.gymnasium.python,
       "Python interpreter; empty: $SHOAL_PYTHON, that of the active environment, or of the build");
   env.append(std::move(atari));

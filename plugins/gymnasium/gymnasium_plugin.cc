@@ -7,14 +7,21 @@
 #include <string>
 #include <string_view>
 
+#include "construction.h"
 #include "interpreter.h"
 #include "python_env.h"
+#include "python_vector_env.h"
 
 namespace py = pybind11;
 using shoal::python::PythonEnv;
+using shoal::python::PythonVectorEnv;
 
 struct shoal_gymnasium_env {
   PythonEnv env;
+};
+
+struct shoal_gymnasium_vector {
+  PythonVectorEnv env;
 };
 
 namespace {
@@ -140,6 +147,45 @@ const uint8_t* picture(shoal_gymnasium_env* env, int* height, int* width,
   });
 }
 
+int is_vector(const shoal_gymnasium_task* task, shoal_gymnasium_error error) {
+  return guarded(error, -1, [&] { return shoal::python::makes_vector(*task) ? 1 : 0; });
+}
+
+shoal_gymnasium_vector* make_vector(const shoal_gymnasium_task* task, size_t envs,
+                                    shoal_gymnasium_error error) {
+  return guarded(error, static_cast<shoal_gymnasium_vector*>(nullptr),
+                 [&] { return new shoal_gymnasium_vector{PythonVectorEnv(*task, envs)}; });
+}
+
+void destroy_vector(shoal_gymnasium_vector* vector) {
+  const py::gil_scoped_acquire lock;
+  delete vector;
+}
+
+const char* vector_description(shoal_gymnasium_vector* vector) {
+  return vector->env.description().c_str();
+}
+
+int vector_has_mask(shoal_gymnasium_vector* vector, shoal_gymnasium_error error) {
+  return guarded(error, -1, [&] { return vector->env.has_mask() ? 1 : 0; });
+}
+
+int vector_reset(shoal_gymnasium_vector* vector, const uint64_t* seeds,
+                 shoal_gymnasium_vector_out out, shoal_gymnasium_error error) {
+  return guarded(error, 0, [&] {
+    vector->env.reset(seeds, out);
+    return 1;
+  });
+}
+
+int vector_step(shoal_gymnasium_vector* vector, const uint8_t* const* action,
+                shoal_gymnasium_vector_out out, shoal_gymnasium_error error) {
+  return guarded(error, 0, [&] {
+    vector->env.step(action, out);
+    return 1;
+  });
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const shoal_gymnasium_api*
@@ -155,6 +201,13 @@ shoal_gymnasium_get_api(void) {
                                             step,
                                             save,
                                             load,
-                                            picture};
+                                            picture,
+                                            is_vector,
+                                            make_vector,
+                                            destroy_vector,
+                                            vector_description,
+                                            vector_has_mask,
+                                            vector_reset,
+                                            vector_step};
   return &kApi;
 }

@@ -14,9 +14,10 @@
 extern "C" {
 #endif
 
-enum { SHOAL_GYMNASIUM_VERSION = 3 };  // incremented for every incompatible change of this file
+enum { SHOAL_GYMNASIUM_VERSION = 4 };  // incremented for every incompatible change of this file
 
 typedef struct shoal_gymnasium_env shoal_gymnasium_env;
+typedef struct shoal_gymnasium_vector shoal_gymnasium_vector;  // environments stepped together
 
 // Buffer for an error message: zero-terminated; the last `size` bytes are kept. A Python exception
 // comes with its traceback.
@@ -36,11 +37,26 @@ typedef struct shoal_gymnasium_out {
 // gymnasium.make(id, **kwargs); kwargs: a JSON object, or "". With `render`, the render mode is
 // "rgb_array" unless kwargs override it. wrappers: "package.Wrapper(argument=1)", one per line, the
 // innermost first; a name without a package is one of Gymnasium's. infos: the names of the infos to
-// write, one per line; "a/b" is info["a"]["b"].
+// write, one per line; "a/b" is info["a"]["b"]. With `vector`, id may be "module:callable" of a
+// callable that returns a vector environment: callable(num_envs=N, **kwargs).
 typedef struct shoal_gymnasium_task {
   const char *id, *kwargs, *wrappers, *infos;
-  int render;
+  int render, vector;
 } shoal_gymnasium_task;
+
+// Destination of a step of N environments: pointers to the arrays of the first one, which those of
+// the others follow. reward to waits are not written by a reset. final_observation and final_mask
+// are written for environments whose episode ended. waits: 1 if the next episode has not begun, so
+// that there is no observation; null if the description has `waits 0`.
+typedef struct shoal_gymnasium_vector_out {
+  uint8_t* const* observation;
+  uint8_t* mask;
+  float* const* info;
+  float* reward;
+  uint8_t *terminated, *truncated;
+  uint8_t* const* final_observation;
+  uint8_t *final_mask, *waits;
+} shoal_gymnasium_vector_out;
 
 typedef struct shoal_gymnasium_step {
   double reward;
@@ -86,6 +102,25 @@ typedef struct shoal_gymnasium_api {
   // A rendered frame [height, width, 3], valid until the next call.
   const uint8_t* (*picture)(shoal_gymnasium_env*, int* height, int* width,
                             shoal_gymnasium_error error);
+
+  // Whether the task makes a vector environment: it says so, or its id names nothing else. -1 on
+  // failure.
+  int (*is_vector)(const shoal_gymnasium_task* task, shoal_gymnasium_error error);
+  // gymnasium.make_vec() of a vector_entry_point, a callable, or the agents of PettingZoo's
+  // parallel environments, "pettingzoo:module". envs 0: as few as there can be.
+  shoal_gymnasium_vector* (*make_vector)(const shoal_gymnasium_task* task, size_t envs,
+                                         shoal_gymnasium_error error);
+  void (*destroy_vector)(shoal_gymnasium_vector*);
+  // The lines of one environment, and
+  //   batch MULTIPLE (of environments)  waits 0|1
+  const char* (*vector_description)(shoal_gymnasium_vector*);
+  int (*vector_has_mask)(shoal_gymnasium_vector*, shoal_gymnasium_error error);
+  // seeds: one per environment; a vector environment that accepts one only gets the first. Null:
+  // the random generators continue.
+  int (*vector_reset)(shoal_gymnasium_vector*, const uint64_t* seeds,
+                      shoal_gymnasium_vector_out out, shoal_gymnasium_error error);
+  int (*vector_step)(shoal_gymnasium_vector*, const uint8_t* const* action,
+                     shoal_gymnasium_vector_out out, shoal_gymnasium_error error);
 } shoal_gymnasium_api;
 
 // The exported symbol of the library, and its type for dlsym.

@@ -1,7 +1,6 @@
 #include "python_env.h"
 
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "construction.h"
@@ -10,19 +9,6 @@
 
 namespace shoal::python {
 namespace {
-
-constexpr const char* kMask = "action_mask";  // Gymnasium's key in an info
-
-// Checks that a result is a tuple or list of this length, and returns its items.
-py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
-                   const char* expected) {
-  const bool several = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);
-  if (!several) throw Error("{} returned {}, expected {}", method, describe(result), expected);
-  py::tuple parts(result);
-  require(parts.size() == count, "{} returned {} values, expected {}", method, parts.size(),
-          expected);
-  return parts;
-}
 
 // Returns observation and info.
 py::tuple parts_of_reset(const py::object& result) {
@@ -54,12 +40,7 @@ std::vector<std::string> registered_ids() {
 
 PythonEnv::PythonEnv(const shoal_gymnasium_task& task) {
   bind(make_environment(task));
-  std::istringstream names(task.infos);
-  for (std::string name; std::getline(names, name);) {
-    std::istringstream parts(name);
-    auto& info = infos_.emplace_back(Info{.name = name, .keys = {}});
-    for (std::string part; std::getline(parts, part, '/');) info.keys.push_back(py::str(part));
-  }
+  infos_ = requested_infos(task.infos);
   observation_.emplace(env_.attr("observation_space"));
   action_.emplace(env_.attr("action_space"));
   const py::dict metadata(env_.attr("metadata"));
@@ -102,7 +83,7 @@ shoal_gymnasium_step PythonEnv::step(const std::uint8_t* const* action, shoal_gy
   const shoal_gymnasium_step end{.reward = to_number(result[1], "the reward"),
                                  .terminated = static_cast<int>(to_bool(result[2], "terminated")),
                                  .truncated = static_cast<int>(to_bool(result[3], "truncated"))};
-  if ((end.terminated | end.truncated) != 0) require_infos(result[4]);
+  if ((end.terminated | end.truncated) != 0) require_seen(infos_, result[4]);
   return end;
 }
 
@@ -126,22 +107,9 @@ void PythonEnv::write_mask(const py::object& info, std::uint8_t* to) const {
 
 void PythonEnv::write_infos(const py::object& info, float* const* to) {
   for (auto& one : infos_) {
-    py::object part = info;
-    for (const auto& key : one.keys) {
-      const bool has = py::isinstance<py::dict>(part) && part.contains(key);
-      part = has ? py::object(part[key]) : py::object();
-      if (!part) break;
-    }
-    one.seen = one.seen || part;
+    const auto part = one.find_in(info);
     **to++ = part ? static_cast<float>(to_number(part, "the info '" + one.name + "'")) : 0.0F;
   }
-}
-
-void PythonEnv::require_infos(const py::object& info) const {
-  for (const auto& one : infos_)
-    require(one.seen,
-            "env.info: no step of the first episode has an info '{}'; its last step has {}",
-            one.name, std::string(py::str(py::list(info))));
 }
 
 const std::string& PythonEnv::save() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gymnasium_plugin.h"
+#include "results.h"
 #include "spaces.h"
 
 namespace shoal::python {
@@ -45,18 +46,11 @@ class PythonEnv {
   void write(const py::object& observation, const py::object& info, shoal_gymnasium_out out);
   void write_mask(const py::object& info, std::uint8_t* to) const;
   void write_infos(const py::object& info, float* const* to);
-  // Throws Error for an info that no step of the first episode had.
-  void require_infos(const py::object& info) const;
 
   py::object env_, step_, reset_;
   std::optional<ObservationSpace> observation_;
   std::optional<ActionSpace> action_;
-  struct Info {
-    std::string name;
-    std::vector<py::object> keys;
-    bool seen = false;
-  };
-  std::vector<Info> infos_;
+  std::vector<RequestedInfo> infos_;
   py::object picture_;  // not py::array, which would import NumPy before Gymnasium is found
   std::string description_, saved_;
 };

@@ -41,14 +41,22 @@ bool fits_arrays(const py::object& space) {
   return false;
 }
 
+// The shape of a space, or of the values of several environments.
+std::vector<py::ssize_t> shape_of(const py::object& space, std::size_t envs = 0) {
+  auto shape = space.attr("shape").cast<std::vector<py::ssize_t>>();
+  if (envs > 0) shape.insert(shape.begin(), static_cast<py::ssize_t>(envs));
+  return shape;
+}
+
 // Returns a callable without arguments that makes arrays for a space. Throws unless the elements
 // have one of these types.
-py::object maker_of(const py::object& space, const std::string& name,
+py::object maker_of(const py::object& space, std::size_t envs, const std::string& name,
                     std::initializer_list<std::string_view> types) {
   const auto type = std::string(py::str(space.attr("dtype")));
   if (std::ranges::find(types, type) == types.end()) refuse(space, name);
   return py::module_::import("functools")
-      .attr("partial")(numpy("empty"), space.attr("shape"), space.attr("dtype"));
+      .attr("partial")(numpy("empty"), py::tuple(py::cast(shape_of(space, envs))),
+                       space.attr("dtype"));
 }
 
 std::size_t element_size(const py::object& space) {
@@ -87,10 +95,6 @@ std::vector<T> all(const py::object& array) {
   return {elements.data(), elements.data() + elements.size()};
 }
 
-std::vector<py::ssize_t> shape_of(const py::object& space) {
-  return space.attr("shape").cast<std::vector<py::ssize_t>>();
-}
-
 std::size_t product(const std::vector<py::ssize_t>& shape) {
   std::size_t count = 1;
   for (const auto size : shape) count *= static_cast<std::size_t>(size);
@@ -115,7 +119,7 @@ std::pair<double, double> range_of(const std::vector<double>& low,
 
 }  // namespace
 
-ObservationSpace::ObservationSpace(const py::object& space) {
+ObservationSpace::ObservationSpace(const py::object& space, std::size_t envs) : envs_(envs) {
   add(space, "", {});
   if (arrays_.empty() && left_out_) refuse(left_out_, left_out_name_);
 }
@@ -155,15 +159,15 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
     refuse(space, name);
   }
   if (type.empty()) refuse(space, name);
-  const auto shape = shape_of(space);  // () for a Discrete
+  const auto one = shape_of(space), shape = shape_of(space, envs_);  // () for a Discrete
   const auto dtype = py::dtype(type);
-  description_ += fmt::format("observation {} {} {} {} {} {}\n", type, low, high, shape.size(),
-                              fmt::join(shape, " "), name);
+  description_ += fmt::format("observation {} {} {} {} {} {}\n", type, low, high, one.size(),
+                              fmt::join(one, " "), name);
   // A MultiBinary has dtype int8 and holds only 0 and 1.
   const auto declared =
       type == "bool" || is_a(space, "Discrete") ? dtype : py::dtype::from_args(space.attr("dtype"));
   const auto what = name.empty() ? "the observation" : fmt::format("the observation '{}'", name);
-  arrays_.push_back({what, std::move(keys), is_a(space, "Discrete"), declared, dtype,
+  arrays_.push_back({what, std::move(keys), envs_ == 0 && is_a(space, "Discrete"), declared, dtype,
                      declared.equal(dtype), shape,
                      static_cast<std::size_t>(dtype.itemsize()) * product(shape)});
 }
@@ -173,6 +177,12 @@ void ObservationSpace::leave_out(const py::object& space, const std::string& nam
                               name, type_name(space));
   left_out_ = space;
   left_out_name_ = name;
+}
+
+std::vector<std::size_t> ObservationSpace::sizes() const {
+  std::vector<std::size_t> all;
+  for (const auto& array : arrays_) all.push_back(array.bytes);
+  return all;
 }
 
 void ObservationSpace::write(const py::object& observation, std::uint8_t* const* to) const {
@@ -214,7 +224,8 @@ void ObservationSpace::Array::copy(const py::object& value, std::uint8_t* to) co
   std::memcpy(to, array.data(), bytes);
 }
 
-ActionSpace::ActionSpace(const py::object& space) : int64_(numpy("int64")) {
+ActionSpace::ActionSpace(const py::object& space, std::size_t envs)
+    : envs_(envs), int64_(numpy("int64")) {
   add(space, "");
   if (is_a(space, "Discrete")) single_choice_ = space.attr("n").cast<std::int64_t>();
 }
@@ -230,6 +241,11 @@ void ActionSpace::add(const py::object& space, const std::string& name) {
   }
   if (is_a(space, "Discrete")) {
     node.start = {space.attr("start").cast<std::int64_t>()};
+    if (envs_ > 0) {
+      node.kind = Kind::kIntegers;
+      node.empty = maker_of(space, envs_, name, {"int64"});
+      node.wide = true;
+    }
     description_ +=
         fmt::format("action discrete {} {}\n", space.attr("n").cast<std::int64_t>(), name);
   } else if (is_a(space, "MultiDiscrete")) {
@@ -237,7 +253,7 @@ void ActionSpace::add(const py::object& space, const std::string& name) {
   } else if (is_a(space, "MultiBinary")) {
     node.kind = Kind::kBits;
     node.count = product(shape_of(space));
-    node.empty = maker_of(space, name, {"int8"});
+    node.empty = maker_of(space, envs_, name, {"int8"});
     description_ += fmt::format("action multi-binary {} {}\n", node.count, name);
   } else if (is_a(space, "Box")) {
     add_box(space, name, node);
@@ -250,7 +266,7 @@ void ActionSpace::add(const py::object& space, const std::string& name) {
 void ActionSpace::add_integers(const py::object& space, const std::string& name, Node& node) {
   node.kind = Kind::kIntegers;
   node.count = product(shape_of(space));
-  node.empty = maker_of(space, name, {"int64", "int32"});
+  node.empty = maker_of(space, envs_, name, {"int64", "int32"});
   node.wide = element_size(space) == sizeof(std::int64_t);
   node.start = all<std::int64_t>(space.attr("start"));
   description_ += fmt::format("action multi-discrete {} {} {}\n", node.count,
@@ -260,7 +276,7 @@ void ActionSpace::add_integers(const py::object& space, const std::string& name,
 void ActionSpace::add_box(const py::object& space, const std::string& name, Node& node) {
   node.kind = Kind::kBox;
   node.count = product(shape_of(space));
-  node.empty = maker_of(space, name, {"float32", "float64"});
+  node.empty = maker_of(space, envs_, name, {"float32", "float64"});
   node.wide = element_size(space) == sizeof(double);
   node.low = all<double>(space.attr("low"));
   node.high = all<double>(space.attr("high"));
@@ -299,22 +315,23 @@ py::object ActionSpace::read(std::size_t& node, const std::uint8_t* const*& from
 }
 
 py::object ActionSpace::value(const Node& node, const std::uint8_t* from) const {
+  const auto count = node.count * std::max<std::size_t>(envs_, 1);
   if (node.kind == Kind::kBits)
-    return filled<std::int8_t>(node.empty, node.count, [&](std::size_t i) { return from[i]; });
+    return filled<std::int8_t>(node.empty, count, [&](std::size_t i) { return from[i]; });
   if (node.kind == Kind::kBox) {
     const auto* numbers = reinterpret_cast<const float*>(from);
     const auto number = [&](std::size_t i) {
-      const double x = numbers[i], low = node.low[i], high = node.high[i];
+      const double x = numbers[i], low = node.low[i % node.count], high = node.high[i % node.count];
       return std::clamp(node.rescaled ? low + (x + 1) / 2 * (high - low) : x, low, high);
     };
-    return node.wide ? filled<double>(node.empty, node.count, number)
-                     : filled<float>(node.empty, node.count, number);
+    return node.wide ? filled<double>(node.empty, count, number)
+                     : filled<float>(node.empty, count, number);
   }
   const auto* choices = reinterpret_cast<const std::int64_t*>(from);
-  const auto integer = [&](std::size_t i) { return node.start[i] + choices[i]; };
+  const auto integer = [&](std::size_t i) { return node.start[i % node.count] + choices[i]; };
   if (node.kind == Kind::kDiscrete) return int64_(integer(0));
-  return node.wide ? filled<std::int64_t>(node.empty, node.count, integer)
-                   : filled<std::int32_t>(node.empty, node.count, integer);
+  return node.wide ? filled<std::int64_t>(node.empty, count, integer)
+                   : filled<std::int32_t>(node.empty, count, integer);
 }
 
 }  // namespace shoal::python

@@ -14,17 +14,20 @@ namespace shoal::python {
 namespace py = pybind11;
 
 // A possibly nested observation space as a list of arrays: "a/b" is value["a"]["b"]; the parts of a
-// tuple are named by their indices.
+// tuple are named by their indices. envs > 0: the values are those of a vector environment, whose
+// arrays have a first axis of that many environments.
 class ObservationSpace {
  public:
   // Parts of a Dict or a Tuple without a fixed size, such as a text, are left out, with a notice in
   // the description. Throws Error if nothing else is left.
-  explicit ObservationSpace(const py::object& space);
+  explicit ObservationSpace(const py::object& space, std::size_t envs = 0);
 
   // The lines of the plugin's description.
   const std::string& description() const { return description_; }
   // Copies an observation; to: a pointer per array. Throws Error if it does not match the space.
   void write(const py::object& observation, std::uint8_t* const* to) const;
+  // The bytes of each array.
+  std::vector<std::size_t> sizes() const;
 
  private:
   struct Array {
@@ -42,6 +45,7 @@ class ObservationSpace {
   void add(const py::object& space, const std::string& name, std::vector<py::object> keys);
   void leave_out(const py::object& space, const std::string& name);
 
+  std::size_t envs_;
   std::vector<Array> arrays_;
   py::object left_out_;  // the last part without a fixed size
   std::string left_out_name_;
@@ -51,7 +55,7 @@ class ObservationSpace {
 // An action space in the same form; converts arrays to step()'s argument.
 class ActionSpace {
  public:
-  explicit ActionSpace(const py::object& space);
+  explicit ActionSpace(const py::object& space, std::size_t envs = 0);
 
   const std::string& description() const { return description_; }
   // The number of actions of a Discrete; 0 for other spaces.
@@ -67,7 +71,7 @@ class ActionSpace {
     std::vector<py::object> keys;     // of a Dict or a Tuple
     py::object empty;                 // makes a new array with the space's dtype and shape
     bool wide = false;                // elements have 8 bytes, not 4
-    std::size_t count = 1;            // number of elements
+    std::size_t count = 1;            // number of elements of one environment
     std::vector<std::int64_t> start;  // of integers: the lowest values
     std::vector<double> low, high;    // of a Box
     bool rescaled = false;            // from [-1, 1], because the elements have different bounds
@@ -78,6 +82,7 @@ class ActionSpace {
   py::object read(std::size_t& node, const std::uint8_t* const*& from) const;
   py::object value(const Node& node, const std::uint8_t* from) const;
 
+  std::size_t envs_;
   std::vector<Node> nodes_;
   std::int64_t single_choice_ = 0;
   std::string description_;

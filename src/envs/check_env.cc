@@ -184,7 +184,9 @@ void check_allocations(const EnvProbe& r, Findings& findings) {
 }
 
 // Python code always allocates.
-bool is_python(const EnvSpec& spec) { return spec.id.starts_with("gymnasium:"); }
+bool is_python(const EnvSpec& spec) {
+  return spec.id.starts_with("gymnasium:") || spec.id.starts_with("pettingzoo:");
+}
 
 // ---- Two trials that must be equal ----
 

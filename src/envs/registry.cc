@@ -18,7 +18,12 @@ namespace shoal {
 
 namespace {
 
-constexpr std::string_view kGymnasium = "gymnasium:";
+// Both are in Python.
+constexpr std::string_view kGymnasium = "gymnasium:", kPettingZoo = "pettingzoo:";
+
+bool is_in_python(const std::string& id) {
+  return id.starts_with(kGymnasium) || id.starts_with(kPettingZoo);
+}
 
 struct Task {
   const char* id;
@@ -85,7 +90,7 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   for (const auto& task : kClassicControl)
     if (id == task.id) return task.make();
   if (const auto* own = registered().find(id)) return *own;
-  if (id.starts_with(kGymnasium)) return make_in_python(id, options);
+  if (is_in_python(id)) return make_in_python(id, options);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
   throw Error("unknown environment '{}'; did you mean '{}'?", one_line(id),
@@ -96,7 +101,11 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
 
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
   auto make_env = make_plain(id, options);
-  if (!id.starts_with(kGymnasium)) {
+  if (!is_in_python(id)) {
+    require(!options.gymnasium.vector,
+            "gymnasium.vector: found true, but '{}' is no environment of Gymnasium's; expected an "
+            "env.id such as gymnasium:{}",
+            one_line(id), one_line(id));
     require(options.gymnasium.wrappers.empty(),
             "gymnasium.wrappers: found wrappers in Python, but '{}' is no environment of "
             "Gymnasium's; expected an env.id such as gymnasium:{}",

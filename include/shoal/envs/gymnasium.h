@@ -17,6 +17,9 @@ struct GymnasiumOptions {
   // Numbers in the environment's infos to report; "a/b" is info["a"]["b"]. Their arrays are one
   // float32 each, 0 where the info has no such number.
   std::vector<InfoSpec> infos = {};
+  // A vector environment for each worker and group: the one of the id's vector_entry_point, or, for
+  // "gymnasium:module:callable", what callable(num_envs=N, **kwargs) returns.
+  bool vector = false;
   // The Python interpreter whose packages are used; its version must be that of the plugin's build.
   // One per process. Empty: $SHOAL_PYTHON, then the active virtual environment's, then the build's.
   std::string python = {};
@@ -40,6 +43,16 @@ struct GymnasiumOptions {
 // first episode has is an Error. Seeds are cut to 31 bits, which every Python library accepts.
 // save() and load() pickle the environment, unless unpickling would construct a new one (EzPickle,
 // e.g. MuJoCo's). render() uses the render mode rgb_array.
+//
+// With `vector`, and for an id that has no entry_point but a vector_entry_point, it is an
+// environment of make_batched(). The vector environment resets its environments itself: in the same
+// step, or, by default, in the next one (BatchTraits::waits); those that do not are reset by
+// Gymnasium's option "reset_mask". If it accepts a single seed only, it gets that of its first
+// environment: then samples depend on the number of workers. It cannot be saved or rendered.
+//
+// "pettingzoo:module" is the same for the agents of parallel environments of PettingZoo, which
+// module.parallel_env(**kwargs) returns; "pettingzoo." may be left out in front of the module's
+// name. All agents have the same spaces. An agent that leaves a game waits for its end.
 //
 // The spaces are read in a temporary process. Throws Error if the plugin, Gymnasium or the
 // environment is missing, or if no part of a space has a fixed size. Python exceptions arrive with

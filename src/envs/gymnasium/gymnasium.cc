@@ -11,6 +11,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "src/envs/child.h"
+#include "src/envs/gymnasium/gymnasium_batch.h"
 #include "src/envs/gymnasium/gymnasium_env.h"
 #include "src/envs/gymnasium/gymnasium_library.h"
 
@@ -28,7 +29,7 @@ std::string find_python(const GymnasiumOptions& options) {
 struct Report {
   char description[60'000];
   char failure[4096];  // a traceback, and the caller's context
-  bool mask;
+  bool mask, vector;
 };
 
 void put(char* to, std::size_t size, const std::string& text) {
@@ -36,16 +37,28 @@ void put(char* to, std::size_t size, const std::string& text) {
   to[size - 1] = 0;
 }
 
-void describe(Report& report, const GymnasiumTask& task) {
-  const auto env = open_gymnasium(task);
-  const std::string description = gymnasium_library().description(env.get());
+void describe(Report& report, const GymnasiumTask& task, const std::string& description, int mask,
+              const GymnasiumFailure& failure) {
   require(description.size() < sizeof(report.description),
-          "gymnasium:{}: the description of its spaces is too long; use fewer parts", task.id);
-  GymnasiumFailure failure;
-  const int mask = gymnasium_library().has_mask(env.get(), failure.out());
-  require(mask >= 0, "gymnasium:{}: {}", task.id, failure.text());
+          "{}: the description of its spaces is too long; use fewer parts", task.name());
+  require(mask >= 0, "{}: {}", task.name(), failure.text());
   report.mask = mask == 1;
   put(report.description, sizeof(report.description), description);
+}
+
+void describe(Report& report, const GymnasiumTask& task) {
+  GymnasiumFailure failure;
+  const auto& library = gymnasium_library();
+  report.vector = is_gymnasium_vector(task);
+  if (report.vector) {
+    const auto env = open_gymnasium_vector(task, 0);
+    const int mask = library.vector_has_mask(env.get(), failure.out());
+    describe(report, task, library.vector_description(env.get()), mask, failure);
+  } else {
+    const auto env = open_gymnasium(task);
+    const int mask = library.has_mask(env.get(), failure.out());
+    describe(report, task, library.description(env.get()), mask, failure);
+  }
 }
 
 void list_ids(Report& report, const std::string& python) {
@@ -129,7 +142,8 @@ ActionSpec read_action(Words& words) {
   return ActionSpec::box(count, low, words.number());
 }
 
-EnvSpec read_spec(const std::string& id, const std::string& description, bool& renders) {
+EnvSpec read_spec(const std::string& id, const std::string& description, bool& renders,
+                  BatchTraits& batch) {
   EnvSpec spec;
   spec.id = id;
   std::istringstream lines(description);
@@ -148,6 +162,10 @@ EnvSpec read_spec(const std::string& id, const std::string& description, bool& r
       spec.fps = words.number();
     } else if (what == "render") {
       renders = words.integer() == 1;
+    } else if (what == "batch") {
+      batch.multiple = words.integer();
+    } else if (what == "waits") {
+      batch.waits = words.integer() == 1;
     }
   }
   return spec;
@@ -177,22 +195,33 @@ std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
 }
 
 EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options) {
-  constexpr std::string_view kPrefix = "gymnasium:";
-  require(id.starts_with(kPrefix) && id.size() > kPrefix.size(),
-          "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1", id);
-  GymnasiumTask task{.id = id.substr(kPrefix.size()),
+  constexpr std::string_view kPrefix = "gymnasium:", kPettingZoo = "pettingzoo:";
+  const bool games = id.starts_with(kPettingZoo) && id.size() > kPettingZoo.size();
+  require(games || (id.starts_with(kPrefix) && id.size() > kPrefix.size()),
+          "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1, or "
+          "pettingzoo:MODULE",
+          id);
+  GymnasiumTask task{.id = games ? id : id.substr(kPrefix.size()),
                      .kwargs = options.kwargs,
                      .python = find_python(options),
                      .wrappers = lines(options.wrappers),
-                     .infos = {}};
+                     .infos = {},
+                     .vector = options.vector || games};
   for (const auto& info : options.infos) task.infos += info.name + '\n';
   const auto report =
       ask_python([&](Report& to) { describe(to, task); }, {.reset_limit = options.reset_limit});
   require(report->failure[0] == 0, "{}", report->failure);
   const std::string description = report->description;
-  auto spec = read_spec(id, description, task.renders);
+  BatchTraits batch;
+  auto spec = read_spec(id, description, task.renders, batch);
   spec.action_mask = report->mask;
   spec.info = options.infos;
+  if (report->vector) {
+    task.vector = true;
+    return make_batched([task, spec, batch, description](const BatchContext& context) {
+      return std::make_unique<GymnasiumBatch>(task, spec, batch, description, context.envs());
+    });
+  }
   return [task, spec, description](const EnvContext&) {
     return std::make_unique<GymnasiumEnv>(task, spec, description);
   };

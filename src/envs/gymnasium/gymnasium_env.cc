@@ -3,18 +3,11 @@
 #include "shoal/core/error.h"
 
 namespace shoal {
-namespace {
-
-constexpr std::uint64_t kSeedBits = 0x7FFFFFFF;
-
-}  // namespace
 
 void GymnasiumEnv::open() {
   if (env_) return;
   env_ = open_gymnasium(task_);
-  require(gymnasium_library().description(env_.get()) == description_,
-          "gymnasium:{}: its spaces differ from those that were read first; found\n{}expected\n{}",
-          task_.id, gymnasium_library().description(env_.get()), description_);
+  require_same_spaces(task_, gymnasium_library().description(env_.get()), description_);
 }
 
 void GymnasiumEnv::check(int result) const {
@@ -32,7 +25,7 @@ shoal_gymnasium_out GymnasiumEnv::pointers(const StepOut& out) {
 
 void GymnasiumEnv::reset(std::optional<std::uint64_t> seed, StepOut out) {
   open();
-  const std::uint64_t kept = seed.value_or(0) & kSeedBits;
+  const std::uint64_t kept = seed.value_or(0) & kGymnasiumSeedBits;
   check(
       gymnasium_library().reset(env_.get(), seed ? &kept : nullptr, pointers(out), failure_.out()));
 }

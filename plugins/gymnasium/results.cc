@@ -1,0 +1,48 @@
+#include "results.h"
+
+#include <sstream>
+
+#include "conversion.h"
+#include "shoal/core/error.h"
+
+namespace shoal::python {
+
+py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
+                   const char* expected) {
+  const bool several = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);
+  if (!several) throw Error("{} returned {}, expected {}", method, describe(result), expected);
+  py::tuple parts(result);
+  require(parts.size() == count, "{} returned {} values, expected {}", method, parts.size(),
+          expected);
+  return parts;
+}
+
+py::object RequestedInfo::find_in(const py::object& info) {
+  py::object part = info;
+  for (const auto& key : keys) {
+    if (!py::isinstance<py::dict>(part) || !part.contains(key)) return {};
+    part = part[key];
+  }
+  seen = true;
+  return part;
+}
+
+std::vector<RequestedInfo> requested_infos(const char* names) {
+  std::vector<RequestedInfo> infos;
+  std::istringstream lines(names);
+  for (std::string name; std::getline(lines, name);) {
+    std::istringstream parts(name);
+    auto& info = infos.emplace_back(RequestedInfo{.name = name, .keys = {}});
+    for (std::string part; std::getline(parts, part, '/');) info.keys.push_back(py::str(part));
+  }
+  return infos;
+}
+
+void require_seen(const std::vector<RequestedInfo>& infos, const py::object& last) {
+  for (const auto& one : infos)
+    require(one.seen,
+            "env.info: no step of the first episode has an info '{}'; its last step has {}",
+            one.name, std::string(py::str(py::list(last))));
+}
+
+}  // namespace shoal::python

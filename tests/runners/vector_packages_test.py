@@ -1,0 +1,94 @@
+"""Tests that vector environments and games are trained by one command. Usage: vector_packages_test.py SHOAL [unittest arguments]"""
+
+import csv
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+if importlib.util.find_spec("gymnasium") is None:
+    sys.exit(77)
+
+SHOAL = os.path.abspath(sys.argv.pop(1))
+PACKAGES = pathlib.Path(__file__).parent / "toy_packages"
+TIMES = ("seconds", "steps_per_second")  # columns, and beginnings of columns, that differ between equal runs
+
+
+def shoal(*arguments, status=0):
+    done = subprocess.run([SHOAL, *map(str, arguments)], cwd=PACKAGES, capture_output=True, text=True, timeout=200,
+                          env={**os.environ, "SHOAL_PYTHON": sys.executable})
+    if done.returncode != status:
+        raise AssertionError(f"status {done.returncode}, expected {status}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+class VectorPackagesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def train(self, name, *settings, steps=2048, workers=2, status=0):
+        sets = [word for setting in settings for word in ("--set", setting)]
+        return shoal("train", "cartpole-ppo", "--steps", steps, "--envs", 8, "--workers", workers, "--set", "sampler.horizon=32",
+                     "--set", "ppo.learning_rate=0.003", "--set", "model.hidden=[32]", "--set", "stop_return=inf",
+                     "--set", "schedule_steps=0", *sets, "--out", self.run_of(name), status=status)
+
+    def run_of(self, name):
+        return pathlib.Path(self.folder.name) / name
+
+    def rows(self, name):
+        with open(self.run_of(name) / "progress.csv") as file:
+            return list(csv.DictReader(file))
+
+    def results(self, name):
+        def is_time(column):
+            return "time" in column or "per_second" in column or "seconds" in column or column.startswith("share_")
+        return [{k: v for k, v in row.items() if k in ("steps", "episodes", "loss", "entropy") or k.startswith(("return", "info", "length"))
+                 and not is_time(k)} for row in self.rows(name)]
+
+    def test_a_vector_that_resets_at_once_gives_the_samples_of_single_environments(self):
+        infos = 'env.info=["is_success", "parts/right:sum"]'
+        self.train("single", "env.id=gymnasium:grid_world/Grid-v0", infos)
+        wanted = self.results("single")
+        self.assertTrue(wanted and any(key.startswith("info_") for key in wanted[0]))
+        for mode in ("SameStep", "Disabled"):
+            self.train(mode, "env.id=gymnasium:vectors:grids", "gymnasium.vector=true", f'gymnasium.kwargs={{"mode": "{mode}"}}', infos)
+            self.assertEqual(self.results(mode), wanted, mode)
+
+    def test_a_vector_that_resets_in_the_next_step_resumes_with_new_episodes(self):
+        text = self.train("next", "env.id=gymnasium:vectors/Only-v0")
+        self.assertIn("transposed to [3, 9, 8]", text)
+        first = self.rows("next")
+        shoal("train", "--resume", self.run_of("next"), "--steps", 4096)
+        self.assertGreater(len(self.rows("next")), len(first))
+        self.assertIn("return", shoal("eval", self.run_of("next"), "--episodes", 8))
+
+    def test_replays_learn_from_vectors_that_wait(self):
+        for preset, more in (("cartpole-dqn", []), ("cartpole-r2d1", ["env.observation_indices=[]"])):
+            with self.subTest(preset):
+                sets = [word for setting in ("stop_return=inf", "schedule_steps=0", "env.id=gymnasium:vectors/Only-v0",
+                                             "off_policy.learning_starts=500", *more) for word in ("--set", setting)]
+                shoal("train", preset, "--steps", 1500, "--envs", 4, "--workers", 2, *sets, "--out", self.run_of(preset))
+
+    def test_agents_of_a_game_learn(self):
+        self.train("relay", "env.id=pettingzoo:vectors", 'env.info=["answers"]', "stop_return=3.3", steps=60000)
+        last = self.rows("relay")[-1]
+        self.assertGreater(float(last["return_mean"]), 3.2)  # 3 for one agent and 4 for the other
+        self.assertAlmostEqual(float(last["info_answers_mean"]), 3.5, delta=0.1)
+
+    def test_mistakes_are_named(self):
+        for settings, message in (
+                (["env.id=pettingzoo:vectors", "sampler.envs=6"], "found 3 environments to be stepped together, expected a multiple of 2"),
+                (["env.id=pettingzoo:grid_world"], "the module grid_world has no parallel_env()"),
+                (["env.id=gymnasium:grid_world/Grid-v0", "gymnasium.vector=true"], "found no vector_entry_point in the spec"),
+                (["env.id=CartPole-v1", "gymnasium.vector=true"], "is no environment of Gymnasium's"),
+                (["env.id=gymnasium:vectors/Only-v0", "sampler.decorrelation=5"], "stepped in batches; set it to 0")):
+            with self.subTest(settings):
+                self.assertIn(message, self.train("mistake", *settings, status=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
