@@ -103,10 +103,11 @@ void Collector::begin_in(std::int64_t t) {
   const auto row = shared_->history + t;
   if (lanes_) {
     for (auto b = options_.first; b < options_.last; ++b)
-      require(!rows.scalar<bool>(rows.valid, row, b),
-              "environment {} is stepped with those {} to {}, and cannot begin an episode apart from "
-              "them; reset all",
-              index(b), index(options_.first), index(options_.last - 1));
+      require(
+          !rows.scalar<bool>(rows.valid, row, b),
+          "environment {} is stepped with those {} to {}, and cannot begin an episode apart from "
+          "them; reset all",
+          index(b), index(options_.first), index(options_.last - 1));
     reset_lanes(&Collector::given_seed);
   }
   for (auto b = options_.first; b < options_.last; ++b) {

@@ -68,10 +68,11 @@ bool Plugin::exists() const {
 const void* Plugin::load_api() const {
   const auto from = path();
   std::error_code ignored;
-  require(fs::exists(from, ignored),
-          "{} is not available: there is no plugin '{}'. Run `make command`, build with -D{}=ON, or "
-          "set {} to the path of {}",
-          name, from.empty() ? file : from.string(), option, variable, file);
+  require(
+      fs::exists(from, ignored),
+      "{} is not available: there is no plugin '{}'. Run `make command`, build with -D{}=ON, or "
+      "set {} to the path of {}",
+      name, from.empty() ? file : from.string(), option, variable, file);
   // Never closed: objects from the plugin may live until the process ends.
   void* library = dlopen(from.c_str(), RTLD_NOW | RTLD_LOCAL);
   require(
