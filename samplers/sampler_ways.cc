@@ -61,11 +61,11 @@ std::vector<SamplerWay> sampler_ways(const SamplerOptions& o, int cores, bool by
 
 std::string reason_not_to_measure(const SamplerOptions& o, int cores, const SamplingCost& cost,
                                   std::int64_t steps) {
-  constexpr double kShortRun = 1, kLongestStart = 1, kFirstSteps = 4;  // seconds; steps
+  constexpr double kShortRun = 1, kSlowStart = 1, kFirstSteps = 4;  // seconds; steps
   if (static_cast<double>(steps) * cost.step < kShortRun)
     return "the run samples for less than a second";
   const double start = static_cast<double>(o.envs) * (cost.making + kFirstSteps * cost.step);
-  if (start / cores > kLongestStart) return "starting the environments takes longer";
+  if (start / cores > kSlowStart) return "starting the environments takes longer";
   return "";
 }
 

@@ -30,10 +30,10 @@ class VectorPackagesTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def train(self, name, *settings, steps=2048, workers=2, status=0):
+    def train(self, name, *settings, steps=2048, envs=8, workers=2, status=0):
         sets = [word for setting in settings for word in ("--set", setting)]
-        return shoal("train", "cartpole-ppo", "--steps", steps, "--envs", 8, "--workers", workers, "--set", "sampler.horizon=32",
-                     "--set", "ppo.learning_rate=0.003", "--set", "model.hidden=[32]", "--set", "stop_return=inf",
+        return shoal("train", "cartpole-ppo", "--steps", steps, "--envs", envs, "--sampler", "parallel-gpu", "--workers", workers,
+                     "--set", "sampler.horizon=32", "--set", "ppo.learning_rate=0.003", "--set", "model.hidden=[32]", "--set", "stop_return=inf",
                      "--set", "schedule_steps=0", *sets, "--out", self.run_of(name), status=status)
 
     def run_of(self, name):
@@ -59,7 +59,7 @@ class VectorPackagesTest(unittest.TestCase):
             self.assertEqual(self.results(mode), wanted, mode)
 
     def test_a_vector_that_resets_in_the_next_step_resumes_with_new_episodes(self):
-        text = self.train("next", "env.id=gymnasium:vectors/Only-v0")
+        text = self.train("next", "env.id=gymnasium:vectors/Only-v0", "schedule_steps=4096")
         self.assertIn("transposed to [3, 9, 8]", text)
         first = self.rows("next")
         shoal("train", "--resume", self.run_of("next"), "--steps", 4096)
@@ -80,8 +80,9 @@ class VectorPackagesTest(unittest.TestCase):
         self.assertAlmostEqual(float(last["info_answers_mean"]), 3.5, delta=0.1)
 
     def test_mistakes_are_named(self):
+        text = self.train("odd", "env.id=pettingzoo:vectors", envs=6, status=2)
+        self.assertIn("found 3 environments to be stepped together, expected a multiple of 2", text)
         for settings, message in (
-                (["env.id=pettingzoo:vectors", "sampler.envs=6"], "found 3 environments to be stepped together, expected a multiple of 2"),
                 (["env.id=pettingzoo:grid_world"], "the module grid_world has no parallel_env()"),
                 (["env.id=gymnasium:grid_world/Grid-v0", "gymnasium.vector=true"], "found no vector_entry_point in the spec"),
                 (["env.id=CartPole-v1", "gymnasium.vector=true"], "is no environment of Gymnasium's"),
