@@ -147,7 +147,7 @@ void Session::open_files(const std::string& settings) {
   } else {
     progress_.open(folder() / kProgressFile);
   }
-  if (!quiet_ && heading_) print_to_console(heading_(config_) + "\n");
+  if (!quiet_ && heading_) print_to_console(sampler_lines_ + heading_(config_) + "\n");
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
   if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_, settings));
 }

@@ -114,8 +114,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   require_minibatch_fits(config, spec);
   if (config.sampler.kind == SamplerKind::kAuto) {
     const auto found = fix_sampler(config, make_env, *agent, ranks);
-    session.use_sampler(of_all_ranks(config.sampler, whole, ranks));
-    if (!options.quiet && ranks.rank() == 0) print_to_console(found);
+    session.use_sampler(of_all_ranks(config.sampler, whole, ranks), found);
   }
   std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler
   std::unique_ptr<Sampler> sampler;

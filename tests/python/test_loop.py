@@ -285,7 +285,7 @@ class LoopTest(unittest.TestCase):
         self.assertRegex(repr(agent), spaces + r", algo='ppo', \d+ numbers\)")
         self.assertRegex(repr(shoal.PPO(agent)), r"PPO\(" + spaces + r".*, steps=0\)")
         with shoal.Sampler(None, agent, kind="serial", envs=2, horizon=4) as sampler:
-            self.assertEqual(repr(sampler), "Sampler('CartPole-v1', kind=\"serial\", envs=2, workers=2, horizon=4)")
+            self.assertEqual(repr(sampler), "Sampler('CartPole-v1', kind=\"serial\", envs=2, workers=0, horizon=4)")
 
     def test_says_what_is_wrong(self):
         with self.assertRaisesRegex(shoal.Error, "hiden.*hidden"):

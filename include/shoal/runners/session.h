@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/distributed/process_group.h"
@@ -71,9 +72,12 @@ class Session {
           const SessionOptions& options = {});
   ~Session();
 
-  // Replaces the sampler of the settings, which begin() writes. To be called before the functions
-  // below.
-  void use_sampler(const SamplerOptions& sampler) { config_.sampler = sampler; }
+  // Replaces the sampler of the settings, which begin() writes, and the lines about it, which
+  // begin() prints. To be called before the functions below.
+  void use_sampler(const SamplerOptions& sampler, std::string lines = "") {
+    config_.sampler = sampler;
+    sampler_lines_ = std::move(lines);
+  }
   // For SamplerOptions::on_failure: see keep_failures().
   FailureHandler failure_handler() const;
   // For make_sampler(): the sampler state in the checkpoint of a run to resume; empty for a new
@@ -169,6 +173,7 @@ class Session {
   Checkpoint resumed_;  // until begin(); empty: a new run
   bool quiet_, resumes_, said_ = false;
   std::function<std::string(const Config&)> heading_;
+  std::string sampler_lines_;
   CheckpointFiles checkpoints_;
   ProgressFile progress_;
   std::vector<std::unique_ptr<LogSink>> sinks_;  // added by add_sink()
