@@ -232,7 +232,8 @@ class ProcessesTest(unittest.TestCase):
                 time.sleep(3600)
 
             make = lambda: Counter(5, block)
-            sampler = shoal.Sampler(make, shoal.ActorCritic(make), envs=2, workers=2, horizon=8)
+            agent = shoal.ActorCritic(make)
+            sampler = shoal.Sampler(make, agent, kind="parallel-gpu", envs=2, workers=2, horizon=8)
 
             def press():
                 os.read(begun, 1)

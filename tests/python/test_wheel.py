@@ -100,7 +100,7 @@ class WheelTest(unittest.TestCase):
         with self.assertRaises(AssertionError) as found:
             check(wrong)
         self.assertIn('Argument "clip" to "PPO" has incompatible type "str"; expected "float"', str(found.exception))
-        self.assertIn("expected \"Literal['serial', 'parallel-cpu', 'parallel-gpu']\"", str(found.exception))
+        self.assertIn("expected \"Literal['auto', 'serial', 'parallel-cpu', 'parallel-gpu']\"", str(found.exception))
 
     def test_uninstalling_leaves_nothing(self):  # the last in order
         run(self.python, *PIP, "uninstall", "--yes", "shoal")

@@ -4,7 +4,9 @@
 set -euo pipefail
 source=$1 build=$2
 builds() {  # builds TARGET [VARIABLE=value]: `make run` builds this target
-  make -s -n -C "$source" run "${@:2}" | grep -q "build.sh release $1\$" || { echo "make run ${*:2} does not build $1"; exit 1; }
+  local commands  # read whole: grep -q would end a pipe before make has written all of them
+  commands=$(make -s -n -C "$source" run "${@:2}")
+  grep -q "build.sh release $1\$" <<<"$commands" || { echo "make run ${*:2} does not build $1"; exit 1; }
 }
 builds shoal_command PRESET=pong-ppo
 builds shoal_command PRESET=half-cheetah-sac
