@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 import torch
+from python_rates import by_turns
 from torch import nn
 
 import shoal
@@ -264,24 +265,13 @@ def main() -> None:
     rows = {name: (lambda o, make=make: measure(make, o)) for name, make in ROWS.items()}
     if o.sb3:
         rows = {name: (lambda o, make=make: sb3_rate(make, o)) for name, make in sb3_rows(o).items()}
-    rates: dict[str, list[tuple[float, float]]] = {}
-    for _ in range(o.rounds):
-        for name, rate in rows.items():
-            try:
-                rates.setdefault(name, []).append(rate(o))
-            except ImportError:
-                pass
-    for name, each in rates.items():
-        if each:
-            whole, second = zip(*each)
-            print(
-                f"{name:18} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
-                + (
-                    f"{statistics.median(second):.2f} updates/s"
-                    if o.sb3
-                    else f"rollouts {statistics.median(second):9,.0f} steps/s"
-                )
-            )
+    for name, each in by_turns(rows, o).items():
+        whole, second = zip(*each)
+        of_second = statistics.median(second)
+        print(
+            f"{name:18} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
+            + (f"{of_second:.2f} updates/s" if o.sb3 else f"rollouts {of_second:9,.0f} steps/s")
+        )
 
 
 if __name__ == "__main__":

@@ -68,6 +68,18 @@ def envpool(o) -> float:
     return rate(lambda: envs.step(action), o.envs, o.seconds)
 
 
+def by_turns(rows: dict, o) -> dict[str, list]:
+    """What each row measures in `o.rounds` rounds, without those whose library is missing."""
+    found: dict[str, list] = {}
+    for _ in range(o.rounds):
+        for name, measure in rows.items():
+            try:
+                found.setdefault(name, []).append(measure(o))
+            except ImportError:
+                found.pop(name, None)
+    return found
+
+
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--env", default="CartPole-v1")
@@ -81,16 +93,8 @@ def main() -> None:
     o = flags.parse_args()
     rows = {"Sampler": sampler, "shoal bench sample": command, "make_vec": make_vec, "AsyncVectorEnv": gymnasium,
             "EnvPool": envpool}
-    rates: dict[str, list[float]] = {}
-    for _ in range(o.rounds):
-        for name, measure in rows.items():
-            try:
-                rates.setdefault(name, []).append(measure(o))
-            except ImportError:
-                pass
-    for name, all_rates in rates.items():
-        if all_rates:
-            print(f"{name:20} {statistics.median(all_rates):12,.0f} steps/s  ({min(all_rates):,.0f} to {max(all_rates):,.0f})")
+    for name, all_rates in by_turns(rows, o).items():
+        print(f"{name:20} {statistics.median(all_rates):12,.0f} steps/s  ({min(all_rates):,.0f} to {max(all_rates):,.0f})")
 
 
 if __name__ == "__main__":

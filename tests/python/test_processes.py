@@ -116,40 +116,37 @@ class ProcessesTest(unittest.TestCase):
         self.assertEqual(rounds(24), before)
         self.assertEqual(before[2], 1)
 
-    @unittest.skipUnless(Counter, "needs Gymnasium")
-    def test_the_end_of_the_interpreter_ends_the_workers_of_vector_environments(self):
+    def assert_workers_end_with_the_interpreter(self, program: str) -> None:
+        """program: makes four workers and prints their pids."""
         for end in ("", "raise SystemExit(0)", "import os; os._exit(0)"):
-            ended = run(f"""
-                import shoal
-                from test_processes import children
-                from toys import Counter
-                envs = [shoal.make_vec(each, 2, workers=2) for each in ("CartPole-v1", lambda: Counter(4))]
-                for each in envs:
-                    each.reset(seed=1)
-                envs[1].get_attr("length")
-                print(*children(), flush=True)
-                {end}
-                """)
+            ended = run(textwrap.dedent(program) + end)
             self.assertEqual((ended.returncode, ended.stderr), (0, ""), end)
             pids = [int(each) for each in ended.stdout.split()]
             self.assertEqual(len(pids), 4)
             self.assertTrue(await_end(pids), end)
 
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_the_end_of_the_interpreter_ends_the_workers_of_vector_environments(self):
+        self.assert_workers_end_with_the_interpreter("""
+            import shoal
+            from test_processes import children
+            from toys import Counter
+            envs = [shoal.make_vec(each, 2, workers=2) for each in ("CartPole-v1", lambda: Counter(4))]
+            for each in envs:
+                each.reset(seed=1)
+            envs[1].get_attr("length")
+            print(*children(), flush=True)
+            """)
+
     def test_the_end_of_the_interpreter_ends_the_workers(self):
-        for end in ("", "raise SystemExit(0)", "import os; os._exit(0)"):
-            ended = run(f"""
-                import shoal
-                from test_processes import children
-                agent = shoal.ActorCritic("CartPole-v1")
-                samplers = [shoal.Sampler(None, agent, envs=4, workers=2, horizon=8) for _ in range(2)]
-                batches = [each.collect() for each in samplers]
-                print(*children(), flush=True)
-                {end}
-                """)
-            self.assertEqual((ended.returncode, ended.stderr), (0, ""), end)
-            pids = [int(each) for each in ended.stdout.split()]
-            self.assertEqual(len(pids), 4)
-            self.assertTrue(await_end(pids), end)
+        self.assert_workers_end_with_the_interpreter("""
+            import shoal
+            from test_processes import children
+            agent = shoal.ActorCritic("CartPole-v1")
+            samplers = [shoal.Sampler(None, agent, envs=4, workers=2, horizon=8) for _ in range(2)]
+            batches = [each.collect() for each in samplers]
+            print(*children(), flush=True)
+            """)
 
     def test_samplers_are_made_beside_threads(self):
         torch.set_num_threads(2)
