@@ -52,10 +52,7 @@ std::unique_ptr<Env> Collector::construct(const EnvFactory& make_env, std::int64
   const EnvContext context{
       .seed = first_seed(b), .index = index(b), .stream = options_.stream, .lanes = lanes_};
   enter(WorkerStatus::kConstructing, b);
-  if (!status_) {
-    const Construction in_time(index(b), options_.construction_limit);
-    return make_env(context);
-  }
+  if (!status_) return construct_here(make_env, context, options_.construction_limit);
   auto env = make_env(context);
   end_if_forked_by_worker();
   return env;
@@ -101,15 +98,6 @@ void Collector::begin(Slot& slot, std::int64_t b, std::optional<std::uint64_t> s
 void Collector::begin_in(std::int64_t t) {
   const auto& rows = shared_->rows;
   const auto row = shared_->history + t;
-  if (lanes_) {
-    for (auto b = options_.first; b < options_.last; ++b)
-      require(
-          !rows.scalar<bool>(rows.valid, row, b),
-          "environment {} is stepped with those {} to {}, and cannot begin an episode apart from "
-          "them; reset all",
-          index(b), index(options_.first), index(options_.last - 1));
-    reset_lanes(&Collector::given_seed);
-  }
   for (auto b = options_.first; b < options_.last; ++b) {
     if (rows.scalar<bool>(rows.valid, row, b)) continue;
     auto& slot = slot_of(b);
@@ -124,11 +112,6 @@ void Collector::begin_in(std::int64_t t) {
 // save().
 std::uint64_t Collector::seed_of_now(std::int64_t b) const {
   return Rng(first_seed(b), static_cast<std::uint64_t>(tick_))();
-}
-
-std::uint64_t Collector::given_seed(std::int64_t b) const {
-  const auto& seeded = home_->seeded_reset(b);
-  return seeded.tick < 0 ? seed_of_now(b) : seeded.seed;
 }
 
 std::vector<std::byte> Collector::save(Command how) {
@@ -215,6 +198,18 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
     check_observations(shared_->history, {b, b + 1}, WorkerStatus::kResetting);
   };
   shoal::take_random_steps(slot.env->spec(), seed, options_.decorrelation, to.mask, step);
+}
+
+std::int64_t Collector::carry_out(Command command, std::int64_t t) {
+  if (command == Command::kStep) {
+    step(t);
+    return shared_->ended_in(options_.ends);
+  }
+  if (command == Command::kReset)
+    reset_waiting();
+  else
+    begin_in(t);
+  return 0;
 }
 
 void Collector::step(std::int64_t t) {

@@ -62,16 +62,12 @@ class Collector {
   // died.
   void count_from(std::int64_t tick) { tick_ = tick; }
 
-  // Takes the actions of row t of the rollout, writes the results, and resets the environments
-  // whose episodes are over, unless resets wait.
-  void step(std::int64_t t);
-  // Resets the environments that wait, after the last step of a rollout.
-  void reset_waiting();
-  // Begins an episode in row t for every environment whose row is not valid, with the seed of
-  // SharedRollout::seeded_reset() if its tick is not negative.
-  void begin_in(std::int64_t t);
-  // Number of episodes that ended in the last step.
-  std::int64_t ended() const { return shared_->ended_in(options_.ends); }
+  // kStep: takes the actions of row t of the rollout, writes the results, and resets the
+  // environments whose episodes are over, unless resets wait. kReset: resets the environments that
+  // wait, after the last step of a rollout. kBegin: begins an episode in row t for every
+  // environment whose row is not valid, with the seed of SharedRollout::seeded_reset() if its tick
+  // is not negative; not for batches. Returns the number of episodes that ended in a step.
+  std::int64_t carry_out(Command command, std::int64_t t);
 
   // The states of the environments and of their current episodes, for a resumed run: for each
   // environment the number of bytes (size_t), then the bytes. An environment that does not support
@@ -107,12 +103,14 @@ class Collector {
     return env_seed(options_.seed, options_.stream, index(b));
   }
   std::uint64_t seed_of_now(std::int64_t b) const;
-  std::uint64_t given_seed(std::int64_t b) const;  // of begin_in()
   std::uint64_t pending_seed(std::int64_t b) const { return slot_of(b).seed.value_or(0); }
   void take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b);
+  void step(std::int64_t t);
+  void reset_waiting();
+  void begin_in(std::int64_t t);
   void step_one_by_one(std::int64_t t);
   void step(Slot& slot, std::int64_t t, std::int64_t b);
-  // Of a batch; collector_lanes.cc.
+  // For batches, in collector_lanes.cc.
   void begin_lanes();
   void reset_lanes(std::uint64_t (Collector::*seed)(std::int64_t b) const);
   bool waits_between(std::int64_t b) const { return lanes_ && lanes_->waits(b - options_.first); }

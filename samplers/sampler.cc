@@ -71,14 +71,10 @@ void carry_out(const SharedRollout::Order& order, Collector& collector,
                const SharedRollouts& rollouts, const Mailbox& mailbox, int slot) {
   collector.go_to(*rollouts[static_cast<std::size_t>(order.rollout)]);
   collector.count_from(order.tick);
-  if (order.command == Command::kStep)
-    collector.step(order.step);
-  else if (order.command == Command::kReset)
-    collector.reset_waiting();
-  else if (order.command == Command::kBegin)
-    collector.begin_in(order.step);
-  else
+  if (saves(order.command))
     mailbox.put(slot, collector.save(order.command));
+  else
+    collector.carry_out(order.command, order.step);
 }
 
 namespace {
@@ -128,13 +124,6 @@ void check(const SamplerOptions& o) {
           o.workers, o.envs, o.envs);
 }
 
-std::pair<EnvSpec, BatchTraits> described(const EnvFactory& make_env, const EnvContext& context,
-                                          std::chrono::milliseconds limit) {
-  const Construction in_time(context.index, limit);
-  const auto env = make_env(context);
-  return {env->spec(), env->batch()};
-}
-
 // A batch resets its environments itself, and steps all of them.
 void check_batch(const SamplerOptions& o, const std::string& id, const BatchTraits& batch) {
   if (batch.multiple == 0) return;
@@ -164,10 +153,10 @@ SamplerContext checked_context(const EnvFactory& make_env, const SamplerOptions&
   const EnvContext first{.seed = env_seed(options.seed, options.stream, options.first_env),
                          .index = options.first_env,
                          .stream = options.stream};
-  auto [spec, batch] = described(make_env, first, options.reset_limit);
+  const auto env = construct_here(make_env, first, options.reset_limit);
   SamplerContext context{.make_env = make_env,
-                         .spec = std::move(spec),
-                         .batch = batch,
+                         .spec = env->spec(),
+                         .batch = env->batch(),
                          .options = options,
                          .saved = saved,
                          .env_states = {},

@@ -31,6 +31,7 @@ enum class Command : std::int64_t {
   kSaveAndReset,  // save the environments, and reset those that do not support save()
   kSaveForLog,    // save the environments for the action log, without throwing
 };
+constexpr bool saves(Command command) { return command >= Command::kSave; }
 
 // The shared memory of the agent process and its workers: the rows of one rollout, the ended
 // episodes of each environment (of the current step, or of every step), and the agent's state.

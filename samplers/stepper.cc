@@ -28,17 +28,7 @@ void SerialStepper::start(Command command, std::int64_t t, std::size_t part, std
 std::int64_t SerialStepper::finish(std::size_t part) {
   throw_if_interrupted();
   const BlockingCall call(BlockingCall::kEnvironment);
-  auto& collector = *collectors_[part];
-  if (due_[part].command == Command::kReset) {
-    collector.reset_waiting();
-    return 0;
-  }
-  if (due_[part].command == Command::kBegin) {
-    collector.begin_in(due_[part].t);
-    return 0;
-  }
-  collector.step(due_[part].t);
-  return collector.ended();
+  return collectors_[part]->carry_out(due_[part].command, due_[part].t);
 }
 
 void SerialStepper::save(Command how, NamedTensors& to) {

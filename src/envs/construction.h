@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <memory>
 
 #include "shoal/core/stop.h"
 #include "shoal/envs/env.h"
@@ -24,11 +25,16 @@ class Construction {
   CallTimeout limit_;
 };
 
+inline std::unique_ptr<Env> construct_here(const EnvFactory& make_env, const EnvContext& context,
+                                           std::chrono::milliseconds limit) {
+  const Construction in_time(context.index, limit);
+  return make_env(context);
+}
+
 // The spec of an environment that is constructed for this in the calling process.
 inline EnvSpec spec_of(const EnvFactory& make_env, const EnvContext& context,
                        std::chrono::milliseconds limit) {
-  const Construction in_time(context.index, limit);
-  return make_env(context)->spec();
+  return construct_here(make_env, context, limit)->spec();
 }
 
 }  // namespace shoal
