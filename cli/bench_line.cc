@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "shoal/core/error.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 
@@ -31,8 +32,7 @@ double five_digits(double x) {
 
 double middle(std::vector<double> numbers) {
   std::ranges::sort(numbers);
-  const auto n = numbers.size();
-  return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
+  return median_of_sorted(numbers);
 }
 
 double rate_of(double seconds, const std::function<void()>& act) {

@@ -21,6 +21,7 @@
 #include "shoal/core/error.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
+#include "src/core/median.h"
 
 namespace fs = std::filesystem;
 
@@ -46,7 +47,7 @@ ReturnSpread spread_of(std::vector<double> returns) {
   const auto count = returns.size();
   const auto n = static_cast<double>(count);
   ReturnSpread spread;
-  spread.median = (returns[(count - 1) / 2] + returns[count / 2]) / 2;
+  spread.median = median_of_sorted(returns);
   for (const double r : returns) spread.mean += r / n;
   if (count == 1) return spread;
   double squares = 0;

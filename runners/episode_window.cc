@@ -11,6 +11,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
+#include "src/core/median.h"
 
 namespace shoal {
 namespace {
@@ -34,7 +35,7 @@ Spread spread(const std::deque<Episode>& episodes, Key key) {
   Spread s{.mean = mean(episodes, key),
            .std = 0,
            .min = sorted.front(),
-           .median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2,
+           .median = median_of_sorted(sorted),
            .max = sorted.back()};
   for (const double x : sorted) s.std += (x - s.mean) * (x - s.mean) / static_cast<double>(n);
   s.std = std::sqrt(s.std);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/core/median.h"
+
 namespace shoal {
 namespace {
 
@@ -14,8 +16,7 @@ double least_share(int round) { return 1 - 0.4 / round; }
 
 double median_of(std::vector<double> numbers) {
   std::ranges::sort(numbers);
-  const auto n = numbers.size();
-  return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
+  return median_of_sorted(numbers);
 }
 
 }  // namespace

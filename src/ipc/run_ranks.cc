@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +37,13 @@ constexpr auto kLongestLeave = 60s;
 
 std::atomic<int> signal_to_pass_on{0};
 
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
+
+// SIGHUP is last: it stays ignored if it was at the start, as by nohup.
+std::span<const int> forwarded_signals() {
+  return std::span(kForwarded).first(std::size(kForwarded) - (hangup_is_ignored() ? 1 : 0));
+}
+
 // While it lives, forwards signals of this process to rank 0.
 class SignalsPassedOn {
  public:
@@ -44,26 +52,22 @@ class SignalsPassedOn {
     struct sigaction action {};
     action.sa_handler = [](int number) { signal_to_pass_on = number; };
     sigemptyset(&action.sa_mask);
-    for (std::size_t i = 0; i < std::size(kPassed); ++i) {
-      sigaction(kPassed[i], nullptr, &before_[i]);
-      if (kPassed[i] != SIGHUP || !hangup_is_ignored()) sigaction(kPassed[i], &action, nullptr);
-    }
+    for (std::size_t i = 0; i < forwarded_signals().size(); ++i)
+      sigaction(forwarded_signals()[i], &action, &before_[i]);
   }
   ~SignalsPassedOn() {
-    for (std::size_t i = 0; i < std::size(kPassed); ++i)
-      sigaction(kPassed[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < forwarded_signals().size(); ++i)
+      sigaction(forwarded_signals()[i], &before_[i], nullptr);
   }
 
  private:
-  static constexpr int kPassed[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction before_[std::size(kPassed)];
+  struct sigaction before_[std::size(kForwarded)];
 };
 
 // Rank 0, until its body sets handlers: a signal that it ignored would be lost.
 void exit_at_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP})
-    if (number != SIGHUP || !hangup_is_ignored())
-      std::signal(number, [](int caught) { exit_suddenly(128 + caught); });
+  for (const int number : forwarded_signals())
+    std::signal(number, [](int caught) { exit_suddenly(128 + caught); });
 }
 
 // A rank's exit report in shared memory; written by the rank.
