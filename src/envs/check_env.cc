@@ -12,6 +12,7 @@
 #include "shoal/core/finite.h"
 #include "src/envs/construction.h"
 #include "src/envs/env_probe.h"
+#include "src/envs/gymnasium/python_id.h"
 
 namespace shoal {
 namespace {
@@ -183,11 +184,6 @@ void check_allocations(const EnvProbe& r, Findings& findings) {
          allocating, steps);
 }
 
-// Python code always allocates.
-bool is_python(const EnvSpec& spec) {
-  return spec.id.starts_with("gymnasium:") || spec.id.starts_with("pettingzoo:");
-}
-
 // ---- Two trials that must be equal ----
 
 // The first difference; "" if there is none.
@@ -231,7 +227,8 @@ class Check {
       check_values(alone, i, findings_);
     check_results(alone, findings_);
     if (written) check_mask(alone, findings_);
-    if (!is_python(spec_)) check_allocations(alone, findings_);
+    // Python code always allocates.
+    if (!is_in_python(spec_.id)) check_allocations(alone, findings_);
     compare(alone);
     return findings_;
   }

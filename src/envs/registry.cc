@@ -12,18 +12,12 @@
 #include "shoal/envs/mujoco.h"
 #include "shoal/envs/wrappers.h"
 #include "src/core/registered.h"
+#include "src/envs/gymnasium/python_id.h"
 #include "src/envs/mujoco/task.h"
 
 namespace shoal {
 
 namespace {
-
-// Both are in Python.
-constexpr std::string_view kGymnasium = "gymnasium:", kPettingZoo = "pettingzoo:";
-
-bool is_in_python(const std::string& id) {
-  return id.starts_with(kGymnasium) || id.starts_with(kPettingZoo);
-}
 
 struct Task {
   const char* id;

@@ -195,13 +195,12 @@ std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
 }
 
 EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options) {
-  constexpr std::string_view kPrefix = "gymnasium:", kPettingZoo = "pettingzoo:";
   const bool games = id.starts_with(kPettingZoo) && id.size() > kPettingZoo.size();
-  require(games || (id.starts_with(kPrefix) && id.size() > kPrefix.size()),
+  require(games || (id.starts_with(kGymnasium) && id.size() > kGymnasium.size()),
           "found the environment '{}', expected gymnasium:ID, such as gymnasium:CartPole-v1, or "
           "pettingzoo:MODULE",
           id);
-  GymnasiumTask task{.id = games ? id : id.substr(kPrefix.size()),
+  GymnasiumTask task{.id = games ? id : id.substr(kGymnasium.size()),
                      .kwargs = options.kwargs,
                      .python = find_python(options),
                      .wrappers = lines(options.wrappers),

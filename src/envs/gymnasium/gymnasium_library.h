@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gymnasium_plugin.h"
+#include "src/envs/gymnasium/python_id.h"
 
 namespace shoal {
 
@@ -42,7 +43,9 @@ struct GymnasiumTask {
   bool renders = false, vector = false;
 
   // For messages: what the user wrote.
-  std::string name() const { return id.starts_with("pettingzoo:") ? id : "gymnasium:" + id; }
+  std::string name() const {
+    return id.starts_with(kPettingZoo) ? id : std::string(kGymnasium) + id;
+  }
 };
 
 // Starts this process's interpreter if necessary and constructs the environment. Throws Error.
