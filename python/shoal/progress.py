@@ -13,15 +13,16 @@ from collections.abc import Callable
 from typing import Any, Self
 
 
-def read_progress(folder: str | os.PathLike[str]) -> dict[str, list[float]]:
-    """The columns of progress.csv, NaN where a cell is empty. {} before its first row."""
+def read_progress(folder: str | os.PathLike[str], newest: bool = False) -> dict[str, list[float]]:
+    """The columns of progress.csv, NaN where a cell is empty. {} before its first row. newest: of the last row only."""
     try:
         with open(pathlib.Path(folder) / "progress.csv", newline="") as file:
             text = file.read()
     except FileNotFoundError:
         return {}
     lines = text[: text.rfind("\n") + 1].splitlines()  # a last row without its end is incomplete
-    header, *rows = csv.reader(line for line in lines if not line.startswith("#")) if lines else [[]]
+    first, *rest = [line for line in lines if not line.startswith("#")] or [""]
+    header, *rows = csv.reader([first, *(rest[-1:] if newest else rest)])
     cells = [[float(cell) if cell else math.nan for cell in row] for row in rows]
     return {name: [row[i] if i < len(row) else math.nan for row in cells] for i, name in enumerate(header)}
 
@@ -70,7 +71,7 @@ class Display:
             self._show()
 
     def _show(self) -> None:
-        done, text = describe(read_progress(self._folder), self._steps, time.monotonic() - self._began)
+        done, text = describe(read_progress(self._folder, newest=True), self._steps, time.monotonic() - self._began)
         if self._notebook:
             self._notebook(f'<progress value="{done:.4f}" max="1" style="width: 20em"></progress> <code>{text}</code>')
         else:
