@@ -28,7 +28,7 @@ bool has_threads() {
   return std::distance(begin(tasks), end(tasks)) > 1;
 }
 
-// What a trial does not need, or must not do. An environment that fails ends the trial.
+// A trial needs no decorrelation, and has no failures to keep: an environment that fails ends it.
 SamplerOptions for_trials(SamplerOptions o) {
   o.decorrelation = 0;
   o.on_death = OnDeath::kFail;

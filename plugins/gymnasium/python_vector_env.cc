@@ -203,7 +203,8 @@ void PythonVectorEnv::reset_ended(const shoal_gymnasium_vector_out& out) {
   if (out.mask != nullptr) write_masks(result[1], out.mask, ended_.data());
 }
 
-// Of the chosen environments. values: an array with an observation in each place, or batched.
+// Writes the observations of the chosen environments. values: an object array of observations, or a
+// batch.
 void PythonVectorEnv::write_lanes(const py::object& values, std::uint8_t* const* to,
                                   const std::uint8_t* only) const {
   const auto sizes = one_->sizes();

@@ -13,7 +13,7 @@ namespace shoal {
 // The environments of one batch, which the factory of make_batched() constructs.
 class Lanes {
  public:
-  // Of the environments from `first` on.
+  // seeds: one for each environment, from the environment `first` on.
   Lanes(std::int64_t first, std::vector<std::uint64_t> seeds, Stream stream);
 
   // Constructs the batch, if it is not yet.

@@ -21,7 +21,7 @@ struct BatchOut {
   bool* mask = nullptr;  // one flag per action; null if the spec has no action mask
   float* reward = nullptr;
   bool *terminated = nullptr, *truncated = nullptr;
-  // Of environments whose episode ended in this step; not written by the others.
+  // Written only for environments whose episode ended in this step.
   ArraysOut final_observation;
   bool* final_mask = nullptr;
   // Null unless BatchTraits::waits. True: the next episode has not begun yet. `observation` and
@@ -35,7 +35,7 @@ struct BatchOut {
 class BatchEnv {
  public:
   virtual ~BatchEnv() = default;
-  // Of each of the environments; equal for every N.
+  // The spec of one environment; it does not depend on N.
   virtual const EnvSpec& spec() const = 0;
   virtual BatchTraits traits() const { return {.multiple = 1}; }
 

@@ -90,7 +90,7 @@ class Env {
   // rewards: EnvSpec::statistics_bytes bytes of plain data. A reset with a seed clears them.
   // Samplers save them separately from the episode, and restore them after such a reset.
   virtual std::span<std::byte> statistics() { return {}; }
-  // Of environments of make_batched(), and of wrappers around them.
+  // Set by the environments of make_batched(), and by wrappers around them.
   virtual BatchTraits batch() const { return {}; }
   // Optional: renders the current state.
   virtual bool render(Image&) { return false; }
