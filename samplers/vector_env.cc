@@ -138,7 +138,8 @@ class SharedVectorEnv : public VectorEnv {
     const auto& rows = shared_.rows;
     for (std::size_t i = 0; i < envs.size(); ++i) {
       rows.scalar<bool>(rows.valid, row(), envs[i]) = false;
-      shared_.seeded_reset(envs[i]) = {.seed = seeds[i].value_or(0), .tick = seeds[i] ? 0 : -1};
+      shared_.seeded_reset(envs[i]) = {
+          .seed = seeds[i].value_or(0), .tick = seeds[i] ? 0 : -1, .random_steps = 0};
     }
     for (std::size_t part = 0; part < stepper_->parts().size(); ++part) {
       stepper_->start(Command::kBegin, t_, part, 0);
