@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/bench_line.h"
 #include "cli/bench_sample.h"
 #include "cli/commands.h"
+#include "cli/set_flag.h"
 #include "shoal/core/error.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/launch.h"
@@ -24,6 +26,7 @@ struct BenchFlags {
   std::optional<int> workers;
   int groups = 1, threads = 0;
   BenchOptions options;
+  std::vector<std::string> settings;  // key=value
   bool asynchronous = false, json = false;
 };
 
@@ -54,49 +57,52 @@ Config configure(const BenchFlags& flags) {
                             : "mlp");
   set(config, "device", flags.device);
   config.model.shared_trunk = true;
+  for (const auto& [key, value] : key_values(flags.settings)) set(config, key, value);
   return config;
 }
 
-nlohmann::ordered_json config_json(const BenchFlags& flags, const SamplerOptions& sampler) {
-  nlohmann::ordered_json config;
-  if (is_atari(flags.env)) {
-    config["game"] = flags.env.substr(4, flags.env.find("-v") - 4);
-    config["mode"] = "network";
+nlohmann::ordered_json config_json(const Config& config, const SamplerOptions& sampler) {
+  nlohmann::ordered_json json;
+  const auto& env = config.env_id;
+  if (is_atari(env)) {
+    json["game"] = env.substr(4, env.find("-v") - 4);
+    json["mode"] = "network";
   }
-  config["envs"] = flags.envs;
+  json["envs"] = sampler.envs;
   if (sampler.kind == SamplerKind::kSerial)
-    config["workers"] = nullptr;
+    json["workers"] = nullptr;
   else
-    config["workers"] = sampler.workers;
-  config["groups"] = sampler.groups;
-  config["threads"] = flags.threads;
-  config["T"] = flags.horizon;
-  config["sampler"] = name_of(sampler.kind);
-  if (flags.asynchronous) config["asynchronous"] = true;
-  config["precision"] = flags.precision;
-  return config;
+    json["workers"] = sampler.workers;
+  json["groups"] = sampler.groups;
+  json["threads"] = config.threads;
+  json["T"] = sampler.horizon;
+  json["sampler"] = name_of(sampler.kind);
+  if (config.asynchronous) json["asynchronous"] = true;
+  json["precision"] = config.agent.act_precision == Precision::kBf16 ? "bf16" : "float32";
+  return json;
 }
 
-void print_json(const BenchFlags& flags, const BenchResult& result) {
-  auto line = json_of({.bench = is_atari(flags.env) ? "sample_atari" : "sample_cartpole",
-                       .config = config_json(flags, result.sampler),
-                       .unit = is_atari(flags.env) ? "agent steps/s" : "env steps/s",
+void print_json(const Config& config, const BenchResult& result) {
+  const bool atari = is_atari(config.env_id);
+  auto line = json_of({.bench = atari ? "sample_atari" : "sample_cartpole",
+                       .config = config_json(config, result.sampler),
+                       .unit = atari ? "agent steps/s" : "env steps/s",
                        .runs = result.sampling,
                        .other_cpu = result.other_cpu});
   line["environments_alone"] = five_digits(result.environments);
   line["acting_alone"] = five_digits(result.acting);
   line["share_of_bound"] = std::round(result.share() * 1000) / 1000;
-  line["arithmetic"] = arithmetic(configure(flags));
+  line["arithmetic"] = arithmetic(config);
   fmt::print("{}\n", line.dump());
 }
 
-void print_text(const BenchFlags& flags, const BenchResult& result) {
+void print_text(const Config& config, const BenchResult& result) {
   const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
   const auto& sampler = result.sampler;
-  fmt::print("{}: {}, {} environments in {} group{}, {} workers, {} threads, {}\n", flags.env,
-             name_of(sampler.kind), flags.envs, sampler.groups, sampler.groups == 1 ? "" : "s",
-             sampler.kind == SamplerKind::kSerial ? 0 : sampler.workers, flags.threads,
-             arithmetic(configure(flags)));
+  fmt::print("{}: {}, {} environments in {} group{}, {} workers, {} threads, {}\n", config.env_id,
+             name_of(sampler.kind), sampler.envs, sampler.groups, sampler.groups == 1 ? "" : "s",
+             sampler.kind == SamplerKind::kSerial ? 0 : sampler.workers, config.threads,
+             arithmetic(config));
   fmt::print("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
              result.median(), result.sampling.size(), *least, *most);
   fmt::print("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n", result.environments,
@@ -110,11 +116,12 @@ void print_text(const BenchFlags& flags, const BenchResult& result) {
 
 int bench_command(BenchFlags flags, char** argv) {
   require_runs(flags.options.runs, flags.options.seconds);
-  if (flags.threads == 0) flags.threads = static_cast<int>(allowed_cores().size());
-  flags.options.config = configure(flags);
-  launch(argv, flags.threads);
+  auto& config = flags.options.config;
+  config = configure(flags);
+  if (config.threads == 0) config.threads = static_cast<int>(allowed_cores().size());
+  launch(argv, config.threads);
   const auto result = bench_sample(flags.options);
-  flags.json ? print_json(flags, result) : print_text(flags, result);
+  flags.json ? print_json(config, result) : print_text(config, result);
   return kSuccess;
 }
 
@@ -154,6 +161,7 @@ void add_bench(CLI::App& app, Command& chosen) {
                       "Network: mlp or nature-cnn; default: nature-cnn for Atari, else mlp");
   command->add_option("--device", flags->device, "Device of the agent: cpu, cuda or cuda:N")
       ->capture_default_str();
+  add_set(*command, flags->settings);
   command->add_flag("--json", flags->json, "Print the result as one line of JSON");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return bench_command(*flags, argv); }; });

@@ -16,6 +16,7 @@
 
 #include "cli/commands.h"
 #include "cli/cores.h"
+#include "cli/set_flag.h"
 #include "cli/train_settings.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -205,10 +206,7 @@ void add_train(CLI::App& app, Command& chosen) {
       "--cores", flags->cores,
       "Number of cores to use, or a list (0-3,6); default: all that this process may use");
   command->add_option("--pin", flags->pin, "Pin workers to cores: auto, none or a list (0-3,6)");
-  command
-      ->add_option("--set", flags->settings,
-                   "Setting as key=value (see shoal list settings); may be repeated")
-      ->take_all();
+  add_set(*command, flags->settings);
   command->add_flag("--quiet", flags->quiet, "Print errors only");
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return train_command(*flags, argv); }; });

@@ -22,15 +22,10 @@ constexpr std::size_t kLineWidth = 96;
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
 Changes changes_of(const TrainFlags& flags) {
-  Changes changes;
-  for (const auto& text : flags.settings) {
-    const auto equals = text.find('=');
-    require(equals != std::string::npos && equals > 0, "--set: found '{}', expected key=value",
-            one_line(text));
-    changes.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    require(changes.back().first != "base",
+  auto changes = key_values(flags.settings);
+  for (const auto& [key, value] : changes)
+    require(key != "base",
             "--set: 'base' cannot be set; name the preset instead: shoal train PRESET");
-  }
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     if (!flags.values[i].empty()) changes.emplace_back(kShorthands[i].key, flags.values[i]);
   return changes;

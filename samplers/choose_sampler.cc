@@ -99,12 +99,13 @@ class Chooser {
   // Measured with one environment. Without a result in any rank: nothing.
   std::optional<SamplingCost> find_cost() {
     // The rollouts of the second probe, of fast environments, are so long that their start and end
-    // hardly count.
+    // hardly count. A run that is short even with them is not measured, and needs no second probe.
     constexpr double kSlowStep = 1e-3;
     failure_ = "the environment is slow";
     SamplingCost cost;
     bool found = probe(1, cost);
-    if (found && cost.step < kSlowStep) found = probe(64, cost);
+    const bool short_run = is_short(cost, choice_.steps / choice_.ranks);
+    if (found && cost.step < kSlowStep && !short_run) found = probe(64, cost);
     const auto all = sums({found ? 1.0 : 0.0, cost.making, cost.step});
     if (all[0] < choice_.ranks) return {};
     return SamplingCost{.making = all[1] / choice_.ranks, .step = all[2] / choice_.ranks};

@@ -60,11 +60,15 @@ std::vector<SamplerWay> sampler_ways(const SamplerOptions& o, int cores, bool by
   return ways;
 }
 
+bool is_short(const SamplingCost& cost, std::int64_t steps) {
+  constexpr double kShortRun = 1;  // seconds
+  return static_cast<double>(steps) * cost.step < kShortRun;
+}
+
 std::string reason_not_to_measure(const SamplerOptions& o, int cores, const SamplingCost& cost,
                                   std::int64_t steps) {
-  constexpr double kShortRun = 1, kSlowStart = 1, kFirstSteps = 4;  // seconds; steps
-  if (static_cast<double>(steps) * cost.step < kShortRun)
-    return "the run samples for less than a second";
+  constexpr double kSlowStart = 1, kFirstSteps = 4;  // seconds; steps
+  if (is_short(cost, steps)) return "the run samples for less than a second";
   const double start = static_cast<double>(o.envs) * (cost.making + kFirstSteps * cost.step);
   if (start / cores > kSlowStart) return "starting the environments takes longer";
   return "";

@@ -27,6 +27,9 @@ struct SamplingCost {
 std::vector<SamplerWay> sampler_ways(const SamplerOptions& options, int cores, bool by_rows,
                                      const SamplingCost& cost);
 
+// Whether so many steps take so little time that choosing among ways would gain nothing.
+bool is_short(const SamplingCost& cost, std::int64_t steps);
+
 // The reason why the ways need not, or cannot, be measured; "" if they can.
 std::string reason_not_to_measure(const SamplerOptions& options, int cores,
                                   const SamplingCost& cost, std::int64_t steps);

@@ -120,6 +120,8 @@ MISTAKES = [
     (["eval", "{dir}/good", "--seed", "-1"], "--seed"),
     (["bench", "sample", "--env", "CartPole-v2"], "CartPole-v1"),
     (["bench", "sample", "--runs", "0"], "runs"),
+    (["bench", "sample", "--set", "env.id"], "key=value"),
+    (["bench", "sample", "--set", "sampler.env=4"], "sampler.envs"),
     (["bench", "sample", "--envs", "1", "--workers", "2"], "cannot share"),
     (["list", "env"], "envs"),
 ]
@@ -486,6 +488,13 @@ class AppTest(unittest.TestCase):
             self.assertEqual(len(line["runs"]), 2)
             self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
             self.assertGreater(min(line["environments_alone"], line["acting_alone"], line["share_of_bound"]), 0)
+
+    def test_bench_line_with_settings(self):
+        settings = ("--set", "sampler.horizon=7", "--set", "sampler.envs=6", "--set", "sampler.groups=2")
+        done = shoal("bench", "sample", *settings, "--runs", "1", "--seconds", "0.05", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        config = json.loads(done.stdout)["config"]
+        self.assertEqual((config["T"], config["envs"], config["groups"]), (7, 6, 2))
 
     def test_bench_of_asynchronous_samplers(self):
         for sampler in ("serial", "parallel-cpu", "parallel-gpu"):

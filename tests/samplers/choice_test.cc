@@ -191,13 +191,17 @@ TEST_F(ChooseSamplerTest, WithoutMeasuringItIsParallelGpu) {
 
 TEST_F(ChooseSamplerTest, AFailureOfAnEnvironmentLeavesTheChoiceToARule) {
   if (allowed_cores().size() == 1) GTEST_SKIP() << "there is nothing to choose from";
-  for (const auto how : {Breakage::kThrow, Breakage::kSegfault, Breakage::kExit,
-                         Breakage::kThrowInConstructor, Breakage::kThrowInFirstReset}) {
-    const auto choice = choose(make_fragile({.how = how, .at = 200}));
-    EXPECT_TRUE(choice.measured.empty());
-    EXPECT_NE(choice.reason, "");
-    EXPECT_NE(choice.options.kind, kAuto);
-  }
+  const auto agent = agent_for(make_fragile({.index = -1}));
+  // The first environment fails when the cost of a step is found, the last one in the comparison.
+  for (const int index : {0, 15})
+    for (const auto how : {Breakage::kThrow, Breakage::kSegfault, Breakage::kExit,
+                           Breakage::kThrowInConstructor, Breakage::kThrowInFirstReset}) {
+      const auto make_env = make_fragile({.how = how, .index = index, .at = 2});
+      const auto choice = choose_sampler(make_env, *agent, any_sampler(), {});
+      EXPECT_TRUE(choice.measured.empty());
+      EXPECT_NE(choice.reason, "");
+      EXPECT_NE(choice.options.kind, kAuto);
+    }
 }
 
 TEST_F(ChooseSamplerTest, AnEnvironmentThatHangsEndsItInTime) {
@@ -234,7 +238,8 @@ TEST_F(ChooseSamplerTest, TheFailureOfAnotherRankLeavesTheChoiceToARule) {
   };
   const auto choice = choose(make_cart_pole(), any_sampler(), {.ranks = 2, .sum = fails_later});
   EXPECT_TRUE(choice.measured.empty());
-  EXPECT_EQ(choice.options.kind, kSerial);
+  EXPECT_EQ(choice.reason, "another rank could not measure");
+  EXPECT_NE(choice.options.kind, kAuto);
 }
 
 }  // namespace
