@@ -7,10 +7,14 @@ namespace {
 thread_local std::int64_t count = 0;
 }
 
-// The other forms of operator new and delete call these.
-void* operator new(std::size_t size) {
+// The other forms of operator new and delete call these, except that AddressSanitizer has a form of
+// its own for std::nothrow, whose memory std::free() must not get.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++count;
-  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
+  return std::malloc(size > 0 ? size : 1);
+}
+void* operator new(std::size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

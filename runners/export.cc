@@ -14,6 +14,7 @@
 #include "runners/export_formats.h"
 #include "runners/policy_trace.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/runners/files.h"
 #include "shoal/runners/version.h"
 
@@ -160,7 +161,8 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
     content = file.extension() == ".onnx" ? onnx(policy) : torch_script(policy);
   } catch (const c10::Error& e) {
     torch::jit::tracer::abandon();
-    throw Error("the policy cannot be exported: {}", e.what_without_backtrace());
+    // Its text may continue with all elements of a tensor.
+    throw Error("the policy cannot be exported: {}", one_line(e.what_without_backtrace(), 300));
   }
   write_file(file, content);
 }

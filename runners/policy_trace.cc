@@ -35,7 +35,7 @@ const std::string& or_else(const std::string& name, const std::string& otherwise
 // By TorchScript name.
 NamedTensors attributes_of(Agent& agent) {
   NamedTensors all;
-  for (const auto& [name, tensor] : agent.parameters())
+  for (const auto& [name, tensor] : agent.policy_parameters())
     if (!name.starts_with("normalizer/") && !name.starts_with("target/"))
       all.add(identifier(name), tensor);
   return all;

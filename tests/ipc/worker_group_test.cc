@@ -163,8 +163,8 @@ TEST(WorkerGroupTest, AResetHasALimitOfItsOwn) {
 TEST(WorkerGroupTest, ManyShortCallsAndLongWaitsAreNoHang) {
   WorkerGroup group(2,
                     [](int worker, WorkerStatus status) {
-                      for (std::int64_t t = 0; worker == 0; ++t)
-                        status.enter(WorkerStatus::kStepping, 0, t);
+                      if (worker == 0)
+                        for (std::int64_t t = 0;; ++t) status.enter(WorkerStatus::kStepping, 0, t);
                       status.leave();
                       wait_forever();
                     },

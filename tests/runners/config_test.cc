@@ -224,7 +224,9 @@ TEST(Config, WorkersAreAsManyAsCoresCanShare) {
     const auto share_of = [&](std::int64_t workers) { return (envs + workers - 1) / workers; };
     const int count = worker_count(config);
     EXPECT_EQ(share_of(count), share_of(std::min<std::int64_t>(cores, envs)));
-    if (count > 1) EXPECT_GT(share_of(count - 1), share_of(count));
+    if (count > 1) {
+      EXPECT_GT(share_of(count - 1), share_of(count));
+    }
     auto async = config;
     async.asynchronous = true;
     async.sampler.kind = SamplerKind::kParallelCpu;

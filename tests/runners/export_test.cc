@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "shoal/agents/q_agent.h"
 #include "shoal/agents/qpg_agent.h"
 #include "shoal/agents/recurrent_q_agent.h"
 #include "shoal/core/error.h"
@@ -107,8 +108,9 @@ void expect_equal_policies(Agent& agent, const EnvSpec& env) {
     ASSERT_EQ(found.size(), actions + 1 + asked.state.size());
     for (std::size_t i = 0; i < actions; ++i)
       expect_near(found[i].toTensor(), asked.action[i], what + asked.action.name(i));
-    if (asked.value.defined())
+    if (asked.value.defined()) {
       EXPECT_TRUE(at::allclose(found[actions].toTensor(), asked.value, 1e-3, 1e-3)) << what;
+    }
     for (std::size_t i = 0; i < asked.state.size(); ++i)
       expect_near(found[actions + 1 + i].toTensor(), asked.state[i], what + " state");
     if (n > 1) continue;
@@ -159,6 +161,16 @@ TEST(ExportTest, ActsWithMemoryAsTheAgentDoes) {
 }
 
 // The probabilities that the logits say, or the deviation.
+TEST(ExportTest, ANoisyQAgentActsWithItsMeans) {
+  const auto spec = make_env_factory("CartPole-v1")({})->spec();
+  for (const auto returns : {ReturnKind::kMean, ReturnKind::kCategorical, ReturnKind::kQuantile}) {
+    const auto agent = make_q_agent(
+        spec, ModelOptions{.hidden = {16}},
+        {.dueling = true, .returns = returns, .atoms = 5, .noisy = true, .noise = 5}, 1);
+    expect_equal_policies(*agent, spec);
+  }
+}
+
 TEST(ExportTest, SamplesFollowTheDistribution) {
   constexpr std::int64_t kMany = 20'000;
   const TemporaryFolder folder;

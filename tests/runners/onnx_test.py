@@ -93,7 +93,7 @@ class OnnxTest(unittest.TestCase):
                 self.assertEqual(names[-1], "next_memory")
 
     def test_q_networks(self):
-        for preset in ("cartpole-dqn", "cartpole-r2d1"):
+        for preset in ("cartpole-dqn", "cartpole-rainbow", "cartpole-r2d1"):
             with self.subTest(preset):
                 self.assertEqual(self.check(preset)[:3], ["action", "value", "values"])
 

@@ -112,6 +112,8 @@ class Agent {
     (void)in, (void)noise;
     throw Error("this agent cannot be exported: it does not offer policy_outputs()");
   }
+  // The tensors that policy_outputs() computes with, by name. Exports keep them under these names.
+  virtual NamedTensors policy_parameters() { return parameters(); }
   // 0: the agent draws no actions from a distribution.
   virtual std::int64_t policy_noise() const { return 0; }
 };

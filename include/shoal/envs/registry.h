@@ -12,8 +12,8 @@ namespace shoal {
 
 // Options of an environment beside its id.
 struct EnvOptions {
-  AtariOptions atari;
-  GymnasiumOptions gymnasium;
+  AtariOptions atari = {};
+  GymnasiumOptions gymnasium = {};
   // Options of wrappers (wrappers.h), the innermost first.
   std::vector<std::string> observation = {};  // fields to keep; empty: all
   bool grayscale = false;                     // pictures in grey instead of colour

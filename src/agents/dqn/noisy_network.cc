@@ -74,6 +74,13 @@ void NoisyNetwork::use(bool noise) {
   }
 }
 
+NamedTensors NoisyNetwork::weights() const {
+  NamedTensors all;
+  for (const auto& item : model_->named_parameters()) all.add(item.key(), item.value());
+  for (const auto& item : model_->named_buffers()) all.add(item.key(), item.value());
+  return all;
+}
+
 NamedTensors NoisyNetwork::parameters() {
   NamedTensors all;
   for (std::size_t i = 0; i < plain_.size(); ++i) all.add(plain_names_[i], plain_[i]);

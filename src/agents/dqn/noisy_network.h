@@ -32,6 +32,8 @@ class NoisyNetwork {
   // Writes the model's parameters, with the latest noise or without.
   void use(bool noise);
 
+  // The parameters and buffers of the model, as use() left them, by name.
+  NamedTensors weights() const;
   // Means, deviations, other parameters, buffers and the noise, by name.
   NamedTensors parameters();
   // Means, deviations and other parameters, and the gradients of a loss for them.

@@ -64,6 +64,11 @@ class NetworkQAgent : public QAgent {
     return greedy_outputs(values_of(online_, in.observation), in.mask);
   }
 
+  NamedTensors policy_parameters() override {
+    use_noise(false);
+    return online_.weights();
+  }
+
   at::Tensor returns(const Observations& observation) override {
     use_noise(true);
     return returns_of(online_, observation);
