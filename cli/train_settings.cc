@@ -97,6 +97,28 @@ std::string forget_stop_return(Config& config, const Config& before, const Chang
                      before.env_id, config.env_id);
 }
 
+// The settings of the environment that the preset or file gave for another one.
+std::string kept(const Config& config, const Config& before, const Changes& changes) {
+  if (before.env_id.empty() || config.env_id == before.env_id) return "";
+  std::string words;
+  const auto defaults = setting_docs(), now = setting_docs(config);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const auto& [key, value, doc] = now[i];
+    if (!key.starts_with("env.") || key == "env.id" || value == defaults[i].value ||
+        changes_key(changes, key))
+      continue;
+    words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
+  }
+  return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
+}
+
+std::string warn_of_no_learning(const Config& config) {
+  if (!is_off_policy(config) || config.steps > config.off_policy.learning_starts) return "";
+  return fmt::format(
+      "nothing is learned in {} steps: learning begins after off_policy.learning_starts, {}\n",
+      config.steps, config.off_policy.learning_starts);
+}
+
 }  // namespace
 
 Configured configure(const TrainFlags& flags, const JobPlace& job) {
@@ -120,7 +142,8 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
             "--init-from {}",
             key, flags.resume);
   }
-  const auto notes = forget_stop_return(config, before, changes);
+  const auto notes = forget_stop_return(config, before, changes) + kept(config, before, changes) +
+                     warn_of_no_learning(config);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();

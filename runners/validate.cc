@@ -105,6 +105,12 @@ void validate_model(const ModelOptions& model) {
           "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn and "
           "multi-input support both",
           model.name);
+  const bool any_cnn = own || model.name == "auto" || model.name == "multi-input";
+  require(any_cnn || model.cnn == CnnKind::kAuto ||
+              (model.name == "nature-cnn" && model.cnn == CnnKind::kNature),
+          "model.cnn: found convolutions of another kind, but the layers of model '{}' are fixed; "
+          "set model.name to auto as well",
+          model.name);
   require(model.cnn == CnnKind::kLayers || model.cnn_layers.empty(),
           "model.cnn_layers: found layers, but model.cnn is not 'layers'; set it to layers");
 }

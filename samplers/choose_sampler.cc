@@ -120,7 +120,8 @@ class Chooser {
       SamplerTrial trial(make_env_, agent_, one, threads_);
       if (!trial.start(kLongestStart)) return false;
       const auto turn = trial.take_turn();
-      cost = {.making = trial.making(), .step = turn.seconds / turn.steps};
+      // Other processes may have had the core during the slower ones.
+      cost = {.making = trial.making(), .step = turn.shortest};
       return true;
     });
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <new>
 
 #include "samplers/sampler_context.h"
@@ -30,8 +31,11 @@ Turn turn_of(Sampler& sampler) {
   Turn turn;
   do {
     const auto start = TrialClock::now();
-    turn.steps += static_cast<double>(sampler.collect().samples.steps);
-    turn.seconds += seconds_since(start);
+    const auto steps = static_cast<double>(sampler.collect().samples.steps);
+    const double seconds = seconds_since(start);
+    turn.shortest = turn.steps > 0 ? std::min(turn.shortest, seconds / steps) : seconds / steps;
+    turn.steps += steps;
+    turn.seconds += seconds;
     learn_for_a_moment();
   } while (turn.seconds < kSampling && seconds_since(begin) < kAltogether);
   return turn;

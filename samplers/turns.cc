@@ -30,10 +30,10 @@ Comparison compare_by_turns(std::size_t candidates, std::int64_t steps,
   double spent = 0;
   for (int round = 1; left.size() > 1 || round == 1; ++round) {
     for (const auto i : left) {
-      const auto [taken, seconds] = take_turn(i);
-      if (!(taken > 0 && seconds > 0)) return {};
-      spent += seconds;
-      turns[i].push_back(taken / seconds);
+      const auto turn = take_turn(i);
+      if (!(turn.steps > 0 && turn.seconds > 0)) return {};
+      spent += turn.seconds;
+      turns[i].push_back(turn.steps / turn.seconds);
       found.rates[i] = median_of(turns[i]);
     }
     found.fastest =

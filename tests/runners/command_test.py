@@ -119,6 +119,8 @@ MISTAKES = [
     (["eval", "{dir}/good", "--workers", "0"], "workers"),
     (["eval", "{dir}/good", "--seed", "-1"], "--seed"),
     (["bench", "sample", "--env", "CartPole-v2"], "CartPole-v1"),
+    (["train", "pong-ppo", "--set", "model.cnn=impala"], "set model.name to auto"),
+    (["train", "cartpole-ppo", "--set", "model.name=mlp", "--set", "model.cnn=nature"], "layers of model 'mlp' are fixed"),
     (["bench", "sample", "--runs", "0"], "runs"),
     (["bench", "sample", "--set", "env.id"], "key=value"),
     (["bench", "sample", "--set", "sampler.env=4"], "sampler.envs"),
@@ -419,6 +421,21 @@ class AppTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual("stop_return is off: 475 was for CartPole-v1, not Acrobot-v1\n" in done.stdout, said)
                 self.assertIn('stop_return = "off"' if said else "stop_return = 475.0", (run / "config.toml").read_text())
+
+    def test_settings_of_a_preset_that_stay_for_another_task_are_said(self):
+        done = shoal("train", "mountain-car-ppo", "--env", "CartPole-v1", "--set", "env.normalize_reward=true", "--steps", "512", "--set",
+                     "sampler.horizon=16", "--out", self.dir / "kept")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^kept from MountainCar-v0: env\.action_repeat = \d+$")
+        done = shoal("train", "mountain-car-ppo", "--steps", "512", "--set", "sampler.horizon=16", "--out", self.dir / "same")
+        self.assertNotIn("kept from", done.stdout)
+
+    def test_a_run_too_short_to_learn_says_so(self):
+        for starts, said in ((400, False), (512, True)):
+            done = shoal("train", "cartpole-dqn", "--steps", "512", "--set", f"off_policy.learning_starts={starts}", "--out",
+                         self.dir / f"starts-{starts}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("nothing is learned in 512 steps" in done.stdout, said)
 
     def ended_by(self, run):
         return json.loads((run / "summary.json").read_text())["ended_by"]
