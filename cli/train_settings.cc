@@ -45,8 +45,18 @@ void pin_workers(Config& config, const std::string& how) {
   for (const int core : parse_cores(how)) config.sampler.cores.push_back(core);
 }
 
-// The settings that differ from those of the program, a few to a line; those of other algorithms
-// are left out.
+// The settings that differ from those of the program, without the preset and the environment.
+std::vector<SettingDoc> changed_settings(const Config& config) {
+  const auto defaults = setting_docs();
+  auto changed = setting_docs(config);
+  std::size_t i = 0;
+  std::erase_if(changed, [&](const SettingDoc& setting) {
+    return setting.value == defaults[i++].value || setting.key == "base" || setting.key == "env.id";
+  });
+  return changed;
+}
+
+// The changed settings, a few to a line; those of other algorithms are left out.
 std::string chosen(const Config& config) {
   const auto other = [&](const std::string& key) {
     return std::ranges::any_of(config.algos, [&](const auto& algo) {
@@ -56,10 +66,8 @@ std::string chosen(const Config& config) {
   auto lines =
       fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
   std::string line;
-  const auto defaults = setting_docs(), now = setting_docs(config);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    const auto& [key, value, doc] = now[i];
-    if (value == defaults[i].value || key == "base" || key == "env.id" || other(key)) continue;
+  for (const auto& [key, value, doc] : changed_settings(config)) {
+    if (other(key)) continue;
     const auto word = fmt::format("{} = {}", key, value);
     if (!line.empty() && line.size() + word.size() > kLineWidth) {
       lines += line + ",\n";
@@ -87,11 +95,11 @@ Config begin_from(const TrainFlags& flags, const Changes& changes) {
   return config;
 }
 
-// The return that solves one task means nothing in another. Returns a line for the user, or "".
+// What follows returns a line for the user, or "".
+
+// The return that solves one task means nothing in another.
 std::string forget_stop_return(Config& config, const Config& before, const Changes& changes) {
-  if (before.env_id.empty() || config.env_id == before.env_id ||
-      !std::isfinite(config.stop_return) || changes_key(changes, "stop_return"))
-    return "";
+  if (!std::isfinite(config.stop_return) || changes_key(changes, "stop_return")) return "";
   config.stop_return = Config().stop_return;
   return fmt::format("stop_return is off: {:.6g} was for {}, not {}\n", before.stop_return,
                      before.env_id, config.env_id);
@@ -99,16 +107,10 @@ std::string forget_stop_return(Config& config, const Config& before, const Chang
 
 // The settings of the environment that the preset or file gave for another one.
 std::string kept(const Config& config, const Config& before, const Changes& changes) {
-  if (before.env_id.empty() || config.env_id == before.env_id) return "";
   std::string words;
-  const auto defaults = setting_docs(), now = setting_docs(config);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    const auto& [key, value, doc] = now[i];
-    if (!key.starts_with("env.") || key == "env.id" || value == defaults[i].value ||
-        changes_key(changes, key))
-      continue;
-    words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
-  }
+  for (const auto& [key, value, doc] : changed_settings(config))
+    if (key.starts_with("env.") && !changes_key(changes, key))
+      words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
 }
 
@@ -142,8 +144,10 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
             "--init-from {}",
             key, flags.resume);
   }
-  const auto notes = forget_stop_return(config, before, changes) + kept(config, before, changes) +
-                     warn_of_no_learning(config);
+  std::string notes;
+  if (!before.env_id.empty() && config.env_id != before.env_id)
+    notes = forget_stop_return(config, before, changes) + kept(config, before, changes);
+  notes += warn_of_no_learning(config);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();

@@ -104,8 +104,8 @@ class Chooser {
     failure_ = "the environment is slow";
     SamplingCost cost;
     bool found = probe(1, cost);
-    const bool short_run = is_short(cost, choice_.steps / choice_.ranks);
-    if (found && cost.step < kSlowStep && !short_run) found = probe(64, cost);
+    if (found && cost.step < kSlowStep && !is_short(cost, choice_.steps / choice_.ranks))
+      found = probe(64, cost);
     const auto all = sums({found ? 1.0 : 0.0, cost.making, cost.step});
     if (all[0] < choice_.ranks) return {};
     return SamplingCost{.making = all[1] / choice_.ranks, .step = all[2] / choice_.ranks};

@@ -33,7 +33,7 @@ Turn turn_of(Sampler& sampler) {
     const auto start = TrialClock::now();
     const auto steps = static_cast<double>(sampler.collect().samples.steps);
     const double seconds = seconds_since(start);
-    turn.shortest = turn.steps > 0 ? std::min(turn.shortest, seconds / steps) : seconds / steps;
+    turn.shortest = std::min(turn.shortest, seconds / steps);
     turn.steps += steps;
     turn.seconds += seconds;
     learn_for_a_moment();

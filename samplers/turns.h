@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,7 +11,7 @@ namespace shoal {
 // One turn of a candidate. No steps: it has failed.
 struct Turn {
   double steps = 0, seconds = 0;
-  double shortest = 0;  // seconds of a step in the fastest rollout
+  double shortest = HUGE_VAL;  // seconds of a step in the fastest rollout
 };
 
 struct Comparison {

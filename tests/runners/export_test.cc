@@ -160,7 +160,6 @@ TEST(ExportTest, ActsWithMemoryAsTheAgentDoes) {
   }
 }
 
-// The probabilities that the logits say, or the deviation.
 TEST(ExportTest, ANoisyQAgentActsWithItsMeans) {
   const auto spec = make_env_factory("CartPole-v1")({})->spec();
   for (const auto returns : {ReturnKind::kMean, ReturnKind::kCategorical, ReturnKind::kQuantile}) {
@@ -171,6 +170,7 @@ TEST(ExportTest, ANoisyQAgentActsWithItsMeans) {
   }
 }
 
+// The probabilities that the logits say, or the deviation.
 TEST(ExportTest, SamplesFollowTheDistribution) {
   constexpr std::int64_t kMany = 20'000;
   const TemporaryFolder folder;
