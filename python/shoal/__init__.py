@@ -33,7 +33,7 @@ from .algos import *  # noqa: F403  (PPO, A2C, ...)
 from .parts import ActorCritic, Agent, Policy, Sampler, TorchAgent
 from .replay import Replay, SequenceReplay
 from .runs import Run, evaluate, load, train
-from .settings import make_config
+from .settings import default_config, make_config
 
 if TYPE_CHECKING:
     from . import sb3 as sb3
@@ -53,6 +53,7 @@ __all__ = [
     "TorchAgent",
     "WorkerError",
     "__version__",
+    "default_config",
     "env_ids",
     "evaluate",
     "load",

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from . import _core
-from .settings import apply, describe, make_config
+from .settings import Base, apply, describe, make_config
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -27,7 +27,7 @@ class Agent:
 
     env: an id ("CartPole-v1", "ALE/Pong-v5", "gymnasium:Taxi-v3"), or a callable that returns a gymnasium.Env.
     algo: the algorithm that it is made for: it decides on the networks.
-    base: a preset or a file of settings to start from.
+    base: a preset, a file of settings or a Config to start from.
     settings: see make_config(); the ones below, for example.
     """
 
@@ -35,7 +35,7 @@ class Agent:
         self,
         env: str | Callable[..., Any] | None = None,
         algo: str | None = None,
-        base: str | os.PathLike[str] | None = None,
+        base: Base | None = None,
         **settings: Any,
     ) -> None:
         self._core = _core.Agent(make_config(base, env=env, algo=algo, **settings))
@@ -81,7 +81,7 @@ class ActorCritic(Agent):
     """The agent of PPO, A2C and IMPALA: a stochastic policy and a value function. Arguments as those of Agent."""
 
     def __init__(
-        self, env: str | Callable[..., Any] | None = None, base: str | os.PathLike[str] | None = None, **settings: Any
+        self, env: str | Callable[..., Any] | None = None, base: Base | None = None, **settings: Any
     ) -> None:
         super().__init__(env, settings.pop("algo", "ppo" if base is None else None), base, **settings)
 

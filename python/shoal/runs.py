@@ -17,7 +17,7 @@ import torch
 from . import _core
 from .parts import Agent, Policy
 from .progress import Display, plot_progress, read_progress
-from .settings import apply, make_config
+from .settings import Base, apply, key_of, make_config
 
 
 class Film:
@@ -103,7 +103,7 @@ class Run:
 
 
 def train(
-    base: str | os.PathLike[str] | None = None,
+    base: Base | None = None,
     out: str | os.PathLike[str] = "",
     resume: bool = False,
     quiet: bool = False,
@@ -112,7 +112,7 @@ def train(
 ) -> Run:
     """Trains as `shoal train` does, and returns the run.
 
-    base: a preset or a file of settings. out: the run folder, new or empty.
+    base: a preset, a file of settings or a Config, such as default_config(env). out: the run folder, new or empty.
     resume: goes on with the run in `out`, which this function or the command began.
     quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
     settings: see make_config().
@@ -124,8 +124,13 @@ def train(
     env = settings.get("env")
     if resume:
         if base is not None:
-            raise _core.Error(f"found base={os.fspath(base)!r} with resume=True; a resumed run has its own settings")
-        config = apply(_core.read_run_config(os.fspath(out)), settings)
+            raise _core.Error(f"found base={base!r} with resume=True; a resumed run has its own settings")
+        config = _core.read_run_config(os.fspath(out))
+        for name in [each for each, value in settings.items() if value is not None]:
+            key = key_of(name, config)
+            if not _core.may_change(key) and not callable(settings[name]):
+                raise _core.Error(f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead")
+        apply(config, settings)
     else:
         config = make_config(base, **settings)
     with Display(out, config.steps) if progress else contextlib.nullcontext():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 import keyword
 import os
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
 from . import _core
@@ -37,7 +39,13 @@ def key_of(name: str, config: _core.Config) -> str:
     key = SHORT.get(name, name.replace("__", "."))
     if key in known or "." in key:
         return key
-    return next((f"{table}.{key}" for table in (config.algo, *TABLES) if f"{table}.{key}" in known), key)
+    tables = (config.algo, *TABLES)
+    found = next((f"{table}.{key}" for table in tables if f"{table}.{key}" in known), None)
+    if found is None:
+        names = {each.rpartition(".")[2]: each for each in sorted(known) if each.rpartition(".")[0] in ("", *tables)}
+        nearest = names[difflib.get_close_matches(key, names, n=1, cutoff=0)[0]]
+        raise _core.Error(f"unknown setting {name!r}; the nearest is {nearest!r}")
+    return found
 
 
 def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
@@ -50,16 +58,41 @@ def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
     return config
 
 
-def make_config(base: str | os.PathLike[str] | None = None, **settings: Any) -> _core.Config:
-    """Settings that start from a preset or a file.
+Base = str | os.PathLike[str] | _core.Config
 
-    base: the name of a preset or the path of a TOML file; None: the defaults.
+
+def make_config(base: Base | None = None, **settings: Any) -> _core.Config:
+    """Settings that start from others. `print()` shows all.
+
+    base: the name of a preset, the path of a TOML file, or settings, of which a copy is changed; None: the defaults
+        of each setting.
     settings: any that `shoal list settings` prints. The table may be left out: `clip=0.1` is "ppo.clip" if the
     algorithm is PPO. With it, the dot is written `__`: `ppo__clip=0.1`, or `**{"ppo.clip": 0.1}`.
 
     Raises Error for an unknown key or a value of the wrong type.
     """
-    return apply(_core.Config() if base is None else _core.preset_or_file(os.fspath(base)), settings)
+    if base is None or isinstance(base, _core.Config):
+        config = _core.Config() if base is None else _core.Config(base)
+    else:
+        config = _core.preset_or_file(os.fspath(base))
+    before = config.env_id
+    apply(config, settings)
+    if before not in ("", config.env_id) and "stop_return" not in settings:
+        config.set("stop_return", "off")  # the return that solves one task means nothing in another
+    return config
+
+
+def default_config(env: str | Callable[..., Any], algo: str | None = None, **settings: Any) -> _core.Config:
+    """The settings with which `shoal train --env ID` begins: those tuned for this kind of task, and for the algorithm.
+
+    env: an id, or a callable that returns a gymnasium.Env. It is made to see its spaces.
+    algo: the algorithm; None: the one that the kind of task names.
+    settings: see make_config().
+
+    Raises Error for an unknown algorithm, environment or setting.
+    """
+    settings = {"env": env_id(env), "algo": algo, **settings}
+    return apply(_core.default_config(make_config(None, **settings), algo or ""), settings)
 
 
 def describe(cls: type, *tables: str, algo: str | None = None) -> None:

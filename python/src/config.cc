@@ -4,6 +4,7 @@
 
 #include "bindings.h"
 #include "shoal/envs/registry.h"
+#include "src/envs/construction.h"
 
 namespace shoal::bindings {
 namespace {
@@ -106,6 +107,12 @@ void bind_config(py::module_& m) {
           "Sets one setting from text.", py::arg("key"), py::arg("value"))
       .def("validate", &validate)
       .def("to_toml", &write_config, "All settings, as `shoal train` reads them.")
+      .def("__str__", &write_config)
+      .def("__repr__",
+           [](const Config& c) {
+             return fmt::format("Config(env=\"{}\", algo=\"{}\", base=\"{}\")", c.env_id, c.algo,
+                                c.base);
+           })
       .def("keys", &keys)
       .def_readonly("algo", &Config::algo)
       .def_readonly("steps", &Config::steps)
@@ -115,6 +122,15 @@ void bind_config(py::module_& m) {
       .def_property_readonly("envs", [](const Config& c) { return c.sampler.envs; })
       .def_property_readonly("horizon", [](const Config& c) { return c.sampler.horizon; });
   m.def("preset_or_file", &preset_or_file, py::arg("name"));
+  m.def(
+      "default_config",
+      [](const Config& asked, const std::string& algo) {
+        const py::gil_scoped_release unlocked;
+        const auto env = spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit);
+        return default_config(env, algo);
+      },
+      "The settings that `shoal train --env` begins with for the environment of `asked`.",
+      py::arg("asked"), py::arg("algo"));
   m.def("read_run_config", &read_run_config, py::arg("run"));
   m.def("presets", [] {
     std::vector<std::pair<std::string, std::string>> all;

@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 
 #include "bindings.h"
+#include "cli/commands.h"
 #include "cli/run_process.h"
 #include "shoal/cli/command_line.h"
 #include "shoal/runners/evaluation.h"
@@ -43,6 +44,8 @@ void bind_training(py::module_& m) {
         return train(config, folder, {.quiet = quiet, .resume = resume});
       },
       py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));
+  m.def("may_change", &cli::may_change, "Whether a resumed run may change this setting.",
+        py::arg("key"));
   m.def(
       "evaluate",
       [](const Config& config, const BoundAgent& agent, std::int64_t episodes, int workers,

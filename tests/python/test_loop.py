@@ -290,6 +290,8 @@ class LoopTest(unittest.TestCase):
     def test_says_what_is_wrong(self):
         with self.assertRaisesRegex(shoal.Error, "hiden.*hidden"):
             shoal.ActorCritic("CartPole-v1", model__hiden=[1])
+        with self.assertRaisesRegex(shoal.Error, "'minibatch'.*'ppo.minibatches'"):
+            shoal.make_config(algo="ppo", minibatch=4)
         with self.assertRaisesRegex(shoal.Error, "ppo.clip"):
             shoal.make_config(algo="ppo", clip="wide")
         agent = shoal.ActorCritic("CartPole-v1")

@@ -83,6 +83,33 @@ class RunsTest(unittest.TestCase):
         again = shoal.load(self.path("run"), env=lambda: Counter(4))
         self.assertEqual(shoal.evaluate(again, episodes=2), shoal.evaluate(run, episodes=2))
 
+    def test_begins_with_the_settings_of_the_command(self):
+        command = (COMMAND, "train", "--env", "Pendulum-v1", "--steps", "64", "--set", "sampler.horizon=8")
+        self.shell(*command, "--set", "sampler.kind=serial", "--seed", "2", "--out", self.path("command"))
+        config = shoal.default_config("Pendulum-v1", steps=64, horizon=8, kind="serial", seed=2)
+        self.assertEqual(str(config), shoal.load(self.path("command")).config.to_toml())
+        self.assertIn("max_grad_norm", str(config))
+        self.assertRegex(repr(config), r"Pendulum-v1.*ppo")
+        self.assertEqual(shoal.default_config("Pendulum-v1", "sac").algo, "sac")
+        run = shoal.train(config, self.path("python"), quiet=True)
+        self.assertEqual(parameters(run), parameters(shoal.load(self.path("command"))))
+        self.assertEqual(shoal.make_config(config, seed=7).seed, 7)
+        self.assertEqual(config.seed, 2)
+
+    def test_a_preset_for_another_environment_has_no_goal(self):
+        self.assertIn("stop_return = 475", str(shoal.make_config("cartpole-ppo")))
+        self.assertNotIn("475", str(shoal.make_config("cartpole-ppo", env="Acrobot-v1")))
+        self.assertIn("stop_return = 475", str(shoal.make_config("cartpole-ppo", env="Acrobot-v1", stop_return=475)))
+
+    def test_ranks_beside_the_threads_of_torch(self):
+        script = """
+            import sys, torch, shoal
+            torch.set_num_threads(2)
+            torch.rand(2000, 500).exp()  # OpenMP's threads now wait for the next loop
+            shoal.train("cartpole-ppo", sys.argv[1], quiet=True, ranks=2, threads=2, steps=4096)
+            """
+        self.shell(sys.executable, "-c", textwrap.dedent(script), self.path("run"))
+
     def test_ctrl_c_leaves_a_run_to_resume(self):
         script = f"""
             import sys
@@ -126,6 +153,9 @@ class RunsTest(unittest.TestCase):
             shoal.train("cartpole-ppo", self.path("run"), resume=True)
         with self.assertRaises(shoal.Error):
             shoal.load(self.path("nothing"))
+        shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=256, horizon=16)
+        with self.assertRaisesRegex(shoal.Error, "sampler.horizon cannot change.*init_from"):
+            shoal.train(None, self.path("run"), resume=True, steps=512, horizon=8)
 
 
 def shoal_steps(folder) -> int:
