@@ -8,6 +8,9 @@ endif()
 target_compile_options(shoal_options INTERFACE $<BUILD_INTERFACE:-fPIC>)
 # ATen/Functions.h, which takes 5 s, is read only by files that include it.
 target_compile_definitions(shoal_options INTERFACE $<BUILD_INTERFACE:AT_PER_OPERATOR_HEADERS>)
+if(NOT SHOAL_WITH_X86_KERNELS)
+  target_compile_definitions(shoal_options INTERFACE $<BUILD_INTERFACE:SHOAL_PORTABLE_KERNELS>)
+endif()
 if(SHOAL_SANITIZE)
   target_compile_options(shoal_options INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)

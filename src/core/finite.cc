@@ -1,11 +1,13 @@
 #include "shoal/core/finite.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <cmath>
+
+#include "src/core/cpu_features.h"
+
+#if SHOAL_X86_KERNELS
+#include <immintrin.h>
+#endif
 
 namespace shoal {
 
@@ -13,10 +15,10 @@ namespace {
 
 bool is_finite(double x) { return std::isfinite(x); }
 
-#if defined(__x86_64__)
+#if SHOAL_X86_KERNELS
 // Zero times a finite number is zero, times any other NaN, and a sum keeps NaN: one instruction
 // checks 32 bytes.
-__attribute__((target("avx2,fma"))) bool all_finite_avx2(const float* x, std::int64_t n) {
+SHOAL_TARGET("avx2,fma") bool all_finite_avx2(const float* x, std::int64_t n) {
   const __m256 zero = _mm256_setzero_ps();
   __m256 a = zero, b = zero;
   std::int64_t i = 0;
@@ -29,7 +31,7 @@ __attribute__((target("avx2,fma"))) bool all_finite_avx2(const float* x, std::in
          std::all_of(x + i, x + n, is_finite);
 }
 
-__attribute__((target("avx2,fma"))) bool all_finite_avx2(const double* x, std::int64_t n) {
+SHOAL_TARGET("avx2,fma") bool all_finite_avx2(const double* x, std::int64_t n) {
   const __m256d zero = _mm256_setzero_pd();
   __m256d a = zero, b = zero;
   std::int64_t i = 0;
@@ -42,12 +44,12 @@ __attribute__((target("avx2,fma"))) bool all_finite_avx2(const double* x, std::i
          std::all_of(x + i, x + n, is_finite);
 }
 
-const bool kHasAvx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+const bool kHasAvx2 = has_avx2();
 #endif
 
 template <class Number>
 bool all_finite_of(const Number* x, std::int64_t n) {
-#if defined(__x86_64__)
+#if SHOAL_X86_KERNELS
   if (kHasAvx2) return all_finite_avx2(x, n);
 #endif
   return std::all_of(x, x + n, is_finite);

@@ -49,14 +49,15 @@ SHOAL_INLINE void compute(const Tile& tile, const RowLayout& row, const float* w
 using TileFunction = void (*)(const Tile&, const RowLayout&, const float*, const float*, bool);
 
 template <int kCount>
-__attribute__((target("avx2,fma"))) void tile_avx2(const Tile& tile, const RowLayout& row,
-                                                   const float* w, const float* bias, bool relu) {
+SHOAL_TARGET("avx2,fma")
+void tile_avx2(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
+               bool relu) {
   compute<kCount>(tile, row, w, bias, relu);
 }
 
 template <int kCount>
-void tile_sse2(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
-               bool relu) {
+void tile_portable(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
+                   bool relu) {
   compute<kCount>(tile, row, w, bias, relu);
 }
 
@@ -64,7 +65,7 @@ using TileFunctions = std::array<TileFunction, kRows>;  // for 1, 2, ... rows
 
 template <std::size_t... kIndex>
 TileFunctions tile_functions(std::index_sequence<kIndex...>) {
-  return {(has_avx2() ? tile_avx2<kIndex + 1> : tile_sse2<kIndex + 1>)...};
+  return {(has_avx2() ? tile_avx2<kIndex + 1> : tile_portable<kIndex + 1>)...};
 }
 
 const TileFunctions kTiles = tile_functions(std::make_index_sequence<kRows>());

@@ -19,14 +19,15 @@ SHOAL_INLINE void widen_each(const std::uint8_t* from, std::int64_t n, float* to
   for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
-__attribute__((target("avx2"))) void widen_avx2(const std::uint8_t* from, std::int64_t n,
-                                                float* to) {
+SHOAL_TARGET("avx2") void widen_avx2(const std::uint8_t* from, std::int64_t n, float* to) {
   widen_each(from, n, to);
 }
 
-void widen_sse2(const std::uint8_t* from, std::int64_t n, float* to) { widen_each(from, n, to); }
+void widen_portable(const std::uint8_t* from, std::int64_t n, float* to) {
+  widen_each(from, n, to);
+}
 
-const auto kWiden = has_avx2() ? widen_avx2 : widen_sse2;
+const auto kWiden = has_avx2() ? widen_avx2 : widen_portable;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -108,21 +108,20 @@ SHOAL_INLINE void tanh_all(float* p, std::int64_t n) {
 using LayerFunction = void (*)(const float*, std::int64_t, std::int64_t, const float*, const float*,
                                std::int64_t, std::int64_t, bool, float*);
 
-__attribute__((target("avx2,fma"))) void layer_avx2(const float* x, std::int64_t x_stride,
-                                                    std::int64_t rows, const float* w,
-                                                    const float* bias, std::int64_t in,
-                                                    std::int64_t padded, bool tanh, float* y) {
-  dense_layer(x, x_stride, rows, w, bias, in, padded, tanh, y);
-}
-
-void layer_sse2(const float* x, std::int64_t x_stride, std::int64_t rows, const float* w,
+SHOAL_TARGET("avx2,fma")
+void layer_avx2(const float* x, std::int64_t x_stride, std::int64_t rows, const float* w,
                 const float* bias, std::int64_t in, std::int64_t padded, bool tanh, float* y) {
   dense_layer(x, x_stride, rows, w, bias, in, padded, tanh, y);
 }
 
-__attribute__((target("avx2,fma"))) void tanh_avx2(float* p, std::int64_t n) { tanh_all(p, n); }
+void layer_portable(const float* x, std::int64_t x_stride, std::int64_t rows, const float* w,
+                    const float* bias, std::int64_t in, std::int64_t padded, bool tanh, float* y) {
+  dense_layer(x, x_stride, rows, w, bias, in, padded, tanh, y);
+}
 
-const LayerFunction kLayer = has_avx2() ? layer_avx2 : layer_sse2;
+SHOAL_TARGET("avx2,fma") void tanh_avx2(float* p, std::int64_t n) { tanh_all(p, n); }
+
+const LayerFunction kLayer = has_avx2() ? layer_avx2 : layer_portable;
 
 }  // namespace
 
@@ -134,7 +133,7 @@ void tanh_in_place(float* values, std::int64_t n) {
   }
 }
 
-const char* MlpKernel::instructions() { return has_avx2() ? "AVX2" : "SSE2"; }
+const char* MlpKernel::instructions() { return has_avx2() ? "AVX2" : "portable"; }
 
 void MlpKernel::add_layer(const float* weight, const float* bias, std::int64_t in, std::int64_t out,
                           bool tanh) {

@@ -1,5 +1,8 @@
 #include "src/models/panel_bf16.h"
 
+#include "src/core/cpu_features.h"
+
+#if SHOAL_X86_KERNELS
 #include <immintrin.h>
 
 #include <vector>
@@ -10,7 +13,7 @@ namespace shoal {
 namespace {
 
 // Needed by every function with these instructions, because inlining requires equal targets.
-#define SHOAL_BF16 __attribute__((target("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")))
+#define SHOAL_BF16 SHOAL_TARGET("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")
 
 constexpr std::int64_t kWide = 16;  // numbers of a vector
 constexpr int kTileRows = 12;       // the sums that fit into the registers, beside two vectors
@@ -145,3 +148,13 @@ const PanelBf16* panel_bf16() {
 }
 
 }  // namespace shoal
+
+#else
+
+namespace shoal {
+
+const PanelBf16* panel_bf16() { return nullptr; }
+
+}  // namespace shoal
+
+#endif

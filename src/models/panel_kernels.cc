@@ -368,19 +368,22 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
         multiply_add_##NAME                                                          \
   }
 
-SHOAL_PANEL_KERNELS(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"))), 16,
-                    kRows512)
-SHOAL_PANEL_KERNELS(avx2, __attribute__((target("avx2,fma"))), 8, kRows2)
+SHOAL_PANEL_KERNELS(avx512, SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma"), 16, kRows512)
+SHOAL_PANEL_KERNELS(avx2, SHOAL_TARGET("avx2,fma"), 8, kRows2)
 SHOAL_PANEL_KERNELS(plain, , 4, kRows2)
 // NOLINTEND(bugprone-macro-parentheses)
 
 const PanelKernels kAvx512 = SHOAL_PANEL_TABLE(avx512, "AVX-512"),
                    kAvx2 = SHOAL_PANEL_TABLE(avx2, "AVX2"),
-                   kPlain = SHOAL_PANEL_TABLE(plain, "SSE2");
+                   kPlain = SHOAL_PANEL_TABLE(plain, "portable");
 
 bool has_avx512() {
+#if SHOAL_X86_KERNELS
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "src/compute/accelerator.h"
+#include "src/core/cpu_features.h"
 
-#if defined(__x86_64__)
+#if SHOAL_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -26,8 +27,8 @@ void interleave(const Frames& frames, std::int64_t from, std::int64_t pixels, Nu
       out[p * kStack + static_cast<std::int64_t>(k)] = frames[k][p];
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void store(__m128i bytes, float* to) {
+#if SHOAL_X86_KERNELS
+SHOAL_TARGET("avx2") void store(__m128i bytes, float* to) {
   _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
   _mm256_storeu_ps(to + 8, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))));
 }
@@ -38,8 +39,8 @@ void store(__m128i bytes, std::uint8_t* to) {
 
 // Sixteen pixels of four frames at a time: bytes are interleaved in registers, then widened.
 template <class Number>
-__attribute__((target("avx2"))) void interleave_avx2(const Frames& frames, std::int64_t pixels,
-                                                     Number* out) {
+SHOAL_TARGET("avx2")
+void interleave_avx2(const Frames& frames, std::int64_t pixels, Number* out) {
   auto load = [&](std::size_t k, std::int64_t p) __attribute__((target("avx2"), always_inline)) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(frames[k] + p));
   };
@@ -119,8 +120,8 @@ void FourFrames::write_as(std::int64_t n, Number* out) const {
   for (std::size_t k = 0; k < kStack; ++k)
     stack[k] =
         rows[k] < 0 ? blank_.data() : data_.const_data_ptr<std::uint8_t>() + rows[k] * pixels;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) {
+#if SHOAL_X86_KERNELS
+  if (has_avx2()) {
     interleave_avx2(stack, pixels, out);
     return;
   }

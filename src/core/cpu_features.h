@@ -1,0 +1,23 @@
+#pragma once
+
+// Kernels for the vector instructions of x86. They do not exist on other processors, nor with the
+// CMake option SHOAL_WITH_X86_KERNELS off, by which the portable ones are tested on x86.
+#if defined(__x86_64__) && !defined(SHOAL_PORTABLE_KERNELS)
+#define SHOAL_X86_KERNELS 1
+#define SHOAL_TARGET(instructions) __attribute__((target(instructions)))
+#else
+#define SHOAL_X86_KERNELS 0
+#define SHOAL_TARGET(instructions)
+#endif
+
+namespace shoal {
+
+inline bool has_avx2() {
+#if SHOAL_X86_KERNELS
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+}  // namespace shoal
