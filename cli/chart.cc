@@ -20,9 +20,10 @@ namespace {
 
 using Colour = std::array<double, 3>;
 
-constexpr double kWidth = 760, kHeight = 360;
+constexpr double kWidth = 760, kHeight = 360;                       // without the legend
 constexpr double kLeft = 64, kRight = 20, kTop = 48, kBottom = 52;  // margins
-constexpr double kPngScale = 2;                                     // pixels per unit
+constexpr double kLegendRow = 18;
+constexpr double kPngScale = 2;  // pixels per unit
 constexpr Colour kText{0.46, 0.50, 0.56}, kGrid{0.55, 0.58, 0.62};
 constexpr std::array<Colour, 6> kColours = {{{0.18, 0.51, 0.97},
                                              {0.88, 0.46, 0.17},
@@ -40,8 +41,8 @@ std::string short_number(double number) {
 // A cairo surface that is written to a file at the end.
 class Page {
  public:
-  explicit Page(const std::filesystem::path& file)
-      : file_(file), png_(file.extension() == ".png"), surface_(make_surface(file)) {
+  Page(const std::filesystem::path& file, double height)
+      : file_(file), png_(file.extension() == ".png"), surface_(make_surface(file, height)) {
     cairo_ = cairo_create(surface_);
     if (png_) {
       cairo_scale(cairo_, kPngScale, kPngScale);
@@ -93,13 +94,13 @@ class Page {
     return CAIRO_STATUS_SUCCESS;
   }
 
-  cairo_surface_t* make_surface(const std::filesystem::path& file) {
+  cairo_surface_t* make_surface(const std::filesystem::path& file, double height) {
     if (file.extension() == ".svg")
-      return cairo_svg_surface_create_for_stream(append, &content_, kWidth, kHeight);
+      return cairo_svg_surface_create_for_stream(append, &content_, kWidth, height);
     require(file.extension() == ".png", "cannot draw '{}': expected a name ending in .png or .svg",
             file.string());
     return cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(kPngScale * kWidth),
-                                      static_cast<int>(kPngScale * kHeight));
+                                      static_cast<int>(kPngScale * height));
   }
 
   std::string content_;  // of the output file
@@ -206,14 +207,13 @@ std::vector<double> ticks(double low, double high, int about) {
 
 void draw_chart(const std::filesystem::path& file, const std::vector<Curve>& curves,
                 const ChartOptions& options) {
-  Page page(file);
+  Page page(file, kHeight + kLegendRow * (static_cast<double>(curves.size()) + 0.5));
   const Plot plot(curves, options);
   plot.draw_axes(page, options);
-  double legend = kHeight - kBottom - 12 - 18 * (static_cast<double>(curves.size()) - 1);
-  for (std::size_t i = 0; i < curves.size(); ++i, legend += 18) {
-    const auto& colour = kColours[i % kColours.size()];
-    plot.draw(page, curves[i], colour);
-    page.text(legend_of(curves[i]), kWidth - kRight - 8, legend, 1);
+  double legend = kHeight + kLegendRow / 2;
+  for (std::size_t i = 0; i < curves.size(); ++i, legend += kLegendRow) {
+    plot.draw(page, curves[i], kColours[i % kColours.size()]);
+    page.text(legend_of(curves[i]), kLeft, legend, 0);
   }
   page.finish();
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "runners/preset_names.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/progress_file.h"
@@ -126,6 +127,12 @@ std::string word(std::string toml) {
   return toml;
 }
 
+// The preset; of a run without one, the algorithm.
+std::string name_of(const Settings& settings) {
+  const auto base = word(settings.at("base"));
+  return base.starts_with(kDefaultsFolder) ? word(settings.at("algo")) : base;
+}
+
 // The preset, unless all groups share it, and the settings that differ between groups of this
 // preset.
 std::string label_of(const Settings& settings, const std::vector<Group>& groups) {
@@ -133,7 +140,7 @@ std::string label_of(const Settings& settings, const std::vector<Group>& groups)
   const bool one_preset = std::ranges::all_of(
       groups, [&](const Group& group) { return group.settings.at("base") == preset; });
   std::vector<std::string> parts;
-  if (!one_preset) parts.push_back(word(preset));
+  if (!one_preset) parts.push_back(name_of(settings));
   for (const auto& setting : settings) {
     const bool differs = std::ranges::any_of(groups, [&](const Group& group) {
       return group.settings.at("base") == preset &&

@@ -41,8 +41,9 @@ std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, c
       const RunFolder lock(run.folder, RunFolder::Kind::kExisting);
       fs::remove_all(run.folder);
     }
-    words.insert(words.end(), {sweep.base, "--out", run.folder.string(), "--seed",
-                               fmt::format("{}", run.config.seed)});
+    if (!sweep.base.empty()) words.push_back(sweep.base);
+    words.insert(words.end(),
+                 {"--out", run.folder.string(), "--seed", fmt::format("{}", run.config.seed)});
     for (const auto& [key, value] : run.settings)
       words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
   }

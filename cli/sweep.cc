@@ -17,6 +17,7 @@
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
+#include "shoal/runners/run_folder.h"
 
 namespace shoal::cli {
 namespace {
@@ -79,6 +80,18 @@ std::vector<std::int64_t> seeds_of(const toml::table& table) {
   return seeds;
 }
 
+const std::string* find_setting(const SweepSettings& settings, const std::string& key) {
+  const auto found = std::ranges::find(settings, key, &SweepSettings::value_type::first);
+  return found == settings.end() ? nullptr : &found->second;
+}
+
+// The name of the only variant.
+std::string only_name(const std::string& base, const SweepSettings& settings) {
+  if (!base.empty()) return std::filesystem::path(base).stem().string();
+  const auto* env = find_setting(settings, "env.id");
+  return env == nullptr ? "run" : folder_name(*env);
+}
+
 Variants variants_of(const toml::table& table, const std::string& base) {
   for (const auto* key : {"all", "variant", "grid", "random", "tune"})
     require(!table.contains(key) || table[key].is_table(), "{}: expected a table", key);
@@ -95,7 +108,7 @@ Variants variants_of(const toml::table& table, const std::string& base) {
       variants.emplace_back(std::string(name.str()), std::move(settings));
     }
   if (variants.empty()) {
-    variants.emplace_back(std::filesystem::path(base).stem().string(), all);
+    variants.emplace_back(only_name(base, all), all);
     require_folder_name(variants[0].first);
   }
   return variants;
@@ -120,11 +133,37 @@ Halving halving_of(const toml::table& table) {
   return halving;
 }
 
+// What the runs of an environment without a preset begin with. The environment is made once for all
+// runs with the same settings of it.
+class Defaults {
+ public:
+  Config of(const SweepSettings& settings) {
+    require(find_setting(settings, "env.id") != nullptr,
+            "found neither base nor env.id; expected base = \"<a preset or a file>\", or env.id in "
+            "[all]");
+    Config asked;
+    SweepSettings of_env;
+    for (const auto& [key, value] : settings) {
+      set(asked, key, value);
+      if (key == "algo" || key.starts_with("env.") || key.starts_with("gymnasium.") ||
+          key.starts_with("atari."))
+        of_env.emplace_back(key, value);
+    }
+    const auto known = std::ranges::find(made_, of_env, &std::pair<SweepSettings, Config>::first);
+    if (known != made_.end()) return known->second;
+    const bool algo = find_setting(settings, "algo") != nullptr;
+    return made_.emplace_back(of_env, default_config(asked, algo ? asked.algo : "")).second;
+  }
+
+ private:
+  std::vector<std::pair<SweepSettings, Config>> made_;
+};
+
 // The configuration of a variant, validated before any run starts.
-Config config_of(const std::string& base, const std::string& variant,
-                 const SweepSettings& settings) {
+Config config_of(const std::string& base, const std::string& variant, const SweepSettings& settings,
+                 Defaults& defaults) {
   try {
-    Config config = preset_or_file(base);
+    Config config = base.empty() ? defaults.of(settings) : preset_or_file(base);
     for (const auto& [key, value] : settings) {
       require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");
       set(config, key, value);
@@ -149,13 +188,12 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
     require(std::ranges::count(kKeys, key.str()) == 1,
             "{} has an unknown key '{}'; the nearest is '{}'", file, one_line(key.str()),
             nearest(std::string(key.str()), kKeys));
-  require(table.contains("base"), "{} has no base; expected base = \"<a preset or a file>\"", file);
   Sweep sweep{.base = {},
               .cores = number(table, "cores", 1, 1),
               .gpus = number(table, "gpus", 0, 0),
               .halving = {},
               .runs = {}};
-  read_value("base", *table.get("base"), sweep.base);
+  if (const auto* base = table.get("base")) read_value("base", *base, sweep.base);
   const auto allowed = allowed_cores().size();
   require(sweep.cores <= static_cast<int>(allowed),
           "cores: found {} per run, expected at most {}, which this process may use", sweep.cores,
@@ -169,10 +207,11 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
   auto named = variants_of(table, sweep.base);
   if (const auto* grid = table["grid"].as_table()) named = with_grid(named, *grid);
   if (const auto* random = table["random"].as_table()) named = with_draws(named, *random);
+  Defaults defaults;
   for (const auto& [variant, settings] : named)
     variants.push_back({.variant = variant,
                         .settings = settings,
-                        .config = config_of(sweep.base, variant, settings),
+                        .config = config_of(sweep.base, variant, settings, defaults),
                         .folder = {}});
   for (const auto seed : seeds_of(table))
     for (auto run : variants) {

@@ -30,7 +30,7 @@ struct Halving {
 
 // A sweep trains each variant with each seed:
 //
-//   base = "cartpole-ppo"   # a preset, or the path of a file
+//   base = "cartpole-ppo"   # a preset, or the path of a file; without it, the settings for env.id
 //   seeds = [1, 2, 3]       # or a range: "1-3"
 //   cores = 1               # per run
 //   gpus = 0                # number of GPUs, assigned to runs in turn; 0: the device of `base`
@@ -53,7 +53,7 @@ struct Halving {
 // A range gives numbers of three significant digits, or whole numbers if both ends are whole. The
 // settings of a combination are in the name of the variant. More draws keep the first ones.
 struct Sweep {
-  std::string base;
+  std::string base;  // empty: the defaults of each run's env.id
   int cores = 1, gpus = 0;
   std::optional<Halving> halving = {};
   std::vector<SweepRun> runs;  // all variants with the first seed, then with the next

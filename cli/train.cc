@@ -89,10 +89,7 @@ std::string placement(const Config& config, const JobPlace& job) {
 
 std::string run_name(const TrainFlags& flags, const Config& config) {
   if (flags.source.empty()) {
-    auto name = fmt::format("{}-{}", config.env_id, config.algo);
-    std::ranges::replace_if(
-        name, [](char c) { return c == '/' || c == ':'; }, '-');
-    return name;
+    return folder_name(fmt::format("{}-{}", config.env_id, config.algo));
   }
   return config.base.empty() ? std::filesystem::path(flags.source).stem().string() : config.base;
 }

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "cli/commands.h"
 #include "cli/cores.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/envs/registry.h"
 #include "shoal/ipc/worker_group.h"
-#include "src/envs/construction.h"
 
 namespace shoal::cli {
 namespace {
@@ -58,10 +59,12 @@ std::vector<SettingDoc> changed_settings(const Config& config) {
 
 // The changed settings, a few to a line; those of other algorithms are left out.
 std::string chosen(const Config& config) {
+  const bool atari = config.env_id.starts_with("ALE/");
   const auto other = [&](const std::string& key) {
-    return std::ranges::any_of(config.algos, [&](const auto& algo) {
-      return algo->name() != config.algo && key.starts_with(algo->name() + ".");
-    });
+    return (key.starts_with("atari.") && !atari) ||
+           std::ranges::any_of(config.algos, [&](const auto& algo) {
+             return algo->name() != config.algo && key.starts_with(algo->name() + ".");
+           });
   };
   auto lines =
       fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
@@ -78,16 +81,29 @@ std::string chosen(const Config& config) {
   return lines + line + "\n";
 }
 
+// Refuses the id of an environment where a preset is expected.
+void require_no_env(const std::string& source) {
+  const auto ids = env_ids();
+  const auto version = source.rfind("-v");
+  const bool versioned = version != source.npos && version + 2 < source.size() &&
+                         source.find_first_not_of("0123456789", version + 2) == source.npos;
+  const bool id = versioned || std::ranges::find(ids, source) != ids.end();
+  require(!id || std::filesystem::exists(source),
+          "found '{}', expected a preset or a file of settings; to train on an environment: shoal "
+          "train --env {}",
+          one_line(source), one_line(source));
+}
+
 // The settings for an environment without a preset, which is made to see what kind of task it is.
 Config without_preset(const Changes& changes) {
   Config asked;
   for (const auto& [key, value] : changes) set(asked, key, value);
-  const auto spec = spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit);
-  return default_config(spec, changes_key(changes, "algo") ? asked.algo : "");
+  return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");
 }
 
 Config begin_from(const TrainFlags& flags, const Changes& changes) {
   if (!flags.resume.empty()) return read_run_config(flags.resume);
+  require_no_env(flags.source);
   Config config = flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source);
   // The schedules of a file that are as long as its run follow --steps.
   if (config.schedule_steps == config.steps) config.schedule_steps = 0;

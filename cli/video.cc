@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -95,10 +96,12 @@ class Film : public FrameSink {
 }  // namespace
 
 std::unique_ptr<FrameSink> make_video(const fs::path& file, double fps) {
-  require(std::ranges::count(kEndings, file.extension().string()) == 1,
+  auto ending = file.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  require(std::ranges::count(kEndings, ending) == 1,
           "--video: found '{}', expected a name ending in {}", file.string(),
           fmt::join(kEndings, ", "));
-  if (file.extension() == ".gif") return make_gif(file, fps);
+  if (ending == ".gif") return make_gif(file, fps);
   require(has_ffmpeg(),
           "--video: {} needs ffmpeg, which is not in PATH; install it, or give a name ending in "
           ".gif",

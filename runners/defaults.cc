@@ -4,6 +4,7 @@
 
 #include "runners/preset_names.h"
 #include "shoal/runners/config.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 namespace {
@@ -42,6 +43,10 @@ Config default_config(const EnvSpec& env, const std::string& algo) {
   auto config = defaults_of(kind_of(env), algo);
   if (!has_numbers_to_normalize(env)) config.agent.normalize_observation = false;
   return config;
+}
+
+Config default_config(const Config& asked, const std::string& algo) {
+  return default_config(spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit), algo);
 }
 
 }  // namespace shoal

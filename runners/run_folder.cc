@@ -119,6 +119,12 @@ void RunFolder::undo() {
   for (auto it = made_.rbegin(); it != made_.rend(); ++it) fs::remove(*it, ignored);
 }
 
+std::string folder_name(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '/' || c == ':'; }, '-');
+  return text;
+}
+
 fs::path default_run_folder(const std::string& name, unsigned long long seed) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

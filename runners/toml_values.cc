@@ -29,11 +29,18 @@ void read_value(const std::string& key, const toml::node& node, double& to) {
   if (std::isnan(to)) refuse(key, node, "a number");
 }
 
-// TOML has no integers above 2^63 - 1.
+// TOML has no integers above 2^63 - 1, and calls 1e6 a floating-point number.
 template <std::integral T>
 void read_value(const std::string& key, const toml::node& node, T& to) {
-  if (!node.is_integer()) refuse(key, node, "a whole number");
-  const std::int64_t value = **node.as_integer();
+  constexpr double kExact = 1LL << 53;
+  std::int64_t value = 0;
+  if (const auto* real = node.as_floating_point();
+      real != nullptr && std::abs(**real) <= kExact && std::trunc(**real) == **real)
+    value = static_cast<std::int64_t>(**real);
+  else if (node.is_integer())
+    value = **node.as_integer();
+  else
+    refuse(key, node, "a whole number");
   if (!std::in_range<T>(value))
     refuse(key, node, std::is_unsigned_v<T> ? "a whole number, 0 or more" : "a smaller number");
   to = static_cast<T>(value);

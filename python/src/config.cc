@@ -4,7 +4,6 @@
 
 #include "bindings.h"
 #include "shoal/envs/registry.h"
-#include "src/envs/construction.h"
 
 namespace shoal::bindings {
 namespace {
@@ -126,8 +125,7 @@ void bind_config(py::module_& m) {
       "default_config",
       [](const Config& asked, const std::string& algo) {
         const py::gil_scoped_release unlocked;
-        const auto env = spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit);
-        return default_config(env, algo);
+        return default_config(asked, algo);
       },
       "The settings that `shoal train --env` begins with for the environment of `asked`.",
       py::arg("asked"), py::arg("algo"));

@@ -57,7 +57,8 @@ void require_fits(std::size_t bytes) {
   const auto usable = available - available / 64;
   require(bytes <= usable,
           "shared memory of {} is needed, but {} is available on this machine or in its cgroup; "
-          "reduce the number of environments, the horizon or the replay",
+          "reduce the number of environments (sampler.envs), the horizon (sampler.horizon) or the "
+          "replay (replay.size)",
           size_text(bytes), size_text(usable));
 }
 

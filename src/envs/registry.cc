@@ -87,8 +87,10 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (is_in_python(id)) return make_in_python(id, options);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
-  throw Error("unknown environment '{}'; did you mean '{}'?", one_line(id),
-              nearest_id(id, options.gymnasium));
+  const auto near = nearest_id(id, options.gymnasium);
+  const bool sure = task_of(near) == task_of(id) || near == "gymnasium:" + id;
+  throw Error("unknown environment '{}'; did you mean '{}'?{}", one_line(id), near,
+              sure ? "" : " That of a Python package is named gymnasium:PACKAGE/ID.");
 }
 
 }  // namespace

@@ -59,6 +59,8 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
   require(given.name != "auto" || options.name != "mlp" || options.precision == Precision::kFloat32,
           "model.precision: found bf16, but the observation has no picture, and its model, 'mlp', "
           "learns in float32; set it to float32");
+  require(given.name != "auto" || options.name != "mlp" || options.cnn == CnnKind::kAuto,
+          "model.cnn: found convolutions, but the observation has no picture; leave it auto");
   const GlobalGeneratorKept kept;
   auto generator = at::detail::createCPUGenerator(seed);
   if (options.memory != MemoryKind::kNone)

@@ -56,6 +56,24 @@ TEST_F(SweepTest, WithoutVariantsThereIsOne) {
   EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
 }
 
+TEST_F(SweepTest, WithoutABaseItBeginsWithTheDefaultsOfTheEnvironment) {
+  const auto sweep = read(R"(
+    seeds = [7]
+    [all]
+    env.id = "Pendulum-v1"
+    sampler.envs = 4
+    [grid]
+    algo = ["ppo", "sac"]
+  )");
+  ASSERT_EQ(sweep.runs.size(), 2U);
+  EXPECT_TRUE(sweep.runs[0].folder.string().starts_with("out/Pendulum-v1"));
+  EXPECT_EQ(sweep.runs[0].config.base, "defaults/vectors-real");
+  EXPECT_EQ(sweep.runs[1].config.base, "defaults/vectors-real-sac");
+  EXPECT_EQ(sweep.runs[1].config.sampler.envs, 4);
+  EXPECT_NE(message_of([&] { read("seeds = [7]\n"); }).find("neither base nor env.id"),
+            std::string::npos);
+}
+
 TEST_F(SweepTest, AGridHasEveryCombinationForEveryVariantAndSeed) {
   const auto sweep = read(R"(
     base = "cartpole-ppo"

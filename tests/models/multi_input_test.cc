@@ -272,6 +272,8 @@ TEST(MultiInputTest, MistakesAreNamed) {
   expect(message(bytes({20, 20}), layers({32, 8, 4, 32, 5, 1})), "nothing is left");
   expect(message(ArraySpec{.shape = {4}}, {.name = "auto", .precision = Precision::kBf16}),
          "has no picture");
+  expect(message(ArraySpec{.shape = {4}}, {.name = "auto", .cnn = CnnKind::kImpala}),
+         "model.cnn: found convolutions");
 }
 
 }  // namespace

@@ -406,6 +406,19 @@ class AppTest(unittest.TestCase):
         self.trains_without_a_preset("pictures-discrete", "ppo", "--env", "ALE/Pong-v5", "--envs", "2", "--steps", "64",
                                      "--set", "sampler.horizon=32")
 
+    def test_an_environment_is_no_preset(self):
+        for name in "CartPole-v1", "Unknown-v3":
+            done = shoal("train", name)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"shoal train --env {name}", done.stderr)
+
+    def test_a_sweep_needs_no_preset(self):
+        sweep = self.dir / "without-base.toml"
+        sweep.write_text('seeds = [1]\n[all]\nenv.id = "CartPole-v1"\nsteps = 1e3\nsampler.horizon = 16\n')
+        done = shoal("launch", str(sweep), "--out", str(self.dir / "without-base"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('base = "defaults/vectors-discrete"', (self.dir / "without-base/CartPole-v1-1/config.toml").read_text())
+
     def test_its_folder_is_named_after_it(self):
         (self.dir / "empty").mkdir()
         done = shoal("train", "--env", "CartPole-v1", "--steps", "512", "--set", "sampler.horizon=16", cwd=self.dir / "empty")

@@ -127,6 +127,13 @@ TEST(Config, SetReadsEveryKindOfValue) {
   EXPECT_EQ(config.env.reward_scale, 0x1p63);
 }
 
+TEST(Config, WholeNumbersMayHaveAnExponent) {
+  Config config;
+  set(config, "steps", "1.5e6");
+  EXPECT_EQ(config.steps, 1'500'000);
+  EXPECT_EQ(refusal("steps", "1e30"), "steps: found 1e+30, expected a whole number");
+}
+
 TEST(Config, ErrorsNameKeyFoundAndExpected) {
   EXPECT_EQ(refusal("ppo.epochs", "many"), "ppo.epochs: found 'many', expected a whole number");
   EXPECT_EQ(refusal("ppo.epochs", "2.5"), "ppo.epochs: found 2.5, expected a whole number");

@@ -101,6 +101,8 @@ Config preset_or_file(const std::string& name);  // the name of a preset, or the
 // kind of task (vectors or pictures, discrete or real-valued actions) and for the algorithm. If
 // `algo` is empty, the file of the kind names one. Throws Error for an unknown algorithm.
 Config default_config(const EnvSpec& env, const std::string& algo = "");
+// The same for the environment that `asked` describes, which is made to see its kind.
+Config default_config(const Config& asked, const std::string& algo);
 
 // The components that a Config describes.
 std::vector<std::string> sampler_names();

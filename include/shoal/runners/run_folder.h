@@ -33,6 +33,8 @@ class RunFolder {
   int lock_ = -1;                            // descriptor of the folder
 };
 
+// A name for a folder: the text with '-' for '/' and ':', e.g. of an environment's id.
+std::string folder_name(std::string text);
 // runs/<name>-<seed>-<date and time>, with a number appended if that exists.
 std::filesystem::path default_run_folder(const std::string& name, unsigned long long seed);
 
