@@ -1,10 +1,12 @@
 #include "construction.h"
 
+#include <fmt/format.h>
 #include <pybind11/eval.h>
 
 #include <algorithm>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "shoal/core/error.h"
 
@@ -18,7 +20,8 @@ namespace {
 
 // parse(text) of "module.Name" or "module.Name(arguments)", whose arguments are literals; without a
 // module, of Gymnasium's wrappers. candidates(id): packages that may register an id. spec(id): what
-// is registered, or None. maker(id): the callable that "module:name" names, or None.
+// is registered, or None. maker(id): the callable that "module:name" names, or None. A module that
+// is not installed is an exception `Missing` with its name.
 constexpr const char* kHelpers = R"(
 import ast, importlib, importlib.util
 
@@ -36,8 +39,19 @@ def parse(text, default):
     module, _, short = name.rpartition(".")
     return module or default, short, positional, named
 
+class Missing(Exception):
+    pass
+
+def load(module):
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module + ".").startswith(error.name + "."):
+            raise
+        raise Missing(error.name)
+
 def wrapper(module, name):
-    return getattr(importlib.import_module(module), name, None)
+    return getattr(load(module), name, None)
 
 def candidates(id):
     first = (id.split("/") if "/" in id else id.split("-"))[0].replace("-", "_")
@@ -48,20 +62,35 @@ def spec(id, registry):
     module, _, name = id.rpartition(":")
     if module or name not in registry:
         for package in [module] if module else candidates(id):
-            importlib.import_module(package)
+            load(package)
     return registry.get(name)
 
 def maker(id):
     module, _, name = id.rpartition(":")
-    made = getattr(importlib.import_module(module), name, None) if module else None
+    made = getattr(load(module), name, None) if module else None
     return made if callable(made) else None
 )";
 
-py::dict helpers() {
+// "`python -m pip install PACKAGE`" for the interpreter in use.
+std::string installation(const std::string& package) {
+  return fmt::format("`{} -m pip install {}`",
+                     std::string(py::str(py::module_::import("sys").attr("executable"))), package);
+}
+
+// Calls what(helpers), and names a module that is not installed.
+template <class What>
+auto with_helpers(What what) {
   py::dict scope;
   scope["__builtins__"] = py::module_::import("builtins");
   py::exec(kHelpers, scope);
-  return scope;
+  try {
+    return what(std::as_const(scope));
+  } catch (py::error_already_set& e) {
+    if (!e.matches(scope["Missing"])) throw;
+    const std::string name(py::str(e.value()));
+    throw Error("there is no Python module '{}'; if it is a package's, run {}", name,
+                installation(name));
+  }
 }
 
 py::object parse_object(const std::string& json) {
@@ -119,8 +148,13 @@ py::object make(const char* how, const std::string& id, const py::dict& argument
   } catch (py::error_already_set& e) {
     if (!e.matches(mistake)) throw;
     // E.g. an unknown name, with a similar one.
-    if (!e.matches(library.attr("error").attr("UnregisteredEnv")) || !import_package_of(id, scope))
-      throw Error("{}", std::string(py::str(e.value())));
+    const bool unknown = e.matches(library.attr("error").attr("UnregisteredEnv"));
+    const std::string message(py::str(e.value()));
+    const bool similar = message.find("Did you mean") != message.npos;
+    if (unknown && !similar && id.find(':') == id.npos && !import_package_of(id, scope))
+      throw Error("{} If a package registers it, name that, too: gymnasium:PACKAGE:{}; or run {}",
+                  message, id, installation("PACKAGE"));
+    if (!unknown || similar || id.find(':') != id.npos) throw Error("{}", message);
   }
   try {
     return library.attr(how)(id, **arguments);
@@ -172,11 +206,11 @@ py::module_ gymnasium() {
     if (!e.matches(PyExc_ModuleNotFoundError) ||
         std::string(py::str(e.value().attr("name"))) != "gymnasium")
       throw;
-    const std::string python(py::str(py::module_::import("sys").attr("executable")));
     throw Error(
-        "there is no Gymnasium among the packages of {0} (for Python {1}.{2}): run `{0} -m pip "
-        "install gymnasium`, or name another interpreter of this version",
-        python, PY_MAJOR_VERSION, PY_MINOR_VERSION);
+        "there is no Gymnasium among the packages of {} (for Python {}.{}): run {}, or name "
+        "another interpreter of this version",
+        std::string(py::str(py::module_::import("sys").attr("executable"))), PY_MAJOR_VERSION,
+        PY_MINOR_VERSION, installation("gymnasium"));
   }
 }
 
@@ -186,26 +220,30 @@ py::object make_environment(const shoal_gymnasium_task& task) {
   arguments["disable_env_checker"] = true;
   if (task.render != 0) arguments["render_mode"] = "rgb_array";
   if (*task.kwargs != 0) arguments.attr("update")(parse_object(task.kwargs));
-  const auto scope = helpers();
-  return wrapped(make("make", task.id, arguments, scope), task, "gymnasium.wrappers", scope);
+  return with_helpers([&](const py::dict& scope) {
+    return wrapped(make("make", task.id, arguments, scope), task, "gymnasium.wrappers", scope);
+  });
 }
 
 bool makes_vector(const shoal_gymnasium_task& task) {
   const std::string_view id = task.id;
   if (task.vector != 0 || id.starts_with(kPettingZoo)) return true;
-  const py::object spec = helpers()["spec"](task.id, gymnasium().attr("registry"));
-  return !spec.is_none() && spec.attr("entry_point").is_none() &&
-         !spec.attr("vector_entry_point").is_none();
+  return with_helpers([&](const py::dict& scope) {
+    const py::object spec = scope["spec"](task.id, gymnasium().attr("registry"));
+    return !spec.is_none() && spec.attr("entry_point").is_none() &&
+           !spec.attr("vector_entry_point").is_none();
+  });
 }
 
 py::object make_vector_environment(const shoal_gymnasium_task& task, std::size_t envs) {
   const py::dict arguments = *task.kwargs == 0 ? py::dict() : py::dict(parse_object(task.kwargs));
   const std::string_view id = task.id;
-  const auto scope = helpers();
-  auto env = id.starts_with(kPettingZoo)
-                 ? make_games(std::string(id.substr(kPettingZoo.size())), envs, arguments)
-                 : make_vector(task.id, envs, arguments, scope);
-  return wrapped(std::move(env), task, "gymnasium.wrappers.vector", scope);
+  return with_helpers([&](const py::dict& scope) {
+    auto env = id.starts_with(kPettingZoo)
+                   ? make_games(std::string(id.substr(kPettingZoo.size())), envs, arguments)
+                   : make_vector(task.id, envs, arguments, scope);
+    return wrapped(std::move(env), task, "gymnasium.wrappers.vector", scope);
+  });
 }
 
 }  // namespace shoal::python

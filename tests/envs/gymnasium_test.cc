@@ -22,6 +22,7 @@
 namespace shoal {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -257,6 +258,13 @@ TEST_F(GymnasiumTest, TheNearestNameMayBeOneOfPython) {
             "unknown environment 'CliffWalking-v1'; did you mean 'gymnasium:CliffWalking-v1'?");
   EXPECT_THAT(message_of([] { make_env_factory("CartPole-v0"); }), HasSubstr("mean 'CartPole-v1'"))
       << "Gymnasium has that one, and this program has a newer one";
+}
+
+TEST_F(GymnasiumTest, AMissingPackageIsNamedWithItsInstallation) {
+  EXPECT_THAT(message_of([] { make_env_factory("gymnasium:nopackage:Task-v0")({}); }),
+              AllOf(HasSubstr("no Python module 'nopackage'"), HasSubstr("-m pip install")));
+  EXPECT_THAT(message_of([] { make_env_factory("gymnasium:fast-walk-v0")({}); }),
+              HasSubstr("gymnasium:PACKAGE:fast-walk-v0"));
 }
 
 // check_env covers seeds, resets, several environments in one process, and a saved and loaded
