@@ -80,9 +80,7 @@ class Agent:
 class ActorCritic(Agent):
     """The agent of PPO, A2C and IMPALA: a stochastic policy and a value function. Arguments as those of Agent."""
 
-    def __init__(
-        self, env: str | Callable[..., Any] | None = None, base: Base | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, env: str | Callable[..., Any] | None = None, base: Base | None = None, **settings: Any) -> None:
         super().__init__(env, settings.pop("algo", "ppo" if base is None else None), base, **settings)
 
 

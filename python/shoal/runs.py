@@ -129,7 +129,9 @@ def train(
         for name in [each for each, value in settings.items() if value is not None]:
             key = key_of(name, config)
             if not _core.may_change(key) and not callable(settings[name]):
-                raise _core.Error(f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead")
+                raise _core.Error(
+                    f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead"
+                )
         apply(config, settings)
     else:
         config = make_config(base, **settings)

@@ -57,6 +57,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._copy = copy
         self._core: _core.VectorEnv | None = None
         self._begun = self._stepping = False
+        self._reset: tuple[Any, dict[str, Any]] | None = None  # what async_reset() began
         self.num_envs = num_envs
         first = int(self.np_random.integers(1, 2**30))  # the seeds of environments that are never given one
         self._first_seeds = [first + i for i in range(num_envs)]
@@ -171,7 +172,28 @@ class VectorEnv(GymnasiumVectorEnv):
             infos,
         )
 
-    send, recv = step_async, step_wait
+    def async_reset(self, *, seed: int | Sequence[int | None] | None = None) -> None:
+        """Begins an episode in each environment, as EnvPool's: the next recv() returns the observations."""
+        self._reset = self.reset(seed=seed)
+
+    def send(self, actions: Any, env_id: Any = None) -> None:
+        """step_async() as EnvPool's send(). env_id: the `env_id` of recv()'s infos, or None: all environments."""
+        if env_id is not None and not np.array_equal(env_id, np.arange(self.num_envs)):
+            raise _core.Error(
+                f"env_id: found {env_id!r}, expected all {self.num_envs} environments in order: they step together"
+            )
+        self.step_async(actions)
+
+    def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """step_wait() as EnvPool's recv(): infos have `env_id`, too. After async_reset(), rewards are zeros."""
+        if self._reset is None:
+            observation, reward, terminated, truncated, infos = self.step_wait()
+        else:
+            (observation, infos), self._reset = self._reset, None
+            reward, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
+            truncated = terminated.copy()
+        infos["env_id"] = np.arange(self.num_envs)
+        return observation, reward, terminated, truncated, infos
 
     def render(self) -> tuple[Any, ...]:
         """What render() of each environment returns."""

@@ -118,6 +118,20 @@ class VectorTest(unittest.TestCase):
         envs.send(np.zeros(4, int))
         self.assertEqual(len(envs.recv()), 5)
 
+    def test_a_loop_of_envpools(self):
+        envs = self.vector("CartPole-v1", 4, workers=2)
+        expected, _ = self.vector("CartPole-v1", 4).reset(seed=5)
+        envs.async_reset(seed=5)
+        for step in range(3):
+            observation, reward, terminated, truncated, infos = envs.recv()
+            if step == 0:
+                np.testing.assert_array_equal(observation, expected)
+            self.assertEqual(reward.sum(), 0 if step == 0 else 4)
+            self.assertFalse(terminated.any() or truncated.any())
+            envs.send(np.zeros(4, int), infos["env_id"])
+        with self.assertRaisesRegex(shoal.Error, r"env_id.*all 4 environments in order"):
+            envs.send(np.zeros(2, int), np.arange(2))
+
     def test_says_what_is_wrong(self):
         envs = self.vector("CartPole-v1", 2, workers=1)
         with self.assertRaisesRegex(shoal.Error, "reset"):
