@@ -119,7 +119,7 @@ TEST_F(SweepTest, DrawsAreWithinTheirRangesAndStayWhenThereAreMore) {
 TEST_F(SweepTest, MistakesAreNamed) {
   const std::string base = "base = \"cartpole-ppo\"\n", seeds = "seeds = [1]\n";
   for (const auto& [text, word] : std::vector<std::pair<std::string, std::string>>{
-           {seeds, "no base"},
+           {seeds, "neither base"},
            {base + "seeds = \"4-2\"\n", "1-5"},
            {base + seeds + "[grid]\nppo.clip = 0.1\n", "a list of values"},
            {base + seeds + "[grid]\nppo.clip = [-1]\n", "ppo.clip"},
