@@ -1,7 +1,8 @@
 #pragma once
 
-// Kernels for the vector instructions of x86. They do not exist on other processors, nor with the
-// CMake option SHOAL_WITH_X86_KERNELS off, by which the portable ones are tested on x86.
+// What depends on the processor. Kernels for the vector instructions of x86 do not exist elsewhere,
+// nor with the CMake option SHOAL_WITH_X86_KERNELS off, by which the portable ones are tested on
+// x86.
 #if defined(__x86_64__) && !defined(SHOAL_PORTABLE_KERNELS)
 #define SHOAL_X86_KERNELS 1
 #define SHOAL_TARGET(instructions) __attribute__((target(instructions)))
@@ -11,6 +12,15 @@
 #endif
 
 namespace shoal {
+
+// Tells the core that this thread polls.
+inline void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 inline bool has_avx2() {
 #if SHOAL_X86_KERNELS

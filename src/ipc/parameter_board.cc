@@ -5,6 +5,7 @@
 #include <new>
 
 #include "shoal/core/error.h"
+#include "src/core/cpu_features.h"
 
 namespace shoal {
 
@@ -56,7 +57,7 @@ bool ParameterBoard::read(std::span<std::byte> to, std::uint64_t& version) const
       version = sequence;
       return true;
     }
-    __builtin_ia32_pause();
+    pause_core();
   }
   return false;
 }

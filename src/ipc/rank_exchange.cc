@@ -1,6 +1,5 @@
 #include "shoal/ipc/rank_exchange.h"
 
-#include <emmintrin.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "src/core/cpu_features.h"
 #include "src/ipc/futex.h"
 
 namespace shoal {
@@ -27,7 +28,7 @@ bool poll(const Word& word, int times, Ready ready) {
   for (int i = 0;; ++i) {
     if (ready(word.load(std::memory_order_acquire))) return true;
     if (i >= times) return false;
-    __builtin_ia32_pause();
+    pause_core();
   }
 }
 

@@ -14,6 +14,7 @@
 #include "shoal/core/arena.h"
 #include "shoal/core/rng.h"
 #include "shoal/ipc/batch_gate.h"
+#include "src/core/cpu_features.h"
 #include "tests/ipc/gate_for_two.h"
 
 // Clients that are repeatedly killed at random moments and replaced.
@@ -37,7 +38,7 @@ bool is_whole(const Message& message) {
 }
 
 void dawdle(Rng& rng, int longest) {
-  for (auto i = rng.integer(0, longest); i > 0; --i) __builtin_ia32_pause();
+  for (auto i = rng.integer(0, longest); i > 0; --i) pause_core();
 }
 
 struct Rule {

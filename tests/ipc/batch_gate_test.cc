@@ -11,6 +11,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "src/core/cpu_features.h"
 
 namespace shoal::gate_test {
 namespace {
@@ -251,7 +252,7 @@ TEST(BatchGateTest, StopWakesEverybody) {
     waits.push_back(std::async(std::launch::async, [gate = half.gate, ticket]() mutable {
       return in_time([&] { return !gate.wait(ticket, kLong); });
     }));
-    for (int i = 0; i < moment * 1000; ++i) __builtin_ia32_pause();
+    for (int i = 0; i < moment * 1000; ++i) pause_core();
     for (auto* memory : {&empty, &half}) memory->gate.stop();
     for (auto& wait : waits) EXPECT_TRUE(wait.get());
   }
@@ -314,7 +315,7 @@ TEST(BatchGateTest, CountsMayWrapAround) {
   });
   auto& gate = memory.gate;
   for (int i = 0; i < kBatches; ++i) {
-    for (int k = 0; k < 100'000; ++k) __builtin_ia32_pause();  // the server sleeps by now
+    for (int k = 0; k < 100'000; ++k) pause_core();  // the server sleeps by now
     gate.submit(0);
     const auto last = gate.submit(1);
     EXPECT_TRUE(in_time([&] { return gate.wait(last, kLong); }));

@@ -20,6 +20,7 @@
 #include "shoal/core/rng.h"
 #include "shoal/ipc/parameter_server.h"
 #include "shoal/ipc/worker_group.h"
+#include "src/core/cpu_features.h"
 
 // Trainers that are repeatedly killed at random moments: a gradient is applied completely or not at
 // all.
@@ -31,7 +32,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kSize = 2500;  // three blocks
 
 void dawdle(Rng& rng, int longest) {
-  for (auto i = rng.integer(0, longest); i > 0; --i) __builtin_ia32_pause();
+  for (auto i = rng.integer(0, longest); i > 0; --i) pause_core();
 }
 
 bool all_are(std::span<const float> numbers, float wanted) {

@@ -13,6 +13,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
+#include "src/core/cpu_features.h"
 
 namespace shoal {
 namespace {
@@ -91,7 +92,7 @@ TEST(RankExchangeTest, ActsFollowOneAnotherWithoutDelay) {
     const auto r = own.rank();
     for (int k = 0; k < kRounds; ++k) {
       const auto n = static_cast<std::size_t>(shared.integer(1, 120));
-      for (auto spins = delay.integer(0, 300); spins > 0; --spins) __builtin_ia32_pause();
+      for (auto spins = delay.integer(0, 300); spins > 0; --spins) pause_core();
       switch (shared.integer(0, 4)) {
         case 0: {
           std::vector<std::int64_t> values(n, k + r);

@@ -14,6 +14,7 @@
 #include "shoal/core/arena.h"
 #include "shoal/core/rng.h"
 #include "shoal/ipc/trajectory_ring.h"
+#include "src/core/cpu_features.h"
 
 // Writers that are repeatedly killed at random moments and replaced.
 namespace shoal::ring_kill_test {
@@ -29,7 +30,7 @@ struct Content {
 };
 
 void dawdle(Rng& rng, int longest) {
-  for (auto i = rng.integer(0, longest); i > 0; --i) __builtin_ia32_pause();
+  for (auto i = rng.integer(0, longest); i > 0; --i) pause_core();
 }
 
 class RingKillTest : public testing::TestWithParam<bool> {

@@ -9,6 +9,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "src/core/cpu_features.h"
 
 namespace shoal::ring_test {
 namespace {
@@ -213,7 +214,7 @@ TEST(TrajectoryRingTest, StopWakesEverybody) {
     waits.push_back(std::async(std::launch::async, [ring = empty.ring]() mutable {
       return in_time([&] { return ring.take(0, kLong); }).has_value();
     }));
-    for (int i = 0; i < moment * 1000; ++i) __builtin_ia32_pause();
+    for (int i = 0; i < moment * 1000; ++i) pause_core();
     for (auto* memory : {&full, &draining, &empty}) memory->ring.stop();
     for (auto& wait : waits) EXPECT_FALSE(wait.get());
   }

@@ -17,6 +17,7 @@
 #include "shoal/core/stop.h"
 #include "shoal/data/saved.h"
 #include "shoal/samplers/async_sampler.h"
+#include "src/core/cpu_features.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
@@ -381,7 +382,7 @@ TEST_F(DeathTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
     std::atomic<bool> done = false;
     std::thread killer([&] {
       for (int i = 0; i < kKills; ++i) {
-        for (auto spins = rng.integer(0, 200'000); spins > 0; --spins) __builtin_ia32_pause();
+        for (auto spins = rng.integer(0, 200'000); spins > 0; --spins) pause_core();
         kill_one(rng);
       }
       done = true;
