@@ -165,6 +165,7 @@ bool may_change(const std::string& key) {
                                               "eval_episodes",
                                               "live_eval_seconds",
                                               "device",
+                                              "atari.emulator",
                                               "threads",
                                               "stop_grace",
                                               "ranks",

@@ -112,6 +112,10 @@ OptionList env_options(Config& c) {
   atari.add("stack", a.stack, "frames stacked in one observation", within(1, 256));
   atari.add("screen", a.screen, "height and width of a frame, in pixels", within(16, 160));
   atari.add("rgb", a.rgb, "colour frames instead of grayscale");
+  atari.add(
+      "emulator", a.emulator,
+      "shoal: ALE with a processor and video chip of this project's | ale: ALE as it is; both "
+      "give the same results");
   gymnasium.add("kwargs", c.env.gymnasium.kwargs,
                 "keyword arguments of gymnasium.make, as a JSON object", within(0, 60'000));
   gymnasium.add("wrappers", c.env.gymnasium.wrappers,

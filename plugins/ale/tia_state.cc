@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tia_state.h"
 
+#include <ale/emucore/TIA.hxx>
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>

@@ -6,9 +6,12 @@
 #ifndef SHOAL_PLUGINS_ALE_TIA_STATE_H_
 #define SHOAL_PLUGINS_ALE_TIA_STATE_H_
 
-#include <ale/emucore/TIA.hxx>
 #include <cstddef>
 #include <cstdint>
+
+namespace ale::stella {
+class TIA;
+}
 
 constexpr std::size_t kTiaPixels = 160 * 300;  // of one frame buffer, as ALE allocates it
 

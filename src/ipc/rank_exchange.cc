@@ -1,5 +1,8 @@
 #include "shoal/ipc/rank_exchange.h"
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +40,7 @@ const RankExchangeOptions& checked(const RankExchangeOptions& options) {
 // MiB, 8.5 instead of 2.9 for 16 KiB).
 template <class T>
 void hand_over(const T* from, const T* end, T* to) {
-#ifdef __SANITIZE_THREAD__  // TSan does not see non-temporal stores
+#if !defined(__x86_64__) || defined(__SANITIZE_THREAD__)  // TSan does not see these stores
   std::copy(from, end, to);
 #else
   constexpr auto kValues = sizeof(__m128i) / sizeof(T);

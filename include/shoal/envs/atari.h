@@ -2,11 +2,19 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/envs/env.h"
 
 namespace shoal {
+
+// What plays a game: ALE with the processor and video chip of this project, which give the same
+// results faster, or ALE as it is.
+enum class AtariEmulator : std::uint8_t { kShoal, kAle };
+inline constexpr std::pair<const char*, AtariEmulator> kAtariEmulatorNames[] = {
+    {"shoal", AtariEmulator::kShoal}, {"ale", AtariEmulator::kAle}};
+inline const auto& names_of(AtariEmulator) { return kAtariEmulatorNames; }
 
 // Preprocessing of an Atari game. The defaults are those of Gymnasium's AtariPreprocessing.
 struct AtariOptions {
@@ -24,6 +32,7 @@ struct AtariOptions {
   int screen = 84;                    // height and width of an observation, 16 to 160
   bool rgb = false;                   // observations in colour instead of gray
   int stack = 4;                      // number of stacked observations
+  AtariEmulator emulator = AtariEmulator::kShoal;
 };
 
 // Atari games by their Gymnasium names, e.g. "ALE/Pong-v5". All settings come from `options`, none
@@ -38,8 +47,9 @@ struct AtariOptions {
 // continue exactly.
 //
 // The emulator is a plugin, loaded on first use from $SHOAL_ALE_PLUGIN, lib/shoal_ale.so beside the
-// program's folder, or the build folder. The ROMs are *.bin files in $SHOAL_ROMS, or in the folder
-// where the build found them.
+// program's folder, or the build folder; ALE as it is from $SHOAL_ALE_REFERENCE_PLUGIN or
+// lib/shoal_ale_reference.so. Either continues what the other has saved. The ROMs are *.bin files
+// in $SHOAL_ROMS, or in the folder where the build found them.
 //
 // Throws Error at once for an unknown game (with the nearest known name), an option out of range, a
 // missing plugin or a missing ROM.

@@ -17,24 +17,30 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kNoSinglePlayer = {"combat", "joust", "maze_craze",
                                                              "warlords"};
 
-const Plugin& ale_plugin() {
-  static const Plugin kPlugin{.name = "Atari",
-                              .file = "shoal_ale.so",
-                              .variable = "SHOAL_ALE_PLUGIN",
-                              .option = "SHOAL_WITH_ATARI",
-                              .symbol = SHOAL_ALE_GET_API,
-                              .version = SHOAL_ALE_VERSION};
-  return kPlugin;
+Plugin plugin(const char* file, const char* variable) {
+  return {.name = "Atari",
+          .file = file,
+          .variable = variable,
+          .option = "SHOAL_WITH_ATARI",
+          .symbol = SHOAL_ALE_GET_API,
+          .version = SHOAL_ALE_VERSION};
 }
+
+Plugin own_plugin() { return plugin("shoal_ale.so", "SHOAL_ALE_PLUGIN"); }
 
 }  // namespace
 
-const shoal_ale_api& ale_library() {
-  static const auto& api = ale_plugin().load<shoal_ale_api>();
-  return api;
+const shoal_ale_api& ale_library(AtariEmulator emulator) {
+  if (emulator == AtariEmulator::kShoal) {
+    static const auto& own = own_plugin().load<shoal_ale_api>();
+    return own;
+  }
+  static const auto& ale =
+      plugin("shoal_ale_reference.so", "SHOAL_ALE_REFERENCE_PLUGIN").load<shoal_ale_api>();
+  return ale;
 }
 
-bool has_ale_library() { return ale_plugin().exists(); }
+bool has_ale_library() { return own_plugin().exists(); }
 
 fs::path rom_folder() {
   const char* chosen = std::getenv("SHOAL_ROMS");
@@ -66,11 +72,11 @@ std::vector<std::string> known_roms() {
   return roms;
 }
 
-void CloseConsole::operator()(shoal_ale_console* console) const { ale_library().destroy(console); }
+void CloseConsole::operator()(shoal_ale_console* console) const { ale->destroy(console); }
 
-AleConsole open_console(const fs::path& rom) {
+AleConsole open_console(const shoal_ale_api& ale, const fs::path& rom) {
   std::array<char, 512> text{};
-  AleConsole console(ale_library().create(rom.c_str(), {text.data(), text.size()}));
+  AleConsole console(ale.create(rom.c_str(), {text.data(), text.size()}), {&ale});
   require(console != nullptr, "cannot start the game: {}", text.data());
   return console;
 }

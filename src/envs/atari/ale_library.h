@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "ale_plugin.h"
+#include "shoal/envs/atari.h"
 
 namespace shoal {
 
 // Loads the plugin on the first call. Throws Error if it is missing or has another version.
-const shoal_ale_api& ale_library();
-// Whether the plugin exists.
+const shoal_ale_api& ale_library(AtariEmulator emulator);
+// Whether the plugin of AtariEmulator::kShoal exists.
 bool has_ale_library();
 
 // The folder of the ROMs. It may not exist.
@@ -23,11 +24,12 @@ std::string game_name(const std::string& rom);
 std::vector<std::string> known_roms();
 
 struct CloseConsole {
+  const shoal_ale_api* ale = nullptr;
   void operator()(shoal_ale_console* console) const;
 };
 using AleConsole = std::unique_ptr<shoal_ale_console, CloseConsole>;
 
 // Loads a ROM into a new console. Throws Error if the plugin rejects it.
-AleConsole open_console(const std::filesystem::path& rom);
+AleConsole open_console(const shoal_ale_api& ale, const std::filesystem::path& rom);
 
 }  // namespace shoal

@@ -38,9 +38,9 @@ std::string rom_of(const std::string& id) {
 
 EnvFactory make_atari(const std::string& id, const AtariOptions& options) {
   check(id, options);
-  ale_library();
+  const auto& ale = ale_library(options.emulator);
   const AtariEnv::Make make{id, rom_folder() / (rom_of(id) + ".bin"), options};
-  open_console(make.rom);
+  open_console(ale, make.rom);
   return [make](const EnvContext& context) { return std::make_unique<AtariEnv>(make, context); };
 }
 

@@ -37,8 +37,8 @@ AtariGame::AtariGame(const shoal_ale_api& ale, shoal_ale_console* console, bool 
 
 AtariEnv::AtariEnv(const Make& make, const EnvContext& context)
     : options_(make.options),
-      ale_(ale_library()),
-      console_(open_console(make.rom)),
+      ale_(ale_library(make.options.emulator)),
+      console_(open_console(ale_, make.rom)),
       game_(ale_, console_.get(), make.options.full_action_set),
       spec_(spec_of(make, game_.actions.size())),
       frames_of_(

@@ -1,0 +1,137 @@
+// The console with this project's processor and video chip beside ALE's own: reward, lives, end,
+// RAM and screen after every frame, and the whole state now and then.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "shoal/core/rng.h"
+#include "src/envs/atari/ale_library.h"
+
+namespace shoal {
+namespace {
+
+class Console {
+ public:
+  Console(AtariEmulator emulator, const std::string& rom)
+      : ale_(ale_library(emulator)), console_(open_console(ale_, rom_folder() / (rom + ".bin"))) {
+    ale_.screen_size(console_.get(), &height_, &width_);
+  }
+
+  std::vector<int> actions() {
+    std::vector<int> codes(SHOAL_ALE_MAX_ACTIONS);
+    codes.resize(static_cast<std::size_t>(ale_.actions(console_.get(), 1, codes.data())));
+    return codes;
+  }
+  void reset() { last_ = ale_.reset(console_.get()); }
+  void act(int action) { last_ = ale_.act(console_.get(), action); }
+  bool is_over() const { return last_.game_over != 0; }
+
+  std::vector<std::uint8_t> state() {
+    std::vector<std::uint8_t> bytes(1 << 20);
+    bytes.resize(ale_.save(console_.get(), bytes.data(), bytes.size()));
+    return bytes;
+  }
+  void load(const std::vector<std::uint8_t>& state) {
+    ASSERT_NE(ale_.load(console_.get(), state.data(), state.size()), 0);
+  }
+
+  // Empty if the last frame of both was the same.
+  std::string difference(Console& other) {
+    if (last_.reward != other.last_.reward)
+      return fmt::format("reward {} and {}", last_.reward, other.last_.reward);
+    if (last_.lives != other.last_.lives || last_.game_over != other.last_.game_over)
+      return "lives or end";
+    const auto mine = ram(), theirs = other.ram();
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      if (mine[i] != theirs[i]) return fmt::format("RAM at {}: {} and {}", i, mine[i], theirs[i]);
+    const auto *a = ale_.screen(console_.get()), *b = other.ale_.screen(other.console_.get());
+    const auto pixels = height_ * width_;
+    const auto at = std::mismatch(a, a + pixels, b).first - a;
+    return at == pixels ? "" : fmt::format("screen at line {}, pixel {}", at / width_, at % width_);
+  }
+
+ private:
+  std::array<std::uint8_t, SHOAL_ALE_RAM_BYTES> ram() {
+    std::array<std::uint8_t, SHOAL_ALE_RAM_BYTES> bytes{};
+    ale_.ram(console_.get(), bytes.data());
+    return bytes;
+  }
+
+  const shoal_ale_api& ale_;
+  AleConsole console_;
+  shoal_ale_frame last_{};
+  int height_ = 0, width_ = 0;
+};
+
+std::int64_t frames() {
+  const char* chosen = std::getenv("SHOAL_EMULATOR_FRAMES");
+  return chosen == nullptr ? 600 : std::atoll(chosen);
+}
+
+// Random actions, each held for a while; resets at the end of a game and in its middle; states that
+// are saved by one and loaded by the other.
+void compare(const std::string& rom) {
+  Console own(AtariEmulator::kShoal, rom), ale(AtariEmulator::kAle, rom);
+  const auto actions = own.actions();
+  Rng rng(7);
+  const auto draw = [&](std::int64_t n) { return rng.integer(0, n); };
+  own.reset();
+  ale.reset();
+  std::vector<std::uint8_t> saved;
+  int action = 0;
+  for (std::int64_t frame = 0, held = 0; frame < frames(); ++frame) {
+    if (held-- <= 0) {
+      action = actions[static_cast<std::size_t>(draw(std::ssize(actions)))];
+      held = draw(12);
+    }
+    if (own.is_over() || draw(5000) == 0) {
+      own.reset();
+      ale.reset();
+    }
+    own.act(action);
+    ale.act(action);
+    ASSERT_EQ(own.difference(ale), "") << rom << ", frame " << frame;
+    if (draw(100) != 0) continue;
+    const auto mine = own.state(), theirs = ale.state();
+    ASSERT_TRUE(mine == theirs) << "saved state of " << rom << ", frame " << frame;
+    if (saved.empty() || draw(2) == 0) saved = mine;
+    const bool crossed = draw(2) == 0;
+    own.load(crossed ? theirs : saved);
+    ale.load(crossed ? mine : saved);
+  }
+}
+
+constexpr int kLots = 8;
+class AtariEmulatorTest : public testing::TestWithParam<int> {};
+
+TEST_P(AtariEmulatorTest, EqualsAle) {
+  const auto roms = known_roms();
+  for (std::size_t i = static_cast<std::size_t>(GetParam()); i < roms.size(); i += kLots)
+    compare(roms[i]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Games, AtariEmulatorTest, testing::Range(0, kLots));
+
+TEST(AtariEmulatorTest, RefusesAnInvalidState) {
+  Console own(AtariEmulator::kShoal, "pong");
+  own.reset();
+  const auto& ale = ale_library(AtariEmulator::kShoal);
+  const auto console = open_console(ale, rom_folder() / "pong.bin");
+  for (const std::size_t at : {0U, 4U, 8U, 12U, 16U, 20U, 24U}) {
+    auto state = own.state();
+    const std::int32_t wrong = 1 << 30;
+    std::memcpy(state.data() + at, &wrong, sizeof wrong);
+    EXPECT_EQ(ale.load(console.get(), state.data(), state.size()), 0) << at;
+  }
+  EXPECT_EQ(ale.load(console.get(), nullptr, 0), 0);
+}
+
+}  // namespace
+}  // namespace shoal
