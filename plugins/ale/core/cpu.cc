@@ -248,28 +248,59 @@ struct Registers {
     return static_cast<std::uint16_t>(pointed(immediate()) + y);
   }
 
-  // Of the timer, by LDA. Where BNE leads back to this instruction, the program waits until the
-  // timer has run out: all rounds but the last ones are counted here. Nothing else changes in them.
-  SHOAL_INLINE std::uint8_t read_timer(std::uint16_t address) {
-    constexpr int kLoad = 4, kBranch = 3;  // cycles of a round, in one page
-    std::uint16_t next = 0;
-    if (at > end || timer == nullptr) return read(address);
-    std::memcpy(&next, reinterpret_cast<const void*>(at), sizeof next);
-    constexpr std::uint16_t kBneBack = 0xfbd0;
-    if (next != kBneBack) return read(address);
-    const auto after = static_cast<std::uint16_t>(pc() + 2);
-    const int round = kLoad + kBranch + (crosses_page(after, after - 5U) ? 1 : 0);
-    // The timer counts down in steps of 2^shift cycles; it is read as 1 or more up to `last`.
-    const std::int64_t steps = timer->*reveal(myTimer{});
-    const auto shift = timer->*reveal(myIntervalShift{});
-    const std::int64_t now = std::int64_t{cycles} - 1 - timer->*reveal(myCyclesWhenTimerSet{});
-    const std::int64_t last = ((steps - 1) << shift) - 1;
-    if (now >= 0 && last > now) {
-      const auto rounds = std::min<std::int64_t>((last - now) / round, number / 2);
-      cycles += static_cast<std::uint32_t>(rounds * round);
-      number -= static_cast<std::uint32_t>(2 * rounds);
-    }
+  // ---- Waiting ----
+
+  // Counts rounds of a loop that does nothing but wait: `wanted` of them, if so many instructions may
+  // be executed, two in a round.
+  SHOAL_INLINE std::uint32_t wait(std::int64_t wanted, int cycles_of_round) {
+    const auto rounds = static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, (number - 1) / 2));
+    cycles += rounds * static_cast<std::uint32_t>(cycles_of_round);
+    number -= 2 * rounds;
+    return rounds;
+  }
+  // The cycles of a taken branch with two bytes before `after` that leads back by `distance`.
+  SHOAL_INLINE static int cycles_back(std::uint16_t after, unsigned distance) {
+    return crosses_page(after, after - distance) ? 4 : 3;
+  }
+  // Reads the address with which a load is made. If it is the timer's, and a branch leads back to the
+  // load until the timer is zero or has run out, all rounds but the last are counted: the timer is
+  // read in none of them as it is then, and nothing else happens.
+  SHOAL_INLINE std::uint8_t load_absolute() {
+    const auto address = absolute();
+    if ((address & 0x1285) == 0x0284) wait_for_timer();
     return read(address);
+  }
+  __attribute__((noinline)) static std::int64_t rounds_of_timer(const M6532& timer, bool to_zero,
+                                                                std::uint32_t cycles, int round) {
+    // It counts down in steps of 2^shift cycles, and is 0 or more up to `last`.
+    const std::int64_t steps = timer.*reveal(myTimer{});
+    const auto shift = timer.*reveal(myIntervalShift{});
+    const std::int64_t now = std::int64_t{cycles} - 1 - timer.*reveal(myCyclesWhenTimerSet{});
+    const std::int64_t last = ((to_zero ? steps - 1 : steps) << shift) - 1;
+    const bool positive = to_zero || steps - (now >> shift) - 1 < 0x80;
+    return now >= 0 && last > now && positive ? (last - now) / round : 0;
+  }
+  SHOAL_INLINE void wait_for_timer() {
+    constexpr std::uint16_t kBneBack = 0xfbd0, kBplBack = 0xfb10;
+    std::uint16_t next = 0;
+    if (at > end || timer == nullptr) return;
+    std::memcpy(&next, reinterpret_cast<const void*>(at), sizeof next);
+    if (next != kBneBack && next != kBplBack) return;
+    const int round = 4 + cycles_back(static_cast<std::uint16_t>(pc() + 2), 5);
+    wait(rounds_of_timer(*timer, next == kBneBack, cycles, round), round);
+  }
+  // BNE or BPL. Back to DEX or DEY, the rounds are counted until the last.
+  SHOAL_INLINE void branch_of_loop(bool taken, bool to_zero) {
+    constexpr std::uint16_t kBackBy3 = 0xfd;
+    if (taken && static_cast<std::uint8_t>(operand) == kBackBy3 && at >= begin + 2 && at <= end) {
+      const auto count = reinterpret_cast<const std::uint8_t*>(at)[-2];
+      const int round = 2 + cycles_back(static_cast<std::uint16_t>(pc() + 1), 3);
+      if (count == 0xca && x == static_cast<std::uint8_t>(result))
+        set_x(x - static_cast<int>(wait(x - (to_zero ? 1 : 0), round)));
+      else if (count == 0x88 && y == static_cast<std::uint8_t>(result))
+        set_y(y - static_cast<int>(wait(y - (to_zero ? 1 : 0), round)));
+    }
+    branch(taken);
   }
 
   // ---- Flags ----
@@ -413,11 +444,7 @@ struct Registers {
       case 0xa9: set_a(immediate()); break;
       case 0xa5: set_a(read_low(zero_page())); break;
       case 0xb5: set_a(read_low(zero_page_x())); break;
-      case 0xad: {
-        const auto address = absolute();
-        set_a((address & 0x1285) == 0x0284 ? read_timer(address) : read(address));
-        break;
-      }
+      case 0xad: set_a(load_absolute()); break;
       case 0xbd: set_a(read(absolute_x())); break;
       case 0xb9: set_a(read(absolute_y())); break;
       case 0xa1: set_a(read(indirect_x())); break;
@@ -425,12 +452,12 @@ struct Registers {
       case 0xa2: set_x(immediate()); break;
       case 0xa6: set_x(read_low(zero_page())); break;
       case 0xb6: set_x(read_low(zero_page_y())); break;
-      case 0xae: set_x(read(absolute())); break;
+      case 0xae: set_x(load_absolute()); break;
       case 0xbe: set_x(read(absolute_y())); break;
       case 0xa0: set_y(immediate()); break;
       case 0xa4: set_y(read_low(zero_page())); break;
       case 0xb4: set_y(read_low(zero_page_x())); break;
-      case 0xac: set_y(read(absolute())); break;
+      case 0xac: set_y(load_absolute()); break;
       case 0xbc: set_y(read(absolute_x())); break;
       // Stores
       case 0x85: write_low(zero_page(), a); break;
@@ -552,13 +579,13 @@ struct Registers {
       case 0xd8: decimal = false; break;
       case 0xf8: decimal = true; break;
       // Branches
-      case 0x10: branch(!negative()); break;
+      case 0x10: branch_of_loop(!negative(), false); break;
       case 0x30: branch(negative()); break;
       case 0x50: branch(!overflow); break;
       case 0x70: branch(overflow); break;
       case 0x90: branch(!carry); break;
       case 0xb0: branch(carry); break;
-      case 0xd0: branch(!zero()); break;
+      case 0xd0: branch_of_loop(!zero(), true); break;
       case 0xf0: branch(zero()); break;
       // Jumps and the stack
       case 0x4c: jump(absolute()); break;

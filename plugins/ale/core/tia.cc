@@ -437,6 +437,7 @@ void TIA::end_line() {
   position_[2] = static_cast<std::int16_t>(position_[2] - kSteps[star_counter_]);
   if (position_[2] < 0) position_[2] = static_cast<std::int16_t>(position_[2] + kWidth);
   place_missile(0);
+  stale_ |= kM0;
   if (star_counter_ == 1) missile_[0].size |= 1;
   if (star_counter_ == 2) missile_[0].hidden = 1;
 }
@@ -606,22 +607,22 @@ std::uint8_t TIA::colour_of(std::uint8_t value) const {
 }
 
 void TIA::place_player(int player, bool without_first) {
-  player_[player] = {.position = position_[player],
-                     .copies = static_cast<std::uint8_t>(copies_[player] & 7),
-                     .size = without_first};
-  stale_ |= player == 0 ? kP0 : kP1;
+  place(player_[player], player == 0 ? kP0 : kP1,
+        {.position = position_[player],
+         .copies = static_cast<std::uint8_t>(copies_[player] & 7),
+         .size = without_first});
 }
 
 void TIA::place_missile(int missile) {
-  missile_[missile] = {.position = position_[2 + missile],
-                       .copies = static_cast<std::uint8_t>(copies_[missile] & 7),
-                       .size = static_cast<std::uint8_t>((copies_[missile] & 0x30) >> 4)};
-  stale_ |= missile == 0 ? kM0 : kM1;
+  place(missile_[missile], missile == 0 ? kM0 : kM1,
+        {.position = position_[2 + missile],
+         .copies = static_cast<std::uint8_t>(copies_[missile] & 7),
+         .size = static_cast<std::uint8_t>((copies_[missile] & 0x30) >> 4)});
 }
 
 void TIA::place_ball() {
-  ball_ = {.position = position_[4], .size = static_cast<std::uint8_t>((control_ & 0x30) >> 4)};
-  stale_ |= kBall;
+  place(ball_, kBall,
+        {.position = position_[4], .size = static_cast<std::uint8_t>((control_ & 0x30) >> 4)});
 }
 
 void TIA::write_graphics() {

@@ -46,6 +46,7 @@ class TIA : public Device, public MediaSource {
   struct Shape {
     std::int16_t position = 0;
     std::uint8_t copies = 0, size = 0, hidden = 0;
+    friend bool operator==(const Shape&, const Shape&) = default;
   };
 
   TIA(const Console& console, Settings& settings);
@@ -98,6 +99,11 @@ class TIA : public Device, public MediaSource {
 
   void write_graphics();
   void enable(unsigned object, bool on) { enabled_ = on ? enabled_ | object : enabled_ & ~object; }
+  void place(Shape& shape, unsigned object, const Shape& now) {
+    if (shape == now) return;
+    shape = now;
+    stale_ |= object;
+  }
   void place_player(int player, bool without_first);
   void place_missile(int missile);
   void place_ball();
