@@ -250,10 +250,11 @@ struct Registers {
 
   // ---- Waiting ----
 
-  // Counts rounds of a loop that does nothing but wait: `wanted` of them, if so many instructions may
-  // be executed, two in a round.
+  // Counts rounds of a loop that does nothing but wait: `wanted` of them, if so many instructions
+  // may be executed, two in a round.
   SHOAL_INLINE std::uint32_t wait(std::int64_t wanted, int cycles_of_round) {
-    const auto rounds = static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, (number - 1) / 2));
+    const auto rounds =
+        static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, (number - 1) / 2));
     cycles += rounds * static_cast<std::uint32_t>(cycles_of_round);
     number -= 2 * rounds;
     return rounds;
@@ -262,9 +263,9 @@ struct Registers {
   SHOAL_INLINE static int cycles_back(std::uint16_t after, unsigned distance) {
     return crosses_page(after, after - distance) ? 4 : 3;
   }
-  // Reads the address with which a load is made. If it is the timer's, and a branch leads back to the
-  // load until the timer is zero or has run out, all rounds but the last are counted: the timer is
-  // read in none of them as it is then, and nothing else happens.
+  // Reads the address with which a load is made. If it is the timer's, and a branch leads back to
+  // the load until the timer is zero or has run out, all rounds but the last are counted: the timer
+  // is read in none of them as it is then, and nothing else happens.
   SHOAL_INLINE std::uint8_t load_absolute() {
     const auto address = absolute();
     if ((address & 0x1285) == 0x0284) wait_for_timer();

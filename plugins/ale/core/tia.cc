@@ -731,13 +731,40 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
 
   // Whether what is drawn next changes.
   bool visible = ((kVisible >> address) & 1) != 0;
-  if (address == 0x01)
-    visible = ((value ^ vblank_) & 2) != 0;
-  else if (address >= 0x0d && address <= 0x0f)
-    visible = field != playfield_;
-  else if (address >= 0x06 && address <= 0x09)
-    visible = colour_of(value) != colours_[kColourOf[address - 0x06]];
-  if (visible || blank_enabled_) {
+  bool same = false;  // nothing at all changes
+  switch (address) {
+    case 0x01:
+      visible = ((value ^ vblank_) & 2) != 0;
+      break;
+    case 0x06:
+    case 0x07:
+    case 0x08:
+    case 0x09:
+      same = colour_of(value) == colours_[kColourOf[address - 0x06]];
+      break;
+    case 0x0d:
+    case 0x0e:
+    case 0x0f:
+      same = field == playfield_;
+      break;
+    case 0x1b:
+      same = value == graphics_[0] && delayed_graphics_[1] == graphics_[1];
+      break;
+    case 0x1c:
+      same = value == graphics_[1] && delayed_graphics_[0] == graphics_[0] &&
+             delayed_ball_on_ == ball_on_;
+      break;
+    case 0x1d:
+    case 0x1e:
+      same = (value & 2) == missile_on_[address - 0x1d];
+      break;
+    case 0x1f:
+      same = (value & 2) == ball_on_;
+      break;
+    default:
+      break;
+  }
+  if ((visible && !same) || blank_enabled_) {
     const int before = last_update_;
     advance(clock + delay);
     if (last_update_ == before) overshoot();
@@ -749,6 +776,7 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
     mySystem->m6502().stop();
     partial_frame_ = false;
   }
+  if (same) return;
   switch (address) {
     case 0x00:
       vsync_ = value;
