@@ -23,6 +23,7 @@ namespace {
 using ale::stella::Device;
 using ale::stella::M6532;
 using ale::stella::System;
+using ale::stella::TIA;
 
 SHOAL_REVEAL(System, myCycles);
 SHOAL_REVEAL(System, myDataBusState);
@@ -77,8 +78,8 @@ struct Registers {
   System& system;
   const System::PageAccess* const pages;
   std::uint8_t* const ram;
-  const Device *const tia, *const riot;
-  M6532* const timer;
+  TIA* const tia;
+  M6532* const riot;
   std::uint32_t& system_cycles;
   std::uint8_t& system_bus;
   bool& system_read;
@@ -109,7 +110,13 @@ struct Registers {
   SHOAL_INLINE std::uint8_t read_chip(const System::PageAccess& page, std::uint16_t address) {
     system_cycles = cycles;
     system_bus = bus;
-    bus = page.device->peek(address);
+    // Calls that the compiler can make directly.
+    if (page.device == tia)
+      bus = tia->peek(address);
+    else if (page.device == riot)
+      bus = riot->M6532::peek(address);
+    else
+      bus = page.device->peek(address);
     return_from(page.device);
     return bus;
   }
@@ -129,7 +136,10 @@ struct Registers {
                                std::uint8_t value, bool was_read) {
     system_cycles = cycles;
     system_read = was_read;
-    page.device->poke(address, value);
+    if (page.device == tia) [[likely]]
+      tia->poke(address, value);
+    else
+      page.device->poke(address, value);
     return_from(page.device);
   }
   SHOAL_INLINE void write(std::uint16_t address, std::uint8_t value) {
@@ -284,11 +294,11 @@ struct Registers {
   SHOAL_INLINE void wait_for_timer() {
     constexpr std::uint16_t kBneBack = 0xfbd0, kBplBack = 0xfb10;
     std::uint16_t next = 0;
-    if (at > end || timer == nullptr) return;
+    if (at > end || riot == nullptr) return;
     std::memcpy(&next, reinterpret_cast<const void*>(at), sizeof next);
     if (next != kBneBack && next != kBplBack) return;
     const int round = 4 + cycles_back(static_cast<std::uint16_t>(pc() + 2), 5);
-    wait(rounds_of_timer(*timer, next == kBneBack, cycles, round), round);
+    wait(rounds_of_timer(*riot, next == kBneBack, cycles, round), round);
   }
   // BNE or BPL. Back to DEX or DEY, the rounds are counted until the last.
   SHOAL_INLINE void branch_of_loop(bool taken, bool to_zero) {
@@ -770,8 +780,7 @@ bool M6502Low::execute(uint32_t number) {
               .pages = &system.getPageAccess(0),
               .ram = system.getPageAccess(kRam >> 6).directPokeBase,
               .tia = &system.tia(),
-              .riot = system.getPageAccess(kTimer >> 6).device,
-              .timer = dynamic_cast<M6532*>(system.getPageAccess(kTimer >> 6).device),
+              .riot = dynamic_cast<M6532*>(system.getPageAccess(kTimer >> 6).device),
               .system_cycles = system.*reveal(myCycles{}),
               .system_bus = system.*reveal(myDataBusState{}),
               .system_read = myLastAccessWasRead,

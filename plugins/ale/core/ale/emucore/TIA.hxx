@@ -25,7 +25,7 @@ class Settings;
 class Sound;
 class System;
 
-class TIA : public Device, public MediaSource {
+class TIA final : public Device, public MediaSource {
  public:
   static constexpr int kWidth = 160, kLines = 300;
 
