@@ -149,12 +149,13 @@ py::object make(const char* how, const std::string& id, const py::dict& argument
     if (!e.matches(mistake)) throw;
     // E.g. an unknown name, with a similar one.
     const bool unknown = e.matches(library.attr("error").attr("UnregisteredEnv"));
-    const std::string message(py::str(e.value()));
-    const bool similar = message.find("Did you mean") != message.npos;
-    if (unknown && !similar && id.find(':') == id.npos && !import_package_of(id, scope))
+    const std::string message(py::str(e.value()));  // may name a similar environment
+    if (!unknown || !import_package_of(id, scope)) {
+      if (!unknown || id.find(':') != id.npos || message.find("Did you mean") != message.npos)
+        throw Error("{}", message);
       throw Error("{} If a package registers it, name that, too: gymnasium:PACKAGE:{}; or run {}",
                   message, id, installation("PACKAGE"));
-    if (!unknown || similar || id.find(':') != id.npos) throw Error("{}", message);
+    }
   }
   try {
     return library.attr(how)(id, **arguments);

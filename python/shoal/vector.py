@@ -102,6 +102,7 @@ class VectorEnv(GymnasiumVectorEnv):
         options: "reset_mask" [num_envs] bool: the environments to reset, None: all. Others go to the environments.
         """
         core = self._opened()
+        self._reset = None
         if self._stepping:
             self.step_wait()
         options = dict(options or {})
@@ -130,6 +131,8 @@ class VectorEnv(GymnasiumVectorEnv):
     def step_async(self, actions: Any) -> None:
         """Starts a step; step_wait() returns its result. The workers step meanwhile."""
         core = self._opened()
+        if self._reset is not None:
+            raise _core.Error("the observations of async_reset() wait; call recv() first")
         if not self._begun or self._stepping:
             raise _core.Error(
                 "a step is under way; call step_wait() first"

@@ -131,6 +131,24 @@ TEST(AtariEmulatorTest, RefusesAnInvalidState) {
     EXPECT_EQ(ale.load(console.get(), state.data(), state.size()), 0) << at;
   }
   EXPECT_EQ(ale.load(console.get(), nullptr, 0), 0);
+  // Registers of the video chip, and the place in the picture, that would lead out of a line or
+  // frame.
+  const auto good = own.state();
+  const std::string text(good.begin(), good.end());
+  const auto chip = text.find("TIA");
+  ASSERT_NE(chip, std::string::npos);
+  int refused = 0;
+  for (std::size_t at = chip + 3; at + 4 <= good.size() && at < chip + 220; ++at) {
+    auto state = good;
+    const std::int32_t wrong = -1;
+    std::memcpy(state.data() + at, &wrong, sizeof wrong);
+    if (ale.load(console.get(), state.data(), state.size()) == 0) {
+      ++refused;
+      continue;
+    }
+    for (int frame = 0; frame < 3; ++frame) ale.act(console.get(), 0);
+  }
+  EXPECT_GT(refused, 20);
 }
 
 }  // namespace

@@ -129,6 +129,12 @@ class VectorTest(unittest.TestCase):
             self.assertEqual(reward.sum(), 0 if step == 0 else 4)
             self.assertFalse(terminated.any() or truncated.any())
             envs.send(np.zeros(4, int), infos["env_id"])
+        envs.async_reset(seed=5)
+        with self.assertRaisesRegex(shoal.Error, "call recv"):
+            envs.send(np.zeros(4, int))
+        envs.reset(seed=6)
+        envs.send(np.zeros(4, int))
+        self.assertEqual(envs.recv()[1].sum(), 4)
         with self.assertRaisesRegex(shoal.Error, r"env_id.*all 4 environments in order"):
             envs.send(np.zeros(2, int), np.arange(2))
 

@@ -89,7 +89,7 @@ struct Registers {
   // The program counter is an address of this machine: `at` - `origin`, where the memory from
   // `begin` to `end` + 3 is what the processor sees there. Elsewhere `end` is 0.
   std::uintptr_t at = 0, origin = 0, begin = 0, end = 0;
-  std::uint32_t number;  // of instructions that may be executed
+  std::uint32_t instructions_left;
   std::uint32_t cycles;
   // Zero if the lower byte is; negative if bit 7 or bit 15 is set.
   std::uint32_t result = 0;
@@ -260,13 +260,13 @@ struct Registers {
 
   // ---- Waiting ----
 
-  // Counts rounds of a loop that does nothing but wait: `wanted` of them, if so many instructions
-  // may be executed, two in a round.
-  SHOAL_INLINE std::uint32_t wait(std::int64_t wanted, int cycles_of_round) {
+  // Skips rounds of a loop that does nothing but wait: `wanted` of them, if so many instructions
+  // may be executed, two in a round. Returns their number.
+  SHOAL_INLINE std::uint32_t skip_rounds(std::int64_t wanted, int cycles_of_round) {
     const auto rounds =
-        static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, (number - 1) / 2));
+        static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, (instructions_left - 1) / 2));
     cycles += rounds * static_cast<std::uint32_t>(cycles_of_round);
-    number -= 2 * rounds;
+    instructions_left -= 2 * rounds;
     return rounds;
   }
   // The cycles of a taken branch with two bytes before `after` that leads back by `distance`.
@@ -298,7 +298,7 @@ struct Registers {
     std::memcpy(&next, reinterpret_cast<const void*>(at), sizeof next);
     if (next != kBneBack && next != kBplBack) return;
     const int round = 4 + cycles_back(static_cast<std::uint16_t>(pc() + 2), 5);
-    wait(rounds_of_timer(*riot, next == kBneBack, cycles, round), round);
+    skip_rounds(rounds_of_timer(*riot, next == kBneBack, cycles, round), round);
   }
   // BNE or BPL. Back to DEX or DEY, the rounds are counted until the last.
   SHOAL_INLINE void branch_of_loop(bool taken, bool to_zero) {
@@ -306,10 +306,13 @@ struct Registers {
     if (taken && static_cast<std::uint8_t>(operand) == kBackBy3 && at >= begin + 2 && at <= end) {
       const auto count = reinterpret_cast<const std::uint8_t*>(at)[-2];
       const int round = 2 + cycles_back(static_cast<std::uint16_t>(pc() + 1), 3);
-      if (count == 0xca && x == static_cast<std::uint8_t>(result))
-        set_x(x - static_cast<int>(wait(x - (to_zero ? 1 : 0), round)));
-      else if (count == 0x88 && y == static_cast<std::uint8_t>(result))
-        set_y(y - static_cast<int>(wait(y - (to_zero ? 1 : 0), round)));
+      if (count == 0xca && x == static_cast<std::uint8_t>(result)) {
+        if (const auto rounds = skip_rounds(x - (to_zero ? 1 : 0), round))
+          set_x(x - static_cast<int>(rounds));
+      } else if (count == 0x88 && y == static_cast<std::uint8_t>(result)) {
+        if (const auto rounds = skip_rounds(y - (to_zero ? 1 : 0), round))
+          set_y(y - static_cast<int>(rounds));
+      }
     }
     branch(taken);
   }
@@ -367,7 +370,8 @@ struct Registers {
     const auto before = a;
     int difference = decimal_of[0][a] - decimal_of[0][value] - (carry ? 0 : 1);
     if (difference < 0) difference += 100;
-    set_a(decimal_of[1][difference]);
+    // The borrow of a digit above nine leads into the other table, as it does in ALE.
+    set_a(difference < 0 ? decimal_of[0][256 + difference] : decimal_of[1][difference]);
     carry = before >= value + (carry ? 0 : 1);
     overflow = ((before ^ a) & (a ^ value) & 0x80) != 0;
   }
@@ -786,7 +790,7 @@ bool M6502Low::execute(uint32_t number) {
               .system_read = myLastAccessWasRead,
               .stopped = myExecutionStatus,
               .decimal_of = ourBCDTable,
-              .number = number,
+              .instructions_left = number,
               .cycles = system.cycles(),
               .a = A,
               .x = X,
@@ -801,7 +805,7 @@ bool M6502Low::execute(uint32_t number) {
               .with_break = B};
   r.set_result(!notZ, N);
   r.leave_window(PC);
-  for (; r.number != 0 && r.fetch(); --r.number) {
+  for (; r.instructions_left != 0 && r.fetch(); --r.instructions_left) {
     if (!r.execute()) [[unlikely]] {
       myExecutionStatus |= FatalErrorBit;
       std::cerr << "Illegal Instruction! " << std::hex << int{r.opcode} << std::endl;

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ale/emucore/TIA.hxx"
 
-#if defined(__x86_64__)
+// The portable way of painting is tested with the CMake option SHOAL_WITH_X86_KERNELS off.
+#if defined(__x86_64__) && !defined(SHOAL_PORTABLE_KERNELS)
+#define SHOAL_X86 1
+#else
+#define SHOAL_X86 0
+#endif
+
+#if SHOAL_X86
 #include <immintrin.h>
 #endif
 
@@ -32,7 +39,7 @@ constexpr int kNever = 0x7fffffff;
 constexpr std::uint32_t kMostInstructions = 25000;  // of a frame
 constexpr std::size_t kPixels = kTiaPixels;
 static_assert(kPixels == TIA::kWidth * TIA::kLines);
-constexpr std::size_t kPadding = 64;  // paint() stores eight pixels at once
+constexpr std::size_t kPadding = 128;  // a blank may be written beyond the last line
 
 enum Colour { kBackground, kPlayfieldColour, kPlayer0Colour, kPlayer1Colour };
 constexpr Colour kColourOf[4] = {kPlayer0Colour, kPlayer1Colour, kPlayfieldColour, kBackground};
@@ -144,7 +151,7 @@ TIA::Line player_line(const TIA::Shape& shape, std::uint8_t graphics) {
                                 : shape.copies == kQuadruple ? std::uint64_t{kFourTimes[bits]} << 1
                                                              : bits;
   TIA::Line line;
-  for (int i = shape.size; i < copies.count; ++i)
+  for (int i = shape.without_first; i < copies.count; ++i)
     put(line, pattern, (shape.position + copies.start[i]) % TIA::kWidth);
   return line;
 }
@@ -178,12 +185,6 @@ std::uint64_t range(int word, int from, int to) {
   const int low = std::clamp(from - 64 * word, 0, 64), high = std::clamp(to - 64 * word, 0, 64);
   if (low >= high) return 0;
   return (~std::uint64_t{0} >> (64 - (high - low))) << low;
-}
-
-bool any(const TIA::Line& line, int from, int to) {
-  for (int w = from >> 6; w <= (to - 1) >> 6; ++w)
-    if (line.words[static_cast<std::size_t>(w)] & range(w, from, to)) return true;
-  return false;
 }
 
 // What a line is painted with.
@@ -238,7 +239,7 @@ void paint_eight(std::uint8_t* line, const Brush& brush, int from, int to) {
   }
 }
 
-#if defined(__x86_64__)
+#if SHOAL_X86
 __attribute__((target("avx512f,avx512bw"))) void paint_64(std::uint8_t* line, const Brush& brush,
                                                           int from, int to) {
   const auto wide = [&](Colour colour) __attribute__((target("avx512f,avx512bw"), always_inline)) {
@@ -354,7 +355,6 @@ void TIA::update() {
   partial_frame_ = true;  // until the program ends the frame
   mySystem->m6502().execute(kMostInstructions);
   advance(due_);
-  overshoot();
   current_line_ = static_cast<int>(scanlines());
   if (partial_frame_) {
     if (!greyed_) grey_out();
@@ -429,7 +429,8 @@ void TIA::end_line() {
     stale_ |= kPlayfield;
   }
   for (int p = 0; p < 2; ++p)
-    if (player_[p].size != 0 || player_[p].position != position_[p]) place_player(p, false);
+    if (player_[p].without_first != 0 || player_[p].position != position_[p])
+      place_player(p, false);
   if (!stars_) return;
   // A missile that is moved in the wrong moment goes on moving.
   constexpr int kSteps[4] = {18, 33, 0, 17};
@@ -451,20 +452,6 @@ TIA::Line TIA::line_of(int object) const {
       return player_line(player_[0], shown_graphics_[0]);
     case kP1:
       return player_line(player_[1], shown_graphics_[1]);
-    case kPlayfield:
-      return playfield_line(playfield_, reflects_);
-    default:
-      return mask_of(object);
-  }
-}
-
-// Where the object could have pixels.
-TIA::Line TIA::mask_of(int object) const {
-  switch (1U << object) {
-    case kP0:
-      return player_line(player_[0], 0xff);
-    case kP1:
-      return player_line(player_[1], 0xff);
     case kM0:
       return missile_line(missile_[0]);
     case kM1:
@@ -472,7 +459,7 @@ TIA::Line TIA::mask_of(int object) const {
     case kBall:
       return missile_line(ball_);
     default:
-      return {};
+      return playfield_line(playfield_, reflects_);
   }
 }
 
@@ -484,7 +471,6 @@ void TIA::refresh_lines() {
 }
 
 void TIA::draw(int from, int count) {
-  part_to_ = 0;
   if (vblank_ & 2) {
     std::memset(frames_[current_] + pixel_, 0, static_cast<std::size_t>(count));
   } else if (enabled_ == 0) {
@@ -494,8 +480,7 @@ void TIA::draw(int from, int count) {
     const int to = from + count;
     if ((enabled_ & (enabled_ - 1)) != 0) collide(from, to);
     paint(from, to);
-    part_from_ = from;
-    part_to_ = to;
+    if ((to & 3) != 0) overshoot(from, to);
   }
   pixel_ += count;
 }
@@ -528,11 +513,26 @@ void TIA::paint(int from, int to) {
   kPaint(frames_[current_] + pixel_ - from, {lines_, colours_, priority, score}, from, to);
 }
 
+namespace {
+
+// Whether a copy of an object that is `width` pixels wide could have one of these four pixels.
+bool touches(const TIA::Shape& shape, int width, int group) {
+  if (shape.hidden) return false;
+  const auto& copies = kCopies[shape.copies];
+  for (int i = shape.without_first; i < copies.count; ++i) {
+    const int into = (group + 3 - shape.position - copies.start[i] + 2 * TIA::kWidth) % TIA::kWidth;
+    if (into < width + 3) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 // Where the objects are few, ALE's chip draws four pixels at a time, also beyond the last one of a
-// part. They are seen only if nothing is drawn there later.
-void TIA::overshoot() {
-  const int from = part_from_, to = std::exchange(part_to_, 0), group = to & ~3;
-  if (to == group || group < from) return;
+// part. They are seen only if nothing is drawn there later in the frame.
+void TIA::overshoot(int from, int to) {
+  const int group = to & ~3;
+  if (group < from) return;
   const bool score = (control_ & 2) != 0;
   const unsigned objects = enabled_ & ~kPlayfield;
   const bool single = (objects & (objects - 1)) == 0;
@@ -542,14 +542,20 @@ void TIA::overshoot() {
              objects != (kBall | kM0) && objects != (kBall | kM1) && objects != (kBall | kP1)) {
     return;
   }
-  for (int object = 0; object < kObjects; ++object)
-    if ((objects & (1U << object)) != 0 && any(mask_of(object), group, group + 4)) return;
+  for (int p = 0; p < 2; ++p) {
+    // A wide player begins one pixel later.
+    const int width = width_of_player(player_[p].copies), later = width > 8 ? 1 : 0;
+    if ((objects & (p == 0 ? kP0 : kP1)) && touches(player_[p], width, group - later)) return;
+    if ((objects & (p == 0 ? kM0 : kM1)) && touches(missile_[p], 1 << missile_[p].size, group))
+      return;
+  }
+  if ((objects & kBall) && touches(ball_, 1 << ball_.size, group)) return;
   auto colour = colours_[kBackground];
-  if (any(lines_[5], group, group + 1))
+  if ((lines_[5].words[static_cast<std::size_t>(group >> 6)] >> (group & 63)) & 1)
     colour = colours_[!score               ? kPlayfieldColour
                       : group < kWidth / 2 ? kPlayer0Colour
                                            : kPlayer1Colour];
-  std::fill_n(frames_[current_] + pixel_, group + 4 - to, colour);
+  std::fill_n(frames_[current_] + pixel_ + (to - from), group + 4 - to, colour);
 }
 
 // ---- Registers ----
@@ -568,7 +574,7 @@ std::uint8_t TIA::peek(std::uint16_t address) {
   const unsigned which = address & 0x0f;
   // Bits that nothing drives keep what was on the bus.
   const auto rest = static_cast<std::uint8_t>(mySystem->getDataBusState() & 0x3f);
-  if (which > 7)
+  if (which > 7 && !blank_enabled_)
     advance_later(clock);
   else
     advance(clock);
@@ -610,7 +616,7 @@ void TIA::place_player(int player, bool without_first) {
   place(player_[player], player == 0 ? kP0 : kP1,
         {.position = position_[player],
          .copies = static_cast<std::uint8_t>(copies_[player] & 7),
-         .size = without_first});
+         .without_first = without_first});
 }
 
 void TIA::place_missile(int missile) {
@@ -765,9 +771,7 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
       break;
   }
   if ((visible && !same) || blank_enabled_) {
-    const int before = last_update_;
     advance(clock + delay);
-    if (last_update_ == before) overshoot();
   } else {
     advance_later(clock + delay);
   }
@@ -1022,7 +1026,9 @@ int from_table_index(std::int32_t index, int kinds, TIA::Shape& shape) {
 
 void TIA::save_rest(TiaState& rest) {
   advance(due_);
-  const auto player = [](const Shape& s) { return table_index(s, 16, s.size * 8 + s.copies); };
+  const auto player = [](const Shape& s) {
+    return table_index(s, 16, s.without_first * 8 + s.copies);
+  };
   const auto missile = [](const Shape& s) {
     return s.hidden ? -1 : table_index(s, 32, s.copies * 4 + s.size);
   };
@@ -1038,28 +1044,42 @@ void TIA::save_rest(TiaState& rest) {
   std::memcpy(rest.previous, previousFrameBuffer(), kPixels);
 }
 
+// Of what load() has read, whose answer ALE ignores: nothing may lead out of a line or a frame.
+void TIA::require_valid_registers(std::int32_t pixel) const {
+  const auto in_line = [](int position) { return position >= 0 && position < kWidth; };
+  const auto in_table = [](int motion) { return motion >= 0 && motion < 16; };
+  const bool valid = std::ranges::all_of(position_, in_line) &&
+                     std::ranges::all_of(motion_, in_table) && enabled_ < (1U << kObjects) &&
+                     rest_of_line_ >= 0 && rest_of_line_ <= kClocks &&
+                     display_start_ == frame_start_ + start_offset_ &&
+                     display_stop_ == frame_start_ + stop_offset_ && pixel >= 0;
+  const auto lines = std::max(0, display_stop_ - last_update_) / kClocks + 1;
+  if (!valid || pixel + std::int64_t{lines} * kWidth > static_cast<std::int64_t>(kPixels))
+    throw std::runtime_error("invalid saved state");
+}
+
 void TIA::load_rest(const TiaState& rest) {
   const auto player = [](std::int32_t index) {
     Shape shape;
     const int kind = from_table_index(index, 16, shape);
-    shape.size = static_cast<std::uint8_t>(kind / 8);
+    shape.without_first = static_cast<std::uint8_t>(kind / 8);
     shape.copies = static_cast<std::uint8_t>(kind % 8);
     return shape;
   };
   const auto missile = [](std::int32_t index) {
-    Shape shape{.hidden = index == -1};
-    if (shape.hidden) return shape;
+    Shape shape;
     const int kind = from_table_index(index, 32, shape);
     shape.copies = static_cast<std::uint8_t>(kind / 4);
     shape.size = static_cast<std::uint8_t>(kind % 4);
     return shape;
   };
   const Shape player0 = player(rest.player0), player1 = player(rest.player1),
-              missile0 = missile(rest.missile0), missile1 = missile(rest.missile1);
+              missile0 = rest.missile0 == -1 ? Shape{.hidden = 1} : missile(rest.missile0),
+              missile1 = missile(rest.missile1);
   Shape ball;
   ball.size = static_cast<std::uint8_t>(from_table_index(rest.ball, 4, ball));
-  if ((rest.playfield != 0 && rest.playfield != kWidth) || rest.frame_position < 0 ||
-      static_cast<std::size_t>(rest.frame_position) > kPixels)
+  require_valid_registers(rest.frame_position);
+  if (rest.playfield != 0 && rest.playfield != kWidth)
     throw std::runtime_error("invalid saved state");
   player_[0] = player0, player_[1] = player1;
   missile_[0] = missile0, missile_[1] = missile1;
@@ -1067,7 +1087,6 @@ void TIA::load_rest(const TiaState& rest) {
   reflects_ = rest.playfield != 0;
   pixel_ = rest.frame_position;
   due_ = last_update_;
-  part_to_ = 0;
   partial_frame_ = rest.partial_frame != 0;
   std::memcpy(currentFrameBuffer(), rest.current, kPixels);
   std::memcpy(previousFrameBuffer(), rest.previous, kPixels);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The console's video chip for ALE, in place of ALE's class: this folder is in the include path
-// before ALE's. Registers, clocks, collisions and pixels are those of ALE's chip after each access,
-// with its deviations from the hardware; what differs is that a line is kept as bits, one for each
-// of its 160 pixels, and that pixels are made when a visible register changes or the picture is
-// looked at.
+// before ALE's. Registers, clocks, collisions and pixels are those of ALE's chip wherever a program
+// or a picture shows them, with its deviations from the hardware; what differs is that a line is
+// kept as bits, one for each of its 160 pixels, and that pixels are made when a visible register
+// changes or the picture is looked at.
 #ifndef SHOAL_PLUGINS_ALE_CORE_ALE_EMUCORE_TIA_HXX_
 #define SHOAL_PLUGINS_ALE_CORE_ALE_EMUCORE_TIA_HXX_
 
@@ -42,10 +42,10 @@ class TIA final : public Device, public MediaSource {
   };
 
   // Where an object is drawn: the position and copies when the chip last looked at them. `size`: of
-  // a missile or the ball, as a power of two; of a player, 1 if its first copy is left out.
+  // a missile or the ball, as a power of two.
   struct Shape {
     std::int16_t position = 0;
-    std::uint8_t copies = 0, size = 0, hidden = 0;
+    std::uint8_t copies = 0, size = 0, without_first = 0, hidden = 0;
     friend bool operator==(const Shape&, const Shape&) = default;
   };
 
@@ -92,9 +92,9 @@ class TIA final : public Device, public MediaSource {
   void draw(int from, int count);
   void collide(int from, int to);
   void paint(int from, int to);
-  void overshoot();
+  void overshoot(int from, int to);
+  void require_valid_registers(std::int32_t pixel) const;
   Line line_of(int object) const;
-  Line mask_of(int object) const;
   void refresh_lines();
 
   void write_graphics();
@@ -121,8 +121,7 @@ class TIA final : public Device, public MediaSource {
 
   std::uint8_t* frames_[2];
   int current_ = 0;
-  std::int32_t pixel_ = 0;           // of the current frame, that the beam draws next
-  int part_from_ = 0, part_to_ = 0;  // what was drawn last of a line; to 0: nothing with objects
+  std::int32_t pixel_ = 0;  // of the current frame, that the beam draws next
 
   bool colour_loss_ = false;
   int most_lines_ = 262;
