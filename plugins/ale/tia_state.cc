@@ -6,38 +6,27 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "reveal.h"
+
 namespace {
 
 using ale::stella::TIA;
 
-// Accesses private members that ALE does not expose: an explicit instantiation may name them, and
-// returns them through a friend function.
-template <class Tag, auto kMember>
-struct Reveal {
-  friend constexpr auto reveal(Tag) { return kMember; }
-};
-#define REVEAL(member)                    \
-  struct member {                         \
-    friend constexpr auto reveal(member); \
-  };                                      \
-  template struct Reveal<member, &TIA::member>
-
-REVEAL(myCurrentBLMask);
-REVEAL(myCurrentM0Mask);
-REVEAL(myCurrentM1Mask);
-REVEAL(myCurrentP0Mask);
-REVEAL(myCurrentP1Mask);
-REVEAL(myCurrentPFMask);
-REVEAL(myFramePointer);
-REVEAL(myPartialFrameFlag);
-REVEAL(myCurrentFrameBuffer);
-REVEAL(myPreviousFrameBuffer);
-REVEAL(ourBallMaskTable);
-REVEAL(ourDisabledMaskTable);
-REVEAL(ourMissleMaskTable);
-REVEAL(ourPlayerMaskTable);
-REVEAL(ourPlayfieldTable);
-#undef REVEAL
+SHOAL_REVEAL(TIA, myCurrentBLMask);
+SHOAL_REVEAL(TIA, myCurrentM0Mask);
+SHOAL_REVEAL(TIA, myCurrentM1Mask);
+SHOAL_REVEAL(TIA, myCurrentP0Mask);
+SHOAL_REVEAL(TIA, myCurrentP1Mask);
+SHOAL_REVEAL(TIA, myCurrentPFMask);
+SHOAL_REVEAL(TIA, myFramePointer);
+SHOAL_REVEAL(TIA, myPartialFrameFlag);
+SHOAL_REVEAL(TIA, myCurrentFrameBuffer);
+SHOAL_REVEAL(TIA, myPreviousFrameBuffer);
+SHOAL_REVEAL(TIA, ourBallMaskTable);
+SHOAL_REVEAL(TIA, ourDisabledMaskTable);
+SHOAL_REVEAL(TIA, ourMissleMaskTable);
+SHOAL_REVEAL(TIA, ourPlayerMaskTable);
+SHOAL_REVEAL(TIA, ourPlayfieldTable);
 
 // Represents the one shape that is in no table: a missile that was switched off in mid-motion.
 constexpr std::int32_t kDisabled = -1;

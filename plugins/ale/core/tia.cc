@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "ale/emucore/TIA.hxx"
+#include <ale/emucore/TIA.hxx>
 
 // The portable way of painting is tested with the CMake option SHOAL_WITH_X86_KERNELS off.
 #if defined(__x86_64__) && !defined(SHOAL_PORTABLE_KERNELS)
@@ -12,6 +12,14 @@
 #include <immintrin.h>
 #endif
 
+#include <ale/emucore/Console.hxx>
+#include <ale/emucore/Control.hxx>
+#include <ale/emucore/Deserializer.hxx>
+#include <ale/emucore/M6502.hxx>
+#include <ale/emucore/Serializer.hxx>
+#include <ale/emucore/Settings.hxx>
+#include <ale/emucore/Sound.hxx>
+#include <ale/emucore/System.hxx>
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -21,14 +29,6 @@
 #include <string>
 #include <utility>
 
-#include "ale/emucore/Console.hxx"
-#include "ale/emucore/Control.hxx"
-#include "ale/emucore/Deserializer.hxx"
-#include "ale/emucore/M6502.hxx"
-#include "ale/emucore/Serializer.hxx"
-#include "ale/emucore/Settings.hxx"
-#include "ale/emucore/Sound.hxx"
-#include "ale/emucore/System.hxx"
 #include "tia_state.h"
 
 namespace ale::stella {

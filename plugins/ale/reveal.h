@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0-only
-#ifndef SHOAL_PLUGINS_ALE_CORE_REVEAL_H_
-#define SHOAL_PLUGINS_ALE_CORE_REVEAL_H_
+// SPDX-License-Identifier: MIT
+#ifndef SHOAL_PLUGINS_ALE_REVEAL_H_
+#define SHOAL_PLUGINS_ALE_REVEAL_H_
 
 // SHOAL_REVEAL(System, myCycles) makes object.*reveal(myCycles{}) a private member that ALE does
 // not expose: an explicit instantiation may name it, and a friend function returns it.
@@ -19,4 +19,4 @@ struct Reveal {
   };                                      \
   template struct Reveal<member, &Class::member>
 
-#endif  // SHOAL_PLUGINS_ALE_CORE_REVEAL_H_
+#endif  // SHOAL_PLUGINS_ALE_REVEAL_H_
