@@ -33,7 +33,7 @@ struct Halving {
 //   base = "cartpole-ppo"   # a preset, or the path of a file; without it, the settings for env.id
 //   seeds = [1, 2, 3]       # or a range: "1-3"
 //   cores = 1               # per run
-//   gpus = 0                # number of GPUs, assigned to runs in turn; 0: the device of the settings
+//   gpus = 0                # number of GPUs, assigned to runs in turn; 0: their own device
 //   [all]                   # settings of every run
 //   steps = 200000
 //   [variant.wide]          # settings of one variant; without variants there is one, named as base

@@ -65,8 +65,8 @@ class SignalsPassedOn {
   struct sigaction before_[std::size(kForwarded)];
 };
 
-// A forked process has none of the threads that OpenMP keeps for the next parallel region, and would
-// wait for them forever; without a pool, it makes its own.
+// A forked process has none of the threads that OpenMP keeps for the next parallel region, and
+// would wait for them forever; without a pool, it makes its own.
 void end_openmp_threads() {
   constexpr int kHard = 2;  // omp_pause_hard
   using Pause = int (*)(int);
