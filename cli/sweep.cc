@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/sweep_draws.h"
+#include "cli/train_settings.h"
 #include "runners/limits.h"
 #include "runners/toml_limits.h"
 #include "runners/toml_values.h"
@@ -133,26 +134,23 @@ Halving halving_of(const toml::table& table) {
   return halving;
 }
 
-// What the runs of an environment without a preset begin with. The environment is made once for all
-// runs with the same settings of it.
+// The settings that a run begins with if the sweep has no base. The environment is made once for
+// all runs that make it with the same settings.
 class Defaults {
  public:
   Config of(const SweepSettings& settings) {
     require(find_setting(settings, "env.id") != nullptr,
             "found neither base nor env.id; expected base = \"<a preset or a file>\", or env.id in "
             "[all]");
-    Config asked;
     SweepSettings of_env;
     for (const auto& [key, value] : settings) {
-      set(asked, key, value);
       if (key == "algo" || key.starts_with("env.") || key.starts_with("gymnasium.") ||
           key.starts_with("atari."))
         of_env.emplace_back(key, value);
     }
     const auto known = std::ranges::find(made_, of_env, &std::pair<SweepSettings, Config>::first);
     if (known != made_.end()) return known->second;
-    const bool algo = find_setting(settings, "algo") != nullptr;
-    return made_.emplace_back(of_env, default_config(asked, algo ? asked.algo : "")).second;
+    return made_.emplace_back(of_env, without_preset(settings)).second;
   }
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -18,9 +17,6 @@ namespace shoal::cli {
 namespace {
 
 constexpr std::size_t kLineWidth = 96;
-
-// Settings in the order in which they apply: --set before the shorthands.
-using Changes = std::vector<std::pair<std::string, std::string>>;
 
 Changes changes_of(const TrainFlags& flags) {
   auto changes = key_values(flags.settings);
@@ -94,13 +90,6 @@ void require_no_env(const std::string& source) {
           one_line(source), one_line(source));
 }
 
-// The settings for an environment without a preset, which is made to see what kind of task it is.
-Config without_preset(const Changes& changes) {
-  Config asked;
-  for (const auto& [key, value] : changes) set(asked, key, value);
-  return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");
-}
-
 Config begin_from(const TrainFlags& flags, const Changes& changes) {
   if (!flags.resume.empty()) return read_run_config(flags.resume);
   require_no_env(flags.source);
@@ -113,10 +102,8 @@ Config begin_from(const TrainFlags& flags, const Changes& changes) {
 
 // What follows returns a line for the user, or "".
 
-// The return that solves one task means nothing in another.
-std::string forget_stop_return(Config& config, const Config& before, const Changes& changes) {
-  if (!std::isfinite(config.stop_return) || changes_key(changes, "stop_return")) return "";
-  config.stop_return = Config().stop_return;
+std::string without_stop_return(Config& config, const Config& before, const Changes& changes) {
+  if (changes_key(changes, "stop_return") || !forget_stop_return(config, before.env_id)) return "";
   return fmt::format("stop_return is off: {:.6g} was for {}, not {}\n", before.stop_return,
                      before.env_id, config.env_id);
 }
@@ -138,6 +125,12 @@ std::string warn_of_no_learning(const Config& config) {
 }
 
 }  // namespace
+
+Config without_preset(const Changes& changes) {
+  Config asked;
+  for (const auto& [key, value] : changes) set(asked, key, value);
+  return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");
+}
 
 Configured configure(const TrainFlags& flags, const JobPlace& job) {
   const auto changes = changes_of(flags);
@@ -162,7 +155,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   }
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
-    notes = forget_stop_return(config, before, changes) + kept(config, before, changes);
+    notes = without_stop_return(config, before, changes) + kept(config, before, changes);
   notes += warn_of_no_learning(config);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.

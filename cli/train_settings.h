@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/distributed/job_place.h"
@@ -32,6 +33,12 @@ struct TrainFlags {
   std::vector<std::string> settings;
   bool quiet = false;
 };
+
+// Keys and values in the form of --set, in the order in which they apply.
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+// The settings for an environment without a preset, which is made to see what kind of task it is.
+Config without_preset(const Changes& changes);
 
 struct Configured {
   Config config;

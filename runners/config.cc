@@ -1,6 +1,7 @@
 #include "shoal/runners/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include "runners/settings.h"
@@ -94,6 +95,12 @@ void set(Config& config, const std::string& key, const std::string& value) {
   read_value(*table.get("value"), option);
 }
 
+bool forget_stop_return(Config& config, const std::string& task) {
+  if (task.empty() || config.env_id == task || !std::isfinite(config.stop_return)) return false;
+  config.stop_return = Config().stop_return;
+  return true;
+}
+
 Config read_config(const std::filesystem::path& file) {
   return parse_config(read_file(file, kLargestToml), file.string());
 }
@@ -109,9 +116,7 @@ Config parse_config(const std::string& text, const std::string& file) {
     }
     const auto task = config.env_id;
     set_table(options_of(config), "", table);
-    // The return that solves one task means nothing in another.
-    if (!task.empty() && config.env_id != task && !table.contains("stop_return"))
-      config.stop_return = Config().stop_return;
+    if (!table.contains("stop_return")) forget_stop_return(config, task);
   } catch (const Error& e) {
     throw Error("{}: {}", file, e.what());
   }

@@ -77,8 +77,8 @@ def make_config(base: Base | None = None, **settings: Any) -> _core.Config:
         config = _core.preset_or_file(os.fspath(base))
     before = config.env_id
     apply(config, settings)
-    if before not in ("", config.env_id) and settings.get("stop_return") is None:
-        config.set("stop_return", "off")  # the return that solves one task means nothing in another
+    if settings.get("stop_return") is None:
+        _core.forget_stop_return(config, before)
     return config
 
 

@@ -129,6 +129,9 @@ void bind_config(py::module_& m) {
       },
       "The settings that `shoal train --env` begins with for the environment of `asked`.",
       py::arg("asked"), py::arg("algo"));
+  m.def("forget_stop_return", &forget_stop_return,
+        "Switches stop_return off if the environment is no longer `task`.", py::arg("config"),
+        py::arg("task"));
   m.def("read_run_config", &read_run_config, py::arg("run"));
   m.def("presets", [] {
     std::vector<std::pair<std::string, std::string>> all;

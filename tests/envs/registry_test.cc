@@ -56,9 +56,8 @@ TEST(RegistryTest, MakesWhatWasRegistered) {
 TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {
   EXPECT_EQ(message_of([] { make_env_factory("Cartpole-v0"); }),
             "unknown environment 'Cartpole-v0'; did you mean 'CartPole-v1'?");
-  EXPECT_EQ(message_of([] { make_env_factory("my-highway-v0"); }).find("gymnasium:PACKAGE/ID") !=
-                std::string::npos,
-            true);
+  EXPECT_NE(message_of([] { make_env_factory("my-highway-v0"); }).find("gymnasium:PACKAGE/ID"),
+            std::string::npos);
 }
 
 }  // namespace

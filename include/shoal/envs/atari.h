@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// What plays a game: ALE with the processor and video chip of this project, which give the same
+// The emulator of a game: ALE with this project's processor and video chip, which give the same
 // results faster, or ALE as it is.
 enum class AtariEmulator : std::uint8_t { kShoal, kAle };
 inline constexpr std::pair<const char*, AtariEmulator> kAtariEmulatorNames[] = {

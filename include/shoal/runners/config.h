@@ -104,6 +104,10 @@ Config default_config(const EnvSpec& env, const std::string& algo = "");
 // The same for the environment that `asked` describes, which is made to see its kind.
 Config default_config(const Config& asked, const std::string& algo);
 
+// The return that solves one task means nothing in another: switches stop_return off if env_id is
+// no longer `task`. Returns whether it was on. An empty `task` is none.
+bool forget_stop_return(Config& config, const std::string& task);
+
 // The components that a Config describes.
 std::vector<std::string> sampler_names();
 // Makes environments of env_id, with the time limits of the sampler.

@@ -36,24 +36,6 @@ constexpr std::uint16_t kStack = 0x0100;
 bool is_negative(std::uint8_t value) { return (value & 0x80) != 0; }
 bool crosses_page(std::uint16_t from, std::uint32_t to) { return ((from ^ to) & 0xff00) != 0; }
 
-// Of each instruction, without the cycles of branches and of reading across a page.
-constexpr std::uint8_t kCycles[256] = {7, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 4, 4, 6, 6,  //
-                                       2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,  //
-                                       6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 4, 4, 6, 6,  //
-                                       2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,  //
-                                       6, 6, 2, 8, 3, 3, 5, 5, 3, 2, 2, 2, 3, 4, 6, 6,  //
-                                       2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,  //
-                                       6, 6, 2, 8, 3, 3, 5, 5, 4, 2, 2, 2, 5, 4, 6, 6,  //
-                                       2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,  //
-                                       2, 6, 2, 6, 3, 3, 3, 3, 2, 2, 2, 2, 4, 4, 4, 4,  //
-                                       2, 6, 2, 6, 4, 4, 4, 4, 2, 5, 2, 5, 5, 5, 5, 5,  //
-                                       2, 6, 2, 6, 3, 3, 3, 4, 2, 2, 2, 2, 4, 4, 4, 4,  //
-                                       2, 5, 2, 5, 4, 4, 4, 4, 2, 4, 2, 4, 4, 4, 4, 4,  //
-                                       2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6,  //
-                                       2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7,  //
-                                       2, 6, 2, 8, 3, 3, 5, 5, 2, 2, 2, 2, 4, 4, 6, 6,  //
-                                       2, 5, 2, 8, 4, 4, 6, 6, 2, 4, 2, 7, 4, 4, 7, 7};
-
 // The bytes of an instruction. JSR fetches its last one itself.
 constexpr std::uint8_t length_of(unsigned opcode) {
   const unsigned column = opcode & 0x1f;
@@ -75,7 +57,6 @@ constexpr auto kLengths = [] {
 // The registers while instructions are executed: a local variable, so that the compiler keeps them
 // in the machine's.
 struct Registers {
-  System& system;
   const System::PageAccess* const pages;
   std::uint8_t* const ram;
   TIA* const tia;
@@ -85,6 +66,8 @@ struct Registers {
   bool& system_read;
   const std::uint8_t& stopped;
   const std::uint8_t (&decimal_of)[2][256];
+  // Of each instruction; branches and reads across a page add to them.
+  const std::uint32_t (&cycles_of)[256];
 
   // The program counter is an address of this machine: `at` - `origin`, where the memory from
   // `begin` to `end` + 3 is what the processor sees there. Elsewhere `end` is 0.
@@ -126,7 +109,7 @@ struct Registers {
       return read_chip(page, address);
     return bus = page.directPeekBase[address & 0x3f];
   }
-  // Of pages zero and one, whose upper halves are the RAM.
+  // Reads from page zero or one: the upper half of either is the RAM.
   SHOAL_INLINE std::uint8_t read_low(std::uint16_t address) {
     if ((address & 0x80) == 0) return read_chip(page_of(address), address);
     return bus = ram[address & 0x7f];
@@ -186,7 +169,7 @@ struct Registers {
       std::memcpy(&bytes, reinterpret_cast<const void*>(at), sizeof bytes);
       opcode = bus = static_cast<std::uint8_t>(bytes);
       operand = static_cast<std::uint16_t>(bytes >> 8);
-      cycles += kCycles[opcode];
+      cycles += cycles_of[opcode];
     }
     skip(1);
     return true;
@@ -196,7 +179,7 @@ struct Registers {
     if (page.directPeekBase != nullptr) enter_window();
     const auto from = pc();
     opcode = read(from);
-    cycles += kCycles[opcode];
+    cycles += cycles_of[opcode];
     operand = 0;
     if (kLengths[opcode] > 1) operand = read(static_cast<std::uint16_t>(from + 1));
     if (kLengths[opcode] > 2)
@@ -273,9 +256,9 @@ struct Registers {
   SHOAL_INLINE static int cycles_back(std::uint16_t after, unsigned distance) {
     return crosses_page(after, after - distance) ? 4 : 3;
   }
-  // Reads the address with which a load is made. If it is the timer's, and a branch leads back to
-  // the load until the timer is zero or has run out, all rounds but the last are counted: the timer
-  // is read in none of them as it is then, and nothing else happens.
+  // Reads the operand of a load. If the load reads the timer, and the next instruction branches
+  // back to it until the timer is zero or has run out, all rounds but the last are counted: until
+  // then the loop changes nothing.
   SHOAL_INLINE std::uint8_t load_absolute() {
     const auto address = absolute();
     if ((address & 0x1285) == 0x0284) wait_for_timer();
@@ -780,8 +763,7 @@ bool M6502Low::execute(uint32_t number) {
   System& system = *mySystem;
   myExecutionStatus &= FatalErrorBit;
   constexpr std::uint16_t kRam = 0x80, kTimer = 0x280;
-  Registers r{.system = system,
-              .pages = &system.getPageAccess(0),
+  Registers r{.pages = &system.getPageAccess(0),
               .ram = system.getPageAccess(kRam >> 6).directPokeBase,
               .tia = &system.tia(),
               .riot = dynamic_cast<M6532*>(system.getPageAccess(kTimer >> 6).device),
@@ -790,6 +772,7 @@ bool M6502Low::execute(uint32_t number) {
               .system_read = myLastAccessWasRead,
               .stopped = myExecutionStatus,
               .decimal_of = ourBCDTable,
+              .cycles_of = ourInstructionProcessorCycleTable,
               .instructions_left = number,
               .cycles = system.cycles(),
               .a = A,

@@ -17,17 +17,14 @@
 #include <ale/emucore/Deserializer.hxx>
 #include <ale/emucore/M6502.hxx>
 #include <ale/emucore/Serializer.hxx>
-#include <ale/emucore/Settings.hxx>
 #include <ale/emucore/Sound.hxx>
 #include <ale/emucore/System.hxx>
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "tia_state.h"
 
@@ -43,8 +40,6 @@ constexpr std::size_t kPadding = 128;  // a blank may be written beyond the last
 
 enum Colour { kBackground, kPlayfieldColour, kPlayer0Colour, kPlayer1Colour };
 constexpr Colour kColourOf[4] = {kPlayer0Colour, kPlayer1Colour, kPlayfieldColour, kBackground};
-
-#define SHOAL_INLINE __attribute__((always_inline)) inline
 
 template <class Entry, std::size_t kSize, class Make>
 constexpr std::array<Entry, kSize> table(Make make) {
@@ -187,7 +182,8 @@ std::uint64_t range(int word, int from, int to) {
   return (~std::uint64_t{0} >> (64 - (high - low))) << low;
 }
 
-// What a line is painted with.
+// The objects of a line, in the order of TIA::Object (player 0, missile 0, player 1, missile 1,
+// ball, playfield), and the colours to paint them with.
 struct Brush {
   const TIA::Line* lines;
   const std::uint8_t* colours;
@@ -202,7 +198,7 @@ struct Masks {
   std::uint64_t field, right, left;
 };
 
-SHOAL_INLINE Masks masks_of(const Brush& brush, std::size_t word) {
+__attribute__((always_inline)) inline Masks masks_of(const Brush& brush, std::size_t word) {
   constexpr std::uint64_t kLeftHalf[3] = {~std::uint64_t{0}, 0xffff, 0};
   const auto* const lines = brush.lines;
   const auto bits = [&](int object) { return lines[object].words[word]; };
@@ -269,11 +265,7 @@ int number(const Console& console, PropertyType key) {
 }  // namespace
 
 TIA::TIA(const Console& console, Settings&) : console_(console) {
-  for (auto& frame : frames_) frame = new std::uint8_t[kPixels + kPadding]();
-}
-
-TIA::~TIA() {
-  for (const auto* frame : frames_) delete[] frame;
+  for (auto& frame : frames_) frame = std::make_unique<std::uint8_t[]>(kPixels + kPadding);
 }
 
 const char* TIA::name() const { return "TIA"; }
@@ -308,7 +300,7 @@ void TIA::reset() {
 }
 
 void TIA::frameReset() {
-  for (auto* frame : frames_) std::fill_n(frame, kPixels, std::uint8_t{0});
+  for (const auto& frame : frames_) std::fill_n(frame.get(), kPixels, std::uint8_t{0});
   pixel_ = 0;
   first_line_ = static_cast<std::uint32_t>(number(console_, Display_YStart));
   drawn_lines_ = static_cast<std::uint32_t>(number(console_, Display_Height));
@@ -382,9 +374,9 @@ void TIA::start_frame() {
   greyed_ = false;
 }
 
-// What an unfinished frame has not reached.
+// Greys out the lines that an unfinished frame did not reach.
 void TIA::grey_out() {
-  auto* const frame = frames_[current_];
+  auto* const frame = currentFrameBuffer();
   for (auto line = std::max(scanlines(), first_line_); line < drawn_lines_ + first_line_; ++line)
     for (std::uint32_t i = 0; i < kWidth; ++i) {
       auto& pixel = frame[(line - first_line_) * kWidth + i];
@@ -413,7 +405,7 @@ void TIA::advance(int clock) {
       at += skipped;
       count -= skipped;
     }
-    auto* const begin = frames_[current_] + pixel_;
+    auto* const begin = currentFrameBuffer() + pixel_;
     if (count != 0) draw(at - kBlank, count);
     if (blank_enabled_ && at < kBlank + 8) {
       std::memset(begin, 0, static_cast<std::size_t>(kBlank + 8 - at));
@@ -428,9 +420,7 @@ void TIA::end_line() {
     reflects_ = !reflects_;
     stale_ |= kPlayfield;
   }
-  for (int p = 0; p < 2; ++p)
-    if (player_[p].without_first != 0 || player_[p].position != position_[p])
-      place_player(p, false);
+  for (int p = 0; p < 2; ++p) place_player(p, false);
   if (!stars_) return;
   // A missile that is moved in the wrong moment goes on moving.
   constexpr int kSteps[4] = {18, 33, 0, 17};
@@ -472,9 +462,10 @@ void TIA::refresh_lines() {
 
 void TIA::draw(int from, int count) {
   if (vblank_ & 2) {
-    std::memset(frames_[current_] + pixel_, 0, static_cast<std::size_t>(count));
+    std::memset(currentFrameBuffer() + pixel_, 0, static_cast<std::size_t>(count));
   } else if (enabled_ == 0) {
-    std::memset(frames_[current_] + pixel_, colours_[kBackground], static_cast<std::size_t>(count));
+    std::memset(currentFrameBuffer() + pixel_, colours_[kBackground],
+                static_cast<std::size_t>(count));
   } else {
     if (stale_ != 0) refresh_lines();
     const int to = from + count;
@@ -510,7 +501,7 @@ void TIA::collide(int from, int to) {
 void TIA::paint(int from, int to) {
   const bool priority = (control_ & 4) != 0;
   const bool score = (control_ & 2) != 0 && (!priority || enabled_ == kPlayfield);
-  kPaint(frames_[current_] + pixel_ - from, {lines_, colours_, priority, score}, from, to);
+  kPaint(currentFrameBuffer() + pixel_ - from, {lines_, colours_, priority, score}, from, to);
 }
 
 namespace {
@@ -555,7 +546,7 @@ void TIA::overshoot(int from, int to) {
     colour = colours_[!score               ? kPlayfieldColour
                       : group < kWidth / 2 ? kPlayer0Colour
                                            : kPlayer1Colour];
-  std::fill_n(frames_[current_] + pixel_ + (to - from), group + 4 - to, colour);
+  std::fill_n(currentFrameBuffer() + pixel_ + (to - from), group + 4 - to, colour);
 }
 
 // ---- Registers ----
@@ -640,15 +631,9 @@ void TIA::write_graphics() {
     shown_graphics_[p] = shown;
     enable(kPlayers[p], shown != 0);
   }
-  const bool ball = (delays_ball_ ? delayed_ball_on_ : ball_on_) != 0;
-  if (ball != ((enabled_ & kBall) != 0)) stale_ |= kBall;
-  enable(kBall, ball);
-  for (int m = 0; m < 2; ++m) {
-    const unsigned object = m == 0 ? kM0 : kM1;
-    const bool on = missile_on_[m] && !missile_locked_[m];
-    if (on != ((enabled_ & object) != 0)) stale_ |= object;
-    enable(object, on);
-  }
+  enable(kBall, (delays_ball_ ? delayed_ball_on_ : ball_on_) != 0);
+  for (int m = 0; m < 2; ++m)
+    enable(m == 0 ? kM0 : kM1, missile_on_[m] != 0 && missile_locked_[m] == 0);
 }
 
 void TIA::reset_player(int player, int clock) {
@@ -727,13 +712,7 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
     constexpr int kOfPlayfield[4] = {4, 5, 2, 3};
     delay = kOfPlayfield[(position_in_line(clock) / 3) & 3];
   }
-  const auto playfield = [&](std::uint32_t kept, std::uint32_t bits) {
-    return (playfield_ & kept) | bits;
-  };
   std::uint32_t field = playfield_;
-  if (address == 0x0d) field = playfield(0xffff0, value >> 4);
-  if (address == 0x0e) field = playfield(0xff00f, std::uint32_t{value} << 4);
-  if (address == 0x0f) field = playfield(0x00fff, std::uint32_t{value} << 12);
 
   // Whether what is drawn next changes.
   bool visible = ((kVisible >> address) & 1) != 0;
@@ -749,8 +728,15 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
       same = colour_of(value) == colours_[kColourOf[address - 0x06]];
       break;
     case 0x0d:
+      field = (field & 0xffff0) | (value >> 4);
+      same = field == playfield_;
+      break;
     case 0x0e:
+      field = (field & 0xff00f) | (std::uint32_t{value} << 4);
+      same = field == playfield_;
+      break;
     case 0x0f:
+      field = (field & 0x00fff) | (std::uint32_t{value} << 12);
       same = field == playfield_;
       break;
     case 0x1b:
@@ -770,11 +756,10 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
     default:
       break;
   }
-  if ((visible && !same) || blank_enabled_) {
+  if ((visible && !same) || blank_enabled_)
     advance(clock + delay);
-  } else {
+  else
     advance_later(clock + delay);
-  }
 
   if (clock - frame_start_ >= kClocks * (most_lines_ + 1)) {
     mySystem->m6502().stop();
@@ -842,7 +827,7 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
     case 0x0d:
     case 0x0e:
     case 0x0f:
-      if (field != playfield_) stale_ |= kPlayfield;
+      stale_ |= kPlayfield;
       playfield_ = field;
       enable(kPlayfield, field != 0);
       break;
@@ -1044,7 +1029,8 @@ void TIA::save_rest(TiaState& rest) {
   std::memcpy(rest.previous, previousFrameBuffer(), kPixels);
 }
 
-// Of what load() has read, whose answer ALE ignores: nothing may lead out of a line or a frame.
+// Checks the registers that load() has read, because ALE ignores what load() returns. Throws if one
+// of them would make the chip draw outside a line or a frame.
 void TIA::require_valid_registers(std::int32_t pixel) const {
   const auto in_line = [](int position) { return position >= 0 && position < kWidth; };
   const auto in_table = [](int motion) { return motion >= 0 && motion < 16; };

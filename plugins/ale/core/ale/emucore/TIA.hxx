@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "ale/emucore/Device.hxx"
 #include "ale/emucore/MediaSrc.hxx"
@@ -32,13 +33,6 @@ class TIA final : public Device, public MediaSource {
   // One bit for each pixel of a line, the leftmost in the lowest bit.
   struct Line {
     std::array<std::uint64_t, 3> words{};
-    friend Line operator|(const Line& a, const Line& b) {
-      return {{a.words[0] | b.words[0], a.words[1] | b.words[1], a.words[2] | b.words[2]}};
-    }
-    friend Line operator&(const Line& a, const Line& b) {
-      return {{a.words[0] & b.words[0], a.words[1] & b.words[1], a.words[2] & b.words[2]}};
-    }
-    friend Line operator~(const Line& a) { return {{~a.words[0], ~a.words[1], ~a.words[2]}}; }
   };
 
   // Where an object is drawn: the position and copies when the chip last looked at them. `size`: of
@@ -50,7 +44,6 @@ class TIA final : public Device, public MediaSource {
   };
 
   TIA(const Console& console, Settings& settings);
-  ~TIA() override;
 
   const char* name() const override;
   void reset() override;
@@ -64,8 +57,8 @@ class TIA final : public Device, public MediaSource {
 
   // Executes one frame.
   void update() override;
-  std::uint8_t* currentFrameBuffer() const override { return frames_[current_]; }
-  std::uint8_t* previousFrameBuffer() const override { return frames_[1 - current_]; }
+  std::uint8_t* currentFrameBuffer() const override { return frames_[current_].get(); }
+  std::uint8_t* previousFrameBuffer() const override { return frames_[1 - current_].get(); }
   std::uint32_t height() const override { return frame_height_; }
   std::uint32_t width() const override { return kWidth; }
   std::uint32_t scanlines() const override;
@@ -98,7 +91,11 @@ class TIA final : public Device, public MediaSource {
   void refresh_lines();
 
   void write_graphics();
-  void enable(unsigned object, bool on) { enabled_ = on ? enabled_ | object : enabled_ & ~object; }
+  void enable(unsigned object, bool on) {
+    if (((enabled_ & object) != 0) == on) return;
+    enabled_ ^= object;
+    stale_ |= object;
+  }
   void place(Shape& shape, unsigned object, const Shape& now) {
     if (shape == now) return;
     shape = now;
@@ -119,7 +116,7 @@ class TIA final : public Device, public MediaSource {
   const Console& console_;
   Sound* sound_ = nullptr;
 
-  std::uint8_t* frames_[2];
+  std::unique_ptr<std::uint8_t[]> frames_[2];
   int current_ = 0;
   std::int32_t pixel_ = 0;  // of the current frame, that the beam draws next
 
