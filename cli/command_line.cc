@@ -128,6 +128,7 @@ int run_command_line(int argc, char** argv) {
   cli::add_check_env(app, chosen);
   cli::add_verify(app, chosen);
   cli::add_rewind(app, chosen);
+  cli::add_zoo(app, chosen);
   return cli::run_app(app, chosen, argc, argv);
 }
 

@@ -25,6 +25,7 @@ void add_list(CLI::App& app, Command& chosen);
 void add_check_env(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
 void add_rewind(CLI::App& app, Command& chosen);
+void add_zoo(CLI::App& app, Command& chosen);
 
 // Runs the subcommand that argv names and returns the exit status. Prints errors.
 int run_app(CLI::App& app, const Command& chosen, int argc, char** argv);

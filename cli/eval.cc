@@ -69,7 +69,11 @@ void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<EvalFlags>();
   auto* command = app.add_subcommand(
       "eval", "Evaluate a trained agent on complete episodes, with seeds not used in training");
-  command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
+  command
+      ->add_option("RUN", flags->run,
+                   "Run folder, .safetensors file of `shoal export`, or zoo:NAME")
+      ->type_name("")
+      ->required();
   command->add_option("--episodes", flags->options.episodes, "Number of episodes")
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "Seed of the evaluation")->capture_default_str();

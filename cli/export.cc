@@ -67,7 +67,11 @@ void add_export(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<ExportFlags>();
   auto* command = app.add_subcommand(
       "export", "Export a trained policy for programs without Shoal, or its weights");
-  command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
+  command
+      ->add_option("RUN", flags->run,
+                   "Run folder, .safetensors file of `shoal export`, or zoo:NAME")
+      ->type_name("")
+      ->required();
   command
       ->add_option("--out", flags->out,
                    "File: .pt (TorchScript), .onnx, or .safetensors (weights alone); may be "

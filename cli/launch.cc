@@ -118,7 +118,7 @@ class Launcher {
     waiting_.pop_front();
     const auto& run = sweep_.runs[slot.run];
     try {
-      begin(sweep_, run, slot);
+      begin(run, slot);
     } catch (const Error& e) {
       ++failed_;
       fmt::print("{}: failed: {}\n", name_of(run), e.what());

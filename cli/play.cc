@@ -132,7 +132,11 @@ int play_command(const PlayFlags& flags, char** argv) {
 void add_play(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<PlayFlags>();
   auto* command = app.add_subcommand("play", "Watch a trained agent, or record a video of it");
-  command->add_option("RUN", flags->run, "Run folder")->type_name("")->required();
+  command
+      ->add_option("RUN", flags->run,
+                   "Run folder, .safetensors file of `shoal export`, or zoo:NAME")
+      ->type_name("")
+      ->required();
   command->add_option("--episodes", flags->episodes, "Number of episodes")->capture_default_str();
   command->add_option("--seed", flags->seed, "Seed of the episodes")->capture_default_str();
   command

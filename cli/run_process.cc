@@ -30,7 +30,7 @@ namespace {
 std::vector<std::string> program;
 
 // Arguments of the `shoal train` that begins or resumes a run.
-std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, const Slot& slot) {
+std::vector<std::string> arguments_of(const SweepRun& run, const Slot& slot) {
   auto words = program.empty() ? std::vector<std::string>{"shoal"} : program;
   words.emplace_back("train");
   if (fs::exists(run.folder / kCheckpointFile)) {
@@ -41,7 +41,7 @@ std::vector<std::string> arguments_of(const Sweep& sweep, const SweepRun& run, c
       const RunFolder lock(run.folder, RunFolder::Kind::kExisting);
       fs::remove_all(run.folder);
     }
-    if (!sweep.base.empty()) words.push_back(sweep.base);
+    if (!run.base.empty()) words.push_back(run.base);
     words.insert(words.end(),
                  {"--out", run.folder.string(), "--seed", fmt::format("{}", run.config.seed)});
     for (const auto& [key, value] : run.settings)
@@ -135,8 +135,8 @@ std::vector<Slot> make_slots(const Sweep& sweep) {
   return slots;
 }
 
-void begin(const Sweep& sweep, const SweepRun& run, Slot& slot) {
-  slot.pid = start(arguments_of(sweep, run, slot), slot, log_of(run));
+void begin(const SweepRun& run, Slot& slot) {
+  slot.pid = start(arguments_of(run, slot), slot, log_of(run));
 }
 
 std::optional<int> ended(Slot& slot) {

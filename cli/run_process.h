@@ -44,7 +44,7 @@ std::vector<Slot> make_slots(const Sweep& sweep);
 void set_program(std::vector<std::string> words);
 
 // Starts a `shoal train` that begins the run or resumes it. Throws Error if it cannot be started.
-void begin(const Sweep& sweep, const SweepRun& run, Slot& slot);
+void begin(const SweepRun& run, Slot& slot);
 
 // The wait status of the slot's process once it has ended; the slot is then free.
 std::optional<int> ended(Slot& slot);

@@ -157,17 +157,23 @@ class Defaults {
   std::vector<std::pair<SweepSettings, Config>> made_;
 };
 
-// The configuration of a variant, validated before any run starts.
-Config config_of(const std::string& base, const std::string& variant, const SweepSettings& settings,
-                 Defaults& defaults) {
+// A run of a variant, its configuration validated before any run starts.
+SweepRun run_of(std::string base, const std::string& variant, SweepSettings settings,
+                Defaults& defaults) {
   try {
+    if (const auto* own = find_setting(settings, "base")) base = *own;
+    std::erase_if(settings, [](const auto& setting) { return setting.first == "base"; });
     Config config = base.empty() ? defaults.of(settings) : preset_or_file(base);
     for (const auto& [key, value] : settings) {
       require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");
       set(config, key, value);
     }
     validate(config);
-    return config;
+    return {.variant = variant,
+            .base = std::move(base),
+            .settings = std::move(settings),
+            .config = std::move(config),
+            .folder = {}};
   } catch (const Error& e) {
     throw Error("{}: {}", variant, e.what());
   }
@@ -186,12 +192,12 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
     require(std::ranges::count(kKeys, key.str()) == 1,
             "{} has an unknown key '{}'; the nearest is '{}'", file, one_line(key.str()),
             nearest(std::string(key.str()), kKeys));
-  Sweep sweep{.base = {},
-              .cores = number(table, "cores", 1, 1),
+  Sweep sweep{.cores = number(table, "cores", 1, 1),
               .gpus = number(table, "gpus", 0, 0),
               .halving = {},
               .runs = {}};
-  if (const auto* base = table.get("base")) read_value("base", *base, sweep.base);
+  std::string base;
+  if (const auto* node = table.get("base")) read_value("base", *node, base);
   const auto allowed = allowed_cores().size();
   require(sweep.cores <= static_cast<int>(allowed),
           "cores: found {} per run, expected at most {}, which this process may use", sweep.cores,
@@ -202,15 +208,12 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
           gpus);
   std::vector<SweepRun> variants;  // seeds and folders are set below
   if (const auto* tune = table["tune"].as_table()) sweep.halving = halving_of(*tune);
-  auto named = variants_of(table, sweep.base);
+  auto named = variants_of(table, base);
   if (const auto* grid = table["grid"].as_table()) named = with_grid(named, *grid);
   if (const auto* random = table["random"].as_table()) named = with_draws(named, *random);
   Defaults defaults;
   for (const auto& [variant, settings] : named)
-    variants.push_back({.variant = variant,
-                        .settings = settings,
-                        .config = config_of(sweep.base, variant, settings, defaults),
-                        .folder = {}});
+    variants.push_back(run_of(base, variant, settings, defaults));
   for (const auto seed : seeds_of(table))
     for (auto run : variants) {
       run.config.seed = static_cast<std::uint64_t>(seed);

@@ -16,6 +16,7 @@ using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // in t
 // One training run of a sweep.
 struct SweepRun {
   std::string variant;
+  std::string base;              // preset or file; empty: the defaults of env.id
   SweepSettings settings;        // of the file, for this run
   Config config;                 // the resulting configuration, with the seed
   std::filesystem::path folder;  // <out>/<variant>-<seed>
@@ -38,6 +39,8 @@ struct Halving {
 //   steps = 200000
 //   [variant.wide]          # settings of one variant; without variants there is one, named as base
 //   model.hidden = [256, 256]
+//   [variant.dqn]
+//   base = "cartpole-dqn"   # instead of the sweep's
 //   [grid]                  # every combination of these values, for each variant
 //   ppo.clip = [0.1, 0.2]
 //   [random]                # draws, for each variant and combination
@@ -53,7 +56,6 @@ struct Halving {
 // A range gives numbers of three significant digits, or whole numbers if both ends are whole. The
 // settings of a combination are in the name of the variant. More draws keep the first ones.
 struct Sweep {
-  std::string base;  // empty: the defaults of each run's env.id
   int cores = 1, gpus = 0;
   std::optional<Halving> halving = {};
   std::vector<SweepRun> runs;  // all variants with the first seed, then with the next

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/cores.h"
+#include "cli/set_flag.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/registry.h"

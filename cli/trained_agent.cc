@@ -4,12 +4,20 @@
 
 #include <numeric>
 
+#include "cli/zoo.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/export.h"
 
 namespace shoal::cli {
+namespace {
+
+bool is_weights(const std::filesystem::path& run) { return run.extension() == ".safetensors"; }
+
+}  // namespace
 
 Config trained_config(const std::filesystem::path& run, const std::string& device) {
-  Config config = whole_games(read_run_config(run));
+  const auto found = run_or_zoo(run);
+  Config config = whole_games(is_weights(found) ? weights_config(found) : read_run_config(found));
   if (!device.empty()) set(config, "device", device);
   validate(config);
   return config;
@@ -18,6 +26,10 @@ Config trained_config(const std::filesystem::path& run, const std::string& devic
 std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
                                   const std::string& checkpoint) {
   auto agent = make_agent(config);
+  if (const auto found = run_or_zoo(run); is_weights(found)) {
+    import_weights(*agent, found);
+    return agent;
+  }
   const auto file = run / checkpoint;
   restore_agent(read_checkpoint(file), file, *agent);
   return agent;

@@ -10,11 +10,12 @@
 namespace shoal::cli {
 
 // The configuration of a run, changed for playing: complete games, on `device` unless it is empty.
-// Throws Error if there is no such run.
+// `run` is a run folder, a .safetensors file of `shoal export`, or "zoo:NAME". Throws Error if
+// there is no such run.
 Config trained_config(const std::filesystem::path& run, const std::string& device);
 
-// The agent of the run, on the CPU, with the parameters of one of its checkpoints. Throws Error if
-// the checkpoint cannot be used.
+// The agent of the run, on the CPU, with the parameters of one of its checkpoints, or those of the
+// file of weights. Throws Error if they cannot be used.
 std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
                                   const std::string& checkpoint);
 

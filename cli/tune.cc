@@ -140,7 +140,7 @@ class Tuner {
     run.config.steps = rungs_.steps(next->rung);
     run.settings.emplace_back("steps", fmt::format("{}", run.config.steps));
     try {
-      begin(sweep_, run, slot);
+      begin(run, slot);
     } catch (const Error& e) {
       fail(next->trial, e.what());
     }

@@ -25,6 +25,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/shoalConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/shoalConfig.cmake ${PROJECT_BINARY_DIR}/shoalConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/cmake/torch.cmake DESTINATION ${package})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/results/zoo DESTINATION share/shoal FILES_MATCHING PATTERN "*.safetensors")
 
 if(SHOAL_WITH_CUDA)
   install(TARGETS shoal_cuda LIBRARY DESTINATION lib)

@@ -1,5 +1,7 @@
 #include "shoal/runners/config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <system_error>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>  // toml++ uses it without including it
+
 // toml++ 3.3 asserts that a key starts validly, and reports an invalid start (`[+a]`) just after.
 #define TOML_ASSERT(expr) static_cast<void>(0)
 // If U+00E9 is tested for being a space, toml++ reaches TOML_UNREACHABLE; the result is false.

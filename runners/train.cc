@@ -1,6 +1,7 @@
 #include "shoal/runners/train.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <unistd.h>

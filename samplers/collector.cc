@@ -1,5 +1,7 @@
 #include "samplers/collector.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>

@@ -1,6 +1,7 @@
 #include "shoal/algos/ppo.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "algos/builtin_algos.h"
 #include "algos/flatten_time.h"

@@ -1,6 +1,7 @@
 #include "shoal/ipc/run_ranks.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

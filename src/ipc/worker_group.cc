@@ -1,5 +1,6 @@
 #include "shoal/ipc/worker_group.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

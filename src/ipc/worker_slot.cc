@@ -1,5 +1,6 @@
 #include "src/ipc/worker_slot.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>

@@ -36,7 +36,7 @@ TEST_F(SweepTest, EveryVariantHasEverySeed) {
     sampler.kind = "serial"
     ppo.epochs = 2
   )");
-  EXPECT_EQ(sweep.base, "cartpole-ppo");
+  EXPECT_EQ(sweep.runs[0].base, "cartpole-ppo");
   EXPECT_EQ(sweep.cores, 1);
   std::vector<std::string> folders;
   for (const auto& run : sweep.runs) folders.push_back(run.folder.string());
@@ -54,6 +54,33 @@ TEST_F(SweepTest, WithoutVariantsThereIsOne) {
   ASSERT_EQ(sweep.runs.size(), 1U);
   EXPECT_EQ(sweep.runs[0].variant, "cartpole-ppo");
   EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
+}
+
+TEST_F(SweepTest, AVariantMayHaveItsOwnBase) {
+  const auto sweep = read(R"(
+    base = "cartpole-ppo"
+    seeds = [1]
+    [all]
+    steps = 1000
+    [variant.actors]
+    [variant.values]
+    base = "cartpole-dqn"
+  )");
+  ASSERT_EQ(sweep.runs.size(), 2U);
+  EXPECT_EQ(sweep.runs[0].base, "cartpole-ppo");
+  EXPECT_EQ(sweep.runs[1].base, "cartpole-dqn");
+  EXPECT_EQ(sweep.runs[1].config.algo, "dqn");
+  EXPECT_EQ(sweep.runs[1].config.steps, 1000);
+  EXPECT_EQ(sweep.runs[1].settings, (SweepSettings{{"steps", "1000"}}));
+
+  const auto grid = read("seeds = [1]\n[grid]\nbase = [\"acrobot-ppo\", \"cartpole-dqn\"]\n");
+  ASSERT_EQ(grid.runs.size(), 2U);
+  EXPECT_EQ(grid.runs[0].config.env_id, "Acrobot-v1");
+  EXPECT_EQ(grid.runs[1].config.algo, "dqn");
+  EXPECT_NE(message_of([&] {
+              read("seeds = [1]\n[variant.a]\nbase = \"acrobot-pp\"\n");
+            }).find("a: there is no preset 'acrobot-pp'"),
+            std::string::npos);
 }
 
 TEST_F(SweepTest, WithoutABaseItBeginsWithTheDefaultsOfTheEnvironment) {

@@ -99,7 +99,21 @@ class ExportTest(unittest.TestCase):
         for name, tensor in safetensors.torch.load_file(file).items():
             self.assertTrue(torch.equal(tensor, expected[name]), name)
 
+    def test_weights_are_played_as_the_run_is(self):
+        run, file = self.dir / "run", self.dir / "weights.safetensors"
+        shoal("train", "cartpole-ppo", "--quiet", "--steps", 20000, "--set", "schedule_steps=0",
+              "--set", "agent.normalize_observation=true", "--out", run)
+        shoal("export", run, "--out", file)
+        for flags in [], ["--sample"]:
+            results = [shoal("eval", what, "--episodes", 20, "--json", *flags).stdout for what in (run, file)]
+            self.assertEqual(*results)
+        again = self.dir / "again.safetensors"
+        shoal("export", file, "--out", again)
+        self.assertEqual(file.read_bytes(), again.read_bytes())
+
     def test_mistakes(self):
+        (self.dir / "empty.safetensors").write_text("")
+        self.assertIn("safetensors", shoal("eval", self.dir / "empty.safetensors", status=2).stderr)
         self.assertIn("config.toml", shoal("export", self.dir / "none", status=2).stderr)
         run = self.dir / "run"
         shoal("train", "cartpole-ppo", "--quiet", "--steps", 512, "--set", "schedule_steps=0", "--out", run)

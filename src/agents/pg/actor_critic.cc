@@ -7,6 +7,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
+#include "shoal/models/actor_critic.h"
 #include "src/agents/observation_normalizer.h"
 #include "src/agents/pg/head.h"
 #include "src/compute/accelerator.h"

@@ -1,5 +1,7 @@
 #include "shoal/envs/gymnasium.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

@@ -1,0 +1,69 @@
+#include "cli/zoo.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <system_error>
+
+#include "cli/commands.h"
+#include "shoal/core/error.h"
+#include "shoal/core/text.h"
+#include "shoal/runners/export.h"
+
+namespace fs = std::filesystem;
+
+namespace shoal::cli {
+namespace {
+
+fs::path zoo_folder() {
+  std::error_code ignored;
+  const auto program = fs::read_symlink("/proc/self/exe", ignored);
+  const auto installed = program.parent_path().parent_path() / "share" / "shoal" / "zoo";
+  return fs::exists(installed, ignored) ? installed : fs::path(SHOAL_SOURCE_ZOO);
+}
+
+int zoo_command() {
+  const auto policies = zoo();
+  require(!policies.empty(), "there is no policy in {}", zoo_folder().string());
+  for (const auto& [name, file] : policies) {
+    const auto config = weights_config(file);
+    fmt::print("zoo:{:<28} {:<28} {:<6} {:>10} steps\n", name, config.env_id, config.algo,
+               config.steps);
+  }
+  fmt::print("watch one: shoal play zoo:{} --live\n", policies.front().name);
+  return kSuccess;
+}
+
+}  // namespace
+
+std::vector<ZooPolicy> zoo() {
+  std::vector<ZooPolicy> policies;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(zoo_folder(), error))
+    if (entry.path().extension() == ".safetensors")
+      policies.push_back({entry.path().stem().string(), entry.path()});
+  std::ranges::sort(policies, {}, &ZooPolicy::name);
+  return policies;
+}
+
+fs::path run_or_zoo(const std::string& word) {
+  constexpr std::string_view kPrefix = "zoo:";
+  if (!word.starts_with(kPrefix)) return word;
+  const auto name = word.substr(kPrefix.size());
+  const auto policies = zoo();
+  const auto found = std::ranges::find(policies, name, &ZooPolicy::name);
+  if (found != policies.end()) return found->file;
+  std::vector<std::string> names;
+  for (const auto& policy : policies) names.push_back(policy.name);
+  require(!names.empty(), "there is no policy in {}", zoo_folder().string());
+  throw Error("the zoo has no '{}'; the nearest is '{}'; `shoal zoo` lists all", one_line(name),
+              nearest(name, names));
+}
+
+void add_zoo(CLI::App& app, Command& chosen) {
+  auto* command = app.add_subcommand("zoo", "List the trained policies that come with Shoal");
+  command->callback([&chosen] { chosen = [](char**) { return zoo_command(); }; });
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""The tables of docs/results.md: keeps what trainings gave, and writes the page.
+
+results.py collect SHOAL TABLE RUNS [--commit TEXT]
+    Keeps the runs of `shoal launch results/TABLE/sweep.toml --out RUNS`, as far as they have come. A run that has ended is
+    evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is already done.
+results.py report SHOAL [--out FOLDER]
+    Writes results.md and the folder results/ with the curves, into docs/ or FOLDER.
+
+A table is a folder of results/: sweep.toml, what was trained; table.toml, its title, its text, and what others published; for
+each variant of the sweep config.toml, runs.json (one entry for each seed), and SEED.csv, the thinned progress.csv.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COLUMNS = ["steps", "seconds", "episodes", "return_mean", "eval_return"]
+ROWS = 100
+EVALUATIONS = {"greedy": [], "sampled": ["--sample"]}
+# Student's t: half of a 95 % interval in standard errors, for 2, 3, ... seeds.
+T = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
+
+
+def thinned(path):
+    """At most about ROWS rows of a progress.csv, evenly spaced, with the last one and all evaluations."""
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    every = max(1, len(rows) // ROWS)
+    kept = [row for i, row in enumerate(rows) if i % every == every - 1 or i == len(rows) - 1 or row.get("eval_return", "nan") != "nan"]
+    return [[row[column] for column in COLUMNS if column in row] for row in [dict(zip(rows[0], rows[0]))] + kept] if rows else []
+
+
+def evaluation(shoal, run, flags):
+    line = subprocess.run([shoal, "eval", run, "--episodes", "100", "--json", *flags], check=True, capture_output=True, text=True)
+    return {key: value for key, value in json.loads(line.stdout).items() if key != "infos"}
+
+
+def settings_of(config):
+    """The text of a config.toml without its comments."""
+    return "".join(re.sub(r"\s+#.*", "", line) for line in config.read_text().splitlines(keepends=True) if not line.startswith("#"))
+
+
+def collect(options):
+    for run in sorted(options.runs.iterdir()):
+        summary = run / "summary.json"
+        if not summary.exists():
+            continue
+        variant, seed = run.name.rsplit("-", 1)
+        folder = ROOT / "results" / options.table / variant
+        folder.mkdir(parents=True, exist_ok=True)
+        config = folder / "config.toml"
+        kept = folder / "runs.json"
+        runs = json.loads(kept.read_text()) if kept.exists() else {}
+        found = json.loads(summary.read_text())
+        entry = runs.get(seed, {})
+        if entry.get("steps") == found["steps"] and "greedy" in entry:
+            continue
+        entry = {key: found[key] for key in ("final_return", "steps", "episodes", "seconds", "ended_by")} | {"commit": options.commit}
+        if found["ended_by"] != "signal":
+            entry |= {name: evaluation(options.shoal, run, flags) for name, flags in EVALUATIONS.items()}
+        if not runs or int(seed) <= min(map(int, runs)):
+            config.write_text(settings_of(run / "config.toml"))
+        with (folder / f"{seed}.csv").open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(thinned(run / "progress.csv"))
+        runs[seed] = entry
+        kept.write_text(json.dumps({key: runs[key] for key in sorted(runs, key=int)}, indent=1) + "\n")
+        print(f"{variant}, seed {seed}: {entry['final_return']:.1f} after {entry['steps']} steps", flush=True)
+
+
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
+
+
+def interval(values):
+    """Mean and 95 % interval over seeds."""
+    if len(values) < 2:
+        return number(values[0])
+    half = T[min(len(values) - 2, len(T) - 1)] * statistics.stdev(values) / len(values) ** 0.5
+    return f"{number(statistics.mean(values))} ± {number(half)}"
+
+
+def plot(shoal, folder, title, goal, out):
+    """The mean of the seeds with its interval. The command reads run folders, which are put together here."""
+    with tempfile.TemporaryDirectory() as temporary:
+        runs = []
+        for progress in sorted(folder.glob("*.csv"), key=lambda path: int(path.stem)):
+            run = pathlib.Path(temporary) / progress.stem
+            run.mkdir()
+            shutil.copy(folder / "config.toml", run)
+            shutil.copy(progress, run / "progress.csv")
+            runs.append(run)
+        flags = [] if goal is None else ["--goal", str(goal)]
+        subprocess.run([shoal, "plot", *runs, "--title", title, *flags, "--out", out], check=True, stdout=subprocess.DEVNULL)
+
+
+def variants_of(folder, table):
+    """The variants that have results, in the order of table.toml, then by name."""
+    order = list(table.get("goal", {})) + list(table.get("published", {}))
+    found = [path.parent for path in folder.glob("*/runs.json")]
+    return sorted(found, key=lambda path: (order.index(path.name) if path.name in order else len(order), path.name))
+
+
+def write_table(shoal, folder, out):
+    table = tomllib.loads((folder / "table.toml").read_text())
+    goals, published = table.get("goal", {}), table.get("published", {})
+    peers = list(dict.fromkeys(peer for scores in published.values() for peer in scores))
+    heads = [table["row"], "seeds", "steps", "last 100 episodes", "greedy", "sampled", "minutes"]
+    heads += (["goal", "reached by"] if goals else []) + peers
+    lines = [f"## {table['title']}", "", table["text"].strip(), "", f"    shoal launch results/{folder.name}/sweep.toml", "",
+             f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    curves = []
+    for variant in variants_of(folder, table):
+        runs = json.loads((variant / "runs.json").read_text()).values()
+        ended = [run for run in runs if "greedy" in run]
+        steps = sorted({run["steps"] for run in runs})
+        goal = goals.get(variant.name)
+        cells = [f"`{variant.name}`" if table["row"] == "preset" else variant.name, str(len(runs)),
+                 f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}", interval([run["final_return"] for run in runs])]
+        cells += [interval([run[name]["mean_return"] for run in ended]) if ended else "" for name in EVALUATIONS]
+        cells.append(f"{statistics.median(run['seconds'] for run in runs) / 60:.1f}")
+        if goals:
+            reached = sum(run["greedy"]["mean_return"] >= goal for run in ended) if goal is not None else 0
+            cells += ["" if goal is None else number(goal), "" if goal is None else f"{reached} of {len(runs)}"]
+        cells += [number(published[variant.name][peer]) if peer in published.get(variant.name, {}) else "" for peer in peers]
+        lines.append(f"| {' | '.join(cells)} |")
+        name = f"results/{folder.name}-{variant.name}.svg"
+        plot(shoal, variant, f"{variant.name}: mean return of the last 100 episodes", goal, out / name)
+        curves.append(f"![{variant.name}: {cells[3]} at the end]({name})")
+    commits = sorted({run["commit"] for path in folder.glob("*/runs.json") for run in json.loads(path.read_text()).values()})
+    return lines + ["", f"Trained with the program of commit {', '.join(commits)}.", "", *curves, ""]
+
+
+PAGE = """# Results
+
+Every figure of this page is computed by `scripts/results.py report` from what the runs wrote, which
+is in [`results/`](../results). A table is trained again by the command below its text, kept by
+`scripts/results.py collect`, and put on this page by `report`.
+
+*Last 100 episodes* is the mean return of the last 100 training episodes. *Greedy* and *sampled* are
+means of 100 evaluation episodes of seeds that training never has, with the most likely action and
+with actions drawn as in training. All three are means over seeds with a 95 % confidence interval
+(Student's t). *Minutes* is the median time of one run on one core, beside other work on the
+machine. Runs that failed are in the tables.
+"""
+
+
+def report(options):
+    out = options.out
+    shutil.rmtree(out / "results", ignore_errors=True)
+    (out / "results").mkdir(parents=True)
+    lines = [PAGE]
+    for folder in sorted(path.parent for path in (ROOT / "results").glob("*/table.toml")):
+        lines += write_table(options.shoal, folder, out)
+    (out / "results.md").write_text("\n".join(lines).rstrip() + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    keep = commands.add_parser("collect", help="keep the runs of a sweep in results/")
+    keep.add_argument("shoal", type=pathlib.Path, help="the command")
+    keep.add_argument("table", help="folder of results/")
+    keep.add_argument("runs", type=pathlib.Path, help="folder of the runs")
+    keep.add_argument("--commit", required=True, help="of the program that trained them")
+    keep.set_defaults(run=collect)
+    page = commands.add_parser("report", help="write docs/results.md")
+    page.add_argument("shoal", type=pathlib.Path, help="the command")
+    page.add_argument("--out", type=pathlib.Path, default=ROOT / "docs", help="folder of results.md; default: docs")
+    page.set_defaults(run=report)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()
