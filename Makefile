@@ -18,7 +18,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: setup build command python run test test-clang fuzz gpu-check docs format format-check tidy clean help
+.PHONY: setup build command python run test test-sanitized test-clang fuzz gpu-check docs format format-check tidy clean help
 
 setup: ## install what is missing: packages, LibTorch, the Atari emulator, MuJoCo
 	@scripts/setup.sh
@@ -39,8 +39,11 @@ run: setup ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 	@scripts/build.sh release $(if $(plain),shoal,shoal_command)
 	@$(shoal) train $(PRESET) $(ARGS)
 
-test: setup ## build and run every test, the quick sanitizer parts included
-	@scripts/test.sh
+test: setup ## build and run every test
+	@scripts/test.sh release
+
+test-sanitized: setup ## build and run what forks, shares memory and copies with TSan, ASan and UBSan
+	@scripts/test.sh tsan asan
 
 test-clang: ## build the command and the ground layers with clang, and run their tests
 	@scripts/setup.sh clang

@@ -124,6 +124,7 @@ int play_command(const PlayFlags& flags, char** argv) {
                stage.lengths[i]);
   if (signals.caught() != 0) return 128 + signals.caught();
   if (flags.episodes > 1) print_result(result);
+  if (!flags.video.empty()) fmt::print("{}\n", flags.video.string());
   return kSuccess;
 }
 

@@ -120,7 +120,9 @@ void tell_of_end(const Config& config, const TrainingEnd& end, const std::string
   auto text =
       fmt::format("{}\n{}{}: {}\nevaluate it: shoal eval {}\n", reason(config, end),
                   shortfall(config, end), end.signal == 0 ? "done" : "stopped", folder, folder);
-  if (end.signal != 0) text += fmt::format("resume it: shoal train --resume {}\n", folder);
+  const bool complete = end.solved || end.steps >= config.steps;
+  if (end.signal != 0 && !complete)
+    text += fmt::format("resume it: shoal train --resume {}\n", folder);
   if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
   if (end.signal == SIGPIPE || end.signal == SIGHUP)
     print_to_stderr(text);

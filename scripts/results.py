@@ -3,7 +3,8 @@
 
 results.py collect SHOAL TABLE RUNS [--commit TEXT]
     Keeps the runs of `shoal launch results/TABLE/sweep.toml --out RUNS`, as far as they have come. A run that has ended is
-    evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is already done.
+    evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is already done. The policy of
+    the best seed goes into results/zoo/.
 results.py report SHOAL [--out FOLDER]
     Writes results.md and the folder results/ with the curves, into docs/ or FOLDER.
 
@@ -31,12 +32,15 @@ T = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
 
 
 def thinned(path):
-    """At most about ROWS rows of a progress.csv, evenly spaced, with the last one and all evaluations."""
+    """At most about ROWS rows of a progress.csv, evenly spaced, with the last one and all evaluations, and before them the header."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
+    if not rows:
+        return []
     every = max(1, len(rows) // ROWS)
     kept = [row for i, row in enumerate(rows) if i % every == every - 1 or i == len(rows) - 1 or row.get("eval_return", "nan") != "nan"]
-    return [[row[column] for column in COLUMNS if column in row] for row in [dict(zip(rows[0], rows[0]))] + kept] if rows else []
+    header = [column for column in COLUMNS if column in rows[0]]
+    return [header] + [[row[column] for column in header] for row in kept]
 
 
 def evaluation(shoal, run, flags):
@@ -65,13 +69,18 @@ def collect(options):
         if entry.get("steps") == found["steps"] and "greedy" in entry:
             continue
         entry = {key: found[key] for key in ("final_return", "steps", "episodes", "seconds", "ended_by")} | {"commit": options.commit}
-        if found["ended_by"] != "signal":
+        if found["ended_by"] in ("steps", "stop_return"):
             entry |= {name: evaluation(options.shoal, run, flags) for name, flags in EVALUATIONS.items()}
         if not runs or int(seed) <= min(map(int, runs)):
             config.write_text(settings_of(run / "config.toml"))
         with (folder / f"{seed}.csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(thinned(run / "progress.csv"))
         runs[seed] = entry
+        ended = {key: run["greedy"]["mean_return"] for key, run in runs.items() if "greedy" in run}
+        if seed in ended and ended[seed] == max(ended.values()):
+            zoo = ROOT / "results" / "zoo"
+            zoo.mkdir(exist_ok=True)
+            subprocess.run([options.shoal, "export", run, "--out", zoo / f"{variant}.safetensors"], check=True, stdout=subprocess.DEVNULL)
         kept.write_text(json.dumps({key: runs[key] for key in sorted(runs, key=int)}, indent=1) + "\n")
         print(f"{variant}, seed {seed}: {entry['final_return']:.1f} after {entry['steps']} steps", flush=True)
 

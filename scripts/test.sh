@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# test.sh [PRESET...]: builds and runs every test but those labelled slow or gpu: all of release, core, ipc and envs under
-# ThreadSanitizer, and core, ipc, envs, replays and samplers under AddressSanitizer and UndefinedBehaviorSanitizer; or only
-# these presets. One ctest runs them all, so that the last lines count everything.
+# test.sh PRESET...: builds and runs the tests of these presets but those labelled slow or gpu: all of release, core, ipc and
+# envs under ThreadSanitizer (tsan), and core, ipc, envs, replays and samplers under AddressSanitizer and
+# UndefinedBehaviorSanitizer (asan). One ctest runs them all, so that the last lines count everything.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -24,7 +24,6 @@ fi
 declare -A folders=([release]="" [tsan]="core ipc envs" [asan]="core ipc envs replays samplers"
   [clang]="core ipc envs data distributed replays fuzz")
 presets=("$@")
-if [ $# = 0 ]; then presets=(release tsan asan); fi
 for preset in "${presets[@]}"; do
   targets=()
   for folder in ${folders[$preset]}; do targets+=("tests/$folder/all"); done

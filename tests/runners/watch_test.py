@@ -107,6 +107,7 @@ class WatchTest(unittest.TestCase):
         steps = sum(int(n) for n in re.findall(r"in (\d+) steps", out))
         width, height, durations = gif_pictures(film)
         self.assertEqual((width, height, len(durations)), (600, 400, steps + 2))
+        self.assertEqual(out.splitlines()[-1], str(film))
         self.assertEqual(set(durations), {2, 3})  # 2.5 on average
         self.assertEqual(list(self.dir.glob("film.gif?*")), [])
         full = self.dir / "full.gif"

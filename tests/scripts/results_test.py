@@ -1,0 +1,105 @@
+"""Tests of scripts/results.py. Usage: results_test.py SHOAL [unittest arguments]"""
+
+import csv
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+
+SHOAL = sys.argv.pop(1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SWEEP = """
+seeds = [1, 2]
+[all]
+steps = 4096
+stop_return = "off"
+[variant.first]
+base = "cartpole-ppo"
+[variant.second]
+base = "cartpole-a2c"
+"""
+TABLE = """
+title = "Poles"
+row = "preset"
+text = "Two of them."
+[goal]
+second = 9
+first = 600
+[published.first]
+Somebody = 1234.5
+"""
+
+
+class ResultsTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = pathlib.Path(temporary.name)
+
+    def results(self, script, *words):
+        return subprocess.run([sys.executable, script, words[0], SHOAL, *map(str, words[1:])], capture_output=True, text=True, timeout=200,
+                              check=True).stdout
+
+    def test_the_page_is_what_the_results_say(self):
+        self.results(ROOT / "scripts" / "results.py", "report", "--out", self.dir)
+        page = (self.dir / "results.md").read_text()
+        self.assertEqual(page, (ROOT / "docs" / "results.md").read_text(), "run: scripts/results.py report SHOAL")
+        curves = re.findall(r"\((results/.*\.svg)\)", page)
+        self.assertTrue(curves)
+        for curve in curves:
+            self.assertTrue((self.dir / curve).exists(), curve)
+            self.assertTrue((ROOT / "docs" / curve).exists(), curve)
+
+    def test_every_sweep_is_one_that_launch_takes(self):
+        for file in (ROOT / "results").glob("*/sweep.toml"):
+            variants = tomllib.loads(file.read_text())["variant"]
+            for kept in file.parent.glob("*/runs.json"):
+                self.assertIn(kept.parent.name, variants)
+
+    def test_trained_kept_and_reported(self):
+        script = self.dir / "scripts" / "results.py"
+        script.parent.mkdir()
+        shutil.copy(ROOT / "scripts" / "results.py", script)
+        table = self.dir / "results" / "poles"
+        table.mkdir(parents=True)
+        (table / "sweep.toml").write_text(SWEEP)
+        (table / "table.toml").write_text(TABLE)
+        runs = self.dir / "runs"
+        subprocess.run([SHOAL, "launch", table / "sweep.toml", "--out", runs], check=True, capture_output=True, timeout=100)
+        out = self.results(script, "collect", "poles", runs, "--commit", "abc")
+        self.assertEqual(len(out.splitlines()), 4)
+        self.assertEqual(self.results(script, "collect", "poles", runs, "--commit", "abc"), "", "nothing is new")
+
+        kept = json.loads((table / "first" / "runs.json").read_text())
+        self.assertEqual(list(kept), ["1", "2"])
+        greedy = subprocess.run([SHOAL, "eval", runs / "first-2", "--json"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(kept["2"]["greedy"]["mean_return"], json.loads(greedy)["mean_return"])
+        self.assertNotEqual(kept["2"]["sampled"], kept["2"]["greedy"])
+        best = max(kept, key=lambda seed: kept[seed]["greedy"]["mean_return"])
+        weights = self.dir / "weights.safetensors"
+        subprocess.run([SHOAL, "export", runs / f"first-{best}", "--out", weights], check=True, capture_output=True)
+        self.assertEqual((self.dir / "results" / "zoo" / "first.safetensors").read_bytes(), weights.read_bytes())
+        with (runs / "first-2" / "progress.csv").open() as full, (table / "first" / "2.csv").open() as thin:
+            full, thin = list(csv.DictReader(full)), list(csv.DictReader(thin))
+        self.assertEqual(thin[-1], {column: full[-1][column] for column in thin[-1]})
+
+        (self.dir / "docs").mkdir()
+        self.results(script, "report")
+        page = (self.dir / "docs" / "results.md").read_text()
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+        self.assertEqual([row[0] for row in rows], ["`second`", "`first`"], "in the order of the goals")
+        self.assertEqual(rows[0][-3:], ["9.0", "2 of 2", ""])
+        self.assertEqual(rows[1][-3:], ["600.0", "0 of 2", "1,234"])
+        returns = [kept[seed]["greedy"]["mean_return"] for seed in kept]
+        mean, half = sum(returns) / 2, 12.706 * abs(returns[0] - returns[1]) / 2
+        self.assertEqual(rows[1][4], f"{mean:.1f} ± {half:.1f}")
+        self.assertTrue((self.dir / "docs" / "results" / "poles-first.svg").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
