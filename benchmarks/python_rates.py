@@ -25,7 +25,7 @@ def rate(step, steps_each: int, seconds: float) -> float:
 
 
 def sampler(o) -> float:
-    agent = shoal.ActorCritic(o.env)
+    agent = shoal.ActorCritic(o.env, shared_trunk=True)  # as the command does
     with shoal.Sampler(None, agent, kind=o.kind, envs=o.envs, workers=o.workers, horizon=o.horizon) as each:
         return rate(each.collect, o.envs * o.horizon, o.seconds)
 

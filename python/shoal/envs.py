@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,14 @@ from . import _core
 if TYPE_CHECKING:
     import gymnasium
 
-_callables = itertools.count()
+_callables: dict[int, tuple[Callable[..., Any], str]] = {}  # by id(); kept alive by their registration anyway
 
 
 def env_id(env: str | Callable[..., Any]) -> str:
     """The id of an environment. A callable that returns a gymnasium.Env is registered under a private one.
 
-    Workers are forked, so that closures and lambdas work. The id is of this process alone.
+    Workers are forked, so that closures and lambdas work. The id is of this process alone, and that of the same callable
+    is the same.
     """
     if isinstance(env, str):
         return env
@@ -25,14 +25,17 @@ def env_id(env: str | Callable[..., Any]) -> str:
         raise TypeError(
             f"env: found {env!r}, expected an id such as 'CartPole-v1' or a callable that returns a gymnasium.Env"
         )
+    if id(env) in _callables:
+        return "gymnasium:" + _callables[id(env)][1]
     import gymnasium
 
-    name = f"shoal/callable{next(_callables)}-v0"
+    name = f"shoal/callable{len(_callables)}-v0"
 
     def make(**_: Any) -> gymnasium.Env[Any, Any]:  # a render_mode may be given, which the callable has chosen itself
         return env()
 
     gymnasium.register(name, entry_point=make, order_enforce=False, disable_env_checker=True)
+    _callables[id(env)] = (env, name)
     return "gymnasium:" + name
 
 

@@ -25,6 +25,14 @@ class ContractTest(unittest.TestCase):
         self.addCleanup(envs.close)
         return envs
 
+    def test_a_callable_is_one_environment(self):
+        def make():
+            return Counter(3)
+
+        first = shoal.default_config(make).env
+        self.assertEqual(shoal.default_config(make).env, first, "settings such as stop_return belong to it")
+        self.assertNotEqual(shoal.default_config(lambda: Counter(3)).env, first)
+
     def test_spaces_and_batches(self):
         for make in ("CartPole-v1", "Pendulum-v1", lambda: Counter(3), Room, Parts):
             for mode in MODES:
