@@ -42,7 +42,7 @@ run: setup ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 test: setup ## build and run every test
 	@scripts/test.sh release
 
-test-sanitized: setup ## build and run what forks, shares memory and copies with TSan, ASan and UBSan
+test-sanitized: setup ## build and run the tests of core, ipc, envs, replays and samplers with TSan, ASan and UBSan
 	@scripts/test.sh tsan asan
 
 test-clang: ## build the command and the ground layers with clang, and run their tests
@@ -76,4 +76,4 @@ clean: ## remove the build folder; LibTorch, the emulator and MuJoCo stay
 	@rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import torch
-from python_rates import by_turns
+from python_rates import by_turns, gymnasium_async
 from torch import nn
 
 import shoal
@@ -73,21 +73,6 @@ def envpool(o, batch=None):
     return (Asynchronous if batch else EnvPool)(envs, o.envs)
 
 
-def gymnasium_async(o):
-    import gymnasium
-
-    def make():
-        if not o.env.startswith("ALE/"):
-            return gymnasium.make(o.env)
-        import ale_py
-
-        gymnasium.register_envs(ale_py)
-        env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make(o.env, frameskip=1, repeat_action_probability=0))
-        return gymnasium.wrappers.FrameStackObservation(env, 4)
-
-    return Synchronous(gymnasium.vector.AsyncVectorEnv([make] * o.envs))
-
-
 def ale(o):
     if not o.env.startswith("ALE/"):
         raise ImportError("Atari only")
@@ -99,7 +84,7 @@ def ale(o):
 
 ROWS = {
     "make_vec": lambda o: Synchronous(shoal.make_vec(o.env, o.envs, workers=o.workers)),
-    "AsyncVectorEnv": gymnasium_async,
+    "AsyncVectorEnv": lambda o: Synchronous(gymnasium_async(o)),
     "EnvPool": envpool,
     "EnvPool async": lambda o: envpool(o, o.envs // 2),
     "ALE": ale,
@@ -239,7 +224,12 @@ def sb3_rows(o):
 
     def subproc():
         if o.env.startswith("ALE/"):
-            return VecFrameStack(make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv), 4)
+            import ale_py
+            import gymnasium
+
+            gymnasium.register_envs(ale_py)  # forked, so that the workers know them, too
+            fork = {"start_method": "fork"}
+            return VecFrameStack(make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv, vec_env_kwargs=fork), 4)
         return make_vec_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv)
 
     return {

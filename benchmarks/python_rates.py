@@ -52,10 +52,24 @@ def make_vec(o) -> float:
     return stepped(shoal.make_vec(o.env, o.envs, workers=o.workers), o)
 
 
-def gymnasium(o) -> float:
-    import gymnasium as gym
+def gymnasium_async(o):
+    """Gymnasium's AsyncVectorEnv; of Atari's games as make_vec() prepares them."""
+    import gymnasium
 
-    return stepped(gym.make_vec(o.env, o.envs, vectorization_mode="async"), o)
+    def make():
+        if not o.env.startswith("ALE/"):
+            return gymnasium.make(o.env)
+        import ale_py
+
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make(o.env, frameskip=1, repeat_action_probability=0))
+        return gymnasium.wrappers.FrameStackObservation(env, 4)
+
+    return gymnasium.vector.AsyncVectorEnv([make] * o.envs)
+
+
+def gymnasium(o) -> float:
+    return stepped(gymnasium_async(o), o)
 
 
 def envpool(o) -> float:

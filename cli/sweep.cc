@@ -161,7 +161,8 @@ class Defaults {
 SweepRun run_of(std::string base, const std::string& variant, SweepSettings settings,
                 Defaults& defaults) {
   try {
-    if (const auto* own = find_setting(settings, "base")) base = *own;
+    for (const auto& [key, value] : settings)
+      if (key == "base") base = value;  // the last, as for other settings
     std::erase_if(settings, [](const auto& setting) { return setting.first == "base"; });
     Config config = base.empty() ? defaults.of(settings) : preset_or_file(base);
     for (const auto& [key, value] : settings) {

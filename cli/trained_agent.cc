@@ -5,7 +5,9 @@
 #include <numeric>
 
 #include "cli/zoo.h"
+#include "shoal/core/error.h"
 #include "shoal/runners/checkpoint.h"
+#include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/export.h"
 
 namespace shoal::cli {
@@ -27,6 +29,9 @@ std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::p
                                   const std::string& checkpoint) {
   auto agent = make_agent(config);
   if (const auto found = run_or_zoo(run); is_weights(found)) {
+    require(checkpoint == kCheckpointFile,
+            "--checkpoint: found '{}', but {} is a file of weights; expected a run folder",
+            checkpoint, run.string());
     import_weights(*agent, found);
     return agent;
   }

@@ -97,6 +97,7 @@ class Tuner {
     fmt::print("\n{} steps in all\nbest: {}, return {:.2f} after {} steps{}\n", steps(),
                run.folder.string(), outcome.final_return, outcome.steps,
                outcome.solved ? ", solved" : "");
+    if (!run.base.empty()) fmt::print("  base = {}\n", run.base);
     for (const auto& [key, value] : run.settings)
       if (key != "schedule_steps") fmt::print("  {} = {}\n", key, value);
   }

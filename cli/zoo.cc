@@ -10,6 +10,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/export.h"
+#include "src/core/plugin.h"
 
 namespace fs = std::filesystem;
 
@@ -18,9 +19,10 @@ namespace {
 
 fs::path zoo_folder() {
   std::error_code ignored;
-  const auto program = fs::read_symlink("/proc/self/exe", ignored);
-  const auto installed = program.parent_path().parent_path() / "share" / "shoal" / "zoo";
-  return fs::exists(installed, ignored) ? installed : fs::path(SHOAL_SOURCE_ZOO);
+  const auto folder = own_binary().parent_path();
+  for (const auto& zoo : {folder / "zoo", folder.parent_path() / "share" / "shoal" / "zoo"})
+    if (fs::exists(zoo, ignored)) return zoo;
+  return SHOAL_SOURCE_ZOO;
 }
 
 int zoo_command() {

@@ -12,8 +12,8 @@ struct ZooPolicy {
   std::filesystem::path file;
 };
 
-// All of them, by name: of the folder share/shoal/zoo beside that of the program, or of the source
-// tree of a build. Empty if there is neither.
+// All of them, by name: of the folder zoo beside the Python module, of share/shoal/zoo beside the
+// folder of the program, or of the source tree of a build. Empty if there is none.
 std::vector<ZooPolicy> zoo();
 
 // The file of "zoo:NAME"; any other word is a path already. Throws Error if there is no such

@@ -165,9 +165,9 @@ int Session::stop_signal() const {
 }
 
 std::string Session::ended_by() const {
-  if (stop_signal() != 0) return signal_name(stop_signal());
   if (solved()) return "stop_return";
-  return steps_ >= config_.steps ? "steps" : "loop";
+  if (steps_ >= config_.steps) return "steps";
+  return stop_signal() != 0 ? signal_name(stop_signal()) : "loop";
 }
 
 bool Session::all_ranks(bool own) const {

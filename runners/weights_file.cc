@@ -1,5 +1,4 @@
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include <cerrno>
@@ -10,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runners/toml_limits.h"
+#include "runners/weights_format.h"
 #include "shoal/agents/agent.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -43,9 +44,9 @@ std::string dtype_of(const std::string& name, at::ScalarType type) {
 }
 
 // A file of weights whose header has been read.
-struct WeightsFile {
-  std::ifstream in;
-  nlohmann::json header;
+struct Weights {
+  std::istream& in;
+  nlohmann::json header = {};
   std::uint64_t begin = 0, size = 0;  // of the elements, in bytes
 };
 
@@ -58,19 +59,17 @@ nlohmann::json json_of(const std::string& text) {
   });
 }
 
-WeightsFile open_weights(const std::filesystem::path& path) {
+Weights open_weights(std::istream& in, std::uint64_t bytes) {
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 24;
-  WeightsFile file{.in = std::ifstream(path, std::ios::binary), .header = {}};
-  require(file.in.is_open(), "it cannot be opened: {}", std::strerror(errno));
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
+  Weights file{.in = in};
   std::uint64_t length = 0;
-  file.in.read(reinterpret_cast<char*>(&length), sizeof length);
-  require(file.in.good() && !error && length <= kLargest && length <= bytes - sizeof length,
-          "it is not in the format of safetensors, or is truncated");
+  in.read(reinterpret_cast<char*>(&length), sizeof length);
+  require(
+      in.good() && bytes >= sizeof length && length <= kLargest && length <= bytes - sizeof length,
+      "it is not in the format of safetensors, or is truncated");
   std::string text(length, ' ');
-  file.in.read(text.data(), static_cast<std::streamsize>(length));
-  require(file.in.good(), "its header cannot be read: {}", std::strerror(errno));
+  in.read(text.data(), static_cast<std::streamsize>(length));
+  require(in.good(), "its header cannot be read: {}", std::strerror(errno));
   try {
     file.header = json_of(text);
   } catch (const nlohmann::json::exception&) {
@@ -82,12 +81,12 @@ WeightsFile open_weights(const std::filesystem::path& path) {
   return file;
 }
 
-// The tensor of the agent tells what the file must hold; the header cannot ask for memory.
-void read_tensor(WeightsFile& file, const std::string& name, const at::Tensor& to) {
+// A tensor like `like`, which tells what the file must hold: the header cannot ask for memory.
+at::Tensor read_tensor(Weights& file, const std::string& name, const at::Tensor& like) {
   const auto described = file.header.find(name);
   require(described != file.header.end(), "it lacks '{}'", name);
-  const nlohmann::json expected = {{"dtype", dtype_of(name, to.scalar_type())},
-                                   {"shape", to.sizes().vec()}};
+  const nlohmann::json expected = {{"dtype", dtype_of(name, like.scalar_type())},
+                                   {"shape", like.sizes().vec()}};
   for (const auto* key : {"dtype", "shape"})
     require(
         described->is_object() && described->contains(key) && (*described)[key] == expected[key],
@@ -98,25 +97,28 @@ void read_tensor(WeightsFile& file, const std::string& name, const at::Tensor& t
               offsets[1].is_number_unsigned(),
           "'{}': found {}, expected data_offsets", name, one_line(described->dump()));
   const auto first = offsets[0].get<std::uint64_t>(), last = offsets[1].get<std::uint64_t>();
-  require(first <= last && last <= file.size && last - first == to.nbytes(),
+  require(first <= last && last <= file.size && last - first == like.nbytes(),
           "'{}' has the bytes {} to {} of {}, expected {} bytes", name, first, last, file.size,
-          to.nbytes());
-  auto elements = at::empty(to.sizes(), to.scalar_type());
+          like.nbytes());
+  auto tensor = at::empty(like.sizes(), like.scalar_type());
   file.in.seekg(static_cast<std::streamoff>(file.begin + first));
-  if (elements.nbytes() > 0)
-    file.in.read(static_cast<char*>(elements.data_ptr()),
-                 static_cast<std::streamsize>(elements.nbytes()));
+  if (tensor.nbytes() > 0)
+    file.in.read(static_cast<char*>(tensor.data_ptr()),
+                 static_cast<std::streamsize>(tensor.nbytes()));
   require(file.in.good(), "'{}' cannot be read: {}", name, std::strerror(errno));
-  at::NoGradGuard no_grad;
-  to.copy_(elements);
+  return tensor;
 }
 
-// `read` of an opened file. Errors name the file.
+// `read` of an opened file and its size. Errors name the file.
 template <class Read>
 auto with_file(const std::filesystem::path& path, Read read) {
   try {
-    auto file = open_weights(path);
-    return read(file);
+    std::ifstream in(path, std::ios::binary);
+    require(in.is_open(), "it cannot be opened: {}", std::strerror(errno));
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    require(!error, "it cannot be read: {}", error.message());
+    return read(in, size);
   } catch (const Error& e) {
     throw Error("{}: {}", path.string(), e.what());
   }
@@ -124,22 +126,37 @@ auto with_file(const std::filesystem::path& path, Read read) {
 
 }  // namespace
 
+Config weights_config(std::istream& in, std::uint64_t size) {
+  const auto file = open_weights(in, size);
+  const auto metadata = file.header.value("__metadata__", nlohmann::json::object());
+  require(metadata.is_object() && metadata.contains("config") && metadata["config"].is_string(),
+          "it holds no settings; expected a file of `shoal export`");
+  const auto text = metadata["config"].get<std::string>();
+  require(text.size() <= kLargestToml, "its settings have {} bytes, expected at most {}",
+          text.size(), kLargestToml);
+  return parse_config(text, "config");
+}
+
+void import_weights(Agent& agent, std::istream& in, std::uint64_t size) {
+  auto file = open_weights(in, size);
+  const auto own = agent.parameters();
+  NamedTensors read;
+  for (const auto& [name, tensor] : own) read.add(name, read_tensor(file, name, tensor));
+  for (const auto& [name, described] : file.header.items())
+    require(name == "__metadata__" || own.contains(name),
+            "it holds '{}', which the agent has not; use the settings that it was trained with",
+            one_line(name));
+  require_finite(read);
+  restore_all(read, "", own);
+  agent.parameters_changed();
+}
+
 Config weights_config(const std::filesystem::path& path) {
-  return with_file(path, [&](WeightsFile& file) {
-    const auto metadata = file.header.value("__metadata__", nlohmann::json::object());
-    require(metadata.is_object() && metadata.contains("config") && metadata["config"].is_string(),
-            "it holds no settings; expected a file of `shoal export`");
-    return parse_config(metadata["config"].get<std::string>(), path.string());
-  });
+  return with_file(path, [](auto& in, auto size) { return weights_config(in, size); });
 }
 
 void import_weights(Agent& agent, const std::filesystem::path& path) {
-  with_file(path, [&](WeightsFile& file) {
-    const auto tensors = agent.parameters();
-    for (const auto& [name, tensor] : tensors) read_tensor(file, name, tensor);
-    require_finite(tensors);
-  });
-  agent.parameters_changed();
+  with_file(path, [&](auto& in, auto size) { import_weights(agent, in, size); });
 }
 
 // The length of a JSON header, the header, and the elements. The header is padded, so that elements

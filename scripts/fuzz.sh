@@ -11,7 +11,7 @@ shift
 "$root/scripts/build.sh" fuzz fuzz_targets
 targets=("$@")
 if [ $# = 0 ]; then mapfile -t targets < <(ls tests/fuzz/corpus); fi
-declare -A words=([checkpoint]=json [settings]=toml [options]=toml [sweep]=toml)
+declare -A words=([checkpoint]=json [weights]=json [settings]=toml [options]=toml [sweep]=toml)
 found=()
 for target in "${targets[@]}"; do
   corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The tables of docs/results.md: keeps what trainings gave, and writes the page.
+"""The tables of docs/results.md: copies the results of trainings, and writes the page.
 
 results.py collect SHOAL TABLE RUNS [--commit TEXT]
-    Keeps the runs of `shoal launch results/TABLE/sweep.toml --out RUNS`, as far as they have come. A run that has ended is
-    evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is already done. The policy of
-    the best seed goes into results/zoo/.
+    Copies summaries and curves of the runs of `shoal launch results/TABLE/sweep.toml --out RUNS`, also of unfinished ones.
+    A run that has ended is evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is
+    already done. The policy of the best seed goes into results/zoo/.
 results.py report SHOAL [--out FOLDER]
     Writes results.md and the folder results/ with the curves, into docs/ or FOLDER.
 
-A table is a folder of results/: sweep.toml, what was trained; table.toml, its title, its text, and what others published; for
+A table is a folder of results/: sweep.toml, the file for launch; table.toml, its title, its text, and published scores; for
 each variant of the sweep config.toml, runs.json (one entry for each seed), and SEED.csv, the thinned progress.csv.
 """
 
@@ -32,12 +32,12 @@ T = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
 
 
 def thinned(path):
-    """At most about ROWS rows of a progress.csv, evenly spaced, with the last one and all evaluations, and before them the header."""
+    """About ROWS rows of a progress.csv, evenly spaced, with the last one and all evaluations, and before them the header."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
     if not rows:
         return []
-    every = max(1, len(rows) // ROWS)
+    every = -(-len(rows) // ROWS)
     kept = [row for i, row in enumerate(rows) if i % every == every - 1 or i == len(rows) - 1 or row.get("eval_return", "nan") != "nan"]
     header = [column for column in COLUMNS if column in rows[0]]
     return [header] + [[row[column] for column in header] for row in kept]
@@ -54,45 +54,61 @@ def settings_of(config):
 
 
 def collect(options):
-    for run in sorted(options.runs.iterdir()):
-        summary = run / "summary.json"
-        if not summary.exists():
-            continue
-        variant, seed = run.name.rsplit("-", 1)
-        folder = ROOT / "results" / options.table / variant
-        folder.mkdir(parents=True, exist_ok=True)
-        config = folder / "config.toml"
-        kept = folder / "runs.json"
-        runs = json.loads(kept.read_text()) if kept.exists() else {}
-        found = json.loads(summary.read_text())
-        entry = runs.get(seed, {})
-        if entry.get("steps") == found["steps"] and "greedy" in entry:
-            continue
-        entry = {key: found[key] for key in ("final_return", "steps", "episodes", "seconds", "ended_by")} | {"commit": options.commit}
-        if found["ended_by"] in ("steps", "stop_return"):
-            entry |= {name: evaluation(options.shoal, run, flags) for name, flags in EVALUATIONS.items()}
-        if not runs or int(seed) <= min(map(int, runs)):
-            config.write_text(settings_of(run / "config.toml"))
-        with (folder / f"{seed}.csv").open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(thinned(run / "progress.csv"))
-        runs[seed] = entry
-        ended = {key: run["greedy"]["mean_return"] for key, run in runs.items() if "greedy" in run}
-        if seed in ended and ended[seed] == max(ended.values()):
-            zoo = ROOT / "results" / "zoo"
-            zoo.mkdir(exist_ok=True)
-            subprocess.run([options.shoal, "export", run, "--out", zoo / f"{variant}.safetensors"], check=True, stdout=subprocess.DEVNULL)
-        kept.write_text(json.dumps({key: runs[key] for key in sorted(runs, key=int)}, indent=1) + "\n")
-        print(f"{variant}, seed {seed}: {entry['final_return']:.1f} after {entry['steps']} steps", flush=True)
+    table = ROOT / "results" / options.table
+    variants = tomllib.loads((table / "sweep.toml").read_text())["variant"]
+    found = {variant: {run.name.removeprefix(variant + "-"): run for run in options.runs.glob(variant + "-*/")} for variant in variants}
+    for variant, runs in found.items():
+        runs = {seed: run for seed, run in sorted(runs.items()) if seed.isdigit() and (run / "config.toml").exists()}
+        if any([collect_run(options, table / variant, seed, run) for seed, run in runs.items()]):
+            export_best(options, table / variant, runs)
+
+
+def export_best(options, folder, runs):
+    entries = {seed: entry["greedy"]["mean_return"] for seed, entry in json.loads((folder / "runs.json").read_text()).items() if "greedy" in entry}
+    best = max(entries, key=lambda seed: (entries[seed], -int(seed)), default=None)
+    if best not in runs:
+        return
+    (ROOT / "results" / "zoo").mkdir(exist_ok=True)
+    out = ROOT / "results" / "zoo" / f"{folder.name}.safetensors"
+    subprocess.run([options.shoal, "export", runs[best], "--out", out], check=True, stdout=subprocess.DEVNULL)
+
+
+def collect_run(options, folder, seed, run):
+    """Whether there was something new."""
+    if not (run / "summary.json").exists():
+        print(f"{run.name}: no summary.json yet, left out", flush=True)
+        return False
+    summary = json.loads((run / "summary.json").read_text())
+    kept = folder / "runs.json"
+    entries = json.loads(kept.read_text()) if kept.exists() else {}
+    entry = {key: summary[key] for key in ("final_return", "steps", "episodes", "seconds", "ended_by")} | {"commit": options.commit}
+    before = entries.get(seed, {})
+    if entry.items() <= before.items():
+        return False
+    if entry["ended_by"] in ("steps", "stop_return"):
+        entry |= {name: evaluation(options.shoal, run, flags) for name, flags in EVALUATIONS.items()}
+    folder.mkdir(exist_ok=True)
+    entries[seed] = entry
+    if int(seed) == min(map(int, entries)):
+        (folder / "config.toml").write_text(settings_of(run / "config.toml"))
+    with (folder / f"{seed}.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(thinned(run / "progress.csv"))
+    kept.write_text(json.dumps({key: entries[key] for key in sorted(entries, key=int)}, indent=1) + "\n")
+    print(f"{folder.name}, seed {seed}: {number(entry['final_return'])} after {entry['steps']} steps", flush=True)
+    return True
 
 
 def number(value):
+    if value is None:
+        return "-"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
 
 
 def interval(values):
-    """Mean and 95 % interval over seeds."""
+    """Mean and 95 % interval over seeds; of those that have the value."""
+    values = [value for value in values if value is not None]
     if len(values) < 2:
-        return number(values[0])
+        return number(values[0]) if values else ""
     half = T[min(len(values) - 2, len(T) - 1)] * statistics.stdev(values) / len(values) ** 0.5
     return f"{number(statistics.mean(values))} ± {number(half)}"
 
@@ -122,9 +138,9 @@ def write_table(shoal, folder, out):
     table = tomllib.loads((folder / "table.toml").read_text())
     goals, published = table.get("goal", {}), table.get("published", {})
     peers = list(dict.fromkeys(peer for scores in published.values() for peer in scores))
-    heads = [table["row"], "seeds", "steps", "last 100 episodes", "greedy", "sampled", "minutes"]
+    heads = [table["row"], "seeds", "steps", "last 100 episodes", "greedy", "sampled", "seconds"]
     heads += (["goal", "reached by"] if goals else []) + peers
-    lines = [f"## {table['title']}", "", table["text"].strip(), "", f"    shoal launch results/{folder.name}/sweep.toml", "",
+    lines = [f"## {table['title']}", "", table["text"].strip(), "", f"    shoal launch results/{folder.name}/sweep.toml --out runs/{folder.name}", "",
              f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     curves = []
     for variant in variants_of(folder, table):
@@ -134,14 +150,14 @@ def write_table(shoal, folder, out):
         goal = goals.get(variant.name)
         cells = [f"`{variant.name}`" if table["row"] == "preset" else variant.name, str(len(runs)),
                  f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}", interval([run["final_return"] for run in runs])]
-        cells += [interval([run[name]["mean_return"] for run in ended]) if ended else "" for name in EVALUATIONS]
-        cells.append(f"{statistics.median(run['seconds'] for run in runs) / 60:.1f}")
+        cells += [interval([run[name]["mean_return"] for run in ended]) for name in EVALUATIONS]
+        cells.append(number(statistics.median(run["seconds"] for run in runs)))
         if goals:
             reached = sum(run["greedy"]["mean_return"] >= goal for run in ended) if goal is not None else 0
             cells += ["" if goal is None else number(goal), "" if goal is None else f"{reached} of {len(runs)}"]
         cells += [number(published[variant.name][peer]) if peer in published.get(variant.name, {}) else "" for peer in peers]
         lines.append(f"| {' | '.join(cells)} |")
-        name = f"results/{folder.name}-{variant.name}.svg"
+        name = f"results/{folder.name}-{variant.name}.png"
         plot(shoal, variant, f"{variant.name}: mean return of the last 100 episodes", goal, out / name)
         curves.append(f"![{variant.name}: {cells[3]} at the end]({name})")
     commits = sorted({run["commit"] for path in folder.glob("*/runs.json") for run in json.loads(path.read_text()).values()})
@@ -150,24 +166,25 @@ def write_table(shoal, folder, out):
 
 PAGE = """# Results
 
-Every figure of this page is computed by `scripts/results.py report` from what the runs wrote, which
-is in [`results/`](../results). A table is trained again by the command below its text, kept by
-`scripts/results.py collect`, and put on this page by `report`.
+Every figure of this page is computed by `scripts/results.py report` from the files in
+[`results`](../results). The command below the text of a table trains it again, `scripts/results.py
+collect` copies summaries and curves to these files, and `report` writes this page.
 
 *Last 100 episodes* is the mean return of the last 100 training episodes. *Greedy* and *sampled* are
 means of 100 evaluation episodes of seeds that training never has, with the most likely action and
 with actions drawn as in training. All three are means over seeds with a 95 % confidence interval
-(Student's t). *Minutes* is the median time of one run on one core, beside other work on the
-machine. Runs that failed are in the tables.
+(Student's t). *Seconds* are the median of one run on one core. Runs that did not reach a goal are in
+the tables.
 """
 
 
 def report(options):
     out = options.out
-    shutil.rmtree(out / "results", ignore_errors=True)
-    (out / "results").mkdir(parents=True)
+    (out / "results").mkdir(parents=True, exist_ok=True)
+    for old in (out / "results").glob("*.png"):
+        old.unlink()
     lines = [PAGE]
-    for folder in sorted(path.parent for path in (ROOT / "results").glob("*/table.toml")):
+    for folder in sorted({path.parents[1] for path in (ROOT / "results").glob("*/*/runs.json")}):
         lines += write_table(options.shoal, folder, out)
     (out / "results.md").write_text("\n".join(lines).rstrip() + "\n")
 

@@ -51,6 +51,8 @@ std::vector<fs::path> search_path() {
 
 }  // namespace
 
+fs::path own_binary() { return find_self().file; }
+
 fs::path Plugin::path() const {
   if (const char* chosen = std::getenv(variable.c_str())) return chosen;
   std::error_code ignored;

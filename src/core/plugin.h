@@ -6,6 +6,9 @@
 
 namespace shoal {
 
+// The file of the program or library that contains this code: for Python that of the module.
+std::filesystem::path own_binary();
+
 // A shared library that is loaded on first use. It exports one function, which returns a pointer to
 // a struct of functions whose first member is `int version`.
 struct Plugin {

@@ -73,6 +73,15 @@ TEST_F(SweepTest, AVariantMayHaveItsOwnBase) {
   EXPECT_EQ(sweep.runs[1].config.steps, 1000);
   EXPECT_EQ(sweep.runs[1].settings, (SweepSettings{{"steps", "1000"}}));
 
+  const auto in_all = read(R"(
+    seeds = [1]
+    [all]
+    base = "cartpole-ppo"
+    [variant.values]
+    base = "cartpole-dqn"
+  )");
+  EXPECT_EQ(in_all.runs[0].base, "cartpole-dqn");
+
   const auto grid = read("seeds = [1]\n[grid]\nbase = [\"acrobot-ppo\", \"cartpole-dqn\"]\n");
   ASSERT_EQ(grid.runs.size(), 2U);
   EXPECT_EQ(grid.runs[0].config.env_id, "Acrobot-v1");

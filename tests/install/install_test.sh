@@ -25,6 +25,8 @@ package() {
     exit 1
   fi
   "$installed/bin/shoal" train cartpole-ppo --steps 4096 --quiet --out "$work/run"
+  diff -r "$source/results/zoo" "$installed/share/shoal/zoo"
+  "$installed/bin/shoal" eval zoo:cartpole-ppo --episodes 1
 
   build outside -DCMAKE_PREFIX_PATH="$installed" -DEXAMPLES="$source/examples"
   # torch's modules and all of its operators take over 10 s to read: a program that only uses Shoal does not see them.

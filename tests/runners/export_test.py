@@ -107,6 +107,8 @@ class ExportTest(unittest.TestCase):
         for flags in [], ["--sample"]:
             results = [shoal("eval", what, "--episodes", 20, "--json", *flags).stdout for what in (run, file)]
             self.assertEqual(*results)
+        self.assertIn("zoo:cartpole-ppo ", shoal("zoo").stdout)
+        self.assertIn("500.00", shoal("eval", "zoo:cartpole-ppo").stdout)
         again = self.dir / "again.safetensors"
         shoal("export", file, "--out", again)
         self.assertEqual(file.read_bytes(), again.read_bytes())
@@ -114,6 +116,8 @@ class ExportTest(unittest.TestCase):
     def test_mistakes(self):
         (self.dir / "empty.safetensors").write_text("")
         self.assertIn("safetensors", shoal("eval", self.dir / "empty.safetensors", status=2).stderr)
+        self.assertIn("the nearest is 'cartpole-ppo'", shoal("eval", "zoo:cartpole-pp", status=2).stderr)
+        self.assertIn("--checkpoint", shoal("play", "zoo:cartpole-ppo", "--checkpoint", "best.ckpt", status=2).stderr)
         self.assertIn("config.toml", shoal("export", self.dir / "none", status=2).stderr)
         run = self.dir / "run"
         shoal("train", "cartpole-ppo", "--quiet", "--steps", 512, "--set", "schedule_steps=0", "--out", run)

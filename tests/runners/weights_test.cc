@@ -71,7 +71,7 @@ TEST_F(WeightsTest, AnAgentGetsTheWeightsOfAnother) {
   EXPECT_EQ(write_config(weights_config(file_)), write_config(config_));
 }
 
-TEST_F(WeightsTest, WhatIsTruncatedIsRefused) {
+TEST_F(WeightsTest, RefusesATruncatedFile) {
   EXPECT_NE(refused("").find("policy.safetensors: it is not in the format"), std::string::npos);
   for (const std::uint64_t size : {std::uint64_t{7}, std::uint64_t{8}, std::uint64_t{9}, begin_ - 1,
                                    begin_, begin_ + 1, bytes_.size() - 1})
@@ -80,14 +80,14 @@ TEST_F(WeightsTest, WhatIsTruncatedIsRefused) {
   import_weights(*agent(2), file_);
 }
 
-TEST_F(WeightsTest, WhatDoesNotFitIsRefused) {
+TEST_F(WeightsTest, RefusesTensorsThatDoNotFit) {
   const std::string name = "policy0.weight";
   ASSERT_TRUE(header_.contains(name));
   EXPECT_NE(refused(with(name, "shape", {3, 4})).find("expected shape [4,3]"), std::string::npos);
   EXPECT_NE(refused(with(name, "dtype", "F64")).find("expected dtype \"F32\""), std::string::npos);
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   for (const nlohmann::json& offsets :
-       {nlohmann::json{0, 47}, nlohmann::json{48, 0}, nlohmann::json{most - 47, most},
+       {nlohmann::json{0, 47}, nlohmann::json{48, 0}, nlohmann::json{most - 48, most},
         nlohmann::json{most, most}, nlohmann::json{-48, 0}, nlohmann::json{0}, nlohmann::json("0"),
         nlohmann::json{0.0, 48.0}})
     EXPECT_NE(refused(with(name, "data_offsets", offsets)).find("'" + name), std::string::npos)
@@ -96,12 +96,15 @@ TEST_F(WeightsTest, WhatDoesNotFitIsRefused) {
   lacking.erase(name);
   EXPECT_NE(refused(with_header(lacking.dump())).find("it lacks 'policy0.weight'"),
             std::string::npos);
+  auto more = header_;
+  more["odd"] = more[name];
+  EXPECT_NE(refused(with_header(more.dump())).find("it holds 'odd'"), std::string::npos);
   auto odd = header_;
   odd[name] = 3;
   EXPECT_NE(refused(with_header(odd.dump())).find("found 3"), std::string::npos);
 }
 
-TEST_F(WeightsTest, WhatIsNoHeaderIsRefused) {
+TEST_F(WeightsTest, RefusesADamagedHeader) {
   for (const std::string text : {"", "{", "3", "[]", "{\"a\":", "\xff\xfe"})
     EXPECT_NE(refused(with_header(text)), "") << text;
   EXPECT_NE(refused(with_header(std::string(100'000, '['))).find("damaged"), std::string::npos);

@@ -49,17 +49,18 @@ class ResultsTest(unittest.TestCase):
         self.results(ROOT / "scripts" / "results.py", "report", "--out", self.dir)
         page = (self.dir / "results.md").read_text()
         self.assertEqual(page, (ROOT / "docs" / "results.md").read_text(), "run: scripts/results.py report SHOAL")
-        curves = re.findall(r"\((results/.*\.svg)\)", page)
+        curves = re.findall(r"\((results/.*\.png)\)", page)
         self.assertTrue(curves)
-        for curve in curves:
-            self.assertTrue((self.dir / curve).exists(), curve)
-            self.assertTrue((ROOT / "docs" / curve).exists(), curve)
+        for docs in self.dir, ROOT / "docs":
+            self.assertEqual({f"results/{file.name}" for file in (docs / "results").iterdir()}, set(curves))
 
-    def test_every_sweep_is_one_that_launch_takes(self):
+    def test_tables_name_variants_of_their_sweeps(self):
         for file in (ROOT / "results").glob("*/sweep.toml"):
-            variants = tomllib.loads(file.read_text())["variant"]
-            for kept in file.parent.glob("*/runs.json"):
-                self.assertIn(kept.parent.name, variants)
+            variants = set(tomllib.loads(file.read_text())["variant"])
+            table = tomllib.loads((file.parent / "table.toml").read_text())
+            named = {*table.get("goal", {}), *table.get("published", {}), *(kept.parent.name for kept in file.parent.glob("*/runs.json"))}
+            self.assertTrue(named)
+            self.assertLessEqual(named, variants)
 
     def test_trained_kept_and_reported(self):
         script = self.dir / "scripts" / "results.py"
@@ -97,8 +98,8 @@ class ResultsTest(unittest.TestCase):
         self.assertEqual(rows[1][-3:], ["600.0", "0 of 2", "1,234"])
         returns = [kept[seed]["greedy"]["mean_return"] for seed in kept]
         mean, half = sum(returns) / 2, 12.706 * abs(returns[0] - returns[1]) / 2
-        self.assertEqual(rows[1][4], f"{mean:.1f} ± {half:.1f}")
-        self.assertTrue((self.dir / "docs" / "results" / "poles-first.svg").exists())
+        self.assertEqual(rows[1][4], f"{mean:.1f} ± " + (f"{half:,.0f}" if half >= 1000 else f"{half:.1f}"))
+        self.assertTrue((self.dir / "docs" / "results" / "poles-first.png").exists())
 
 
 if __name__ == "__main__":

@@ -39,9 +39,9 @@ void export_weights(Agent& agent, const Config& config, const std::filesystem::p
 // The settings that such a file holds. Throws Error if it cannot be read, is damaged, or has none.
 Config weights_config(const std::filesystem::path& file);
 
-// Copies the weights of such a file to the agent, which must be on the CPU. Throws Error if the
-// file cannot be read or is damaged, lacks a parameter of the agent, has another type or shape for
-// it, or a number that is not finite. Some parameters may have been copied by then.
+// Copies the weights of such a file to the agent, which must be on the CPU. Throws Error, before
+// any copy, if the file cannot be read or is damaged, has other parameters, types or shapes than
+// the agent, or a number that is not finite.
 void import_weights(Agent& agent, const std::filesystem::path& file);
 
 // JSON for callers of the policy: inputs and outputs with types, shapes and bounds, the tensors of
