@@ -81,10 +81,11 @@ def collect_run(options, folder, seed, run):
     summary = json.loads((run / "summary.json").read_text())
     kept = folder / "runs.json"
     entries = json.loads(kept.read_text()) if kept.exists() else {}
-    entry = {key: summary[key] for key in ("final_return", "steps", "episodes", "seconds", "ended_by")} | {"commit": options.commit}
+    entry = {key: summary[key] for key in ("final_return", "steps", "episodes", "seconds", "ended_by")}
     before = entries.get(seed, {})
     if entry.items() <= before.items():
         return False
+    entry["commit"] = options.commit
     if entry["ended_by"] in ("steps", "stop_return"):
         entry |= {name: evaluation(options.shoal, run, flags) for name, flags in EVALUATIONS.items()}
     folder.mkdir(exist_ok=True)
