@@ -16,8 +16,7 @@ _callables: dict[int, tuple[Callable[..., Any], str]] = {}  # by id(); kept aliv
 def env_id(env: str | Callable[..., Any]) -> str:
     """The id of an environment. A callable that returns a gymnasium.Env is registered under a private one.
 
-    Workers are forked, so that closures and lambdas work. The id is of this process alone, and that of the same callable
-    is the same.
+    Workers are forked, so that closures and lambdas work. The id is of this process alone. A callable keeps its id.
     """
     if isinstance(env, str):
         return env
