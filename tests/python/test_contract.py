@@ -29,9 +29,9 @@ class ContractTest(unittest.TestCase):
         def make():
             return Counter(3)
 
-        first = shoal.default_config(make).env
-        self.assertEqual(shoal.default_config(make).env, first, "settings such as stop_return belong to it")
-        self.assertNotEqual(shoal.default_config(lambda: Counter(3)).env, first)
+        first = shoal.default_config(make).env_id
+        self.assertEqual(shoal.default_config(make).env_id, first, "settings such as stop_return belong to it")
+        self.assertNotEqual(shoal.default_config(lambda: Counter(3)).env_id, first)
 
     def test_spaces_and_batches(self):
         for make in ("CartPole-v1", "Pendulum-v1", lambda: Counter(3), Room, Parts):
