@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runners/checkpoint_format.h"
+#include "runners/shallow_json.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 
@@ -90,20 +91,11 @@ StoredTensor entry_of(const json& described) {
   return entry;
 }
 
-// Deeply nested JSON would take much memory.
-json parse_json(const std::string& text) {
-  constexpr int kDeepest = 4;
-  return json::parse(text, [](int depth, json::parse_event_t, const json&) {
-    require(depth <= kDeepest, "its header is damaged");
-    return true;
-  });
-}
-
 Header parse_header(const std::string& text) {
   Header header;
   std::unordered_set<std::string> names;
   try {
-    const auto described = parse_json(text);
+    const auto described = shallow_json(text, 4);
     const auto &counters = described.at("counters"), &tensors = described.at("tensors");
     require(counters.is_object() && tensors.is_array(), "its header is damaged");
     if (described.contains("algo")) header.algo = described.at("algo").get<std::string>();

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runners/shallow_json.h"
 #include "runners/toml_limits.h"
 #include "runners/weights_format.h"
 #include "shoal/agents/agent.h"
@@ -50,15 +51,6 @@ struct Weights {
   std::uint64_t begin = 0, size = 0;  // of the elements, in bytes
 };
 
-// Deeply nested JSON would take much memory.
-nlohmann::json json_of(const std::string& text) {
-  constexpr int kDeepest = 3;
-  return nlohmann::json::parse(text, [](int depth, auto, const auto&) {
-    require(depth <= kDeepest, "its header is damaged");
-    return true;
-  });
-}
-
 Weights open_weights(std::istream& in, std::uint64_t bytes) {
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 24;
   Weights file{.in = in};
@@ -71,7 +63,7 @@ Weights open_weights(std::istream& in, std::uint64_t bytes) {
   in.read(text.data(), static_cast<std::streamsize>(length));
   require(in.good(), "its header cannot be read: {}", std::strerror(errno));
   try {
-    file.header = json_of(text);
+    file.header = shallow_json(text, 3);
   } catch (const nlohmann::json::exception&) {
     throw Error("its header is damaged");
   }

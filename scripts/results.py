@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tables of docs/results.md: copies the results of trainings, and writes the page.
 
-results.py collect SHOAL TABLE RUNS [--commit TEXT]
+results.py collect SHOAL TABLE RUNS --commit TEXT
     Copies summaries and curves of the runs of `shoal launch results/TABLE/sweep.toml --out RUNS`, also of unfinished ones.
     A run that has ended is evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is
     already done. The policy of the best seed goes into results/zoo/.

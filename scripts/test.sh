@@ -20,8 +20,9 @@ print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependenc
     echo "packages for tests cannot be installed: the tests that use them are skipped (${packages[*]})"
 fi
 
-# The test folders of each preset; release has all of them. clang also builds the command.
 [ $# -gt 0 ] || fail 2 "test.sh: found no preset, expected release, tsan, asan or clang"
+
+# The test folders of each preset; release has all of them. clang also builds the command.
 declare -A folders=([release]="" [tsan]="core ipc envs" [asan]="core ipc envs replays samplers"
   [clang]="core ipc envs data distributed replays fuzz")
 presets=("$@")

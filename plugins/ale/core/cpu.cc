@@ -66,7 +66,7 @@ struct Registers {
   bool& system_read;
   const std::uint8_t& stopped;
   const std::uint8_t (&decimal_of)[2][256];
-  // Of each instruction; branches and reads across a page add to them.
+  // The base cycles of each instruction. Branches and reads across a page take more.
   const std::uint32_t (&cycles_of)[256];
 
   // The program counter is an address of this machine: `at` - `origin`, where the memory from
