@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Steps a second of a PPO loop in the form of CleanRL's, on shoal.make_vec() and on the vector environments of others
 that are installed: Gymnasium's AsyncVectorEnv, EnvPool (synchronous, and asynchronous in halves) and ALE's. Or, with
---sb3, of Stable-Baselines3's PPO on shoal.sb3.VecEnv and on its SubprocVecEnv. All of them in turn, `--rounds` times;
-medians of the whole loop, and of its rollouts alone, are printed.
+--sb3, of Stable-Baselines3's PPO on shoal.sb3.VecEnv and on its SubprocVecEnv. Or, with --rollouts, of rollouts alone,
+with the same network in a shoal.TorchAgent. All of them in turn, `--rounds` times; medians of the whole loop, and of
+its rollouts alone, are printed.
 
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env ALE/Pong-v5 --envs 32
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env CartPole-v1 --envs 16 --sb3
 """
 
 import argparse
+import importlib
+import json
 import statistics
+import subprocess
 import time
 
+import gymnasium
 import numpy as np
 import torch
 from python_rates import by_turns, gymnasium_async
@@ -41,6 +46,24 @@ class Synchronous:
 
     def close(self) -> None:
         self.envs.close()
+
+
+class Package(Synchronous):
+    """The vector environment of a callable, `gymnasium:module:callable`, whose observations are flattened."""
+
+    def __init__(self, o):
+        if o.env.count(":") != 2 or not o.env.startswith("gymnasium:"):
+            raise ImportError("a callable only")
+        module, function = o.env.split(":")[1:]
+        super().__init__(getattr(importlib.import_module(module), function)(num_envs=o.envs, **json.loads(o.kwargs)))
+        self.observation = gymnasium.spaces.flatten_space(self.observation)
+
+    def receive(self):
+        ids, observation, *rest = super().receive()
+        return ids, observation.reshape(len(ids), -1), *rest
+
+    def send(self, action, ids) -> None:
+        super().send(action.astype(self.action.dtype), ids)
 
 
 class EnvPool(Synchronous):
@@ -88,6 +111,7 @@ ROWS = {
     "EnvPool": envpool,
     "EnvPool async": lambda o: envpool(o, o.envs // 2),
     "ALE": ale,
+    "its own loop": Package,
 }
 
 
@@ -122,16 +146,29 @@ class Agent(nn.Module):
             nn.Parameter(torch.zeros(outputs)),
         )
 
-    def forward(self, observation, action=None):
+    def outputs(self, observation):
+        """Of the policy, and the value: what a shoal.TorchAgent wants."""
         scaled = observation.float() / 255 if observation.dtype == torch.uint8 else observation.float()
         hidden = self.body(scaled)
-        out = self.policy(hidden)
+        return self.policy(hidden), self.value(hidden).squeeze(1)
+
+    def forward(self, observation, action=None):
+        out, value = self.outputs(observation)
         if self.discrete:
             policy = torch.distributions.Categorical(logits=out)
         else:
             policy = torch.distributions.Independent(torch.distributions.Normal(out, self.log_std.exp()), 1)
         action = policy.sample() if action is None else action
-        return action, policy.log_prob(action), policy.entropy(), self.value(hidden).squeeze(1)
+        return action, policy.log_prob(action), policy.entropy(), value
+
+
+class Outputs(nn.Module):
+    def __init__(self, agent: Agent):
+        super().__init__()
+        self.agent = agent
+
+    def forward(self, observation):
+        return self.agent.outputs(observation)
 
 
 def learn(agent, optimizer, rows, o) -> None:
@@ -185,11 +222,55 @@ def loop(envs, o) -> tuple[float, float]:
             envs.send(chosen.numpy(), ids)
         rollouts += time.perf_counter() - started
         rows = slice(updates % 2 * T, updates % 2 * T + T)
-        learn(agent, optimizer, [x[rows] for x in (obs, action, log_prob, reward, done, value)], o)
+        if not o.rollouts:
+            learn(agent, optimizer, [x[rows] for x in (obs, action, log_prob, reward, done, value)], o)
         updates, steps = updates + 1, steps + T * B
         if updates == o.warm_up:
             begin, rollouts, steps = time.perf_counter(), 0.0, 0
     return steps / (time.perf_counter() - begin), steps / rollouts
+
+
+def torch_agent(o, kind, **settings) -> tuple[float, float]:
+    """Rollouts of a shoal.Sampler."""
+    torch.manual_seed(1)
+    spaces = shoal.make_vec(o.env, 1, workers=0)
+    module = Outputs(Agent(spaces.single_observation_space, spaces.single_action_space))
+    spaces.close()
+    agent = shoal.TorchAgent(o.env, module)
+    shape = {"kind": kind, "envs": o.envs, "horizon": o.horizon, "threads": o.threads, "workers": o.workers, **settings}
+    with shoal.Sampler(None, agent, **shape) as each:
+        each.collect()
+        begin, steps = time.perf_counter(), 0
+        while time.perf_counter() - begin < o.seconds:
+            each.collect()
+            steps += o.envs * o.horizon
+        rate = steps / (time.perf_counter() - begin)
+    return rate, rate
+
+
+def command(o, kind) -> tuple[float, float]:
+    """Rollouts of `shoal bench sample`, of a vector environment from Python."""
+    if not o.env.startswith("gymnasium:"):
+        raise ImportError("a callable only")
+    done = subprocess.run(
+        [o.command, "bench", "sample", "--env", o.env, "--set", "gymnasium.vector=true", "--set", f"gymnasium.kwargs={o.kwargs}"]
+        + ["--envs", str(o.envs), "--workers", str(o.workers if kind != "serial" else 1), "--horizon", str(o.horizon)]
+        + ["--sampler", kind, "--threads", str(o.threads), "--seconds", str(o.seconds), "--runs", "1", "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rate = json.loads(done.stdout.splitlines()[0])["median"]
+    return rate, rate
+
+
+SAMPLERS = {
+    "shoal, serial": lambda o: command(o, "serial"),
+    "shoal, parallel-cpu": lambda o: command(o, "parallel-cpu"),
+    "TorchAgent, serial": lambda o: torch_agent(o, "serial", workers=1),
+    "TorchAgent": lambda o: torch_agent(o, "parallel-gpu"),
+    "TorchAgent, groups": lambda o: torch_agent(o, "parallel-gpu", groups=2),
+}
 
 
 def measure(make, o) -> tuple[float, float]:
@@ -249,10 +330,15 @@ def main() -> None:
     flags.add_argument("--warm-up", type=int, default=1, help="updates before the clock starts")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--threads", type=int, default=1, help="of torch")
+    flags.add_argument("--kwargs", default="{}", help="of the callable, as JSON")
+    flags.add_argument("--command", default="build/release/bin/shoal")
     flags.add_argument("--sb3", action="store_true")
+    flags.add_argument("--rollouts", action="store_true", help="without learning")
     o = flags.parse_args()
     torch.set_num_threads(o.threads)
     rows = {name: (lambda o, make=make: measure(make, o)) for name, make in ROWS.items()}
+    if o.rollouts:
+        rows = {**SAMPLERS, **rows}
     if o.sb3:
         rows = {name: (lambda o, make=make: sb3_rate(make, o)) for name, make in sb3_rows(o).items()}
     for name, each in by_turns(rows, o).items():

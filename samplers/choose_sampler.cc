@@ -56,9 +56,10 @@ class Chooser {
     const auto cost = find_cost();
     if (!cost) return chosen(slow[0], failure_);
     const auto ways = ways_for(*cost);
-    const auto reason =
-        reason_not_to_measure(options_, cores_, *cost, choice_.steps / choice_.ranks);
-    if (!reason.empty() || ways.size() == 1) return chosen(ways[0], reason);
+    const auto steps = choice_.steps / choice_.ranks;
+    const auto reason = reason_not_to_measure(options_, cores_, *cost, steps);
+    if (!reason.empty() || ways.size() == 1)
+      return chosen(way_by_rule(ways, is_short(*cost, steps)), reason);
     return measure(ways, *cost);
   }
 
@@ -106,9 +107,11 @@ class Chooser {
     bool found = probe(1, cost);
     if (found && cost.step < kSlowStep && !is_short(cost, choice_.steps / choice_.ranks))
       found = probe(64, cost);
-    const auto all = sums({found ? 1.0 : 0.0, cost.making, cost.step});
+    const auto all = sums({found ? 1.0 : 0.0, cost.starting, cost.making, cost.step});
     if (all[0] < choice_.ranks) return {};
-    return SamplingCost{.making = all[1] / choice_.ranks, .step = all[2] / choice_.ranks};
+    return SamplingCost{.starting = all[1] / choice_.ranks,
+                        .making = all[2] / choice_.ranks,
+                        .step = all[3] / choice_.ranks};
   }
 
   bool probe(std::int64_t horizon, SamplingCost& cost) {
@@ -117,11 +120,12 @@ class Chooser {
     one.envs = one.groups = 1;
     one.horizon = horizon;
     return attempt([&] {
-      SamplerTrial trial(make_env_, agent_, one, threads_);
+      SamplerTrial trial(make_env_, agent_, one, threads_, /*learns=*/false);
       if (!trial.start(kLongestStart)) return false;
+      const double first = trial.making(), second = trial.making_again();
       const auto turn = trial.take_turn();
       // Other processes may have had the core during the slower ones.
-      cost = {.making = trial.making(), .step = turn.shortest};
+      cost = {.starting = std::max(0.0, first - second), .making = second, .step = turn.shortest};
       return true;
     });
   }
@@ -149,6 +153,7 @@ class Chooser {
     return choice;
   }
 
+  // In rollouts shorter than those of the run, following new parameters would count too much.
   // Null: there was no time or memory for this way. One process or environment that fails ends the
   // measurement.
   Trials start_trials(const std::vector<SamplerWay>& ways, std::int64_t horizon) {
@@ -161,8 +166,8 @@ class Chooser {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       if (std::chrono::steady_clock::now() > until || available_memory() < memory / 2) break;
       const bool goes_on = attempt([&] {
-        auto trial =
-            std::make_unique<SamplerTrial>(make_env_, agent_, with_way(options, ways[i]), threads_);
+        auto trial = std::make_unique<SamplerTrial>(
+            make_env_, agent_, with_way(options, ways[i]), threads_, horizon == options_.horizon);
         if (trial->start(kLongestStart)) trials[i] = std::move(trial);
         return true;
       });
@@ -177,9 +182,10 @@ class Chooser {
       own = trial.take_turn();
       return true;
     });
-    const auto all = sums({done ? 1.0 : 0.0, own.steps, own.seconds});
+    const auto all = sums({done ? 1.0 : 0.0, own.steps, own.seconds, own.warming});
     if (all[0] < choice_.ranks) return {};
-    return {.steps = all[1], .seconds = all[2] / choice_.ranks};
+    return {
+        .steps = all[1], .seconds = all[2] / choice_.ranks, .warming = all[3] / choice_.ranks};
   }
 
   const EnvFactory& make_env_;

@@ -1,6 +1,7 @@
 #include "samplers/sampler_trial.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <new>
@@ -19,16 +20,27 @@ double seconds_since(TrialClock::time_point start) {
 }
 
 // In a run the agent process learns between two rollouts, and waiting workers go to sleep.
-void learn_for_a_moment() {
+void learn_for_a_moment(Agent& agent, bool learns) {
   constexpr double kSeconds = 0.3e-3;
+  if (const auto parameters = agent.acting_parameters(); learns && !parameters.empty()) {
+    const at::NoGradGuard no_grad;
+    parameters.begin()->second.flatten().narrow(0, 0, 1).neg_();
+    agent.parameters_changed();
+  }
   for (const auto start = TrialClock::now(); seconds_since(start) < kSeconds;) {
   }
 }
 
-Turn turn_of(Sampler& sampler) {
-  constexpr double kSampling = 0.02, kAltogether = 0.06;
+// After a pause, workers may wake up on the same core, with cold caches. Of the long rollouts of a
+// run that is a small part, so it is not counted in shorter ones.
+Turn turn_of(Sampler& sampler, Agent& agent, bool learns) {
+  constexpr double kWarming = 0.03, kSampling = 0.02, kAltogether = 0.06;
   const auto begin = TrialClock::now();
   Turn turn;
+  while (!learns && turn.warming < kWarming) {
+    sampler.collect();
+    turn.warming = seconds_since(begin);
+  }
   do {
     const auto start = TrialClock::now();
     const auto steps = static_cast<double>(sampler.collect().samples.steps);
@@ -36,7 +48,7 @@ Turn turn_of(Sampler& sampler) {
     turn.shortest = std::min(turn.shortest, seconds / steps);
     turn.steps += steps;
     turn.seconds += seconds;
-    learn_for_a_moment();
+    learn_for_a_moment(agent, learns);
   } while (turn.seconds < kSampling && seconds_since(begin) < kAltogether);
   return turn;
 }
@@ -44,26 +56,33 @@ Turn turn_of(Sampler& sampler) {
 }  // namespace
 
 SamplerTrial::SamplerTrial(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-                           int threads)
+                           int threads, bool learns)
     : barrier_memory_(plan_.add_bytes(StepBarrier::bytes(1))),
       report_memory_(plan_.add_bytes(sizeof(Report))),
       arena_(plan_),
       barrier_(arena_.data(barrier_memory_), 1, /*spin=*/0),
       report_(new (arena_.data(report_memory_)) Report),
-      group_(1, [&](int, WorkerStatus) { serve(make_env, agent, options, threads); }) {}
+      group_(1, [&](int, WorkerStatus) { serve(make_env, agent, options, threads, learns); }) {}
 
 void SamplerTrial::serve(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-                         int threads) {
-  const auto start = TrialClock::now();
-  const auto sampler = make_sampler(make_env, agent, options);
-  report_->making = seconds_since(start);
+                         int threads, bool learns) {
+  const auto make = [&] {
+    const auto start = TrialClock::now();
+    auto sampler = make_sampler(make_env, agent, options);
+    report_->making = seconds_since(start);
+    return sampler;
+  };
+  const auto sampler = make();
   at::set_num_threads(threads);  // after the fork of the workers
   sampler->collect();
   for (;;) {
     barrier_.arrive(0);
     while (!barrier_.wait_release(0, kPatience)) {
     }
-    report_->turn = turn_of(*sampler);
+    if (report_->makes_again)
+      make();
+    else
+      report_->turn = turn_of(*sampler, agent, learns);
   }
 }
 
@@ -80,10 +99,21 @@ bool SamplerTrial::await(std::chrono::milliseconds limit) {
 
 bool SamplerTrial::start(std::chrono::milliseconds limit) { return await(limit); }
 
-Turn SamplerTrial::take_turn() {
+void SamplerTrial::await_result() {
   constexpr std::chrono::seconds kLimit{5};
   barrier_.release();
   if (!await(kLimit)) throw std::runtime_error("environments were too slow to be measured");
+}
+
+double SamplerTrial::making_again() {
+  report_->makes_again = true;
+  await_result();
+  report_->makes_again = false;
+  return report_->making;
+}
+
+Turn SamplerTrial::take_turn() {
+  await_result();
   return report_->turn;
 }
 

@@ -16,15 +16,19 @@ namespace shoal {
 // the agent. The rules of make_sampler() apply.
 class SamplerTrial {
  public:
-  // threads: of tensor operations.
-  SamplerTrial(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-               int threads);
+  // threads: of tensor operations. learns: the parameters change between two rollouts, as they do
+  // in a run; to follow them is part of a rollout's time.
+  SamplerTrial(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options, int threads,
+               bool learns);
 
   // Waits until the sampler has filled its first rollout. Returns false after the limit; the trial
   // is of no use then. Throws WorkerError if an environment or a process fails, and Interrupted.
   bool start(std::chrono::milliseconds limit);
   // Seconds in which the sampler was made, without the rollout.
   double making() const { return report_->making; }
+  // Seconds in which a second sampler is made in the same process, which has loaded by then
+  // whatever its environments load. Call it after start(), once, before take_turn().
+  double making_again();
   // Fills rollouts for a fiftieth of a second, at least one. Throws as start(), and WorkerError if
   // that takes longer than 5 s.
   Turn take_turn();
@@ -32,10 +36,12 @@ class SamplerTrial {
  private:
   struct Report {
     double making = 0;
+    bool makes_again = false;
     Turn turn;
   };
   [[noreturn]] void serve(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-                          int threads);
+                          int threads, bool learns);
+  void await_result();
   bool await(std::chrono::milliseconds limit);
 
   Arena::Plan plan_;

@@ -69,9 +69,15 @@ std::string reason_not_to_measure(const SamplerOptions& o, int cores, const Samp
                                   std::int64_t steps) {
   constexpr double kSlowStart = 1, kFirstSteps = 4;  // seconds; steps
   if (is_short(cost, steps)) return "the run samples for less than a second";
-  const double start = static_cast<double>(o.envs) * (cost.making + kFirstSteps * cost.step);
-  if (start / cores > kSlowStart) return "starting the environments takes longer";
+  const double each = cost.making + kFirstSteps * cost.step;
+  if (cost.starting + static_cast<double>(o.envs) * each / cores > kSlowStart)
+    return "starting the environments takes longer";
   return "";
+}
+
+SamplerWay way_by_rule(const std::vector<SamplerWay>& ways, bool is_short) {
+  const auto acting = std::ranges::find(ways, SamplerKind::kParallelCpu, &SamplerWay::kind);
+  return is_short || acting == ways.end() ? ways[0] : *acting;
 }
 
 std::int64_t measured_horizon(const SamplerOptions& o, const SamplingCost& cost) {

@@ -18,8 +18,9 @@ SamplerOptions with_way(SamplerOptions options, const SamplerWay& way);
 
 // Sampling, measured with one environment in one process.
 struct SamplingCost {
-  double making = 0;  // seconds to make and reset it
-  double step = 0;    // seconds of a step, with its action
+  double starting = 0;  // seconds before the first one can be made: to load an interpreter
+  double making = 0;    // seconds to make and reset it
+  double step = 0;      // seconds of a step, with its action
 };
 
 // The ways among which choose_sampler() chooses, the most promising first. by_rows: whether the
@@ -33,6 +34,10 @@ bool is_short(const SamplingCost& cost, std::int64_t steps);
 // The reason why the ways need not, or cannot, be measured; "" if they can.
 std::string reason_not_to_measure(const SamplerOptions& options, int cores,
                                   const SamplingCost& cost, std::int64_t steps);
+
+// The way without measuring. Environments that take long to start do so in several processes, if
+// these also act.
+SamplerWay way_by_rule(const std::vector<SamplerWay>& ways, bool is_short);
 
 // Steps of a rollout for measuring: at most the run's own, and about a twentieth of a second.
 std::int64_t measured_horizon(const SamplerOptions& options, const SamplingCost& cost);

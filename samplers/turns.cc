@@ -32,7 +32,7 @@ Comparison compare_by_turns(std::size_t candidates, std::int64_t steps,
     for (const auto i : left) {
       const auto turn = take_turn(i);
       if (!(turn.steps > 0 && turn.seconds > 0)) return {};
-      spent += turn.seconds;
+      spent += turn.warming + turn.seconds;
       turns[i].push_back(turn.steps / turn.seconds);
       found.rates[i] = median_of(turns[i]);
     }

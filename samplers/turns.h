@@ -11,6 +11,7 @@ namespace shoal {
 // One turn of a candidate. No steps: it has failed.
 struct Turn {
   double steps = 0, seconds = 0;
+  double warming = 0;          // seconds before these
   double shortest = HUGE_VAL;  // seconds of a step in the fastest rollout
 };
 

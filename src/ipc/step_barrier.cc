@@ -1,13 +1,14 @@
 #include "shoal/ipc/step_barrier.h"
 
 #include <new>
+#include <optional>
 
 #include "shoal/core/error.h"
 #include "shoal/ipc/worker_group.h"
+#include "src/ipc/one_core.h"
 #include "src/ipc/waiting.h"
 
 namespace shoal {
-
 StepBarrier::StepBarrier(std::byte* memory, int workers, int spin)
     : words_(new (memory) Words),
       worker_words_(reinterpret_cast<WorkerWord*>(memory + sizeof(Words))),
@@ -46,13 +47,34 @@ bool StepBarrier::has_arrived(int worker) const {
 }
 
 bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
-  const auto last = worker_words_[worker].done.load(std::memory_order_relaxed);
+  // To wake a core that is idle takes about as long. Something else may lengthen a single step.
+  constexpr std::chrono::microseconds kLongStep{100};
+  constexpr int kEnough = 2;
+  using Clock = std::chrono::steady_clock;
+  auto& own = worker_words_[worker];
+  const auto last = own.done.load(std::memory_order_relaxed);
+  const bool was_long = own.began != Clock::time_point{} && Clock::now() - own.began > kLongStep;
+  own.long_steps = was_long ? own.long_steps + 1 : 0;
   const auto released = [last](std::uint32_t value) { return value != last; };
-  if (poll(words_->generation, spin_, released)) return true;
-  words_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const bool in_time = park(words_->generation, deadline_of(timeout), released);
-  words_->sleepers.fetch_sub(1, std::memory_order_relaxed);
+  bool in_time = poll(words_->generation, spin_, released);
+  if (!in_time) {
+    std::optional<OneCore> bound;
+    if (own.long_steps >= kEnough)
+      own.core.store(
+          bound.emplace([&](int core) { return another_sleeps_on(core, worker); }).core(),
+          std::memory_order_relaxed);
+    words_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+    in_time = park(words_->generation, deadline_of(timeout), released);
+    words_->sleepers.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (in_time) own.began = Clock::now();
   return in_time;
+}
+
+bool StepBarrier::another_sleeps_on(int core, int worker) const {
+  for (int w = 0; w < workers_; ++w)
+    if (w != worker && worker_words_[w].core.load(std::memory_order_relaxed) == core) return true;
+  return false;
 }
 
 int default_spin(int processes) {

@@ -32,6 +32,8 @@ TEST(ParameterBoardTest, ReadsWhatIsNewerAndNothingElse) {
     EXPECT_FALSE(b.board.read(to, version)) << "nothing has been published";
     b.board.publish(filled(payload, 5));
     EXPECT_TRUE(b.board.read(to, version));
+    b.board.publish(filled(payload, 5));
+    EXPECT_FALSE(b.board.read(to, version)) << "they are the same";
     EXPECT_EQ(to, filled(payload, 5));
     EXPECT_FALSE(b.board.read(to, version)) << "read already";
     b.board.publish(filled(payload, 6));

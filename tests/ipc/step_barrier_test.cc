@@ -1,7 +1,12 @@
 #include "shoal/ipc/step_barrier.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -109,6 +114,45 @@ TEST(StepBarrierTest, NobodySpinsWhenProcessesOutnumberTheCores) {
   const auto cores = static_cast<int>(allowed_cores().size());
   EXPECT_EQ(default_spin(cores + 1), 0);
   EXPECT_GT(default_spin(cores), 0);
+}
+
+// The cores on which a process may run, as the kernel writes them.
+std::string allowed_cores_of(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  const std::string key = "Cpus_allowed_list:\t";
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(key)) return line.substr(key.size());
+  return "";
+}
+
+TEST(StepBarrierTest, WorkersOfLongStepsSleepOnDifferentCores) {
+  const auto cores = allowed_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "there is one core";
+  const Memory memory(2);
+  StepBarrier barrier(memory.data(), 2, 0);
+  const WorkerGroup group(2, [&](int w, WorkerStatus) {
+    use_cores({cores[0]});  // both begin on the same core
+    use_cores(cores);
+    for (barrier.arrive(w); barrier.wait_release(w, seconds(60)); barrier.arrive(w)) {
+      if (allowed_cores() != cores) _exit(1);
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < milliseconds(1)) {
+      }
+    }
+    _exit(2);
+  });
+  std::set<std::string> where;
+  // Two that fall asleep at once may choose the same core, and one of them moves the next time.
+  for (int step = 0; step < 1000 && where.size() < 2; ++step) {
+    for (int w = 0; w < 2; ++w) ASSERT_TRUE(barrier.wait(w, seconds(60)));
+    std::this_thread::sleep_for(milliseconds(1));  // they fall asleep
+    where.clear();
+    for (const auto pid : group.pids())
+      if (const auto core = allowed_cores_of(pid); core.find_first_of(",-") == std::string::npos)
+        where.insert(core);
+    barrier.release();
+  }
+  EXPECT_EQ(where.size(), 2U);
 }
 
 }  // namespace

@@ -88,6 +88,19 @@ TEST(SamplerWaysTest, ShortRunsAndSlowEnvironmentsAreNotMeasured) {
   EXPECT_NE(reason_not_to_measure(o, 2, kFast, 100'000), "");
   EXPECT_NE(reason_not_to_measure(o, 2, {.making = 1e-3, .step = 1}, kLongRun), "");
   EXPECT_NE(reason_not_to_measure(o, 2, {.making = 5, .step = 1e-5}, kLongRun), "");
+  // An interpreter is loaded once, not for every environment.
+  EXPECT_EQ(reason_not_to_measure(o, 2, {.starting = 0.5, .making = 1e-3, .step = 1e-5}, kLongRun),
+            "");
+  EXPECT_NE(reason_not_to_measure(o, 2, {.starting = 5, .making = 1e-3, .step = 1e-5}, kLongRun),
+            "");
+}
+
+TEST(SamplerWaysTest, WithoutMeasuringSlowStartsAreShared) {
+  const auto ways = sampler_ways(any_sampler(), 2, true, kFast);
+  EXPECT_EQ(way_by_rule(ways, true), (SamplerWay{kSerial, 0, 1}));
+  EXPECT_EQ(way_by_rule(ways, false), (SamplerWay{kParallelCpu, 2, 1}));
+  EXPECT_EQ(way_by_rule(sampler_ways(any_sampler(), 2, false, kFast), false),
+            (SamplerWay{kSerial, 0, 1}));
 }
 
 TEST(SamplerWaysTest, TheMeasuredHorizonIsThatOfTheRunOrShorter) {

@@ -18,7 +18,8 @@ class ParameterBoard {
   // the fork.
   ParameterBoard(std::byte* memory, std::size_t payload);
 
-  // The publisher only. parameters: `payload` bytes.
+  // The publisher only. parameters: `payload` bytes. If they are the newest version already, no new
+  // one is made.
   void publish(std::span<const std::byte> parameters);
 
   // Copies the newest version to `to` (`payload` bytes) and sets `version`, unless that is the
@@ -35,6 +36,7 @@ class ParameterBoard {
   struct Head {
     alignas(64) Word sequence{0};  // odd while the publisher writes
   };
+  bool holds(std::span<const std::byte> parameters) const;
   bool try_read(std::span<std::byte> to, std::uint64_t sequence) const;
 
   Head* head_;

@@ -22,6 +22,10 @@ namespace shoal {
 // writes before arrive() are visible to the server after wait(). Each worker's word and the wake
 // word have their own cache lines. Every wait has a timeout, after which the waiter can check for
 // deaths.
+//
+// Workers whose steps are long sleep on different cores, as far as there are enough, and so wake up
+// there. Left to itself, Linux often wakes several on one core, and takes tens of milliseconds to
+// move them apart.
 class StepBarrier {
  public:
   // The layout in the arena.
@@ -34,6 +38,10 @@ class StepBarrier {
   };
   struct alignas(64) WorkerWord {
     std::atomic<std::uint32_t> done{0};  // the last generation this worker finished
+    std::atomic<int> core{-1};           // on which it sleeps
+    // Of the worker alone: when its step began, and how many before it were long without a break.
+    std::chrono::steady_clock::time_point began = {};
+    int long_steps = 0;
   };
 
   static std::size_t bytes(int workers) {
@@ -61,6 +69,8 @@ class StepBarrier {
   int workers() const { return workers_; }
 
  private:
+  bool another_sleeps_on(int core, int worker) const;
+
   Words* words_;
   WorkerWord* worker_words_;
   int workers_, spin_;
