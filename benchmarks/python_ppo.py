@@ -2,8 +2,9 @@
 """Steps a second of a PPO loop in the form of CleanRL's, on shoal.make_vec() and on the vector environments of others
 that are installed: Gymnasium's AsyncVectorEnv, EnvPool (synchronous, and asynchronous in halves) and ALE's. Or, with
 --sb3, of Stable-Baselines3's PPO on shoal.sb3.VecEnv and on its SubprocVecEnv. Or, with --rollouts, of rollouts alone,
-with the same network in a shoal.TorchAgent. All of them in turn, `--rounds` times; medians of the whole loop, and of
-its rollouts alone, are printed.
+also with the same network in a shoal.TorchAgent; of a vector environment of another package, given as
+gymnasium:module:callable, by the command and by a loop over it. All of them in turn, `--rounds` times; medians of the
+whole loop, and of its rollouts alone, are printed.
 
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env ALE/Pong-v5 --envs 32
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env CartPole-v1 --envs 16 --sb3
@@ -52,8 +53,6 @@ class Package(Synchronous):
     """The vector environment of a callable, `gymnasium:module:callable`, whose observations are flattened."""
 
     def __init__(self, o):
-        if o.env.count(":") != 2 or not o.env.startswith("gymnasium:"):
-            raise ImportError("a callable only")
         module, function = o.env.split(":")[1:]
         super().__init__(getattr(importlib.import_module(module), function)(num_envs=o.envs, **json.loads(o.kwargs)))
         self.observation = gymnasium.spaces.flatten_space(self.observation)
@@ -64,6 +63,9 @@ class Package(Synchronous):
 
     def send(self, action, ids) -> None:
         super().send(action.astype(self.action.dtype), ids)
+
+    def close(self) -> None:
+        pass  # PufferLib's cannot
 
 
 class EnvPool(Synchronous):
@@ -111,7 +113,6 @@ ROWS = {
     "EnvPool": envpool,
     "EnvPool async": lambda o: envpool(o, o.envs // 2),
     "ALE": ale,
-    "its own loop": Package,
 }
 
 
@@ -250,26 +251,21 @@ def torch_agent(o, kind, **settings) -> tuple[float, float]:
 
 def command(o, kind) -> tuple[float, float]:
     """Rollouts of `shoal bench sample`, of a vector environment from Python."""
-    if not o.env.startswith("gymnasium:"):
-        raise ImportError("a callable only")
+    settings = ["--set", "gymnasium.vector=true", "--set", f"gymnasium.kwargs={o.kwargs}"]
+    shape = {"envs": o.envs, "workers": o.workers if kind != "serial" else 1, "horizon": o.horizon, "sampler": kind}
+    flags = {"env": o.env, **shape, "threads": o.threads, "seconds": o.seconds, "runs": 1}
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
-        [o.command, "bench", "sample", "--env", o.env, "--set", "gymnasium.vector=true", "--set", f"gymnasium.kwargs={o.kwargs}"]
-        + ["--envs", str(o.envs), "--workers", str(o.workers if kind != "serial" else 1), "--horizon", str(o.horizon)]
-        + ["--sampler", kind, "--threads", str(o.threads), "--seconds", str(o.seconds), "--runs", "1", "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
+        [o.command, "bench", "sample", *words, *settings, "--json"], check=True, capture_output=True, text=True
     )
     rate = json.loads(done.stdout.splitlines()[0])["median"]
     return rate, rate
 
 
 SAMPLERS = {
-    "shoal, serial": lambda o: command(o, "serial"),
-    "shoal, parallel-cpu": lambda o: command(o, "parallel-cpu"),
     "TorchAgent, serial": lambda o: torch_agent(o, "serial", workers=1),
     "TorchAgent": lambda o: torch_agent(o, "parallel-gpu"),
-    "TorchAgent, groups": lambda o: torch_agent(o, "parallel-gpu", groups=2),
+    "TorchAgent, groups": lambda o: torch_agent(o, "parallel-gpu", groups=2, workers=1),
 }
 
 
@@ -279,6 +275,14 @@ def measure(make, o) -> tuple[float, float]:
         return loop(envs, o)
     finally:
         envs.close()
+
+
+# With an id gymnasium:module:callable.
+PACKAGES = {
+    "shoal, serial": lambda o: command(o, "serial"),
+    "shoal, parallel-cpu": lambda o: command(o, "parallel-cpu"),
+    "its own loop": lambda o: measure(Package, o),
+}
 
 
 def sb3_rate(make, o) -> tuple[float, float]:
@@ -310,7 +314,9 @@ def sb3_rows(o):
 
             gymnasium.register_envs(ale_py)  # forked, so that the workers know them, too
             fork = {"start_method": "fork"}
-            return VecFrameStack(make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv, vec_env_kwargs=fork), 4)
+            return VecFrameStack(
+                make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv, vec_env_kwargs=fork), 4
+            )
         return make_vec_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv)
 
     return {
@@ -338,7 +344,7 @@ def main() -> None:
     torch.set_num_threads(o.threads)
     rows = {name: (lambda o, make=make: measure(make, o)) for name, make in ROWS.items()}
     if o.rollouts:
-        rows = {**SAMPLERS, **rows}
+        rows = PACKAGES if o.env.startswith("gymnasium:") else {**SAMPLERS, **rows}
     if o.sb3:
         rows = {name: (lambda o, make=make: sb3_rate(make, o)) for name, make in sb3_rows(o).items()}
     for name, each in by_turns(rows, o).items():

@@ -59,7 +59,7 @@ class Chooser {
     const auto steps = choice_.steps / choice_.ranks;
     const auto reason = reason_not_to_measure(options_, cores_, *cost, steps);
     if (!reason.empty() || ways.size() == 1)
-      return chosen(way_by_rule(ways, is_short(*cost, steps)), reason);
+      return chosen(ways[way_by_rule(ways, is_short(*cost, steps))], reason);
     return measure(ways, *cost);
   }
 
@@ -144,13 +144,25 @@ class Chooser {
       return turn_of_ranks(*trials[usable[i]]);
     });
     if (found.rates.empty()) return chosen(ways[0], failure_);
-    auto choice = chosen(ways[usable[found.fastest]], "");
+    const auto best = preferred(ways, usable, found);
+    auto choice = chosen(ways[usable[best]], "");
     for (std::size_t i = 0; i < usable.size(); ++i)
       choice.measured.push_back({name_of(ways[usable[i]]), found.rates[i]});
-    std::swap(choice.measured[0], choice.measured[found.fastest]);
+    std::swap(choice.measured[0], choice.measured[best]);
     std::sort(choice.measured.begin() + 1, choice.measured.end(),
               [](const auto& a, const auto& b) { return a.rate > b.rate; });
     return choice;
+  }
+
+  // The fastest one, unless it is hardly faster than the one of the rule: the difference may be
+  // chance, and in short rollouts, values of the last observations weigh more on the latter.
+  static std::size_t preferred(const std::vector<SamplerWay>& ways,
+                               const std::vector<std::size_t>& usable, const Comparison& found) {
+    constexpr double kHardly = 1.1;
+    const auto rule = std::ranges::find(usable, way_by_rule(ways, false));
+    if (rule == usable.end()) return found.fastest;
+    const auto i = static_cast<std::size_t>(rule - usable.begin());
+    return found.rates[found.fastest] < kHardly * found.rates[i] ? i : found.fastest;
   }
 
   // In rollouts shorter than those of the run, following new parameters would count too much.
@@ -166,8 +178,8 @@ class Chooser {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       if (std::chrono::steady_clock::now() > until || available_memory() < memory / 2) break;
       const bool goes_on = attempt([&] {
-        auto trial = std::make_unique<SamplerTrial>(
-            make_env_, agent_, with_way(options, ways[i]), threads_, horizon == options_.horizon);
+        auto trial = std::make_unique<SamplerTrial>(make_env_, agent_, with_way(options, ways[i]),
+                                                    threads_, horizon == options_.horizon);
         if (trial->start(kLongestStart)) trials[i] = std::move(trial);
         return true;
       });
@@ -184,8 +196,7 @@ class Chooser {
     });
     const auto all = sums({done ? 1.0 : 0.0, own.steps, own.seconds, own.warming});
     if (all[0] < choice_.ranks) return {};
-    return {
-        .steps = all[1], .seconds = all[2] / choice_.ranks, .warming = all[3] / choice_.ranks};
+    return {.steps = all[1], .seconds = all[2] / choice_.ranks, .warming = all[3] / choice_.ranks};
   }
 
   const EnvFactory& make_env_;

@@ -75,13 +75,13 @@ std::string reason_not_to_measure(const SamplerOptions& o, int cores, const Samp
   return "";
 }
 
-SamplerWay way_by_rule(const std::vector<SamplerWay>& ways, bool is_short) {
+std::size_t way_by_rule(const std::vector<SamplerWay>& ways, bool is_short) {
   const auto acting = std::ranges::find(ways, SamplerKind::kParallelCpu, &SamplerWay::kind);
-  return is_short || acting == ways.end() ? ways[0] : *acting;
+  return is_short || acting == ways.end() ? 0 : static_cast<std::size_t>(acting - ways.begin());
 }
 
 std::int64_t measured_horizon(const SamplerOptions& o, const SamplingCost& cost) {
-  constexpr double kSeconds = 0.05;
+  constexpr double kSeconds = 0.2;
   const double steps = kSeconds / (cost.step * static_cast<double>(o.envs));
   return steps < static_cast<double>(o.horizon) ? std::max<std::int64_t>(1, std::llround(steps))
                                                 : o.horizon;

@@ -35,11 +35,11 @@ bool is_short(const SamplingCost& cost, std::int64_t steps);
 std::string reason_not_to_measure(const SamplerOptions& options, int cores,
                                   const SamplingCost& cost, std::int64_t steps);
 
-// The way without measuring. Environments that take long to start do so in several processes, if
-// these also act.
-SamplerWay way_by_rule(const std::vector<SamplerWay>& ways, bool is_short);
+// The index of the way without measuring: of short runs the first. Otherwise workers that also act
+// if they may, because they wait for nobody until the rollout is full.
+std::size_t way_by_rule(const std::vector<SamplerWay>& ways, bool is_short);
 
-// Steps of a rollout for measuring: at most the run's own, and about a twentieth of a second.
+// Steps of a rollout for measuring: at most the run's own, and about a fifth of a second.
 std::int64_t measured_horizon(const SamplerOptions& options, const SamplingCost& cost);
 
 }  // namespace shoal

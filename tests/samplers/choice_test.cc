@@ -97,15 +97,14 @@ TEST(SamplerWaysTest, ShortRunsAndSlowEnvironmentsAreNotMeasured) {
 
 TEST(SamplerWaysTest, WithoutMeasuringSlowStartsAreShared) {
   const auto ways = sampler_ways(any_sampler(), 2, true, kFast);
-  EXPECT_EQ(way_by_rule(ways, true), (SamplerWay{kSerial, 0, 1}));
-  EXPECT_EQ(way_by_rule(ways, false), (SamplerWay{kParallelCpu, 2, 1}));
-  EXPECT_EQ(way_by_rule(sampler_ways(any_sampler(), 2, false, kFast), false),
-            (SamplerWay{kSerial, 0, 1}));
+  EXPECT_EQ(way_by_rule(ways, true), 0U);
+  EXPECT_EQ(ways[way_by_rule(ways, false)], (SamplerWay{kParallelCpu, 2, 1}));
+  EXPECT_EQ(way_by_rule(sampler_ways(any_sampler(), 2, false, kFast), false), 0U);
 }
 
 TEST(SamplerWaysTest, TheMeasuredHorizonIsThatOfTheRunOrShorter) {
   EXPECT_EQ(measured_horizon(any_sampler(), kFast), 128);
-  EXPECT_EQ(measured_horizon(any_sampler(), kSlow), 10);
+  EXPECT_EQ(measured_horizon(any_sampler(), kSlow), 42);
   EXPECT_EQ(measured_horizon(any_sampler(), {.making = 1, .step = 1}), 1);
 }
 

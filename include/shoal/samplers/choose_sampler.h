@@ -15,7 +15,7 @@ struct ChoiceOptions {
   // that will act on a GPU, which no forked process may use before, and for asynchronous sampling.
   bool measure = true;
   // Steps of the run, over all ranks. Measuring takes at most a tenth of the time in which they are
-  // sampled, and at most a second.
+  // sampled, and at most about a second, besides starting the candidates, which takes as long.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
   int threads = 1;  // of tensor operations, with which this process will act
   // With several ranks, each of which calls choose_sampler() for its own environments: their
@@ -30,7 +30,7 @@ struct SamplerChoice {
     double rate;          // steps per second, over all ranks; median of the turns
   };
   SamplerOptions options;          // with kind, workers and groups
-  std::vector<Measured> measured;  // the fastest first; empty if the choice follows a rule
+  std::vector<Measured> measured;  // the chosen first; empty if the choice follows a rule
   // Why a rule has chosen, for instance a failure; "" if there was only one candidate.
   std::string reason;
 };
