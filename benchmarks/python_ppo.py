@@ -11,6 +11,7 @@ whole loop, and of its rollouts alone, are printed.
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import statistics
@@ -65,7 +66,8 @@ class Package(Synchronous):
         super().send(action.astype(self.action.dtype), ids)
 
     def close(self) -> None:
-        pass  # PufferLib's cannot
+        with contextlib.suppress(NotImplementedError):  # PufferLib's cannot be closed
+            super().close()
 
 
 class EnvPool(Synchronous):
@@ -148,7 +150,7 @@ class Agent(nn.Module):
         )
 
     def outputs(self, observation):
-        """Of the policy, and the value: what a shoal.TorchAgent wants."""
+        """Those of the policy, and the value, as a shoal.TorchAgent wants them."""
         scaled = observation.float() / 255 if observation.dtype == torch.uint8 else observation.float()
         hidden = self.body(scaled)
         return self.policy(hidden), self.value(hidden).squeeze(1)
@@ -310,7 +312,6 @@ def sb3_rows(o):
     def subproc():
         if o.env.startswith("ALE/"):
             import ale_py
-            import gymnasium
 
             gymnasium.register_envs(ale_py)  # forked, so that the workers know them, too
             fork = {"start_method": "fork"}

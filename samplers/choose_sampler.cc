@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -120,12 +121,14 @@ class Chooser {
     one.envs = one.groups = 1;
     one.horizon = horizon;
     return attempt([&] {
-      SamplerTrial trial(make_env_, agent_, one, threads_, /*learns=*/false);
+      SamplerTrial trial(make_env_, agent_, one, threads_, /*is_whole=*/false);
       if (!trial.start(kLongestStart)) return false;
-      const double first = trial.making(), second = trial.making_again();
-      const auto turn = trial.take_turn();
+      if (cost.making == 0) {
+        cost.making = trial.making_again();
+        cost.starting = std::max(0.0, trial.first_making() - cost.making);
+      }
       // Other processes may have had the core during the slower ones.
-      cost = {.starting = std::max(0.0, first - second), .making = second, .step = turn.shortest};
+      cost.step = trial.take_turn().shortest;
       return true;
     });
   }
@@ -139,12 +142,13 @@ class Chooser {
     std::vector<std::size_t> usable;
     for (std::size_t i = 0; i < ways.size(); ++i)
       if (made[i] == choice_.ranks) usable.push_back(i);
-    if (usable.empty()) return chosen(ways[0], failure_);
+    const auto rule = way_by_rule(ways, /*is_short=*/false);
+    if (usable.empty()) return chosen(ways[rule], failure_);
     const auto found = compare_by_turns(usable.size(), choice_.steps, [&](std::size_t i) {
       return turn_of_ranks(*trials[usable[i]]);
     });
-    if (found.rates.empty()) return chosen(ways[0], failure_);
-    const auto best = preferred(ways, usable, found);
+    if (found.rates.empty()) return chosen(ways[rule], failure_);
+    const auto best = preferred_way(ways, usable, found);
     auto choice = chosen(ways[usable[best]], "");
     for (std::size_t i = 0; i < usable.size(); ++i)
       choice.measured.push_back({name_of(ways[usable[i]]), found.rates[i]});
@@ -154,18 +158,6 @@ class Chooser {
     return choice;
   }
 
-  // The fastest one, unless it is hardly faster than the one of the rule: the difference may be
-  // chance, and in short rollouts, values of the last observations weigh more on the latter.
-  static std::size_t preferred(const std::vector<SamplerWay>& ways,
-                               const std::vector<std::size_t>& usable, const Comparison& found) {
-    constexpr double kHardly = 1.1;
-    const auto rule = std::ranges::find(usable, way_by_rule(ways, false));
-    if (rule == usable.end()) return found.fastest;
-    const auto i = static_cast<std::size_t>(rule - usable.begin());
-    return found.rates[found.fastest] < kHardly * found.rates[i] ? i : found.fastest;
-  }
-
-  // In rollouts shorter than those of the run, following new parameters would count too much.
   // Null: there was no time or memory for this way. One process or environment that fails ends the
   // measurement.
   Trials start_trials(const std::vector<SamplerWay>& ways, std::int64_t horizon) {
@@ -175,7 +167,12 @@ class Chooser {
     auto options = for_trials(options_);
     options.horizon = horizon;
     Trials trials(ways.size());
-    for (std::size_t i = 0; i < ways.size(); ++i) {
+    std::vector<std::size_t> order(ways.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    // The way of the rule first: there may be no time for all.
+    std::rotate(order.begin(),
+                order.begin() + static_cast<std::ptrdiff_t>(way_by_rule(ways, false)), order.end());
+    for (const auto i : order) {
       if (std::chrono::steady_clock::now() > until || available_memory() < memory / 2) break;
       const bool goes_on = attempt([&] {
         auto trial = std::make_unique<SamplerTrial>(make_env_, agent_, with_way(options, ways[i]),

@@ -20,11 +20,11 @@ double seconds_since(TrialClock::time_point start) {
 }
 
 // In a run the agent process learns between two rollouts, and waiting workers go to sleep.
-void learn_for_a_moment(Agent& agent, bool learns) {
+void learn_for_a_moment(Agent& agent, bool changes) {
   constexpr double kSeconds = 0.3e-3;
-  if (const auto parameters = agent.acting_parameters(); learns && !parameters.empty()) {
+  if (const auto parameters = agent.acting_parameters(); changes && !parameters.empty()) {
     const at::NoGradGuard no_grad;
-    parameters.begin()->second.flatten().narrow(0, 0, 1).neg_();
+    parameters.begin()->second.neg_();  // any change will do
     agent.parameters_changed();
   }
   for (const auto start = TrialClock::now(); seconds_since(start) < kSeconds;) {
@@ -33,11 +33,11 @@ void learn_for_a_moment(Agent& agent, bool learns) {
 
 // After a pause, workers may wake up on the same core, with cold caches. Of the long rollouts of a
 // run that is a small part, so it is not counted in shorter ones.
-Turn turn_of(Sampler& sampler, Agent& agent, bool learns) {
+Turn turn_of(Sampler& sampler, Agent& agent, bool is_whole) {
   constexpr double kWarming = 0.03, kSampling = 0.02, kAltogether = 0.06;
   const auto begin = TrialClock::now();
   Turn turn;
-  while (!learns && turn.warming < kWarming) {
+  while (!is_whole && turn.warming < kWarming) {
     sampler.collect();
     turn.warming = seconds_since(begin);
   }
@@ -48,7 +48,7 @@ Turn turn_of(Sampler& sampler, Agent& agent, bool learns) {
     turn.shortest = std::min(turn.shortest, seconds / steps);
     turn.steps += steps;
     turn.seconds += seconds;
-    learn_for_a_moment(agent, learns);
+    learn_for_a_moment(agent, /*changes=*/is_whole);
   } while (turn.seconds < kSampling && seconds_since(begin) < kAltogether);
   return turn;
 }
@@ -56,33 +56,33 @@ Turn turn_of(Sampler& sampler, Agent& agent, bool learns) {
 }  // namespace
 
 SamplerTrial::SamplerTrial(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-                           int threads, bool learns)
+                           int threads, bool is_whole)
     : barrier_memory_(plan_.add_bytes(StepBarrier::bytes(1))),
       report_memory_(plan_.add_bytes(sizeof(Report))),
       arena_(plan_),
       barrier_(arena_.data(barrier_memory_), 1, /*spin=*/0),
       report_(new (arena_.data(report_memory_)) Report),
-      group_(1, [&](int, WorkerStatus) { serve(make_env, agent, options, threads, learns); }) {}
+      group_(1, [&](int, WorkerStatus) { serve(make_env, agent, options, threads, is_whole); }) {}
 
 void SamplerTrial::serve(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-                         int threads, bool learns) {
-  const auto make = [&] {
+                         int threads, bool is_whole) {
+  const auto make = [&](double& seconds) {
     const auto start = TrialClock::now();
     auto sampler = make_sampler(make_env, agent, options);
-    report_->making = seconds_since(start);
+    seconds = seconds_since(start);
     return sampler;
   };
-  const auto sampler = make();
-  at::set_num_threads(threads);  // after the fork of the workers
-  sampler->collect();
+  const auto sampler = make(report_->first_making);
+  at::set_num_threads(threads);                    // after the fork of the workers
+  for (int i = 0; i < 2; ++i) sampler->collect();  // until its workers sleep on different cores
   for (;;) {
     barrier_.arrive(0);
     while (!barrier_.wait_release(0, kPatience)) {
     }
     if (report_->makes_again)
-      make();
+      make(report_->second_making);
     else
-      report_->turn = turn_of(*sampler, agent, learns);
+      report_->turn = turn_of(*sampler, agent, is_whole);
   }
 }
 
@@ -109,7 +109,7 @@ double SamplerTrial::making_again() {
   report_->makes_again = true;
   await_result();
   report_->makes_again = false;
-  return report_->making;
+  return report_->second_making;
 }
 
 Turn SamplerTrial::take_turn() {

@@ -16,31 +16,32 @@ namespace shoal {
 // the agent. The rules of make_sampler() apply.
 class SamplerTrial {
  public:
-  // threads: of tensor operations. learns: the parameters change between two rollouts, as they do
-  // in a run; to follow them is part of a rollout's time.
+  // threads: of tensor operations. is_whole: the rollouts are as long as those of the run. Then
+  // what is paid once a rollout counts: to follow changed parameters, and the slow start after a
+  // pause.
   SamplerTrial(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options, int threads,
-               bool learns);
+               bool is_whole);
 
-  // Waits until the sampler has filled its first rollout. Returns false after the limit; the trial
+  // Waits until the sampler has filled its first rollouts. Returns false after the limit; the trial
   // is of no use then. Throws WorkerError if an environment or a process fails, and Interrupted.
   bool start(std::chrono::milliseconds limit);
   // Seconds in which the sampler was made, without the rollout.
-  double making() const { return report_->making; }
+  double first_making() const { return report_->first_making; }
   // Seconds in which a second sampler is made in the same process, which has loaded by then
   // whatever its environments load. Call it after start(), once, before take_turn().
   double making_again();
-  // Fills rollouts for a fiftieth of a second, at least one. Throws as start(), and WorkerError if
-  // that takes longer than 5 s.
+  // Fills rollouts for a fiftieth of a second, at least one; of shorter ones a few before them.
+  // Throws as start(), and WorkerError if that takes longer than 5 s.
   Turn take_turn();
 
  private:
   struct Report {
-    double making = 0;
+    double first_making = 0, second_making = 0;
     bool makes_again = false;
     Turn turn;
   };
   [[noreturn]] void serve(const EnvFactory& make_env, Agent& agent, const SamplerOptions& options,
-                          int threads, bool learns);
+                          int threads, bool is_whole);
   void await_result();
   bool await(std::chrono::milliseconds limit);
 

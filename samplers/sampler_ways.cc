@@ -80,6 +80,15 @@ std::size_t way_by_rule(const std::vector<SamplerWay>& ways, bool is_short) {
   return is_short || acting == ways.end() ? 0 : static_cast<std::size_t>(acting - ways.begin());
 }
 
+std::size_t preferred_way(const std::vector<SamplerWay>& ways,
+                          const std::vector<std::size_t>& usable, const Comparison& found) {
+  constexpr double kHardly = 1.1;
+  const auto rule = std::ranges::find(usable, way_by_rule(ways, false));
+  if (rule == usable.end()) return found.fastest;
+  const auto i = static_cast<std::size_t>(rule - usable.begin());
+  return found.rates[found.fastest] < kHardly * found.rates[i] ? i : found.fastest;
+}
+
 std::int64_t measured_horizon(const SamplerOptions& o, const SamplingCost& cost) {
   constexpr double kSeconds = 0.2;
   const double steps = kSeconds / (cost.step * static_cast<double>(o.envs));

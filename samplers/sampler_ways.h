@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "samplers/turns.h"
 #include "shoal/samplers/sampler.h"
 
 namespace shoal {
@@ -38,6 +39,12 @@ std::string reason_not_to_measure(const SamplerOptions& options, int cores,
 // The index of the way without measuring: of short runs the first. Otherwise workers that also act
 // if they may, because they wait for nobody until the rollout is full.
 std::size_t way_by_rule(const std::vector<SamplerWay>& ways, bool is_short);
+
+// The index in `usable`, those ways that were measured, of the one to choose: the fastest, unless
+// it is hardly faster than the one of the rule. Such a difference may be chance, and a short
+// rollout shows parallel-cpu too slow: the values of its last observations weigh more.
+std::size_t preferred_way(const std::vector<SamplerWay>& ways,
+                          const std::vector<std::size_t>& usable, const Comparison& found);
 
 // Steps of a rollout for measuring: at most the run's own, and about a fifth of a second.
 std::int64_t measured_horizon(const SamplerOptions& options, const SamplingCost& cost);

@@ -1,14 +1,16 @@
 #include "shoal/ipc/step_barrier.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
 
 #include "shoal/core/error.h"
 #include "shoal/ipc/worker_group.h"
-#include "src/ipc/one_core.h"
+#include "src/ipc/core_binding.h"
 #include "src/ipc/waiting.h"
 
 namespace shoal {
+
 StepBarrier::StepBarrier(std::byte* memory, int workers, int spin)
     : words_(new (memory) Words),
       worker_words_(reinterpret_cast<WorkerWord*>(memory + sizeof(Words))),
@@ -35,10 +37,21 @@ bool StepBarrier::wait(int worker, std::chrono::milliseconds timeout) {
 }
 
 void StepBarrier::arrive(int worker) {
-  auto& done = worker_words_[worker].done;
-  done.fetch_add(1, std::memory_order_seq_cst);
+  auto& own = worker_words_[worker];
+  count_step(own);
+  own.done.fetch_add(1, std::memory_order_seq_cst);
   const auto awaited = words_->server_parked.load(std::memory_order_seq_cst);
-  if (awaited == static_cast<std::uint32_t>(worker) + 1) futex_wake_all(done);
+  if (awaited == static_cast<std::uint32_t>(worker) + 1) futex_wake_all(own.done);
+}
+
+// Waking an idle core takes about as long as a short step. A single long one may be chance, and
+// resets may be short between long rollouts.
+void StepBarrier::count_step(WorkerWord& own) {
+  constexpr std::chrono::microseconds kLong{100};
+  if (own.began == Clock::time_point{}) return;
+  const bool is_long = Clock::now() - own.began > kLong;
+  own.long_steps =
+      is_long ? std::min(own.long_steps + 2, 2 * kLongEnough) : std::max(own.long_steps - 1, 0);
 }
 
 bool StepBarrier::has_arrived(int worker) const {
@@ -47,22 +60,16 @@ bool StepBarrier::has_arrived(int worker) const {
 }
 
 bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
-  // To wake a core that is idle takes about as long. Something else may lengthen a single step.
-  constexpr std::chrono::microseconds kLongStep{100};
-  constexpr int kEnough = 2;
-  using Clock = std::chrono::steady_clock;
   auto& own = worker_words_[worker];
   const auto last = own.done.load(std::memory_order_relaxed);
-  const bool was_long = own.began != Clock::time_point{} && Clock::now() - own.began > kLongStep;
-  own.long_steps = was_long ? own.long_steps + 1 : 0;
   const auto released = [last](std::uint32_t value) { return value != last; };
   bool in_time = poll(words_->generation, spin_, released);
   if (!in_time) {
-    std::optional<OneCore> bound;
-    if (own.long_steps >= kEnough)
-      own.core.store(
-          bound.emplace([&](int core) { return another_sleeps_on(core, worker); }).core(),
-          std::memory_order_relaxed);
+    std::optional<CoreBinding> binding;
+    if (own.long_steps >= kLongEnough) {
+      binding.emplace([&](int core) { return claims_before(worker, core); });
+      own.core.store(binding->core(), std::memory_order_relaxed);
+    }
     words_->sleepers.fetch_add(1, std::memory_order_seq_cst);
     in_time = park(words_->generation, deadline_of(timeout), released);
     words_->sleepers.fetch_sub(1, std::memory_order_relaxed);
@@ -71,10 +78,12 @@ bool StepBarrier::wait_release(int worker, std::chrono::milliseconds timeout) {
   return in_time;
 }
 
-bool StepBarrier::another_sleeps_on(int core, int worker) const {
-  for (int w = 0; w < workers_; ++w)
-    if (w != worker && worker_words_[w].core.load(std::memory_order_relaxed) == core) return true;
-  return false;
+// A worker gives way to those with lower numbers, so that two never give way to each other.
+int StepBarrier::claims_before(int worker, int core) const {
+  int claims = 0;
+  for (int w = 0; w < worker; ++w)
+    claims += worker_words_[w].core.load(std::memory_order_relaxed) == core ? 1 : 0;
+  return claims;
 }
 
 int default_spin(int processes) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -102,6 +103,18 @@ TEST(SamplerWaysTest, WithoutMeasuringSlowStartsAreShared) {
   EXPECT_EQ(way_by_rule(sampler_ways(any_sampler(), 2, false, kFast), false), 0U);
 }
 
+TEST(SamplerWaysTest, TheWayOfTheRuleWinsADraw) {
+  const auto ways = sampler_ways(any_sampler(), 2, true, kFast);
+  ASSERT_EQ(way_by_rule(ways, false), 1U);
+  const auto preferred = [&](std::vector<std::size_t> usable, std::vector<double> rates) {
+    const auto fastest = std::ranges::max_element(rates) - rates.begin();
+    return preferred_way(ways, usable, {rates, static_cast<std::size_t>(fastest)});
+  };
+  EXPECT_EQ(preferred({0, 1, 2}, {105, 100, 90}), 1U);
+  EXPECT_EQ(preferred({0, 1, 2}, {115, 100, 90}), 0U);
+  EXPECT_EQ(preferred({0, 2, 3}, {100, 90, 105}), 2U) << "the rule's could not be measured";
+}
+
 TEST(SamplerWaysTest, TheMeasuredHorizonIsThatOfTheRunOrShorter) {
   EXPECT_EQ(measured_horizon(any_sampler(), kFast), 128);
   EXPECT_EQ(measured_horizon(any_sampler(), kSlow), 42);
@@ -132,6 +145,15 @@ TEST(TurnsTest, TheTimeIsATenthOfTheRunAndAtMostASecond) {
     });
     EXPECT_NEAR(spent, seconds, 0.02);
   }
+}
+
+TEST(TurnsTest, WarmingCountsAsTimeSpent) {
+  int turns = 0;
+  compare_by_turns(2, kLongRun, [&](std::size_t) {
+    ++turns;
+    return Turn{.steps = 1e3, .seconds = 0.01, .warming = 0.24};
+  });
+  EXPECT_EQ(turns, 4);
 }
 
 TEST(TurnsTest, ATurnThatFailsEndsIt) {

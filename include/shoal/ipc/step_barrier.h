@@ -23,9 +23,9 @@ namespace shoal {
 // word have their own cache lines. Every wait has a timeout, after which the waiter can check for
 // deaths.
 //
-// Workers whose steps are long sleep on different cores, as far as there are enough, and so wake up
-// there. Left to itself, Linux often wakes several on one core, and takes tens of milliseconds to
-// move them apart.
+// Workers whose steps take more than 0.1 ms sleep on different cores, as far as there are enough,
+// and so wake up there. Left to itself, Linux often wakes several on one core, and takes tens of
+// milliseconds to move them apart.
 class StepBarrier {
  public:
   // The layout in the arena.
@@ -38,8 +38,8 @@ class StepBarrier {
   };
   struct alignas(64) WorkerWord {
     std::atomic<std::uint32_t> done{0};  // the last generation this worker finished
-    std::atomic<int> core{-1};           // on which it sleeps
-    // Of the worker alone: when its step began, and how many before it were long without a break.
+    std::atomic<int> core{-1};           // on which it last chose to sleep
+    // Of the worker alone: when its step began, and up to what count its steps have been long.
     std::chrono::steady_clock::time_point began = {};
     int long_steps = 0;
   };
@@ -69,7 +69,10 @@ class StepBarrier {
   int workers() const { return workers_; }
 
  private:
-  bool another_sleeps_on(int core, int worker) const;
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kLongEnough = 3;
+  static void count_step(WorkerWord& own);
+  int claims_before(int worker, int core) const;
 
   Words* words_;
   WorkerWord* worker_words_;
