@@ -44,9 +44,10 @@ def search(shoal, folder, **values):
     file = folder / "search.toml"
     file.write_text(FILE.format(**values))
     done = subprocess.run([shoal, "tune", file, "--out", folder / "runs"], capture_output=True, text=True)
-    if done.returncode != 0:
+    steps = re.search(r"(\d+) steps in all", done.stdout)
+    if steps is None:  # a trial may fail, with settings that make a loss infinite
         raise SystemExit(done.stdout + done.stderr)
-    return int(re.search(r"(\d+) steps in all", done.stdout)[1]), done.stdout.count(": return "), ", solved" in done.stdout
+    return int(steps[1]), done.stdout.count(": return "), ", solved" in done.stdout
 
 
 def main():
