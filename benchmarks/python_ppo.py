@@ -15,13 +15,12 @@ import contextlib
 import importlib
 import json
 import statistics
-import subprocess
 import time
 
 import gymnasium
 import numpy as np
 import torch
-from python_rates import by_turns, gymnasium_async
+from python_rates import by_turns, command, gymnasium_async, rate
 from torch import nn
 
 import shoal
@@ -242,26 +241,16 @@ def torch_agent(o, kind, **settings) -> tuple[float, float]:
     agent = shoal.TorchAgent(o.env, module)
     shape = {"kind": kind, "envs": o.envs, "horizon": o.horizon, "threads": o.threads, "workers": o.workers, **settings}
     with shoal.Sampler(None, agent, **shape) as each:
-        each.collect()
-        begin, steps = time.perf_counter(), 0
-        while time.perf_counter() - begin < o.seconds:
-            each.collect()
-            steps += o.envs * o.horizon
-        rate = steps / (time.perf_counter() - begin)
-    return rate, rate
+        collected = rate(each.collect, o.envs * o.horizon, o.seconds)
+    return collected, collected
 
 
-def command(o, kind) -> tuple[float, float]:
+def package(o, kind, workers) -> tuple[float, float]:
     """Rollouts of `shoal bench sample`, of a vector environment from Python."""
+    sampler = argparse.Namespace(**{**vars(o), "kind": kind, "workers": workers})
     settings = ["--set", "gymnasium.vector=true", "--set", f"gymnasium.kwargs={o.kwargs}"]
-    shape = {"envs": o.envs, "workers": o.workers if kind != "serial" else 1, "horizon": o.horizon, "sampler": kind}
-    flags = {"env": o.env, **shape, "threads": o.threads, "seconds": o.seconds, "runs": 1}
-    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-    done = subprocess.run(
-        [o.command, "bench", "sample", *words, *settings, "--json"], check=True, capture_output=True, text=True
-    )
-    rate = json.loads(done.stdout.splitlines()[0])["median"]
-    return rate, rate
+    sampled = command(sampler, "--threads", str(o.threads), *settings)
+    return sampled, sampled
 
 
 SAMPLERS = {
@@ -281,8 +270,8 @@ def measure(make, o) -> tuple[float, float]:
 
 # With an id gymnasium:module:callable.
 PACKAGES = {
-    "shoal, serial": lambda o: command(o, "serial"),
-    "shoal, parallel-cpu": lambda o: command(o, "parallel-cpu"),
+    "shoal, serial": lambda o: package(o, "serial", 1),
+    "shoal, parallel-cpu": lambda o: package(o, "parallel-cpu", o.workers),
     "its own loop": lambda o: measure(Package, o),
 }
 

@@ -30,9 +30,9 @@ def sampler(o) -> float:
         return rate(each.collect, o.envs * o.horizon, o.seconds)
 
 
-def command(o) -> float:
+def command(o, *more: str) -> float:
     done = subprocess.run([o.command, "bench", "sample", "--env", o.env, "--envs", str(o.envs), "--workers", str(o.workers),
-                           "--horizon", str(o.horizon), "--sampler", o.kind, "--seconds", str(o.seconds), "--runs", "1", "--json"],
+                           "--horizon", str(o.horizon), "--sampler", o.kind, "--seconds", str(o.seconds), "--runs", "1", "--json", *more],
                           check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[0])["median"]
 

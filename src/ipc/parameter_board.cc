@@ -51,7 +51,7 @@ void ParameterBoard::publish(std::span<const std::byte> parameters) {
   head_->sequence.store(sequence + 2, std::memory_order_release);
 }
 
-// Of parameters that have been learned from, the first few already differ.
+// After an update the first words already differ, so the comparison ends early.
 bool ParameterBoard::holds(std::span<const std::byte> parameters) const {
   if (head_->sequence.load(std::memory_order_relaxed) == 0) return false;
   for (std::size_t i = 0, at = 0; at < payload_; ++i, at += 8)

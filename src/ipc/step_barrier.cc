@@ -44,8 +44,8 @@ void StepBarrier::arrive(int worker) {
   if (awaited == static_cast<std::uint32_t>(worker) + 1) futex_wake_all(own.done);
 }
 
-// Waking an idle core takes about as long as a short step. A single long one may be chance, and
-// resets may be short between long rollouts.
+// Short steps gain nothing: waking an idle core takes about as long. One long step may be chance,
+// and short resets may come between long rollouts.
 void StepBarrier::count_step(WorkerWord& own) {
   constexpr std::chrono::microseconds kLong{100};
   if (own.began == Clock::time_point{}) return;

@@ -39,7 +39,8 @@ class StepBarrier {
   struct alignas(64) WorkerWord {
     std::atomic<std::uint32_t> done{0};  // the last generation this worker finished
     std::atomic<int> core{-1};           // on which it last chose to sleep
-    // Of the worker alone: when its step began, and up to what count its steps have been long.
+    // Used by the worker only: when its step began, and a count that rises with long steps and
+    // falls with short ones.
     std::chrono::steady_clock::time_point began = {};
     int long_steps = 0;
   };

@@ -14,8 +14,8 @@ struct ChoiceOptions {
   // False: nothing is measured, and parallel-gpu with a worker for each core is chosen. For agents
   // that will act on a GPU, which no forked process may use before, and for asynchronous sampling.
   bool measure = true;
-  // Steps of the run, over all ranks. Measuring takes at most a tenth of the time in which they are
-  // sampled, and at most about a second, besides starting the candidates, which takes as long.
+  // Steps of the run, over all ranks. After a first round, measuring ends when it has taken a tenth
+  // of the time in which they are sampled, or a second. Starting the candidates comes on top.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
   int threads = 1;  // of tensor operations, with which this process will act
   // With several ranks, each of which calls choose_sampler() for its own environments: their
