@@ -255,6 +255,7 @@ def package(o, kind, workers) -> tuple[float, float]:
 
 SAMPLERS = {
     "TorchAgent, serial": lambda o: torch_agent(o, "serial", workers=1),
+    "TorchAgent, parallel-cpu": lambda o: torch_agent(o, "parallel-cpu"),
     "TorchAgent": lambda o: torch_agent(o, "parallel-gpu"),
     "TorchAgent, groups": lambda o: torch_agent(o, "parallel-gpu", groups=2, workers=1),
 }
@@ -341,7 +342,7 @@ def main() -> None:
         whole, second = zip(*each)
         of_second = statistics.median(second)
         print(
-            f"{name:18} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
+            f"{name:24} {statistics.median(whole):9,.0f} steps/s ({min(whole):,.0f} to {max(whole):,.0f})  "
             + (f"{of_second:.2f} updates/s" if o.sb3 else f"rollouts {of_second:9,.0f} steps/s")
         )
 

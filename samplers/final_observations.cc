@@ -54,7 +54,8 @@ void FinalObservationStore::grow() {
   reward_ = grown(reward_, capacity_, {});
 }
 
-void FinalObservationStore::add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
+void FinalObservationStore::add(std::int64_t t, std::int64_t b,
+                                const Named<RolloutTensors::Mirror>& frame_index,
                                 const NamedTensors& state) {
   if (static_cast<std::int64_t>(t_.size()) == capacity_) grow();
   const auto k = static_cast<std::int64_t>(t_.size());
@@ -65,7 +66,8 @@ void FinalObservationStore::add(std::int64_t t, std::int64_t b, const NamedTenso
   const auto row = shared_.history + t;
   for (std::size_t i = 0; i < action_.size(); ++i) {
     const auto from = rows.element(rows.action[i], row, b);
-    std::memcpy(static_cast<std::byte*>(action_[i][k].data_ptr()), from.data(), from.size());
+    auto* const all = static_cast<std::byte*>(action_[i].data_ptr());
+    std::memcpy(all + static_cast<std::size_t>(k) * from.size(), from.data(), from.size());
   }
   reward_.data_ptr<float>()[k] = rows.scalar<float>(rows.reward, row, b);
   if (rows.scalar<bool>(rows.truncated, row, b) && !rows.scalar<bool>(rows.terminated, row, b))
@@ -75,7 +77,7 @@ void FinalObservationStore::add(std::int64_t t, std::int64_t b, const NamedTenso
 }
 
 void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std::int64_t b,
-                                             const NamedTensors& frame_index) {
+                                             const Named<RolloutTensors::Mirror>& frame_index) {
   const auto& name = observation_.name(i);
   const auto& field = shared_.rows.observation[i];
   const auto bytes = field.element_bytes;
@@ -83,7 +85,7 @@ void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std:
   auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + t_.size() * stack * bytes;
   // The older frames are those of row t; the newest is the final observation.
   if (stack > 1) {
-    const auto* frame = frame_index.at(name).const_data_ptr<std::int64_t>() +
+    const auto* frame = frame_index.at(name).host.const_data_ptr<std::int64_t>() +
                         (t * shared_.rows.envs() + b) * field.spec.stack;
     for (std::size_t s = 1; s < stack; ++s, to += bytes) {
       if (frame[s] < 0) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "samplers/rollout_tensors.h"
 #include "samplers/shared_rollout.h"
 #include "shoal/agents/agent.h"
 #include "shoal/data/samples.h"
@@ -17,8 +18,8 @@ class FinalObservationStore {
 
   void clear() { t_.clear(), b_.clear(), truncated_.clear(); }
   // Copies the final observation of environment b, whose episode ended in step t. frame_index:
-  // [T+1, B, stack] of the stacked fields, on the CPU. state: [B, ...] after step t.
-  void add(std::int64_t t, std::int64_t b, const NamedTensors& frame_index,
+  // [T+1, B, stack] of the stacked fields. state: [B, ...] after step t.
+  void add(std::int64_t t, std::int64_t b, const Named<RolloutTensors::Mirror>& frame_index,
            const NamedTensors& state);
   // All entries as FinalObservations on the agent's device, with values for truncated episodes.
   FinalObservations finish(Agent& agent) const;
@@ -26,7 +27,7 @@ class FinalObservationStore {
  private:
   void grow();
   void copy_observation(std::size_t field, std::int64_t t, std::int64_t b,
-                        const NamedTensors& frame_index);
+                        const Named<RolloutTensors::Mirror>& frame_index);
   void copy_mask(std::size_t field, std::int64_t t, std::int64_t b);
 
   const SharedRollout& shared_;

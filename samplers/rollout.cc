@@ -188,14 +188,12 @@ NamedTensors Rollout::state_after(std::int64_t t) const {
 }
 
 void Rollout::record_ends(std::int64_t t, const Range& envs, const NamedTensors& state) {
-  NamedTensors frames;
-  for (const auto& [name, m] : tensors_.frame_index) frames.add(name, m.host);
   for (auto b = envs.first; b < envs.last; ++b) {
     auto& end = shared_.episode_end(t, b);
     if (end.length == 0) continue;
     if (end.length != EpisodeEnd::kGoesOn) record_episode(end, t, b);
     end.length = 0;
-    finals_.add(t, b, frames, state);
+    finals_.add(t, b, tensors_.frame_index, state);
   }
 }
 

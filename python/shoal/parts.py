@@ -95,7 +95,9 @@ class TorchAgent(ActorCritic):
         dict of them, and is_first [T, N] bool, where an episode begins and the module must use a state of zeros. It
         returns policy [T, N, K], value [T, N] and the state after the last step. To act, T is 1.
 
-    It acts in the sampler's process, in batches. Its parameters are the module's own; learning changes them in place.
+    It acts in the sampler's process, in batches; with kind="parallel-cpu" each worker acts with a copy of the module,
+    which gets the parameters and buffers, and nothing else, before every rollout. The agent's parameters are the
+    module's own; learning changes them in place.
     """
 
     module: torch.nn.Module

@@ -183,6 +183,26 @@ class LoopTest(unittest.TestCase):
         mean = [sum(each) / len(each) for each in lengths]
         self.assertGreater(mean[-1], 2 * mean[0])  # it learns
 
+    def test_workers_act_with_copies_of_a_torch_module(self):
+        torch.manual_seed(1)
+        module = Network()
+        module.register_buffer("shift", torch.zeros(1))
+        act = module.forward
+        module.forward = lambda observation: (act(observation)[0], act(observation)[1] + module.shift)
+        agent = shoal.TorchAgent("CartPole-v1", module, steps=100_000)
+        algo = shoal.PPO(agent, learning_rate=1e-2)
+        with shoal.Sampler(None, agent, kind="serial", envs=8, horizon=32) as sampler:
+            expected = sampler.collect().action.clone()
+        with shoal.Sampler(None, agent, kind="parallel-cpu", envs=8, workers=2, horizon=32) as sampler:
+            for rollout in range(3):
+                batch = sampler.collect()
+                if rollout == 0:
+                    self.assertTrue(torch.equal(batch.action, expected))
+                values = module(batch.observation[:32].flatten(0, 1))[1].view(32, 8)
+                torch.testing.assert_close(batch.agent_info["value"], values.detach())
+                algo.update(batch)  # which the next rollout of the workers must show
+                module.shift += 1
+
     def recurrent(self, **settings):
         torch.manual_seed(1)
         module = Recurrent()
