@@ -42,7 +42,7 @@ add_library(shoal_ale_without_core STATIC EXCLUDE_FROM_ALL
 target_compile_features(shoal_ale_without_core PRIVATE cxx_std_20)
 target_compile_options(shoal_ale_without_core PRIVATE -O3 -g0 -w)
 target_include_directories(shoal_ale_without_core
-  BEFORE PUBLIC ${PROJECT_SOURCE_DIR}/plugins/ale/core)
+  BEFORE PUBLIC ${PROJECT_SOURCE_DIR}/plugins/ale/core/headers)
 target_include_directories(shoal_ale_without_core SYSTEM
   PUBLIC ${SHOAL_ALE_DIR}/src ${PROJECT_BINARY_DIR}/ale/src/ale)
 find_package(ZLIB REQUIRED)

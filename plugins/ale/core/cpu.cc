@@ -15,8 +15,17 @@
 #include <cstdint>
 #include <cstring>
 #include <iostream>
+#include <string>
+#include <string_view>
 
 #include "reveal.h"
+
+#if defined(__x86_64__) && !defined(SHOAL_PORTABLE_KERNELS)
+#define SHOAL_X86 1
+#include "translator.h"
+#else
+#define SHOAL_X86 0
+#endif
 
 namespace {
 
@@ -149,6 +158,7 @@ struct Registers {
     at = origin + pc;
     end = 0;
   }
+  SHOAL_INLINE std::size_t window_size() const { return end == 0 ? 0 : end + 4 - begin; }
   SHOAL_INLINE void jump(std::uint16_t pc) {
     const auto target = origin + pc;
     if (target >= begin && target <= end) [[likely]]
@@ -749,11 +759,107 @@ struct Registers {
   }
 };
 
+#if SHOAL_X86
+std::uint32_t read_for(Machine& m, std::uint32_t address) {
+  auto& r = *static_cast<Registers*>(m.chips);
+  r.bus = m.bus;
+  r.cycles = m.cycles;
+  r.read(static_cast<std::uint16_t>(address));
+  m.bus = r.bus;
+  m.cycles = r.cycles;
+  m.stops |= r.end == 0;
+  return m.bus;
+}
+void write_for(Machine& m, std::uint32_t address, std::uint32_t value) {
+  auto& r = *static_cast<Registers*>(m.chips);
+  r.cycles = m.cycles;
+  r.write(static_cast<std::uint16_t>(address), static_cast<std::uint8_t>(value));
+  m.bus = r.bus;
+  m.cycles = r.cycles;
+  m.stops |= r.end == 0;
+}
+void write_tia_for(Machine& m, std::uint32_t address, std::uint32_t value) {
+  auto& r = *static_cast<Registers*>(m.chips);
+  m.bus = static_cast<std::uint8_t>(value);
+  r.system_cycles = m.cycles;
+  r.system_read = true;
+  r.tia->poke(static_cast<std::uint16_t>(address), m.bus);
+  m.cycles = r.system_cycles;
+  m.stops |= r.stopped != 0;
+}
+
+// Runs translated code from r.at on.
+void run(Program& program, Registers& r) {
+  Machine m{.ram = r.ram,
+            .program = reinterpret_cast<const std::uint8_t*>(r.begin),
+            .cycles = r.cycles,
+            .instructions_left = r.instructions_left,
+            .a = r.a,
+            .x = r.x,
+            .y = r.y,
+            .result = r.result,
+            .pc = r.pc(),
+            .opcode = r.opcode,
+            .bus = r.bus,
+            .sp = r.sp,
+            .carry = r.carry,
+            .overflow = r.overflow,
+            .decimal = r.decimal,
+            .no_interrupts = r.no_interrupts,
+            .stops = 0,
+            .misses = 0,
+            .chips = &r};
+  program.run(m);
+  r.cycles = m.cycles, r.instructions_left = m.instructions_left;
+  r.a = static_cast<std::uint8_t>(m.a), r.x = static_cast<std::uint8_t>(m.x);
+  r.y = static_cast<std::uint8_t>(m.y), r.result = m.result;
+  r.opcode = m.opcode, r.bus = m.bus, r.sp = m.sp;
+  r.carry = m.carry != 0, r.overflow = m.overflow != 0;
+  r.decimal = m.decimal != 0, r.no_interrupts = m.no_interrupts != 0;
+  if (m.stops != 0)
+    r.leave_window(m.pc);
+  else
+    r.jump(m.pc);
+}
+#endif
+
 }  // namespace
 
 namespace ale::stella {
 
-M6502Low::M6502Low(uint32_t systemCyclesPerProcessorCycle) : M6502(systemCyclesPerProcessorCycle) {}
+#if SHOAL_X86
+// Cartridges whose programs are in memory that never changes, and that leave the lower addresses to
+// the chips.
+bool is_plain(const std::string& cartridge) {
+  constexpr std::string_view kPlain[] = {"2K",   "4K", "F4", "F4SC", "F6",
+                                         "F6SC", "F8", "F8SC", "E0", "CV"};
+  return std::ranges::any_of(kPlain,
+                             [&](auto each) { return cartridge == "Cartridge" + std::string(each); });
+}
+
+Program* M6502Low::program_in(const Known& window) {
+  for (const auto& each : known_)
+    if (each.memory == window.memory && each.origin == window.origin && each.size == window.size)
+      return each.program;
+  auto& place = known_[oldest_];
+  oldest_ = (oldest_ + 1) % known_.size();
+  place = window;
+  const auto begin = static_cast<std::uint16_t>(window.memory - window.origin);
+  const auto* const pages = &mySystem->getPageAccess(0);
+  if ((begin & 0x1000) == 0 || !is_plain(pages[(begin & 0x1fff) >> 6].device->name()))
+    return nullptr;
+  for (int page = 0; page < 128; ++page)
+    if (reinterpret_cast<std::uintptr_t>(pages[page].directPokeBase) - window.memory < window.size)
+      return nullptr;
+  constexpr Chips kChips{.read = read_for, .write = write_for, .write_tia = write_tia_for};
+  place.program = Program::find(reinterpret_cast<const std::uint8_t*>(window.memory), window.size,
+                                begin, ourInstructionProcessorCycleTable, kChips);
+  return place.program;
+}
+#endif
+
+M6502Low::M6502Low(uint32_t systemCyclesPerProcessorCycle)
+    : M6502(systemCyclesPerProcessorCycle) {}
 M6502Low::~M6502Low() = default;
 
 const char* M6502Low::name() const { return "M6502Low"; }
@@ -788,7 +894,21 @@ bool M6502Low::execute(uint32_t number) {
               .with_break = B};
   r.set_result(!notZ, N);
   r.leave_window(PC);
-  for (; r.instructions_left != 0 && r.fetch(); --r.instructions_left) {
+#if SHOAL_X86
+  Known window;
+#endif
+  for (; r.instructions_left != 0; --r.instructions_left) {
+#if SHOAL_X86
+    if (r.end != 0) {
+      if (r.begin != window.memory || r.origin != window.origin || r.window_size() != window.size) {
+        window = {r.begin, r.origin, r.window_size(), nullptr};
+        window.program = program_in(window);
+      }
+      if (window.program != nullptr) run(*window.program, r);
+      if (r.instructions_left == 0) break;
+    }
+#endif
+    if (!r.fetch()) break;
     if (!r.execute()) [[unlikely]] {
       myExecutionStatus |= FatalErrorBit;
       std::cerr << "Illegal Instruction! " << std::hex << int{r.opcode} << std::endl;

@@ -4,8 +4,8 @@
 // or a picture shows them, with its deviations from the hardware; what differs is that a line is
 // kept as bits, one for each of its 160 pixels, and that pixels are made when a visible register
 // changes or the picture is looked at.
-#ifndef SHOAL_PLUGINS_ALE_CORE_ALE_EMUCORE_TIA_HXX_
-#define SHOAL_PLUGINS_ALE_CORE_ALE_EMUCORE_TIA_HXX_
+#ifndef SHOAL_PLUGINS_ALE_CORE_HEADERS_ALE_EMUCORE_TIA_HXX_
+#define SHOAL_PLUGINS_ALE_CORE_HEADERS_ALE_EMUCORE_TIA_HXX_
 
 #include <array>
 #include <cstddef>
@@ -158,4 +158,4 @@ class TIA final : public Device, public MediaSource {
 
 }  // namespace ale::stella
 
-#endif  // SHOAL_PLUGINS_ALE_CORE_ALE_EMUCORE_TIA_HXX_
+#endif  // SHOAL_PLUGINS_ALE_CORE_HEADERS_ALE_EMUCORE_TIA_HXX_
