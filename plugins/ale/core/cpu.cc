@@ -17,6 +17,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "reveal.h"
 
@@ -778,15 +779,21 @@ void write_for(Machine& m, std::uint32_t address, std::uint32_t value) {
   m.cycles = r.cycles;
   m.stops |= r.end == 0;
 }
-void write_tia_for(Machine& m, std::uint32_t address, std::uint32_t value) {
+template <int kAddress>
+void write_tia_for(Machine& m, std::uint32_t value) {
   auto& r = *static_cast<Registers*>(m.chips);
   m.bus = static_cast<std::uint8_t>(value);
   r.system_cycles = m.cycles;
   r.system_read = true;
-  r.tia->poke(static_cast<std::uint16_t>(address), m.bus);
+  r.tia->write<kAddress>(m.bus);
   m.cycles = r.system_cycles;
   m.stops |= r.stopped != 0;
 }
+template <int... kAddresses>
+constexpr auto writes_for(std::integer_sequence<int, kAddresses...>) {
+  return std::array{write_tia_for<kAddresses>...};
+}
+constexpr auto kWriteTia = writes_for(std::make_integer_sequence<int, TIA::kRegisters>());
 
 // Runs translated code from r.at on.
 void run(Program& program, Registers& r) {
@@ -806,6 +813,7 @@ void run(Program& program, Registers& r) {
             .overflow = r.overflow,
             .decimal = r.decimal,
             .no_interrupts = r.no_interrupts,
+            .with_break = r.with_break,
             .stops = 0,
             .misses = 0,
             .chips = &r};
@@ -851,7 +859,7 @@ Program* M6502Low::program_in(const Known& window) {
   for (int page = 0; page < 128; ++page)
     if (reinterpret_cast<std::uintptr_t>(pages[page].directPokeBase) - window.memory < window.size)
       return nullptr;
-  constexpr Chips kChips{.read = read_for, .write = write_for, .write_tia = write_tia_for};
+  constexpr Chips kChips{.read = read_for, .write = write_for, .write_tia = kWriteTia.data()};
   place.program = Program::find(reinterpret_cast<const std::uint8_t*>(window.memory), window.size,
                                 begin, ourInstructionProcessorCycleTable, kChips);
   return place.program;

@@ -25,6 +25,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "tia_state.h"
 
@@ -704,11 +705,11 @@ void TIA::unlock_missile(int missile, std::uint8_t value) {
   missile_locked_[missile] = value & 2;
 }
 
-void TIA::poke(std::uint16_t address, std::uint8_t value) {
-  address &= 0x3f;
+template <int address>
+void TIA::write(std::uint8_t value) {
   const auto clock = static_cast<int>(mySystem->cycles() * 3);
   int delay = kDelays[address];
-  if (delay < 0) {
+  if constexpr (kDelays[address] < 0) {
     constexpr int kOfPlayfield[4] = {4, 5, 2, 3};
     delay = kOfPlayfield[(position_in_line(clock) / 3) & 3];
   }
@@ -916,6 +917,20 @@ void TIA::poke(std::uint16_t address, std::uint8_t value) {
     default:
       break;
   }
+}
+
+namespace {
+
+template <int... kAddresses>
+constexpr auto writes(std::integer_sequence<int, kAddresses...>) {
+  return std::array{&TIA::write<kAddresses>...};
+}
+
+}  // namespace
+
+void TIA::poke(std::uint16_t address, std::uint8_t value) {
+  static constexpr auto kWrites = writes(std::make_integer_sequence<int, kRegisters>());
+  (this->*kWrites[address % kRegisters])(value);
 }
 
 // ---- Saved states, in ALE's order ----

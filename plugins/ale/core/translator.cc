@@ -22,11 +22,11 @@ enum class Do : std::uint8_t {
   kUnknown, kNothing, kLoad, kStore, kOr, kAnd, kXor, kAdd, kSubtract, kCompare, kTestBits,
   kShiftLeft, kShiftRight, kRotateLeft, kRotateRight, kIncrement, kDecrement,
   kCopy, kSetCarry, kSetDecimal, kSetInterrupts, kClearOverflow,
-  kPush, kPull, kBranch, kJump, kCall, kReturn
+  kPush, kPushStatus, kPull, kBranch, kJump, kJumpThrough, kCall, kReturn
 };
 enum class Mode : std::uint8_t {
   kImplied, kImmediate, kZeroPage, kZeroPageX, kZeroPageY, kAbsolute, kAbsoluteX, kAbsoluteY,
-  kIndirectY
+  kIndirectX, kIndirectY
 };
 
 constexpr Register kA = r12, kX = r13, kY = r14, kResult = rbp, kRam = r15, kMachine = rbx;
@@ -41,11 +41,11 @@ struct Kind {
 
 constexpr std::array<Kind, 256> kKinds = [] {
   std::array<Kind, 256> k{};
-  // The columns of the instructions on A: (zp,X) is not translated.
+  // The columns of the instructions on A.
   constexpr struct {
     int low;
     Mode mode;
-  } kColumns[] = {{0x05, Mode::kZeroPage},  {0x09, Mode::kImmediate}, {0x0d, Mode::kAbsolute},
+  } kColumns[] = {{0x01, Mode::kIndirectX}, {0x05, Mode::kZeroPage},  {0x09, Mode::kImmediate}, {0x0d, Mode::kAbsolute},
                   {0x11, Mode::kIndirectY}, {0x15, Mode::kZeroPageX}, {0x19, Mode::kAbsoluteY},
                   {0x1d, Mode::kAbsoluteX}};
   constexpr Do kOnA[8] = {Do::kOr,    Do::kAnd,  Do::kXor,     Do::kAdd,
@@ -87,9 +87,9 @@ constexpr std::array<Kind, 256> kKinds = [] {
   k[0xd8] = {Do::kSetDecimal}, k[0xf8] = {.what = Do::kSetDecimal, .value = 1};
   k[0x58] = {Do::kSetInterrupts}, k[0x78] = {.what = Do::kSetInterrupts, .value = 1};
   k[0xb8] = {Do::kClearOverflow};
-  k[0x48] = {Do::kPush}, k[0x68] = {Do::kPull};
+  k[0x48] = {Do::kPush}, k[0x08] = {Do::kPushStatus}, k[0x68] = {Do::kPull};
   for (int condition = 0; condition < 8; ++condition) k[0x10 + 32 * condition] = {Do::kBranch};
-  k[0x4c] = {Do::kJump}, k[0x20] = {Do::kCall}, k[0x60] = {Do::kReturn};
+  k[0x4c] = {Do::kJump}, k[0x6c] = {Do::kJumpThrough}, k[0x20] = {Do::kCall}, k[0x60] = {Do::kReturn};
   k[0xea] = {Do::kNothing};
   return k;
 }();
@@ -99,6 +99,7 @@ int length_of(const Kind& kind) {
     case Do::kBranch:
       return 2;
     case Do::kJump:
+    case Do::kJumpThrough:
     case Do::kCall:
       return 3;
     default:
@@ -277,9 +278,8 @@ class Translation {
       default:
         break;
     }
-    // And of one that counts down in X or Y.
-    if (kind_.what == Do::kBranch && operand_ == 0xfd && at_.pc != program_.begin_)
-      return bytes[-1] != 0xca && bytes[-1] != 0x88;
+    // The high byte comes from the same page.
+    if (kind_.what == Do::kJumpThrough) return is_ram(operand_) && (operand_ & 0xff) != 0xff;
     return true;
   }
 
@@ -380,6 +380,15 @@ class Translation {
         code_.lea(rcx, {by, operand_});
         code_.widen16(rcx, rcx);
         break;
+      case Mode::kIndirectX:
+        code_.lea(rcx, {kX, operand_});
+        code_.widen8(rcx, rcx);
+        code_.lea(rdx, {rcx, -0x80});
+        code_.alu(kCmp, rdx, 0x7eU);
+        give_up_if(kAbove);
+        code_.load16(rcx, {kRam, -0x80, rcx});
+        put_pointer_on_bus();
+        break;
       default:
         code_.load16(rcx, {kRam, operand_ - 0x80});
         if (reads) {
@@ -387,12 +396,18 @@ class Translation {
           code_.alu(x86::kAdd, rdx, kY);
           code_.shift(kRight, rdx, 8);
           code_.alu(kAdd, FIELD(cycles), rdx);
-          code_.load8(rdx, {kRam, operand_ - 0x7f});
-          code_.store8(FIELD(bus), rdx);
+          put_pointer_on_bus();
         }
         code_.alu(x86::kAdd, rcx, kY);
         code_.widen16(rcx, rcx);
     }
+  }
+
+  // Its high byte, which was read last.
+  void put_pointer_on_bus() {
+    code_.mov(rdx, rcx);
+    code_.shift(kRight, rdx, 8);
+    code_.store8(FIELD(bus), rdx);
   }
 
   // ---- Operands ----
@@ -488,9 +503,8 @@ class Translation {
     } else if (direct && is_tia(operand_)) {
       code_.alu32(kAdd, FIELD(cycles), at_.cycles);
       at_.cycles = 0;
-      code_.mov(rsi, std::uint32_t{operand_});
-      code_.mov(rdx, value);
-      call(program_.chips_.write_tia);
+      code_.mov(rsi, value);
+      call(program_.chips_.write_tia[operand_ & 0x3f]);
       may_stop_ = true;
     } else if (direct) {
       code_.mov(rcx, std::uint32_t{operand_});
@@ -644,16 +658,82 @@ class Translation {
     Place there = at_;
     there.pc = static_cast<std::uint16_t>(at_.pc + static_cast<std::int8_t>(operand_));
     there.cycles += ((there.pc ^ at_.pc) & 0xff00) != 0 ? 2 : 1;
-    exits_.push_back({code_.jump_if(if_set ? kNotZero : kZero), there, true});
+    auto* const taken = code_.jump_if(if_set ? kNotZero : kZero);
+    const auto from = static_cast<std::uint16_t>(at_.pc - 2);
+    const int counts = operand_ == 0xfd && from != program_.begin_ ? bytes_at(from)[-1] : 0;
+    const bool is_loop = (opcode == 0xd0 || opcode == 0x10) && (counts == 0xca || counts == 0x88);
+    if (!is_loop) {
+      exits_.push_back({taken, there, true});
+      return;
+    }
+    const int cycles = static_cast<int>(there.cycles - at_.cycles) + 4;  // of a round
+    later_.push_back([this, taken, there, cycles, by = counts == 0xca ? kX : kY, to_zero = opcode == 0xd0] {
+      code_.bind(taken);
+      skip_rounds(by, to_zero, there.instructions, cycles);
+      exit(there, true);
+    });
+  }
+  // Back to DEX or DEY, the rounds of the loop are counted until the last, as far as instructions
+  // may be executed.
+  void skip_rounds(Register by, bool to_zero, int instructions, int cycles) {
+    code_.alu8(kCmp, by, kResult);
+    auto* const other = code_.jump_if(kNotZero);
+    code_.lea(rcx, {by, to_zero ? -1 : 0});
+    code_.load(rdx, FIELD(instructions_left));
+    code_.alu(kSub, rdx, static_cast<std::uint32_t>(instructions));
+    code_.shift(kRight, rdx, 1);
+    code_.alu(kCmp, rcx, rdx);
+    auto* const enough = code_.jump_if(kBelow);
+    code_.mov(rcx, rdx);
+    code_.bind(enough);
+    code_.test(rcx, 0xffffffff);
+    auto* const none = code_.jump_if(kZero);
+    code_.alu(kSub, by, rcx);
+    show(by);
+    code_.lea(rdx, {rcx, 0, rcx});
+    code_.alu(kSub, FIELD(instructions_left), rdx);
+    for (int i = 0; i < cycles; ++i) code_.alu(kAdd, FIELD(cycles), rcx);
+    code_.bind(none);
+    code_.bind(other);
   }
 
-  void push() {
+  // Writes a register to the stack, which may be where the chips are.
+  void push(Register value) {
     code_.load8(rcx, FIELD(sp));
     code_.test8(rcx, 0x80);
-    give_up_if(kZero);
-    code_.store8({kRam, -0x80, rcx}, kA);
+    at_.bus = -1;
+    either(
+        kZero,
+        [this, at = at_, value] {
+          code_.alu(x86::kOr, rcx, 0x100U);
+          slow_write(at, value);
+        },
+        [this, value] {
+          code_.store8({kRam, -0x80, rcx}, value);
+          code_.store8(FIELD(bus), value);
+        });
     code_.alu8(kSub, FIELD(sp), 1);
-    keep_bus(kA);
+    may_stop_ = true;
+  }
+  void push_status() {
+    code_.mov(rax, 0x20U);
+    const auto add_flag = [&](Memory flag, std::uint8_t bit) {
+      code_.load8(rcx, flag);
+      if (bit != 0) code_.shift(kLeft, rcx, bit);
+      code_.alu(x86::kOr, rax, rcx);
+    };
+    add_flag(FIELD(carry), 0), add_flag(FIELD(no_interrupts), 2), add_flag(FIELD(decimal), 3);
+    add_flag(FIELD(with_break), 4), add_flag(FIELD(overflow), 6);
+    code_.mov(rcx, kResult);
+    code_.shift(kRight, rcx, 8);
+    code_.alu(x86::kOr, rcx, kResult);
+    code_.alu(x86::kAnd, rcx, 0x80U);
+    code_.alu(x86::kOr, rax, rcx);
+    code_.widen8(rcx, kResult);  // 1 less is negative only if it is zero
+    code_.alu(kSub, rcx, 1U);
+    code_.shift(kRight, rcx, 31);
+    code_.lea(rax, {rax, 0, rcx, 1});
+    push(rax);
   }
 
   // The stack pointer, in ecx, if it and the `n` bytes above or below are in RAM.
@@ -664,11 +744,27 @@ class Translation {
     give_up_if(kAbove);
   }
   void pull() {
-    stack(0x80, 1);
-    code_.load8(kA, {kRam, -0x7f, rcx});
-    show(kA);
+    code_.load8(rcx, FIELD(sp));
+    code_.lea(rdx, {rcx, -0x80});
+    code_.alu(kCmp, rdx, 0x7eU);
+    known_bus_ = at_.bus;
+    either(
+        kAbove, [this, at = at_] { slow_pull(at); },
+        [this] { code_.load8(rax, {kRam, -0x7f, rcx}); });
     code_.alu8(x86::kAdd, FIELD(sp), 1);
+    code_.mov(kA, rax);
+    show(kA);
     keep_bus(kA);
+    may_stop_ = true;
+  }
+  // Reads where the stack is, too.
+  void slow_pull(const Place& at) {
+    code_.alu(x86::kOr, rcx, 0x100U);
+    slow_read(at, true);
+    code_.load8(rcx, FIELD(sp));
+    code_.alu8(x86::kAdd, rcx, std::uint8_t{1});
+    code_.alu(x86::kOr, rcx, 0x100U);
+    slow_read(at, false);
   }
   bool jump(std::uint16_t to) {
     at_.pc = to;
@@ -699,6 +795,23 @@ class Translation {
     code_.alu(x86::kAdd, rax, 1U);
     code_.mov64(rcx, reinterpret_cast<std::uint64_t>(program_.entries_ + 1));
     code_.jump({rcx, 0, rdx, 3});
+    return false;
+  }
+  bool jump_through() {
+    code_.load16(rax, {kRam, operand_ & 0x7f});
+    code_.mov(rdx, rax);
+    code_.shift(kRight, rdx, 8);
+    code_.store8(FIELD(bus), rdx);
+    at_.bus = -1;
+    put_away(at_);
+    code_.lea(rdx, {rax, -static_cast<std::int32_t>(program_.begin_)});
+    code_.alu(kCmp, rdx, static_cast<std::uint32_t>(program_.size_));
+    auto* const outside = code_.jump_if(kNotBelow);
+    code_.mov64(rcx, reinterpret_cast<std::uint64_t>(program_.entries_));
+    code_.jump({rcx, 0, rdx, 3});
+    code_.bind(outside);
+    code_.store16(FIELD(pc), rax);
+    code_.jump(CodeMemory::get().leave);
     return false;
   }
 
@@ -745,7 +858,10 @@ class Translation {
         code_.store8(FIELD(overflow), std::uint8_t{0});
         break;
       case Do::kPush:
-        push();
+        push(kA);
+        break;
+      case Do::kPushStatus:
+        push_status();
         break;
       case Do::kPull:
         pull();
@@ -755,6 +871,8 @@ class Translation {
         break;
       case Do::kJump:
         return jump(operand_);
+      case Do::kJumpThrough:
+        return jump_through();
       case Do::kCall:
         return call_routine();
       case Do::kReturn:

@@ -15,7 +15,7 @@ struct Machine {
   std::uint32_t a, x, y, result;  // result: see Registers in cpu.cc
   std::uint16_t pc;
   std::uint8_t opcode, bus;  // the last instruction, and the last byte on the data bus
-  std::uint8_t sp, carry, overflow, decimal, no_interrupts;
+  std::uint8_t sp, carry, overflow, decimal, no_interrupts, with_break;
   std::uint8_t stops;   // a chip has stopped the processor, or memory may have changed its place
   std::uint8_t misses;  // the code ended at an address that is not translated
   void* chips;          // for the functions of Chips
@@ -26,7 +26,8 @@ struct Machine {
 struct Chips {
   std::uint32_t (*read)(Machine& machine, std::uint32_t address);
   void (*write)(Machine& machine, std::uint32_t address, std::uint32_t value);
-  void (*write_tia)(Machine& machine, std::uint32_t address, std::uint32_t value);
+  // The same for a register of the TIA.
+  void (*const* write_tia)(Machine& machine, std::uint32_t value);  // [64]
 };
 
 // A part of a cartridge as the processor sees it, and its translation. Shared by all consoles of

@@ -54,6 +54,10 @@ class TIA final : public Device, public MediaSource {
   bool load(Deserializer& in) override;
   std::uint8_t peek(std::uint16_t address) override;
   void poke(std::uint16_t address, std::uint8_t value) override;
+  static constexpr int kRegisters = 64;
+  // poke() to one of them.
+  template <int address>
+  void write(std::uint8_t value);
 
   // Executes one frame.
   void update() override;
