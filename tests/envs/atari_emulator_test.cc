@@ -2,6 +2,10 @@
 // RAM and screen after every frame, and the whole state now and then.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -77,16 +81,16 @@ std::int64_t frames() {
 
 // Random actions, each held for a while; resets at the end of a game and in its middle; states that
 // are saved by one and loaded by the other.
-void compare(const std::string& rom) {
+void compare(const std::string& rom, std::int64_t n) {
   Console own(AtariEmulator::kShoal, rom), ale(AtariEmulator::kAle, rom);
   const auto actions = own.actions();
   Rng rng(7);
-  const auto draw = [&](std::int64_t n) { return rng.integer(0, n); };
+  const auto draw = [&](std::int64_t choices) { return rng.integer(0, choices); };
   own.reset();
   ale.reset();
   std::vector<std::uint8_t> saved;
   int action = 0;
-  for (std::int64_t frame = 0, held = 0; frame < frames(); ++frame) {
+  for (std::int64_t frame = 0, held = 0; frame < n; ++frame) {
     if (held-- <= 0) {
       action = actions[static_cast<std::size_t>(draw(std::ssize(actions)))];
       held = draw(12);
@@ -108,16 +112,40 @@ void compare(const std::string& rom) {
   }
 }
 
+// What `act` returns in a child.
+int fork_and_wait(int (*act)()) {
+  const auto child = fork();
+  if (child == 0) std::_Exit(act());
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 constexpr int kLots = 8;
 class AtariEmulatorTest : public testing::TestWithParam<int> {};
 
 TEST_P(AtariEmulatorTest, EqualsAle) {
   const auto roms = known_roms();
   for (std::size_t i = static_cast<std::size_t>(GetParam()); i < roms.size(); i += kLots)
-    compare(roms[i]);
+    compare(roms[i], frames());
 }
 
 INSTANTIATE_TEST_SUITE_P(Games, AtariEmulatorTest, testing::Range(0, kLots));
+
+// A process that may not execute what it has written interprets the programs.
+TEST(AtariEmulatorDeathTest, EqualsAleWhereCodeMayNotBeWritten) {
+  constexpr unsigned kSetDenyWriteExecute = 65, kRefuseExecGain = 1;  // of Linux 6.3
+  if (fork_and_wait([] { return prctl(kSetDenyWriteExecute, kRefuseExecGain, 0, 0, 0); }) != 0)
+    GTEST_SKIP() << "this kernel cannot deny it";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // code has not been written yet
+  const auto play = [] {
+    prctl(kSetDenyWriteExecute, kRefuseExecGain, 0, 0, 0);
+    const auto* const memory =
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (const char* rom : {"pong", "ms_pacman"}) compare(rom, 300);
+    std::_Exit(memory == MAP_FAILED && !testing::Test::HasFailure() ? 0 : 1);
+  };
+  EXPECT_EXIT(play(), testing::ExitedWithCode(0), "");
+}
 
 TEST(AtariEmulatorTest, RefusesAnInvalidState) {
   Console own(AtariEmulator::kShoal, "pong");

@@ -9,12 +9,33 @@
 namespace x86 {
 
 enum Register : std::uint8_t {
-  rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, no_register
+  rax,
+  rcx,
+  rdx,
+  rbx,
+  rsp,
+  rbp,
+  rsi,
+  rdi,
+  r8,
+  r9,
+  r10,
+  r11,
+  r12,
+  r13,
+  r14,
+  r15,
+  no_register
 };
 enum Operation : std::uint8_t { kAdd, kOr, kAdc, kSbb, kAnd, kSub, kXor, kCmp };
 enum Shift : std::uint8_t { kRotateRight = 3, kLeft = 4, kRight = 5 };
 enum Condition : std::uint8_t {
-  kOverflow = 0, kBelow = 2, kNotBelow = 3, kZero = 4, kNotZero = 5, kAbove = 7
+  kOverflow = 0,
+  kBelow = 2,
+  kNotBelow = 3,
+  kZero = 4,
+  kNotZero = 5,
+  kAbove = 7
 };
 
 struct Memory {
@@ -75,12 +96,16 @@ class Assembler {
     byte(0x81), pair(how, to);
     number(value);
   }
-  void alu8(Operation how, Register to, Register from) { with_register(8 * how, from, to, false, true); }
+  void alu8(Operation how, Register to, Register from) {
+    with_register(8 * how, from, to, false, true);
+  }
   void alu8(Operation how, Register to, std::uint8_t value) {
     prefix(false, 0, 0, to, true);
     byte(0x80), pair(how, to), byte(value);
   }
-  void alu(Operation how, Memory to, Register from) { with_memory({static_cast<std::uint8_t>(8 * how + 1)}, from, to); }
+  void alu(Operation how, Memory to, Register from) {
+    with_memory({static_cast<std::uint8_t>(8 * how + 1)}, from, to);
+  }
   void alu(Operation how, Memory to, std::int8_t value) {
     with_memory({0x83}, how, to);
     byte(static_cast<std::uint8_t>(value));
@@ -112,7 +137,9 @@ class Assembler {
     prefix(false, 0, 0, to, true);
     byte(0xd0), pair(how, to);
   }
-  void set(Condition condition, Memory to) { with_memory({0x0f, static_cast<std::uint8_t>(0x90 + condition)}, 0, to); }
+  void set(Condition condition, Memory to) {
+    with_memory({0x0f, static_cast<std::uint8_t>(0x90 + condition)}, 0, to);
+  }
   void push(Register from) {
     prefix(false, 0, 0, from, false);
     byte(0x50 + (from & 7));

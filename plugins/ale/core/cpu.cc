@@ -23,7 +23,7 @@
 
 #if defined(__x86_64__) && !defined(SHOAL_PORTABLE_KERNELS)
 #define SHOAL_X86 1
-#include "translator.h"
+#include "program.h"
 #else
 #define SHOAL_X86 0
 #endif
@@ -839,10 +839,10 @@ namespace ale::stella {
 // Cartridges whose programs are in memory that never changes, and that leave the lower addresses to
 // the chips.
 bool is_plain(const std::string& cartridge) {
-  constexpr std::string_view kPlain[] = {"2K",   "4K", "F4", "F4SC", "F6",
-                                         "F6SC", "F8", "F8SC", "E0", "CV"};
-  return std::ranges::any_of(kPlain,
-                             [&](auto each) { return cartridge == "Cartridge" + std::string(each); });
+  constexpr std::string_view kPlain[] = {"2K",   "4K", "F4",   "F4SC", "F6",
+                                         "F6SC", "F8", "F8SC", "E0",   "CV"};
+  return std::ranges::any_of(
+      kPlain, [&](auto each) { return cartridge == "Cartridge" + std::string(each); });
 }
 
 Program* M6502Low::program_in(const Known& window) {
@@ -866,8 +866,7 @@ Program* M6502Low::program_in(const Known& window) {
 }
 #endif
 
-M6502Low::M6502Low(uint32_t systemCyclesPerProcessorCycle)
-    : M6502(systemCyclesPerProcessorCycle) {}
+M6502Low::M6502Low(uint32_t systemCyclesPerProcessorCycle) : M6502(systemCyclesPerProcessorCycle) {}
 M6502Low::~M6502Low() = default;
 
 const char* M6502Low::name() const { return "M6502Low"; }

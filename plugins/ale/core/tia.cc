@@ -409,7 +409,11 @@ void TIA::advance(int clock) {
     auto* const begin = currentFrameBuffer() + pixel_;
     if (count != 0) draw(at - kBlank, count);
     if (blank_enabled_ && at < kBlank + 8) {
-      std::memset(begin, 0, static_cast<std::size_t>(kBlank + 8 - at));
+      const int count_of_blank = kBlank + 8 - at;
+      if (count_of_blank == 8) [[likely]]
+        std::memset(begin, 0, 8);
+      else
+        std::memset(begin, 0, static_cast<std::size_t>(count_of_blank));
       if (count + at >= kBlank + 8) blank_enabled_ = false;
     }
     if (rest_of_line_ == kClocks) end_line();
@@ -680,8 +684,11 @@ void TIA::reset_ball(int clock) {
 void TIA::move_all(int clock) {
   const auto cycle = static_cast<std::size_t>(position_in_line(clock) / 3);
   if (blanks_allowed_ && (cycle <= 20 || cycle == 75)) blank_enabled_ = true;
+  const auto& moved = kMoved[cycle];
   for (int i = 0; i < 5; ++i) {
-    int place = position_[i] + kMoved[cycle][static_cast<std::size_t>(motion_[i])];
+    const int by = moved[static_cast<std::size_t>(motion_[i])];
+    if (by == 0) continue;
+    int place = position_[i] + by;
     if (place >= kWidth) place -= kWidth;
     if (place < 0) place += kWidth;
     position_[i] = static_cast<std::int16_t>(place);

@@ -8,6 +8,7 @@
 #define SHOAL_PLUGINS_ALE_CORE_HEADERS_ALE_EMUCORE_TIA_HXX_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,7 +41,10 @@ class TIA final : public Device, public MediaSource {
   struct Shape {
     std::int16_t position = 0;
     std::uint8_t copies = 0, size = 0, without_first = 0, hidden = 0;
-    friend bool operator==(const Shape&, const Shape&) = default;
+    std::uint16_t unused = 0;  // so that two are compared in one instruction
+    friend bool operator==(const Shape& a, const Shape& b) {
+      return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+    }
   };
 
   TIA(const Console& console, Settings& settings);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef SHOAL_PLUGINS_ALE_CORE_CODE_MEMORY_H_
+#define SHOAL_PLUGINS_ALE_CORE_CODE_MEMORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "assembler.h"
+#include "machine.h"
+
+// The registers of this processor that hold those of the console's, and the Machine.
+inline constexpr x86::Register kA = x86::r12, kX = x86::r13, kY = x86::r14, kResult = x86::rbp,
+                               kRam = x86::r15, kMachine = x86::rbx;
+
+#define SHOAL_FIELD(member) \
+  (x86::Memory{kMachine, static_cast<std::int32_t>(offsetof(Machine, member))})
+
+// One for all programs. Forked processes have copies.
+class CodeMemory {
+ public:
+  static CodeMemory& get();
+
+  // False where a process may not write code that it executes.
+  bool is_usable() const { return begin_ != nullptr; }
+  std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
+  std::uint8_t* at() const { return at_; }
+  std::uint8_t* end() const { return end_; }
+  void* take(std::size_t bytes) {
+    auto* const taken = at_;
+    at_ += (bytes + 15) / 16 * 16;
+    return taken;
+  }
+
+  // Loads the registers and jumps to the code, which ends with a jump to `leave`, or to `miss`,
+  // with the address in eax, if that is not translated.
+  using Enter = void (*)(Machine&, const void* code);
+  Enter enter = nullptr;
+  const std::uint8_t *leave = nullptr, *miss = nullptr;
+  // Held while code is written. A process that is forked meanwhile never gets it, and interprets.
+  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+ private:
+  static constexpr std::size_t kBytes = 16 << 20;
+
+  CodeMemory();
+
+  std::uint8_t *begin_ = nullptr, *at_ = nullptr, *end_ = nullptr;
+};
+
+#endif  // SHOAL_PLUGINS_ALE_CORE_CODE_MEMORY_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef SHOAL_PLUGINS_ALE_CORE_PROGRAM_H_
+#define SHOAL_PLUGINS_ALE_CORE_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "machine.h"
+#include "translation.h"
+
+// A part of a cartridge as the processor sees it, and its translation. Shared by all consoles of
+// this process that run it.
+class Program {
+ public:
+  // `bytes` never change. Null if this process may not write code, or has no room for more.
+  // cycles: the base cycles of each instruction.
+  static Program* find(const std::uint8_t* bytes, std::size_t size, std::uint16_t begin,
+                       const std::uint32_t (&cycles)[256], const Chips& chips);
+
+  // Runs from machine.pc on, translating what it reaches, until an instruction that is not
+  // translated: the next one at machine.pc, which may be in another program.
+  void run(Machine& machine);
+
+ private:
+  explicit Program(ProgramText text);
+  bool translate(std::uint16_t pc);
+  std::size_t place_of(std::uint16_t pc) const {
+    return static_cast<std::uint16_t>(pc - text_.begin);
+  }
+
+  ProgramText text_;
+  std::vector<bool> is_tried_;  // translating this address was tried
+};
+
+#endif  // SHOAL_PLUGINS_ALE_CORE_PROGRAM_H_

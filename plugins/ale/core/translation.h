@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef SHOAL_PLUGINS_ALE_CORE_TRANSLATION_H_
+#define SHOAL_PLUGINS_ALE_CORE_TRANSLATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "assembler.h"
+#include "machine.h"
+
+// What the processor sees from `begin` on, and how to reach what it does not see.
+struct ProgramText {
+  std::vector<std::uint8_t> bytes;
+  std::uint16_t begin;
+  const std::uint32_t* cycles;  // [256], the base cycles of each instruction
+  Chips chips;
+  const void** entries;  // the code from each address on, or CodeMemory::miss
+
+  bool contains(std::uint16_t pc) const {
+    return static_cast<std::uint16_t>(pc - begin) < bytes.size();
+  }
+};
+
+// Writes the code of the block that begins at pc. False, and nothing to keep, if its first
+// instruction is left to the interpreter, or there is no room.
+bool translate(const ProgramText& program, std::uint16_t pc, x86::Assembler& code);
+
+#endif  // SHOAL_PLUGINS_ALE_CORE_TRANSLATION_H_
