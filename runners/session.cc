@@ -75,6 +75,7 @@ void check_counters(const Checkpoint& checkpoint, const fs::path& file) {
 Session::Session(const Config& config, const std::filesystem::path& folder,
                  const SessionOptions& options)
     : config_(config),
+      signals_(options.ends_at_once ? SignalGuard::First::kEndsAtOnce : SignalGuard::First::kAsks),
       ranks_(*options.ranks),
       path_(folder),
       console_(options.quiet || !leads()),
@@ -132,6 +133,7 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   const auto settings = write_config(config_);
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));
   require_equal(ranks_, "the parameters", agent.parameters());
+  if (const int signal = signals_.caught()) throw Interrupted(signal);
   signals_.remember();
   if (leads()) open_files(settings);
   start_ = learning_since_ = Clock::now();

@@ -180,12 +180,15 @@ class Policy:
         mask: torch.Tensor | None = None,
         is_first: torch.Tensor | None = None,
         greedy: bool = True,
+        reward: torch.Tensor | None = None,
     ) -> Any:
         """Actions for observations [N, ...], or a dict of them; of stacked frames [N, stack, ...]. All are tensors.
 
         is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
+        reward: [N], of the last actions. A recurrent policy needs it where an episode goes on, unless it was made with
+            memory_sees_previous=False or is a module of your own.
         """
-        return self._core.act(observation, mask, is_first, greedy)
+        return self._core.act(observation, mask, reward, is_first, greedy)
 
 
 for _each in (Agent, ActorCritic):

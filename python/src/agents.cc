@@ -36,6 +36,7 @@ class Policy {
   void reset() { state_.reset(); }
 
   NamedTensors act(const Observations& observation, const std::optional<at::Tensor>& mask,
+                   const std::optional<at::Tensor>& reward,
                    const std::optional<at::Tensor>& is_first, bool greedy) {
     const at::NoGradGuard no_grad;
     auto& agent = *agent_->agent;
@@ -46,10 +47,15 @@ class Policy {
       state_ = zeros(n, agent.spec().state);
       action_ = actions(n);
     }
+    require(
+        reward || begins || !sees_rewards(),
+        "reward: found none, expected the rewards [{}] of the last actions, which the memory of "
+        "this policy sees; give reward=",
+        n);
     ActIn in{.observation = observation,
              .state = *state_,
              .previous_action = action_,
-             .previous_reward = at::zeros({n}),
+             .previous_reward = reward ? rewards(*reward) : at::zeros({n}),
              .is_first = is_first ? *is_first : at::full({n}, begins, at::kBool),
              .noise = {.seed = seed_, .tick = tick_++},
              .greedy = greedy};
@@ -76,6 +82,14 @@ class Policy {
   }
 
  private:
+  bool sees_rewards() const {
+    return !agent_->own_module && !state_->empty() && agent_->config.model.memory_sees_previous;
+  }
+  at::Tensor rewards(const at::Tensor& given) const {
+    require(given.dim() == 1 && given.size(0) == n_, "reward: found the shape {}, expected [{}]",
+            shape_of(given), n_);
+    return given.to(at::kFloat).contiguous();
+  }
   NamedTensors actions(std::int64_t n) const {
     NamedTensors all;
     for (const auto& [name, part] : agent_->env.action) all.add(name, zeros(n, part.array()));
@@ -151,15 +165,17 @@ void bind_agents(py::module_& m) {
       .def(
           "act",
           [](Policy& p, const py::object& observation, const std::optional<at::Tensor>& mask,
-             const std::optional<at::Tensor>& is_first, bool greedy) {
+             const std::optional<at::Tensor>& reward, const std::optional<at::Tensor>& is_first,
+             bool greedy) {
             const auto observations = p.observations(observation);
             const auto action = [&] {
               const py::gil_scoped_release unlocked;
-              return p.act(observations, mask, is_first, greedy);
+              return p.act(observations, mask, reward, is_first, greedy);
             }();
             return one_or_dict(action);
           },
-          py::arg("observation"), py::arg("mask"), py::arg("is_first"), py::arg("greedy"));
+          py::arg("observation"), py::arg("mask"), py::arg("reward"), py::arg("is_first"),
+          py::arg("greedy"));
 }
 
 }  // namespace shoal::bindings

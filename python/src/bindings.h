@@ -6,9 +6,11 @@
 #include <pybind11/stl/filesystem.h>
 #include <pybind11/typing.h>
 #include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "shoal/agents/agent.h"
@@ -24,6 +26,50 @@ struct BoundAgent {
   EnvSpec env;
   std::unique_ptr<Agent> agent;
   bool own_module = false;  // its network is a module of the user's
+};
+
+// An object with processes of its own, which one thread uses at a time. A process that was forked
+// has a copy of it, which it can neither use nor end.
+template <class T>
+class Owned {
+ public:
+  explicit Owned(const char* name) : name_(name) {}
+  ~Owned() { close(); }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+
+  void open(std::unique_ptr<T> object) { object_ = std::move(object); }
+  // Waits for a call of use() in another thread. Without the GIL.
+  void close() {
+    if (getpid() != owner_) {
+      static_cast<void>(object_.release());
+      return;
+    }
+    const std::scoped_lock lock(mutex_);
+    object_.reset();
+  }
+  template <class Act>
+  auto use(const Act& act) const {
+    require(
+        getpid() == owner_,
+        "the {} belongs to process {}, which made it, and this one is {}; make another one here",
+        name_, owner_, getpid());
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock && PyGILState_Check() == 1) {
+      const py::gil_scoped_release unlocked;  // the other thread may need it
+      lock.lock();
+    } else if (!lock) {
+      lock.lock();
+    }
+    require(object_ != nullptr, "the {} is closed", name_);
+    return act(*object_);
+  }
+
+ private:
+  const char* name_;
+  pid_t owner_ = getpid();
+  mutable std::mutex mutex_;
+  std::unique_ptr<T> object_;
 };
 
 // A single array as itself, several as a dict.

@@ -3,12 +3,17 @@
 #include <signal.h>
 
 #include <chrono>
+#include <mutex>
 
 namespace shoal::bindings {
 namespace {
 
-struct sigaction python_handler;
+// Several threads may be interruptible at once: the first sets the handler, the last one restores
+// Python's.
+std::mutex mutex;
+int instances = 0;
 bool replaced = false;
+struct sigaction python_handler;
 
 void on_interrupt(int number, siginfo_t* info, void* context) {
   request_stop(number);
@@ -26,6 +31,8 @@ bool handles(const struct sigaction& action) {
 }  // namespace
 
 Interruptible::Interruptible() {
+  const std::scoped_lock lock(mutex);
+  if (instances++ > 0) return;
   sigaction(SIGINT, nullptr, &python_handler);
   replaced = handles(python_handler);
   if (!replaced) return;
@@ -38,10 +45,13 @@ Interruptible::Interruptible() {
 }
 
 Interruptible::~Interruptible() {
-  if (!replaced) return;
+  const std::scoped_lock lock(mutex);
+  if (--instances > 0 || !replaced) return;
   sigaction(SIGINT, &python_handler, nullptr);
   request_stop(0);
   set_stop_grace(kStopGrace);
 }
+
+bool Interruptible::was_pressed() const { return replaced && stop_requested() != 0; }
 
 }  // namespace shoal::bindings

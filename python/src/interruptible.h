@@ -8,27 +8,38 @@
 
 namespace shoal::bindings {
 
-// While an instance lives, Ctrl-C also interrupts waits for workers, a second later: they throw
-// Interrupted. Python's own handler is called as well. For the main thread.
+// While an instance lives, in any thread, Ctrl-C also interrupts waits for workers, a second later:
+// they throw Interrupted. Python's own handler is called as well.
 class Interruptible {
  public:
   Interruptible();
   ~Interruptible();
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
+
+  bool was_pressed() const;
 };
 
-// Calls act() without the GIL. Raises KeyboardInterrupt if Ctrl-C was pressed meanwhile.
+// Calls act() without the GIL. Raises KeyboardInterrupt if Ctrl-C was pressed meanwhile: whatever
+// act() then throws comes of it.
 template <class Act>
 auto interruptible(const Act& act) {
   std::optional<decltype(act())> result;
+  bool pressed = false;
   try {
     const pybind11::gil_scoped_release unlocked;
     const Interruptible guard;
-    result.emplace(act());
-  } catch (const Interrupted&) {
+    try {
+      result.emplace(act());
+    } catch (...) {
+      pressed = guard.was_pressed();
+      throw;
+    }
+  } catch (...) {
     if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
-    throw;
+    if (!pressed) throw;
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw pybind11::error_already_set();
   }
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
   return *std::move(result);

@@ -13,15 +13,14 @@ namespace {
 // A sampler with the agents that it needs.
 struct BoundSampler {
   std::shared_ptr<BoundAgent> agent;
-  Config config;                      // with the sampler that was chosen
-  std::unique_ptr<Agent> actor = {};  // the acting copy of an asynchronous sampler
-  std::unique_ptr<Sampler> sampler = {};
+  Config config;                 // with the sampler that was chosen
+  std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler
+  Owned<Sampler> sampler{"sampler"};
   std::int64_t collected = 0;
+  bool is_closed = false;
 
-  Sampler& open() const {
-    require(sampler != nullptr, "the sampler is closed");
-    return *sampler;
-  }
+  BoundSampler(std::shared_ptr<BoundAgent> of, Config settings)
+      : agent(std::move(of)), config(std::move(settings)) {}
 };
 
 // A rollout: that of the last collect(), in memory of the sampler, or a copy of it.
@@ -32,7 +31,7 @@ class BoundBatch {
 
   const Samples& samples() const { return batch().samples; }
   const Batch& batch() const {
-    require(number_ == sampler_->collected && sampler_->sampler,
+    require(number_ == sampler_->collected && !sampler_->is_closed,
             "this batch is of an earlier collect(), which a later collect() or close() has "
             "overwritten; read it before, or keep tensors with clone()");
     return batch_;
@@ -74,7 +73,7 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
     config.threads = at::get_num_threads();
     fix_sampler(config, make_env, *agent->agent);
   }
-  auto bound = std::make_shared<BoundSampler>(BoundSampler{std::move(agent), config});
+  auto bound = std::make_shared<BoundSampler>(std::move(agent), config);
   auto& learning = *bound->agent->agent;
   const auto options = training_sampler(config);
   if (config.asynchronous) {
@@ -82,16 +81,18 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
             "sampler.asynchronous: found true with a TorchAgent, which has no copy that acts while "
             "it learns; set it to false");
     bound->actor = make_agent(bound->agent->config, bound->agent->env);
-    bound->sampler = make_async_sampler(make_env, learning, *bound->actor, options, config.async);
+    bound->sampler.open(
+        make_async_sampler(make_env, learning, *bound->actor, options, config.async));
   } else {
-    bound->sampler = make_sampler(make_env, learning, options);
+    bound->sampler.open(make_sampler(make_env, learning, options));
   }
   return bound;
 }
 
 void close(BoundSampler& s) {
+  s.is_closed = true;
   const py::gil_scoped_release unlocked;
-  s.sampler.reset();
+  s.sampler.close();
 }
 
 py::list episodes(const Batch& batch) {
@@ -216,9 +217,11 @@ void bind_samplers(py::module_& m) {
       .def(py::init(&make_bound_sampler), py::arg("config"), py::arg("agent"))
       .def("collect",
            [](const std::shared_ptr<BoundSampler>& s) {
-             auto& sampler = s->open();
              ++s->collected;
-             return BoundBatch(s, interruptible([&] { return sampler.collect(); }));
+             return BoundBatch(
+                 s, interruptible([&] {
+                   return s->sampler.use([](Sampler& each) { return each.collect(); });
+                 }));
            })
       .def_readonly("config", &BoundSampler::config)
       .def("close", &close);

@@ -3,6 +3,7 @@
 #include "bindings.h"
 #include "cli/commands.h"
 #include "cli/run_process.h"
+#include "interruptible.h"
 #include "shoal/cli/command_line.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/train.h"
@@ -38,10 +39,16 @@ void bind_training(py::module_& m) {
   m.def(
       "train",
       [](const Config& config, const std::filesystem::path& folder, bool resume, bool quiet) {
-        const py::gil_scoped_release unlocked;
-        const ThreadsKept kept;
-        validate(config);
-        return train(config, folder, {.quiet = quiet, .resume = resume});
+        try {
+          const py::gil_scoped_release unlocked;
+          const ThreadsKept kept;
+          validate(config);
+          return train(config, folder,
+                       {.quiet = quiet, .resume = resume, .ends_at_once = config.ranks > 1});
+        } catch (const Interrupted&) {  // before the first rollout
+          PyErr_SetNone(PyExc_KeyboardInterrupt);
+          throw py::error_already_set();
+        }
       },
       py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));
   m.def("may_change", &cli::may_change, "Whether a resumed run may change this setting.",
@@ -50,14 +57,15 @@ void bind_training(py::module_& m) {
       "evaluate",
       [](const Config& config, const BoundAgent& agent, std::int64_t episodes, int workers,
          std::uint64_t seed, bool greedy) {
-        const py::gil_scoped_release unlocked;
         const auto kind = workers == 0 ? SamplerKind::kSerial : SamplerKind::kParallelGpu;
-        return play(config, agent,
-                    {.episodes = episodes,
-                     .workers = std::max(workers, 1),
-                     .seed = seed,
-                     .greedy = greedy,
-                     .kind = kind});
+        return interruptible([&] {
+          return play(config, agent,
+                      {.episodes = episodes,
+                       .workers = std::max(workers, 1),
+                       .seed = seed,
+                       .greedy = greedy,
+                       .kind = kind});
+        });
       },
       py::arg("config"), py::arg("agent"), py::arg("episodes"), py::arg("workers"), py::arg("seed"),
       py::arg("greedy"));

@@ -7,30 +7,25 @@
 namespace shoal::bindings {
 namespace {
 
-struct BoundVectorEnv {
-  std::unique_ptr<VectorEnv> env;
+using BoundVectorEnv = Owned<VectorEnv>;
 
-  VectorEnv& open() const {
-    require(env != nullptr, "the environments are closed");
-    return *env;
-  }
-};
-
-BoundVectorEnv make(const Config& config, int workers, const std::vector<std::uint64_t>& seeds,
-                    bool next_step) {
+std::unique_ptr<BoundVectorEnv> make(const Config& config, int workers,
+                                     const std::vector<std::uint64_t>& seeds, bool next_step) {
   const py::gil_scoped_release unlocked;
   const auto& s = config.sampler;
-  return {make_vector_env(make_env_factory(config), {.envs = std::ssize(seeds),
-                                                     .workers = workers,
-                                                     .seeds = seeds,
-                                                     .next_step = next_step,
-                                                     .pin = s.pin,
-                                                     .step_limit = s.step_limit,
-                                                     .reset_limit = s.reset_limit})};
+  auto bound = std::make_unique<BoundVectorEnv>("vector environment");
+  bound->open(make_vector_env(make_env_factory(config), {.envs = std::ssize(seeds),
+                                                         .workers = workers,
+                                                         .seeds = seeds,
+                                                         .next_step = next_step,
+                                                         .pin = s.pin,
+                                                         .step_limit = s.step_limit,
+                                                         .reset_limit = s.reset_limit}));
+  return bound;
 }
 
 py::dict rows(const BoundVectorEnv& e) {
-  const auto& r = e.open().rows();
+  const auto r = e.use([](VectorEnv& env) { return env.rows(); });
   py::dict d;
   d["observation"] = as_dict(r.observation);
   d["action"] = as_dict(r.action);
@@ -56,30 +51,40 @@ void bind_vector_env(py::module_& m) {
       .def(py::init(&make), py::arg("config"), py::arg("workers"), py::arg("seeds"),
            py::arg("next_step"))
       .def("rows", &rows)
-      .def_property_readonly("row", [](const BoundVectorEnv& e) { return e.open().row(); })
+      .def_property_readonly(
+          "row",
+          [](const BoundVectorEnv& e) { return e.use([](VectorEnv& env) { return env.row(); }); })
       .def("start",
            [](const BoundVectorEnv& e) {
              const py::gil_scoped_release unlocked;
-             e.open().start();
+             e.use([](VectorEnv& env) { env.start(); });
            })
       .def("finish",
-           [](const BoundVectorEnv& e) { return interruptible([&] { return e.open().finish(); }); })
+           [](const BoundVectorEnv& e) {
+             return interruptible(
+                 [&] { return e.use([](VectorEnv& env) { return env.finish(); }); });
+           })
       .def(
           "reset",
           [](const BoundVectorEnv& e, const std::vector<std::int64_t>& envs,
              const std::vector<std::optional<std::uint64_t>>& seeds) {
             return interruptible([&] {
-              e.open().reset(envs, seeds);
+              e.use([&](VectorEnv& env) { env.reset(envs, seeds); });
               return true;
             });
           },
           py::arg("envs"), py::arg("seeds"))
-      .def("observation", [](const BoundVectorEnv& e) { return as_dict(e.open().observation()); })
+      .def("observation",
+           [](const BoundVectorEnv& e) {
+             return as_dict(e.use([](VectorEnv& env) { return env.observation(); }));
+           })
       .def("final_observation",
-           [](const BoundVectorEnv& e) { return as_dict(e.open().final_observation()); })
+           [](const BoundVectorEnv& e) {
+             return as_dict(e.use([](VectorEnv& env) { return env.final_observation(); }));
+           })
       .def("close", [](BoundVectorEnv& e) {
         const py::gil_scoped_release unlocked;
-        e.env.reset();
+        e.close();
       });
 }
 

@@ -201,7 +201,9 @@ std::string WorkerGroup::find_failure(int worker, bool awaited, Clock::duration 
       in_reset ? "reset_limit" : "step_limit");
 }
 
+// A process that was forked elsewhere has a copy of this object, but the workers are not its own.
 void WorkerGroup::kill_all() {
+  if (getpid() != owner_) return;
   if (fork_server_pid_ > 0) end_fork_server();
   for (std::size_t w = 0; w < pids_.size(); ++w)
     if (!watches_[w].reaped && pids_[w] > 0) kill(pids_[w], SIGKILL);

@@ -289,6 +289,23 @@ class LoopTest(unittest.TestCase):
         with self.assertRaisesRegex(shoal.Error, "on-policy"):
             shoal.TorchAgent("CartPole-v1", Network(), algo="dqn")
 
+    def test_a_policy_with_memory_sees_the_rewards(self):
+        agent = shoal.ActorCritic("Pendulum-v1", memory="lstm", memory_size=8)
+        first, later = torch.randn(3, 3), torch.randn(3, 3)
+        policies = [shoal.Policy(agent) for _ in range(3)]
+        for policy in policies:
+            policy.act(first)
+        rewards = (torch.zeros(3), torch.zeros(3), torch.tensor([0.0, -5.0, 0.0]))
+        zero, again, other = (each.act(later, reward=reward) for each, reward in zip(policies, rewards))
+        self.assertTrue(torch.equal(zero, again))
+        self.assertEqual((zero != other).flatten().tolist(), [False, True, False])
+        with self.assertRaisesRegex(shoal.Error, "reward: found none"):
+            policies[0].act(later)
+        with self.assertRaisesRegex(shoal.Error, r"reward: found the shape \[2\], expected \[3\]"):
+            policies[0].act(later, reward=torch.zeros(2))
+        policies[0].reset()
+        policies[0].act(first)
+
     def test_a_policy_acts_for_any_number_of_environments(self):
         agent = shoal.ActorCritic("CartPole-v1")
         observation = torch.randn(50, 4)

@@ -254,6 +254,114 @@ class ProcessesTest(unittest.TestCase):
                     signal.raise_signal(signal.SIGINT)
             self.assertEqual(sampler.collect().steps, 32)
 
+    def test_ctrl_c_after_two_threads_have_collected(self):
+        ended = run("""
+            import os, signal, threading, shoal
+            agents = [shoal.ActorCritic("CartPole-v1") for _ in range(2)]
+            samplers = [shoal.Sampler(None, each, envs=4, workers=2, horizon=8) for each in agents]
+            def collect(sampler):
+                for _ in range(100):
+                    sampler.collect()
+            threads = [threading.Thread(target=collect, args=(each,)) for each in samplers]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                samplers[0].collect()
+            except KeyboardInterrupt:
+                print("interrupted")
+            """)
+        self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted\n"), ended.stderr)
+
+    def test_closing_waits_for_a_thread_that_collects(self):
+        errors = []
+        with self.sampler() as sampler:
+            collected = threading.Event()
+
+            def collect():
+                try:
+                    while True:
+                        sampler.collect()
+                        collected.set()
+                except shoal.Error as error:
+                    errors.append(str(error))
+
+            thread = threading.Thread(target=collect)
+            thread.start()
+            collected.wait(60)
+        thread.join(60)
+        self.assertEqual(errors, ["the sampler is closed"])
+
+    def test_the_program_ends_while_a_thread_collects(self):
+        ended = run("""
+            import threading, shoal
+            agent = shoal.ActorCritic("CartPole-v1")
+            sampler = shoal.Sampler(None, agent, envs=4, workers=2, horizon=8)
+            collected = threading.Event()
+            def collect():
+                while True:
+                    sampler.collect()
+                    collected.set()
+            threading.Thread(target=collect, daemon=True).start()
+            collected.wait()
+            """)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_a_forked_process_neither_uses_nor_ends_the_workers(self):
+        ended = run("""
+            import os, sys, shoal
+            agent = shoal.ActorCritic("CartPole-v1")
+            sampler = shoal.Sampler(None, agent, envs=4, workers=2, horizon=8)
+            envs = shoal.make_vec("CartPole-v1", 2, workers=2)
+            envs.reset()
+            for ends in (False, True):
+                child = os.fork()
+                if child == 0:
+                    for use in (sampler.collect, lambda: envs.step([0, 0])):
+                        try:
+                            use()
+                        except shoal.Error as error:
+                            print(str(error).split(" belongs")[0], flush=True)
+                    if ends:
+                        sampler.close(), envs.close()
+                    sys.exit()
+                assert os.waitpid(child, 0)[1] == 0
+                print(sampler.collect().steps, envs.step([0, 0])[1].tolist(), flush=True)
+            """)
+        seen = "the sampler\nthe vector environment\n32 [1.0, 1.0]\n"
+        self.assertEqual((ended.returncode, ended.stdout), (0, 2 * seen), ended.stderr)
+
+    def test_ctrl_c_ends_an_evaluation(self):
+        for workers in (0, 2):
+            ended = run(f"""
+                import os, signal, threading, shoal
+                agent = shoal.ActorCritic("CartPole-v1", steps=1000)
+                threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    shoal.evaluate(agent, episodes=10**8, workers={workers})
+                except KeyboardInterrupt:
+                    print("interrupted")
+                """)
+            self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted\n"), ended.stderr)
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_ctrl_c_before_training_begins(self):
+        ended = run("""
+            import os, signal, tempfile, shoal
+            from toys import Counter
+            def make():
+                os.kill(os.getpid(), signal.SIGINT)
+                return Counter(5)
+            out = os.path.join(tempfile.mkdtemp(), "run")
+            try:
+                shoal.train(env=make, algo="ppo", out=out, steps=10**8, quiet=True, kind="serial")
+            except KeyboardInterrupt:
+                print("interrupted", os.path.exists(out))
+            """)
+        self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted False\n"), ended.stderr)
+
     def test_workers_are_forked_in_the_main_thread(self):
         errors = []
 

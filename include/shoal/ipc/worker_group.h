@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -127,6 +128,7 @@ class WorkerGroup {
   pid_t fork_server_pid_ = 0;  // 0 without a fork server
   std::vector<Watch> watches_;
   std::chrono::steady_clock::time_point last_check_ = std::chrono::steady_clock::now();
+  const pid_t owner_ = getpid();
   std::exception_ptr failure_;
   bool restarts_allowed_ = false;
   std::atomic<std::int64_t> restarts_{0};

@@ -34,6 +34,8 @@ struct SessionOptions {
   bool quiet = false;   // print nothing on the console
   bool resume = false;  // resume the run in the folder from its newest checkpoint
   bool again = false;   // restart in the folder of a run that has no checkpoint
+  // False: a signal before begin() makes it throw Interrupted; true: it ends the process.
+  bool ends_at_once = true;
   // The first lines on the console, for the settings of the run; printed when it begins.
   std::function<std::string(const Config&)> heading = {};
   // With several ranks, each has its own session, and all call the same functions in the same
@@ -159,7 +161,7 @@ class Session {
   void save_summary() const;
 
   Config config_;
-  SignalGuard signals_{SignalGuard::First::kEndsAtOnce};
+  SignalGuard signals_;
   ProcessGroup& ranks_;
   std::filesystem::path path_;
   std::optional<RunFolder> folder_;  // rank 0 only
