@@ -7,9 +7,11 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 
+#include "packed_frame.h"
 #include "tia_state.h"
 
 struct shoal_ale_console {
@@ -116,23 +118,26 @@ ale::stella::TIA& tia(Console* console) {
 std::size_t save(Console* console, std::uint8_t* bytes, std::size_t capacity) {
   std::string state;
   const bool ok = guarded({}, [&] {
-    state = console->emulator.cloneSystemState().serialize();
-    if (sizeof(TiaState) + state.size() > capacity) return;
     const auto video = std::make_unique<TiaState>();
     save_tia(tia(console), *video);
-    std::memcpy(bytes, video.get(), sizeof *video);
-    std::ranges::copy(state, bytes + sizeof *video);
+    state.assign(reinterpret_cast<const char*>(video.get()), kTiaNumbers);
+    pack(video->current, state);
+    pack(video->previous, state);
+    state += console->emulator.cloneSystemState().serialize();
+    if (state.size() <= capacity) std::ranges::copy(state, bytes);
   });
-  return ok ? sizeof(TiaState) + state.size() : 0;
+  return ok ? state.size() : 0;
 }
 
 int load(Console* console, const std::uint8_t* bytes, std::size_t size) {
   return guarded({}, [&] {
-    if (size < sizeof(TiaState)) throw std::runtime_error("invalid saved state");
+    if (size < kTiaNumbers) throw std::runtime_error("invalid saved state");
     const auto video = std::make_unique<TiaState>();
-    std::memcpy(video.get(), bytes, sizeof *video);
-    const std::string state(reinterpret_cast<const char*>(bytes + sizeof *video),
-                            size - sizeof *video);
+    std::memcpy(video.get(), bytes, kTiaNumbers);
+    std::span rest(bytes + kTiaNumbers, size - kTiaNumbers);
+    unpack(rest, video->current);
+    unpack(rest, video->previous);
+    const std::string state(reinterpret_cast<const char*>(rest.data()), rest.size());
     console->emulator.restoreSystemState(ale::ALEState(state));
     load_tia(tia(console), *video);
   });

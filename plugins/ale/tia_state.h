@@ -23,6 +23,8 @@ struct TiaState {
   std::uint8_t current[kTiaPixels], previous[kTiaPixels];
 };
 
+constexpr std::size_t kTiaNumbers = offsetof(TiaState, current);  // bytes before the frames
+
 void save_tia(ale::stella::TIA& tia, TiaState& state);
 // Throws std::runtime_error, and does not change the chip, for an invalid state. Consumes the
 // state.

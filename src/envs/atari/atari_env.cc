@@ -137,8 +137,14 @@ void AtariEnv::write(float score, const StepOut& out) {
 }
 
 std::vector<std::byte> AtariEnv::emulator_state() const {
-  std::vector<std::byte> state(ale_.save(console_.get(), nullptr, 0));
-  ale_.save(console_.get(), reinterpret_cast<std::uint8_t*>(state.data()), state.size());
+  std::vector<std::byte> state(32 << 10);  // enough for most pictures
+  const auto save = [&] {
+    return ale_.save(console_.get(), reinterpret_cast<std::uint8_t*>(state.data()), state.size());
+  };
+  const auto size = save();
+  const bool fits = size <= state.size();
+  state.resize(size);
+  if (!fits) save();
   return state;
 }
 
