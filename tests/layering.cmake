@@ -83,18 +83,20 @@ foreach(rule IN LISTS RULES)
 endforeach()
 
 # The plugin has a licence of its own, and becomes part of a library under the GPL: it includes the standard library,
-# the emulator and its own files, nothing else.
+# the system's, the emulator and its own files, nothing else.
 set(plugin ${ROOT}/plugins/ale)
 file(GLOB_RECURSE plugin_files ${plugin}/*)
 list(FILTER plugin_files INCLUDE REGEX "${SOURCES}")
 foreach(file IN LISTS plugin_files)
+  get_filename_component(folder ${file} DIRECTORY)
   file(STRINGS ${file} includes REGEX "${INCLUDES}")
   foreach(line IN LISTS includes)
     string(REGEX REPLACE "${PATH_INCLUDED}" "\\1" path "${line}")
-    if(line MATCHES "^[^\"]*<(ale/[^>]*|[a-z0-9_.]+)>" OR (NOT path MATCHES "/" AND EXISTS ${plugin}/${path}))
+    if(line MATCHES "^[^\"]*<(ale/[^>]*|(sys/)?[a-z0-9_.]+)>"
+       OR (NOT path MATCHES "/" AND (EXISTS ${plugin}/${path} OR EXISTS ${folder}/${path})))
       continue()
     endif()
-    report(${file} "${line}" "plugins/ale sees only itself, the emulator and the standard library")
+    report(${file} "${line}" "plugins/ale sees only itself, the emulator and the system")
   endforeach()
 endforeach()
 
