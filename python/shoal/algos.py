@@ -6,7 +6,7 @@ from typing import Any
 
 from . import _core
 from .parts import Agent
-from .settings import apply, describe, make_config
+from .settings import apply, describe, make_config, require_used, table_of
 
 
 class Algo:
@@ -18,8 +18,13 @@ class Algo:
 
     def __init__(self, agent: Agent, **settings: Any) -> None:
         self.agent = agent
-        self.config = apply(_core.Config(agent.config), {"algo": self.name or None, **settings})
-        made_for, on_policy = agent.config.algo, not _core.is_off_policy(self.config)
+        self.config = apply(_core.Config(agent.config), {"algo": self.name or settings.get("algo")})
+        on_policy = not _core.is_off_policy(self.config)
+        tables = ("", "sampler", self.config.algo, *(() if on_policy else ("off_policy", "replay")))
+        advice = "give those of networks and environments to the agent"
+        require_used(self.config, settings, type(self).__name__, lambda key: table_of(key) in tables, advice)
+        apply(self.config, settings)
+        made_for = agent.config.algo
         if self.config.algo != made_for and not (on_policy and not _core.is_off_policy(agent.config)):
             raise _core.Error(
                 f"the agent was made for {made_for}, expected {self.config.algo}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ class Calls:
     def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float) -> None:
         self._make, self._seeds, self._seconds = make, seeds, seconds
         self._pipes = [multiprocessing.Pipe() for _ in seeds]
+        self._requests = 0
 
     def make(self) -> Any:
         """Makes an environment that can be reached."""
@@ -43,8 +45,9 @@ class Calls:
     def ask(self, act: Callable[..., Any], arguments: tuple, envs: Iterable[int]) -> list[Any]:
         """act(env, options, *arguments) of these environments, in their processes. Raises the first exception."""
         envs = list(envs)
+        self._requests += 1
         for b in envs:
-            self._pipes[b][0].send((act, arguments))
+            self._pipes[b][0].send((self._requests, act, arguments))
         answers = [self._answer_of(b) for b in envs]
         for succeeded, result in answers:
             if not succeeded:
@@ -57,30 +60,32 @@ class Calls:
         self._pipes.clear()  # the other ends close with their last user
 
     def _answer_of(self, b: int) -> tuple[bool, Any]:
-        pipe = self._pipes[b][0]
-        if not pipe.poll(self._seconds):
-            raise _core.Error(
-                f"environment {b} did not answer a call within {self._seconds:g} s; its worker is busy or "
-                "has died: make the environments anew"
-            )
-        return pipe.recv()
+        pipe, end = self._pipes[b][0], time.monotonic() + self._seconds
+        while pipe.poll(max(end - time.monotonic(), 0)):
+            request, succeeded, result = pipe.recv()
+            if request == self._requests:  # others are late answers of calls that were given up
+                return succeeded, result
+        raise _core.Error(
+            f"environment {b} did not answer a call within {self._seconds:g} s; its worker is busy or "
+            "has died: make the environments anew"
+        )
 
 
 def _answer(pipe, env: Any, options: dict[str, Any]) -> None:
     while True:
         try:
-            act, arguments = pipe.recv()
+            request, act, arguments = pipe.recv()
         except (EOFError, OSError):  # closed
             return
         failure = ""
         try:
-            answer = (True, act(env, options, *arguments))
+            answer = (request, True, act(env, options, *arguments))
         except Exception as error:
-            answer, failure = (False, error), traceback.format_exc()
+            answer, failure = (request, False, error), traceback.format_exc()
         try:
             pipe.send(answer)
         except Exception as error:  # it cannot be pickled
-            pipe.send((False, RuntimeError(failure or str(error))))
+            pipe.send((request, False, RuntimeError(failure or str(error))))
 
 
 def attribute(env: Any, options: dict[str, Any], name: str) -> Any:

@@ -1,22 +1,30 @@
-"""Environments from Python: callables as ids, and Gymnasium's spaces of Shoal's environments."""
+"""Environments from Python: callables as ids, Gymnasium's spaces of Shoal's environments, and values of spaces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import contextlib
+import json
+import pickle
+import tempfile
+import tomllib
+import uuid
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any
 
 from . import _core
 
 if TYPE_CHECKING:
     import gymnasium
 
+_PREFIX = "gymnasium:shoal/callable"
 _callables: dict[int, tuple[Callable[..., Any], str]] = {}  # by id(); kept alive by their registration anyway
 
 
 def env_id(env: str | Callable[..., Any]) -> str:
     """The id of an environment. A callable that returns a gymnasium.Env is registered under a private one.
 
-    Workers are forked, so that closures and lambdas work. The id is of this process alone. A callable keeps its id.
+    Workers are forked, so that closures and lambdas work. The id is of this process alone, and no other process gives
+    it to another callable. A callable keeps its id.
     """
     if isinstance(env, str):
         return env
@@ -25,17 +33,31 @@ def env_id(env: str | Callable[..., Any]) -> str:
             f"env: found {env!r}, expected an id such as 'CartPole-v1' or a callable that returns a gymnasium.Env"
         )
     if id(env) in _callables:
-        return "gymnasium:" + _callables[id(env)][1]
+        return _callables[id(env)][1]
     import gymnasium
 
-    name = f"shoal/callable{len(_callables)}-v0"
+    name = f"{_PREFIX}-{uuid.uuid4().hex}-v0"
 
     def make(**_: Any) -> gymnasium.Env[Any, Any]:  # a render_mode may be given, which the callable has chosen itself
         return env()
 
-    gymnasium.register(name, entry_point=make, order_enforce=False, disable_env_checker=True)
+    gymnasium.register(name.removeprefix("gymnasium:"), entry_point=make, order_enforce=False, disable_env_checker=True)
     _callables[id(env)] = (env, name)
-    return "gymnasium:" + name
+    return name
+
+
+def is_callable_id(env_id: str) -> bool:
+    """Whether this process or another one gave this id to a callable."""
+    return env_id.startswith(_PREFIX)
+
+
+def require_known(config: _core.Config, folder: Any, call: str) -> None:
+    """Raises Error if a run was trained with a callable that this process does not have."""
+    if is_callable_id(config.env_id) and all(name != config.env_id for _, name in _callables.values()):
+        raise _core.Error(
+            f"{folder}: found a run whose environment is a callable of another process, expected the callable; "
+            f"give it: {call}"
+        )
 
 
 def observation_space(spec: _core.EnvSpec, stacked: bool = True) -> gymnasium.Space[Any]:
@@ -81,3 +103,99 @@ def _action_space(part: _core.ActionSpec) -> gymnasium.Space[Any]:
     if part.kind == "multi-binary":
         return spaces.MultiBinary(part.dims)
     return spaces.Box(np.float32(part.low), np.float32(part.high), (part.dims,), np.float32)
+
+
+def with_wrapper(config: _core.Config, wrapper: str) -> _core.Config:
+    """A copy whose environments in Python have this wrapper around all others."""
+    config = _core.Config(config)
+    wrappers = tomllib.loads(config.to_toml())["gymnasium"]["wrappers"]
+    config.set("gymnasium.wrappers", json.dumps([*wrappers, wrapper]))
+    return config
+
+
+_report: IO[bytes] | None = None
+
+
+def report_spaces(env: Any) -> Any:
+    """A wrapper that changes nothing: it writes the spaces for spaces_of(), in the process that makes the environment.
+
+    Those of vector environments are not written.
+    """
+    import cloudpickle  # type: ignore[import-untyped]  # Gymnasium needs it; spaces may hold lambdas
+    import gymnasium
+
+    if _report is not None and isinstance(env, gymnasium.Env):
+        with contextlib.suppress(Exception):  # they cannot be pickled: spaces_of() knows none
+            _report.write(cloudpickle.dumps((env.observation_space, env.action_space)))
+            _report.flush()
+    return env
+
+
+def spaces_of(config: _core.Config) -> tuple[_core.EnvSpec, tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None]:
+    """The spec, and, of an environment in Python, its own observation and action space."""
+    global _report
+    if not config.env_id.startswith("gymnasium:"):
+        return _core.env_spec(config), None
+    with tempfile.TemporaryFile() as file:
+        _report = file
+        try:
+            spec = _core.env_spec(with_wrapper(config, "shoal.envs.report_spaces"))
+        finally:
+            _report = None
+        file.seek(0)
+        reported = file.read()
+    return spec, pickle.loads(reported) if reported else None
+
+
+def parts_of(space: Any, value: Any = None, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Name, space and value of each part, which has no parts itself; "a/b" is value["a"]["b"], as in an EnvSpec."""
+    import gymnasium
+
+    if isinstance(space, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
+        keys = space.spaces if isinstance(space, gymnasium.spaces.Dict) else range(len(space.spaces))
+        for key in keys:
+            part = None if value is None else value[key]
+            yield from parts_of(space[key], part, f"{name}/{key}" if name else str(key))
+    else:
+        yield name, space, value
+
+
+def value_of(space: Any, part: Callable[[str, Any], Any], name: str = "") -> Any:
+    """A value of a space, whose parts are part(name, space)."""
+    import gymnasium
+
+    def below(key: Any) -> Any:
+        return value_of(space[key], part, f"{name}/{key}" if name else str(key))
+
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {key: below(key) for key in space.spaces}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return tuple(below(key) for key in range(len(space.spaces)))
+    return part(name, space)
+
+
+def planes(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The shape that Shoal gives a channels-last picture, or several; None for other shapes."""
+    if shape is None or len(shape) not in (3, 4):
+        return None
+    *pictures, height, width, channels = shape
+    return (channels * (pictures[0] if pictures else 1), height, width)
+
+
+def env_action(space: Any, action: Any) -> Any:
+    """An action of an agent, as the environment takes it: what the plugin does (plugins/gymnasium/spaces.cc)."""
+    import gymnasium
+    import numpy as np
+
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return int(action) + int(space.start)
+    action = action.reshape(space.shape)
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        action = action + space.start
+    elif isinstance(space, gymnasium.spaces.Box):
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        differ = (low != low.min()).any() or (high != high.max()).any()
+        if differ and np.isfinite(low).all() and np.isfinite(high).all():
+            action = low + (action.astype(np.float64) + 1) / 2 * (high - low)
+        action = np.clip(action, low, high)
+    return action.astype(space.dtype)

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from . import _core
-from .settings import Base, apply, describe, make_config
+from .settings import Base, apply, describe, make_config, require_used, table_of
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -45,6 +45,9 @@ class Agent:
         agent = cls.__new__(cls)
         agent._core = core
         return agent
+
+    def _begin(self, env: str | Callable[..., Any]) -> None:
+        """A sampler of these environments is made."""
 
     @property
     def config(self) -> _core.Config:
@@ -87,6 +90,7 @@ class ActorCritic(Agent):
 class TorchAgent(ActorCritic):
     """An actor-critic around a torch.nn.Module of your own, for the on-policy algorithms.
 
+    env: may be left out: TorchAgent(module) is for the environment of its first sampler.
     module: called with N observations [N, ...] (stacked frames [N, stack, ...], several arrays a dict); returns policy
         [N, K] and value [N], both float32. K: one logit for each choice of a discrete action, one mean for each number
         of a continuous one, whose standard deviation is a parameter of the agent; see agent.network_std for others.
@@ -103,13 +107,37 @@ class TorchAgent(ActorCritic):
     module: torch.nn.Module
 
     def __init__(
-        self, env: str | Callable[..., Any], module: torch.nn.Module, state: Any = None, **settings: Any
+        self,
+        env: str | Callable[..., Any] | torch.nn.Module,
+        module: torch.nn.Module | None = None,
+        state: Any = None,
+        **settings: Any,
     ) -> None:
-        self.module = module
-        settings.setdefault("algo", "ppo")
+        if isinstance(env, torch.nn.Module):
+            self.module, env = env, settings.pop("env", None)
+        elif module is None:
+            raise _core.Error("module: found none, expected a torch.nn.Module")
+        else:
+            self.module = module
+        self._state, self._settings = state, {"algo": "ppo", **settings}
+        if env is not None:
+            self._begin(env)
+
+    def _begin(self, env: str | Callable[..., Any]) -> None:
+        if "_core" in vars(self):
+            return
+        state, settings = self._state, dict(self._settings)
         named = state if isinstance(state, dict) else {} if state is None else {"": state}
         shapes = [(name, [shape] if isinstance(shape, int) else list(shape)) for name, shape in named.items()]
-        self._core = _core.torch_agent(make_config(settings.pop("base", None), env=env, **settings), module, shapes)
+        config = make_config(settings.pop("base", None), env=env, **settings)
+        self._core = _core.torch_agent(config, self.module, shapes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_core":
+            raise _core.Error(
+                "the agent has no environment yet, expected TorchAgent(env, module), or a Sampler(env, agent) first"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class Sampler:
@@ -124,6 +152,17 @@ class Sampler:
 
     def __init__(self, env: str | Callable[..., Any] | None, agent: Agent, **settings: Any) -> None:
         self.agent = agent
+        if env is not None:
+            agent._begin(env)
+        tables = ("", "sampler", "async", "env", "atari", "gymnasium")
+        advice = "give those of networks to the agent and those of learning to the algorithm"
+        require_used(
+            agent.config,
+            settings,
+            "Sampler",
+            lambda key: table_of(key) in tables or key.endswith(".discount"),  # that of the algorithm
+            advice,
+        )
         self._core = _core.Sampler(apply(_core.Config(agent.config), {"env": env, **settings}), agent._core)
         self.config = self._core.config
         _open.add(self)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from . import _core
+from .envs import env_action, is_callable_id, parts_of, planes, require_known, spaces_of, value_of
 from .parts import Agent, Policy
 from .progress import Display, plot_progress, read_progress
 from .settings import Base, apply, key_of, make_config
@@ -47,7 +48,10 @@ class Run:
         env: str | Callable[..., Any] | None = None,
     ) -> None:
         self.folder, self.checkpoint = pathlib.Path(folder), checkpoint
-        self.agent = Agent._of(_core.Agent(apply(_core.read_run_config(os.fspath(folder)), {"env": env})))
+        config = apply(_core.read_run_config(os.fspath(folder)), {"env": env})
+        require_known(config, folder, f"shoal.load({os.fspath(folder)!r}, env=make)")
+        _, self._spaces = spaces_of(config)
+        self.agent = Agent._of(_core.Agent(config))
         self.agent.load(self.folder / checkpoint)
         self.policy = Policy(self.agent)
 
@@ -56,21 +60,42 @@ class Run:
         """The settings of the run."""
         return self.agent.config
 
-    def predict(self, observation: Any, mask: Any = None, greedy: bool = True) -> Any:
+    def predict(self, observation: Any, mask: Any = None, greedy: bool = True, reward: float | None = None) -> Any:
         """The action for one observation, as env.step() takes it: an int or an array, or a dict of them.
+
+        observation: as the environment gives it. Stacked frames are [stack, ...], and where settings change the
+            observation (env.resize, ...), it is the changed one.
+
+        reward: of the last action, which a recurrent policy needs after the first step: see Policy.act().
 
         A recurrent policy keeps its state until reset().
         """
+        masks = None if mask is None else torch.as_tensor(mask).unsqueeze(0)
+        rewards = None if reward is None else torch.tensor([float(reward)])
+        action = self.policy.act(self._batch_of(observation), masks, greedy=greedy, reward=rewards)
+        parts = {name: x[0].numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
+        if self._spaces is not None:
+            return value_of(self._spaces[1], lambda name, space: env_action(space, parts[name]))
+        values = {name: x.item() if x.ndim == 0 else x for name, x in parts.items()}
+        return values if isinstance(action, dict) else values[""]
 
-        def one(x: Any) -> torch.Tensor:
-            return torch.as_tensor(x).unsqueeze(0)
+    def _batch_of(self, observation: Any) -> Any:
+        arrays = self.agent.env_spec.observations
 
-        def first(x: torch.Tensor) -> Any:
-            return x[0].item() if x.dim() == 1 else x[0].numpy()
+        def one(name: str, x: Any) -> torch.Tensor:
+            tensor, array = torch.as_tensor(x), arrays[name]
+            if array.stack == 1 and tensor.shape != array.shape and planes(tensor.shape) == array.shape:
+                tensor = tensor.movedim(-1, -3).reshape(array.shape)
+            return tensor.unsqueeze(0)
 
-        batch = {key: one(x) for key, x in observation.items()} if isinstance(observation, dict) else one(observation)
-        action = self.policy.act(batch, None if mask is None else one(mask), greedy=greedy)
-        return {key: first(x) for key, x in action.items()} if isinstance(action, dict) else first(action)
+        if isinstance(observation, dict) and set(observation) == set(arrays):
+            parts = observation
+        elif self._spaces is not None:
+            parts = {name: value for name, _, value in parts_of(self._spaces[0], observation)}
+        else:
+            parts = observation if isinstance(observation, dict) else {"": observation}
+        batch = {name: one(name, x) for name, x in parts.items() if name in arrays}
+        return batch.get("", batch)
 
     def reset(self) -> None:
         """The next observation given to predict() begins an episode."""
@@ -89,7 +114,15 @@ class Run:
         return plot_progress(self.progress, columns or ("return_mean",), x, axes, self.folder.name)
 
     def film(self, file: str | os.PathLike[str], episodes: int = 1, seed: int = 1) -> Film:
-        """Plays episodes and films them: .gif, or .mp4, .mkv, .webm or .mov, which need ffmpeg. A notebook shows it."""
+        """Plays episodes and films them: .gif, or .mp4, .mkv, .webm or .mov, which need ffmpeg. A notebook shows it.
+
+        A process of its own plays, which cannot make an environment that is a callable.
+        """
+        if is_callable_id(self.config.env_id):
+            raise _core.Error(
+                "film(): found a callable as environment, expected an id, which another process can make; train with "
+                "'gymnasium:MODULE:ID', or step the environment with predict() and collect what its render() returns"
+            )
         flags = ["--checkpoint", self.checkpoint, "--video", file, "--episodes", str(episodes), "--seed", str(seed)]
         command = [sys.executable, "-m", "shoal", "play", self.folder, *flags]
         path = os.pathsep.join([str(pathlib.Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
@@ -126,6 +159,8 @@ def train(
         if base is not None:
             raise _core.Error(f"found base={base!r} with resume=True; a resumed run has its own settings")
         config = _core.read_run_config(os.fspath(out))
+        if env is None:
+            require_known(config, out, f"shoal.train(out={os.fspath(out)!r}, resume=True, env=make)")
         for name in [each for each, value in settings.items() if value is not None]:
             key = key_of(name, config)
             if not _core.may_change(key) and not callable(settings[name]):

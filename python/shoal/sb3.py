@@ -12,7 +12,11 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as StableVecEnv
 
 from .calls import assign, attribute, call, is_wrapped
-from .vector import VectorEnv
+from .vector import VectorEnv, _element
+
+
+class _FlatVectorEnv(VectorEnv):
+    _nested = False  # Stable-Baselines3 accepts neither a Dict in a Dict nor a Tuple
 
 
 class VecEnv(StableVecEnv):
@@ -36,7 +40,7 @@ class VecEnv(StableVecEnv):
         seed: int | None = None,
         **settings: Any,
     ):
-        self._vector = VectorEnv(env, n_envs, workers, AutoresetMode.SAME_STEP, copy=True, **settings)
+        self._vector = _FlatVectorEnv(env, n_envs, workers, AutoresetMode.SAME_STEP, copy=True, **settings)
         self._masks: np.ndarray | None = None
         super().__init__(n_envs, self._vector.single_observation_space, self._vector.single_action_space)
         self._begin = time.monotonic()
@@ -123,9 +127,3 @@ def _info_of(infos: dict[str, Any], b: int) -> dict[str, Any]:
         for name, value in infos.items()
         if not name.startswith("_") and infos["_" + name][b]
     }
-
-
-def _element(observation: Any, b: int) -> Any:
-    if isinstance(observation, dict):
-        return {name: part[b].copy() for name, part in observation.items()}
-    return observation[b].copy()

@@ -22,6 +22,8 @@ TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "
 
 def to_text(value: Any) -> str:
     """The value as TOML, strings without quotes."""
+    if hasattr(value, "tolist"):  # of NumPy or torch
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
@@ -56,6 +58,19 @@ def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
         if value is not None:
             config.set(key_of(name, config), env_id(value) if name == "env" else to_text(value))
     return config
+
+
+def require_used(
+    config: _core.Config, keywords: dict[str, Any], user: str, used: Callable[[str], bool], advice: str
+) -> None:
+    """Raises Error for a keyword whose setting, such as "ppo.clip", is not used(key)."""
+    for name, value in keywords.items():
+        if value is not None and not used(key := key_of(name, config)):
+            raise _core.Error(f"{name}: found the setting {key}, which {user} does not use; {advice}")
+
+
+def table_of(key: str) -> str:
+    return key.rpartition(".")[0]
 
 
 Base = str | os.PathLike[str] | _core.Config

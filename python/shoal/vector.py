@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Self
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium.utils import seeding
@@ -15,13 +16,72 @@ from gymnasium.vector.utils import batch_space
 
 from . import _core
 from .calls import Calls, assign, attribute, call, give_options
-from .envs import action_space, observation_space
+from .envs import action_space, observation_space, parts_of, planes, spaces_of, value_of, with_wrapper
 from .parts import _open
-from .settings import make_config
+from .settings import make_config, require_used, table_of
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+class ExactActions(gymnasium.ActionWrapper):
+    """Shows the plugin any action as the bytes of its numbers, which it neither rescales, clips nor rounds."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self._own, self._parts, end = env.action_space, [], 0
+        for name, part, _ in parts_of(self._own):
+            begin, end = end, end + int(np.prod(part.shape)) * part.dtype.itemsize
+            self._parts.append((name, slice(begin, end), part.dtype, part.shape))
+        self.action_space = gymnasium.spaces.Box(0, 255, (end,), np.float32)
+
+    def step(self, action: np.ndarray) -> Any:
+        return self.env.step(self.action(action))
+
+    def action(self, action: np.ndarray) -> Any:
+        data = action.astype(np.uint8)
+        if self._parts[0][0] == "":
+            return data.view(self._parts[0][2]).reshape(self._parts[0][3])[()]
+        parts = {name: data[at].copy().view(dtype).reshape(shape)[()] for name, at, dtype, shape in self._parts}
+        return value_of(self._own, lambda name, _: parts[name])
+
+
+def _numbers(values: Any, shape: tuple[int, ...], dtype: np.dtype, name: str = "") -> np.ndarray:
+    """Actions of this shape and type. Raises Error for others; nothing is broadcast or truncated."""
+    found = np.asarray(values)
+    if found.shape == shape and found.dtype.kind in ("fiub" if dtype.kind == "f" else "iub"):
+        numbers = np.ascontiguousarray(found, dtype)
+        if dtype.kind == "f" or found.dtype == dtype or (numbers == found).all():
+            return numbers
+    raise _core.Error(
+        f"actions{name and f'[{name!r}]'}: found {found.dtype} {list(found.shape)}, expected {dtype} {list(shape)}, "
+        "with one action for each environment"
+    )
+
+
+def _without_left_out(space: gymnasium.Space, arrays: Container[str], name: str = "") -> gymnasium.Space:
+    """The space without those parts of a Dict that have no array."""
+    if not isinstance(space, gymnasium.spaces.Dict):
+        return space
+    kept = {}
+    for key, part in space.spaces.items():
+        path = f"{name}/{key}" if name else str(key)
+        if any(each in arrays for each, _, _ in parts_of(part, name=path)):
+            kept[key] = _without_left_out(part, arrays, path)
+    return gymnasium.spaces.Dict(kept) if kept != dict(space.spaces) else space
+
+
+def _has_form(array: _core.ArraySpec | None, space: gymnasium.Space) -> bool:
+    """Whether the array holds values of the space, maybe with transposed pictures: no setting has changed it."""
+    return array is not None and array.stack == 1 and array.shape in (space.shape, planes(space.shape))
+
+
+def _element(values: Any, b: int) -> Any:
+    """That of one environment, copied."""
+    if isinstance(values, dict):
+        return {name: _element(part, b) for name, part in values.items()}
+    return tuple(_element(part, b) for part in values) if isinstance(values, tuple) else values[b].copy()
 
 
 class VectorEnv(GymnasiumVectorEnv):
@@ -32,13 +92,16 @@ class VectorEnv(GymnasiumVectorEnv):
     autoreset_mode: NEXT_STEP, Gymnasium's default, or SAME_STEP, in which infos have `final_obs`.
     copy: False: observations are views of shared memory, and stay as they are for the next 7 steps, unless a reset()
         overwrites the newest. Stacked frames are copies in any case.
-    settings: of the environment: see make_config(). `step_limit` and `reset_limit` are in seconds.
+    settings: of the environment: see make_config(). `step_limit` and `reset_limit` are in seconds, `pin` is a bool.
 
     Makes the environments and forks: call it in the main thread, and before the process uses CUDA. Environment i is
-    seeded with seed + i. Infos hold the numbers that the environment reports in its spec, and `action_mask`; other
-    infos of environments in Python are dropped. A lost life that ends an episode (atari.episodic_life) is `terminated`,
-    and the game goes on with the next step in both modes.
+    seeded with seed + i. Environments in Python have their own spaces, and get actions as Gymnasium's SyncVectorEnv
+    gives them. Infos hold the numbers that the environment reports in its spec, and `action_mask`; of other infos of
+    environments in Python, those that `info` names. A lost life that ends an episode (atari.episodic_life) is
+    `terminated`, and the game goes on with the next step in both modes.
     """
+
+    _nested = True  # whether observations may be a Dict in a Dict, or a Tuple
 
     def __init__(
         self,
@@ -62,6 +125,14 @@ class VectorEnv(GymnasiumVectorEnv):
         first = int(self.np_random.integers(1, 2**30))  # the seeds of environments that are never given one
         self._first_seeds = [first + i for i in range(num_envs)]
         self._calls: Calls | None = None
+        tables, also = ("env", "atari", "gymnasium"), ("sampler.pin", "sampler.step_limit", "sampler.reset_limit")
+        require_used(
+            make_config(),
+            settings,
+            "a vector environment",
+            lambda key: table_of(key) in tables or key in also,
+            "give it to reset(seed=...)" if "seed" in settings else f"expected one of {', '.join(tables + also)}",
+        )
         settings = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1), **settings}
         if callable(env):
             self._calls = Calls(env, self._first_seeds, float(settings.get("step_limit", 60)))
@@ -69,10 +140,13 @@ class VectorEnv(GymnasiumVectorEnv):
             env = self._calls.make
         self.config = make_config(None, env=env, **settings)
         self._workers = _core.worker_count(self.config) if workers is None else workers
-        spec = _core.env_spec(self.config)
+        spec, own = spaces_of(self.config)
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = observation_space(spec)
         self.single_action_space = action_space(spec)
+        self._own_actions, self._own_observations = own is not None, False
+        if own is not None:
+            self._take_spaces(own[0], own[1], spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._stacked = any(array.stack > 1 for array in spec.observations.values())
@@ -81,6 +155,19 @@ class VectorEnv(GymnasiumVectorEnv):
         _open.add(self)
         self._make()
         self.render_mode = self.get_attr("render_mode")[0] if self._calls else None
+
+    def _take_spaces(self, observation: gymnasium.Space, action: gymnasium.Space, spec: _core.EnvSpec) -> None:
+        """Those of an environment in Python; of observations, unless settings change them."""
+        self.single_action_space = action
+        if not isinstance(action, gymnasium.spaces.Discrete):
+            self.config = with_wrapper(self.config, "shoal.vector.ExactActions")
+        arrays = spec.observations
+        observation = _without_left_out(observation, arrays)
+        parts = {name: part for name, part, _ in parts_of(observation)}
+        if all(_has_form(arrays.get(name), part) for name, part in parts.items()):
+            nested = self._nested or list(parts) == [""]
+            self.single_observation_space = observation if nested else gymnasium.spaces.Dict(parts)
+            self._own_observations = True
 
     def _make(self) -> None:
         self._core = _core.VectorEnv(self.config, self._workers, self._first_seeds, self._next_step)
@@ -139,11 +226,30 @@ class VectorEnv(GymnasiumVectorEnv):
                 if self._stepping
                 else "the environments have not begun; call reset() first"
             )
-        row = core.row
-        for name, to in self._action.items():
-            to[row] = actions if name == "" else actions[name]
+        self._write(actions, core.row)
         core.start()
         self._stepping = True
+
+    def _write(self, actions: Any, row: int) -> None:
+        space, count = self.single_action_space, self.num_envs
+        if not self._own_actions:
+            for name, to in self._action.items():
+                to[row] = _numbers(actions if name == "" else actions[name], to.shape[1:], to.dtype, name)
+        elif isinstance(space, gymnasium.spaces.Discrete):
+            numbers, first = _numbers(actions, (count,), np.dtype(np.int64)), int(space.start)
+            if first != 0:
+                for b in np.flatnonzero((numbers < first) | (numbers >= first + space.n))[:1]:
+                    raise _core.Error(
+                        f"environment {b}: found the action {numbers[b]}, expected {first} to {first + space.n - 1}"
+                    )
+                numbers = numbers - first
+            self._action[""][row] = numbers  # start() checks them
+        else:
+            parts = [
+                _numbers(value, (count, *part.shape), part.dtype, name).reshape(count, -1).view(np.uint8)
+                for name, part, value in parts_of(space, actions)
+            ]
+            self._action[""][row] = np.concatenate(parts, axis=1)
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Waits for the step that step_async() has started."""
@@ -297,8 +403,19 @@ class VectorEnv(GymnasiumVectorEnv):
         return self._shaped(parts)
 
     def _shaped(self, parts: dict[str, np.ndarray]) -> Any:
-        parts = {name: part.view(np.int8) if part.dtype == bool else part for name, part in parts.items()}
-        return parts[""] if self._single else parts
+        if not self._own_observations:
+            parts = {name: part.view(np.int8) if part.dtype == bool else part for name, part in parts.items()}
+            return parts[""] if self._single else parts
+
+        def own(name: str, space: Any) -> np.ndarray:
+            part = parts[name]
+            if part.shape[1:] != space.shape:  # planes of pictures
+                *pictures, height, width, channels = space.shape
+                part = np.moveaxis(part.reshape(len(part), *pictures, channels, height, width), -3, -1)
+            return part.view(space.dtype) if part.dtype == bool else part.astype(space.dtype, copy=False)
+
+        space = self.single_observation_space
+        return own("", space) if self._single else value_of(space, own)
 
     def _masks(self, row: int, envs: np.ndarray | None = None) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -311,7 +428,7 @@ class VectorEnv(GymnasiumVectorEnv):
         finals = self._shaped(_arrays(self._opened().final_observation()))
         objects = np.full(self.num_envs, None, dtype=object)
         for b in ended:
-            objects[b] = finals[b].copy() if self._single else {name: part[b].copy() for name, part in finals.items()}
+            objects[b] = _element(finals, b)
         infos["final_obs"], infos["_final_obs"] = objects, mask
         final_info: dict[str, Any] = {}
         for name, values in self._env_info.items():

@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import tempfile
+import textwrap
 import unittest
 
 import torch
@@ -183,6 +184,49 @@ class LoopTest(unittest.TestCase):
         mean = [sum(each) / len(each) for each in lengths]
         self.assertGreater(mean[-1], 2 * mean[0])  # it learns
 
+    def test_a_torch_module_may_wait_for_its_environment(self):
+        module = Network()
+        agent = shoal.TorchAgent(module)
+        with self.assertRaisesRegex(shoal.Error, "no environment yet"):
+            agent.parameters()
+        with shoal.Sampler("CartPole-v1", agent, envs=4, workers=2, horizon=8) as sampler:
+            sampler.collect()
+        with self.assertRaisesRegex(shoal.Error, "other spaces"):
+            shoal.Sampler("Acrobot-v1", agent, envs=4)
+        self.assertIs(agent.module, module)
+
+    @unittest.skipUnless("ALE/Pong-v5" in shoal.env_ids(), "needs Atari")
+    def test_atari_in_the_lines_of_the_introduction(self):
+        lines = """
+            envs  = shoal.make_vec("ALE/Pong-v5", num_envs=32)
+            agent   = shoal.ActorCritic("ALE/Pong-v5", model="nature-cnn")
+            agent   = shoal.TorchAgent(my_module)
+            sampler = shoal.Sampler("ALE/Pong-v5", agent, kind="parallel-gpu", envs=32, workers=2, horizon=128)
+            batch   = sampler.collect()
+            algo    = shoal.PPO(agent, clip=0.1); metrics = algo.update(batch)
+            run     = shoal.train("pong-ppo", steps=2_048, out=folder + "/pong", quiet=True)
+            action = shoal.load(folder + "/pong").predict(observation)
+            """
+        policy, value = torch.nn.Linear(16, 6), torch.nn.Linear(16, 1)
+
+        class Pooled(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.policy, self.value = policy, value
+
+            def forward(self, pictures):  # [N, 4, 84, 84]
+                x = torch.nn.functional.avg_pool2d(pictures.float() / 255, 42).flatten(1)
+                return self.policy(x), self.value(x)
+
+        known = {"shoal": shoal, "my_module": Pooled(), "folder": self.folder, "observation": torch.zeros(4, 84, 84)}
+        exec(textwrap.dedent(lines), known)
+        self.assertEqual(known["batch"].observation.shape, (129, 32, 84, 84))
+        self.assertEqual(set(known["batch"].agent_info), {"log_prob", "value"})
+        self.assertIn("policy_loss", known["metrics"])
+        self.assertIn(known["action"], range(6))
+        known["envs"].close()
+        known["sampler"].close()
+
     def test_workers_act_with_copies_of_a_torch_module(self):
         torch.manual_seed(1)
         module = Network()
@@ -340,6 +384,30 @@ class LoopTest(unittest.TestCase):
             shoal.Policy(agent).act(torch.zeros(3, 5))
         with self.assertRaisesRegex(TypeError, "callable"):
             shoal.ActorCritic(5)
+
+    def test_settings_that_a_class_does_not_use(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        for setting in ({"hidden": [3]}, {"model": "mlp"}, {"time_limit": 3}, {"size": 10}, {"dqn__batch": 3}):
+            with self.assertRaisesRegex(shoal.Error, "which PPO does not use; give those of networks.*to the agent"):
+                shoal.PPO(agent, **setting)
+        for setting in ({"learning_rate": 9}, {"hidden": [3]}, {"replay__size": 10}):
+            with self.assertRaisesRegex(shoal.Error, "which Sampler does not use; give .*learning to the algorithm"):
+                shoal.Sampler(None, agent, **setting)
+        shoal.PPO(agent, clip=0.2, steps=1000, learning_rate=None)
+        shoal.Sampler(None, agent, kind="serial", envs=2, time_limit=9, discount=0.9, seed=2).close()
+
+    def test_settings_of_numpy(self):
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("needs NumPy")
+        given = dict(clip=np.float64(0.3), epochs=np.int64(5), hidden=np.array([32, 16]), vtrace=np.bool_(True))
+        config = shoal.make_config(algo="ppo", steps=np.array(2048), model__cnn_layers=[np.int32(8), 3, 1], **given)
+        expected = dict(clip=0.3, epochs=5, hidden=[32, 16], vtrace=True)
+        self.assertEqual(
+            config.to_toml(),
+            shoal.make_config(algo="ppo", steps=2048, model__cnn_layers=[8, 3, 1], **expected).to_toml(),
+        )
 
     def test_settings_are_documented(self):
         self.assertRegex(shoal.PPO.__doc__, r"\nclip = 0.1: .* \(above 0 .*\)")

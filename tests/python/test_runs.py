@@ -83,6 +83,72 @@ class RunsTest(unittest.TestCase):
         again = shoal.load(self.path("run"), env=lambda: Counter(4))
         self.assertEqual(shoal.evaluate(again, episodes=2), shoal.evaluate(run, episodes=2))
 
+    def test_a_callable_of_another_process_is_not_mistaken(self):
+        try:
+            from toys import Counter
+        except ImportError:
+            self.skipTest("needs Gymnasium")
+        settings = {**SETTINGS, "steps": 256, "schedule_steps": 512}
+        script = f"""
+            import sys, shoal
+            from toys import Counter
+            settings = dict({settings!r}, env=lambda: Counter(4))
+            run = shoal.train(None, sys.argv[1], quiet=True, **settings)
+            shoal.load(sys.argv[1])  # this process knows it
+            """
+        folder = self.path("run")
+        self.shell(sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), folder)
+        shoal.default_config(lambda: Counter(9))  # the first callable of this process, as that one was of the other
+        with self.assertRaisesRegex(shoal.Error, r"callable of another process.*shoal.load\('.*run', env=make\)"):
+            shoal.load(folder)
+        with self.assertRaisesRegex(shoal.Error, r"callable of another process.*resume=True, env=make\)"):
+            shoal.train(out=folder, resume=True, steps=512)
+        run = shoal.load(folder, env=lambda: Counter(4))
+        self.assertLessEqual(max(shoal.evaluate(run, episodes=2)), 8)
+        run = shoal.train(out=folder, resume=True, quiet=True, steps=512, env=lambda: Counter(4))
+        self.assertEqual(shoal_steps(folder), 512)
+        with self.assertRaisesRegex(shoal.Error, "film.*callable.*gymnasium:MODULE:ID"):
+            run.film(self.path("run.gif"))
+
+    def test_predicts_for_the_spaces_of_the_environment(self):
+        try:
+            import numpy as np
+            from gymnasium import spaces
+            from toys import Echo
+        except ImportError:
+            self.skipTest("needs Gymnasium")
+        bounds = np.array([[-1, 0, 2], [-3, 1, 5]]), np.array([[1, 4, 3], [0, 9, 8]])
+        box = spaces.Box(*bounds, dtype=np.float64)
+        picture = spaces.Box(0, 255, (20, 24, 3), np.uint8)
+        vector = spaces.Box(-1, 1, (3,), np.float32)
+        senses = spaces.Dict(eye=spaces.Dict(left=picture, at=vector), ear=spaces.Tuple((vector, spaces.Discrete(3))))
+        cases = (
+            (spaces.Discrete(4, start=-2), senses),
+            (box, vector),
+            (spaces.Box(-0.01, 0.01, (2, 1), np.float32), picture),
+            (spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [-2, 7]]), spaces.Discrete(5, start=2)),
+            (spaces.Dict(arm=spaces.Tuple((box, spaces.Discrete(3, start=1))), grip=spaces.MultiBinary(3)), vector),
+        )
+        for at, (actions, observations) in enumerate(cases):
+            with self.subTest(actions=actions):
+                seen = []
+                settings = {**SETTINGS, "workers": 1, "steps": 128, "checkpoint_steps": 0}
+                settings["env"] = lambda: Echo(actions, observations, seen)  # noqa: B023
+                run = shoal.train(None, self.path(str(at)), quiet=True, **settings)
+                seen.clear()
+                shoal.evaluate(run, episodes=2)  # in this process
+                self.assertGreater(len(seen), 8)
+                for observation, action in seen[:20]:
+                    got = run.predict(observation)
+                    self.assertTrue(actions.contains(got), got)
+                    for a, b in zip(leaves(got), leaves(action)):
+                        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+    def test_predicts_with_memory(self):
+        run = shoal.train(None, self.path("run"), quiet=True, steps=256, memory="lstm", **SETTINGS)
+        run.predict(torch.zeros(4))
+        self.assertIn(run.predict(torch.ones(4), reward=1.0), (0, 1))
+
     def test_begins_with_the_settings_of_the_command(self):
         command = (COMMAND, "train", "--env", "Pendulum-v1", "--steps", "64", "--set", "sampler.horizon=8")
         self.shell(*command, "--set", "sampler.kind=serial", "--seed", "2", "--out", self.path("command"))
@@ -157,6 +223,11 @@ class RunsTest(unittest.TestCase):
         shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=256, horizon=16)
         with self.assertRaisesRegex(shoal.Error, "sampler.horizon cannot change.*init_from"):
             shoal.train(None, self.path("run"), resume=True, steps=512, horizon=8)
+
+
+def leaves(value) -> list:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else None
+    return [value] if parts is None else [leaf for part in parts for leaf in leaves(part)]
 
 
 def shoal_steps(folder) -> int:

@@ -13,7 +13,7 @@ try:
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
-    from toys import Counter, Room
+    from toys import Counter, Echo, Room
 except ImportError:
     gymnasium = None
 
@@ -134,6 +134,17 @@ class VecEnvTest(unittest.TestCase):
         self.assertEqual(np.stack(envs.env_method("action_masks")).tolist(), [[True, False, True]] * 2)
         envs.step(np.array([0, 2]))
         self.assertEqual(np.stack(envs.env_method("action_masks")).tolist(), [[False, True, True], [True, False, True]])
+
+    def test_observations_in_a_dict_in_a_dict_are_one_dict(self):
+        spaces = gymnasium.spaces
+        nested = spaces.Dict(eye=spaces.Dict(at=spaces.Discrete(3)), ear=spaces.Tuple((spaces.MultiBinary(2),)))
+        envs = self.envs(lambda: Echo(spaces.Box(np.array([-1, 0]), 4.0, (2,)), nested), 2, workers=1, seed=1)
+        self.assertEqual(
+            envs.observation_space, spaces.Dict({"eye/at": spaces.Discrete(3), "ear/0": spaces.MultiBinary(2)})
+        )
+        model = PPO("MultiInputPolicy", envs, n_steps=8, batch_size=8, n_epochs=1, seed=1, device="cpu")
+        model.learn(32)
+        self.assertEqual(set(envs.step(np.zeros((2, 2)))[0]), {"eye/at", "ear/0"})
 
     def test_trains_ppo(self):
         envs = self.envs("CartPole-v1", 8, workers=2, seed=1)

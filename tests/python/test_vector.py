@@ -1,5 +1,6 @@
 """shoal.make_vec() beside Gymnasium's own vector environments."""
 
+import multiprocessing
 import unittest
 
 import shoal
@@ -7,9 +8,10 @@ import shoal
 try:
     import gymnasium
     import numpy as np
+    from gymnasium.utils.env_checker import data_equivalence
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
     from gymnasium.wrappers.vector import RecordEpisodeStatistics
-    from toys import Counter
+    from toys import Counter, Echo
 except ImportError:
     gymnasium = None
 
@@ -150,6 +152,115 @@ class VectorTest(unittest.TestCase):
         with self.assertRaisesRegex(shoal.Error, "Disabled"):
             shoal.make_vec("CartPole-v1", 2, autoreset_mode="Disabled")
         envs.close()
+
+    def assert_equal_values(self, got, expected):
+        self.assertTrue(data_equivalence(got, expected), f"{got} {expected}")
+
+    def assert_echoes(self, make, make_env, scale=1, **settings):
+        """Observations, which are the actions, and spaces equal those of Gymnasium."""
+        for mode in ("NextStep", "SameStep"):
+            mine = self.vector(make, 3, workers=2, autoreset_mode=mode, copy=True, **settings)
+            theirs = SyncVectorEnv([make_env] * 3, autoreset_mode=AutoresetMode(mode))
+            for name in ("single_action_space", "action_space", "single_observation_space", "observation_space"):
+                self.assertEqual(getattr(mine, name), getattr(theirs, name))
+            self.assert_equal_values(mine.reset(seed=3)[0], theirs.reset(seed=3)[0])
+            theirs.action_space.seed(3)
+            for _ in range(10):
+                action = theirs.action_space.sample()
+                action = action * scale if isinstance(action, np.ndarray) and action.dtype.kind == "f" else action
+                got, expected = mine.step(action), theirs.step(action)
+                self.assert_equal_values(got[:4], expected[:4])
+                for final, other in zip(got[4].get("final_obs", []), expected[4].get("final_obs", [])):
+                    self.assert_equal_values(final, other)
+        return mine
+
+    def test_any_action_and_observation_equals_gymnasiums(self):
+        spaces = gymnasium.spaces
+        bounds = np.array([[-1, 0, 2], [-3, 1, 5]], np.float32), np.array([[1, 4, 3], [0, 9, 8]], np.float32)
+        for space in (
+            spaces.Box(bounds[0][0], bounds[1][0]),
+            spaces.Box(*bounds),
+            spaces.Box(bounds[0].astype(np.float64), bounds[1].astype(np.float64), dtype=np.float64),
+            spaces.Box(-2, 2, (), np.float32),
+            spaces.Discrete(4, start=-2),
+            spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [-2, 7]]),
+            spaces.MultiBinary((2, 2)),
+            spaces.Dict(
+                {"arm": spaces.Dict({"b": spaces.Box(*bounds), "a": spaces.Discrete(3, start=1)})},
+                grip=spaces.Tuple((spaces.MultiBinary(3), spaces.Discrete(2))),
+            ),
+        ):
+            with self.subTest(space=space):
+                envs = self.assert_echoes(lambda space=space: Echo(space), lambda space=space: Echo(space), scale=3)
+                self.assertEqual(len(envs.get_attr("seen")[0]), 10)
+        gymnasium.register("ShoalTest/Echo-v0", entry_point=lambda low, **_: Echo(spaces.Box(np.array([low, 0]), 4.0)))
+        make = lambda: gymnasium.make("ShoalTest/Echo-v0", low=-7.0)  # noqa: E731
+        self.assert_echoes("gymnasium:ShoalTest/Echo-v0", make, 3, gymnasium__kwargs={"low": -7.0})
+
+    def test_observations_have_the_form_of_the_environment(self):
+        spaces = gymnasium.spaces
+        picture = spaces.Box(0, 255, (20, 24, 3), np.uint8)
+        for space in (
+            spaces.Discrete(5, start=2),
+            picture,
+            spaces.Box(-9, 9, (2,), np.int8),
+            spaces.Box(0, 255, (2, 20, 24, 3), np.uint8),
+            spaces.Tuple((picture, spaces.Dict(at=spaces.Discrete(3), see=picture))),
+        ):
+            with self.subTest(space=space):
+                make = lambda space=space: Echo(spaces.Discrete(2), space)  # noqa: E731
+                self.assert_echoes(make, make)
+        told = spaces.Dict(see=picture, hear=spaces.Text(4))
+        envs = self.vector(lambda: Echo(spaces.Discrete(2), told), 2, workers=0)
+        self.assertEqual(envs.single_observation_space, spaces.Dict(see=picture))  # a Text has no fixed size
+        self.assertIn(envs.reset(seed=1)[0], envs.observation_space)
+        envs = self.vector(lambda: Echo(spaces.Discrete(2), picture), 2, workers=0, resize=[10, 10])
+        self.assertEqual(envs.reset(seed=1)[0].shape, (2, 3, 10, 10))
+
+    def test_actions_of_another_shape_or_type(self):
+        box = gymnasium.spaces.Box(np.array([0, -1]), np.array([1, 1]))
+        for make, wrong in (
+            ("CartPole-v1", (1, [0] * 3, np.zeros((4, 1), int), np.zeros(4))),
+            ("Pendulum-v1", (0.0, np.zeros(4), np.zeros((1, 1)))),
+            (lambda: Counter(5), (1, [0] * 3, np.zeros(4), [True, False, True, 0.5])),
+            (lambda: Echo(box), (0.0, np.zeros(2), np.zeros((4, 1)), np.zeros((4, 2), complex))),
+            (lambda: Echo(gymnasium.spaces.MultiDiscrete([3, 3])), (np.zeros((4, 2)), np.zeros(2, int))),
+        ):
+            envs = self.vector(make, 4, workers=0)
+            envs.reset(seed=1)
+            for action in wrong:
+                with self.assertRaisesRegex(shoal.Error, r"actions: found .*, expected \w+ \[4"):
+                    envs.step(action)
+            envs.step(envs.action_space.sample())
+        envs = self.vector(lambda: Echo(gymnasium.spaces.Discrete(3, start=2)), 2, workers=0)
+        envs.reset(seed=1)
+        with self.assertRaisesRegex(shoal.Error, "environment 1: found the action 5, expected 2 to 4"):
+            envs.step(np.array([2, 5]))
+
+    def test_settings_that_it_does_not_use(self):
+        with self.assertRaisesRegex(shoal.Error, r"seed: .*reset\(seed=\.\.\.\)"):
+            shoal.make_vec("CartPole-v1", 2, seed=3)
+        for name, value in {"learning_rate": 0.1, "horizon": 8, "envs": 3, "hidden": [3], "algo": "dqn"}.items():
+            with self.assertRaisesRegex(shoal.Error, f"{name}: found .*does not use"):
+                shoal.make_vec("CartPole-v1", 2, **{name: value})
+        self.vector("CartPole-v1", 2, workers=1, time_limit=5, step_limit=30, pin=False, reward_scale=0.1)
+
+    def test_a_late_answer_is_not_that_of_the_next_call(self):
+        done = multiprocessing.Event()
+
+        def make():
+            env = Counter(4)
+            env.wait = done.wait
+            return env
+
+        envs = self.vector(make, 2, workers=1)
+        seconds, envs._calls._seconds = envs._calls._seconds, 0.1
+        with self.assertRaisesRegex(shoal.Error, "environment 0 did not answer"):
+            envs.call("wait")
+        envs._calls._seconds = seconds
+        done.set()
+        self.assertEqual(envs.get_attr("length"), (4, 4))
+        self.assertEqual(envs.get_attr("render_mode"), (None, None))
 
     def test_an_exception_comes_with_its_environment(self):
         def fail(steps):

@@ -1,5 +1,7 @@
 """Environments for the tests."""
 
+import copy
+
 import gymnasium
 import numpy as np
 
@@ -54,6 +56,28 @@ class Room(gymnasium.Env):
         self.open = self.open or action == 0
         observation, info = self.look()
         return observation, 0.0, action == 1, False, info
+
+
+class Echo(gymnasium.Env):
+    """Observes its last action, or, with a space of observations, samples of it."""
+
+    def __init__(self, action_space, observation_space=None, seen=None):
+        self.action_space, self.echoes = action_space, observation_space is None
+        self.observation_space = copy.deepcopy(observation_space or action_space)  # whose generator it seeds
+        self.seen = [] if seen is None else seen
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.observation, self.steps = self.observation_space.sample(), 0
+        return self.observation, {}
+
+    def step(self, action):
+        self.seen.append((self.observation, action))
+        self.observation = action if self.echoes else self.observation_space.sample()
+        self.steps += 1
+        return self.observation, 0.0, self.steps == 4, False, {}
 
 
 class Parts(gymnasium.Env):
