@@ -126,12 +126,14 @@ class VectorEnv(GymnasiumVectorEnv):
         self._first_seeds = [first + i for i in range(num_envs)]
         self._calls: Calls | None = None
         tables, also = ("env", "atari", "gymnasium"), ("sampler.pin", "sampler.step_limit", "sampler.reset_limit")
+        if settings.get("seed") is not None:
+            raise _core.Error("seed: found a setting of a training; give it to reset(seed=...)")
         require_used(
             make_config(),
             settings,
             "a vector environment",
             lambda key: table_of(key) in tables or key in also,
-            "give it to reset(seed=...)" if "seed" in settings else f"expected one of {', '.join(tables + also)}",
+            f"expected one of {', '.join(tables + also)}",
         )
         settings = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1), **settings}
         if callable(env):
