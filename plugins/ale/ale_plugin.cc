@@ -14,6 +14,8 @@
 #include "packed_frame.h"
 #include "tia_state.h"
 
+static_assert(kTiaPixels % kLine == 0);
+
 struct shoal_ale_console {
   ale::ALEInterface emulator;
 };

@@ -131,6 +131,33 @@ TEST_P(AtariEmulatorTest, EqualsAle) {
 
 INSTANTIATE_TEST_SUITE_P(Games, AtariEmulatorTest, testing::Range(0, kLots));
 
+// A state may say that the program goes on anywhere: at the end of the cartridge, where an
+// instruction goes on at address zero, or in the RAM.
+TEST(AtariEmulatorTest, GoesOnAnywhere) {
+  for (const char* rom : {"pong", "breakout", "ms_pacman", "montezuma_revenge"}) {
+    for (const int pc : {0xffff, 0xfffe, 0xfffd, 0xf3ff, 0xf7fe, 0xfbfd, 0x0080, 0x00ff, 0x1fff}) {
+      Console own(AtariEmulator::kShoal, rom), ale(AtariEmulator::kAle, rom);
+      own.reset();
+      ale.reset();
+      for (int frame = 0; frame < 20; ++frame) own.act(0), ale.act(0);
+      auto state = own.state();
+      const std::string name = "M6502Low", text(state.begin(), state.end());
+      const auto at = text.find(name);
+      ASSERT_NE(at, std::string::npos);
+      const auto place = at + name.size() + 5 * sizeof(std::int32_t);  // behind A, X, Y, SP and IR
+      const std::int32_t value = pc;
+      std::memcpy(state.data() + place, &value, sizeof value);
+      own.load(state);
+      ale.load(state);
+      for (int frame = 0; frame < 10; ++frame) {
+        own.act(frame % 3);
+        ale.act(frame % 3);
+        ASSERT_EQ(own.difference(ale), "") << rom << ", from " << pc << ", frame " << frame;
+      }
+    }
+  }
+}
+
 // A process that may not execute what it has written interprets the programs.
 TEST(AtariEmulatorDeathTest, EqualsAleWhereCodeMayNotBeWritten) {
   constexpr unsigned kSetDenyWriteExecute = 65, kRefuseExecGain = 1;  // of Linux 6.3

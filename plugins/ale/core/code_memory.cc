@@ -3,17 +3,14 @@
 
 #include <sys/mman.h>
 
-CodeMemory& CodeMemory::get() {
-  static CodeMemory memory;
-  return memory;
-}
+CodeMemory CodeMemory::memory_;
 
 CodeMemory::CodeMemory() {
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE | PROT_EXEC,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return;
   begin_ = at_ = static_cast<std::uint8_t*>(memory);
-  end_ = begin_ + kBytes - 64;  // take() rounds up
+  end_ = begin_ + kBytes;
   using namespace x86;
   constexpr Register kSaved[] = {rbx, rbp, r12, r13, r14, r15};
   Assembler code(at_, end_);
@@ -27,8 +24,9 @@ CodeMemory::CodeMemory() {
   code.load16(rax, SHOAL_FIELD(pc));
   code.jump(rsi);
   miss = code.at();
-  code.store16(SHOAL_FIELD(pc), rax);
   code.store8(SHOAL_FIELD(misses), std::uint8_t{1});
+  skip = code.at();
+  code.store16(SHOAL_FIELD(pc), rax);
   leave = code.at();
   code.store(SHOAL_FIELD(a), kA), code.store(SHOAL_FIELD(x), kX), code.store(SHOAL_FIELD(y), kY);
   code.store(SHOAL_FIELD(result), kResult);

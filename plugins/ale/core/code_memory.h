@@ -16,10 +16,10 @@ inline constexpr x86::Register kA = x86::r12, kX = x86::r13, kY = x86::r14, kRes
 #define SHOAL_FIELD(member) \
   (x86::Memory{kMachine, static_cast<std::int32_t>(offsetof(Machine, member))})
 
-// One for all programs. Forked processes have copies.
+// One for all programs, made when this library is loaded. Forked processes have copies.
 class CodeMemory {
  public:
-  static CodeMemory& get();
+  static CodeMemory& get() { return memory_; }
 
   // False where a process may not write code that it executes.
   bool is_usable() const { return begin_ != nullptr; }
@@ -33,18 +33,34 @@ class CodeMemory {
   }
 
   // Loads the registers and jumps to the code, which ends with a jump to `leave`, or to `miss`,
-  // with the address in eax, if that is not translated.
+  // with the address in eax, if that is not translated yet, or to `skip` if it will not be.
   using Enter = void (*)(Machine&, const void* code);
   Enter enter = nullptr;
-  const std::uint8_t *leave = nullptr, *miss = nullptr;
-  // Held while code is written. A process that is forked meanwhile never gets it, and interprets.
-  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+  const std::uint8_t *leave = nullptr, *miss = nullptr, *skip = nullptr;
+
+  // The right to write code, which a process that is forked meanwhile never gets: it interprets
+  // what is not translated.
+  class Turn {
+   public:
+    Turn() : is_taken_(!memory_.busy_.test_and_set(std::memory_order_acquire)) {}
+    ~Turn() {
+      if (is_taken_) memory_.busy_.clear(std::memory_order_release);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return is_taken_; }
+
+   private:
+    bool is_taken_;
+  };
 
  private:
   static constexpr std::size_t kBytes = 16 << 20;
 
   CodeMemory();
 
+  static CodeMemory memory_;
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::uint8_t *begin_ = nullptr, *at_ = nullptr, *end_ = nullptr;
 };
 

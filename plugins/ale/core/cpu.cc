@@ -833,9 +833,9 @@ void run(Program& program, Registers& r) {
 
 }  // namespace
 
-namespace ale::stella {
-
 #if SHOAL_X86
+namespace {
+
 // Cartridges whose programs are in memory that never changes, and that leave the lower addresses to
 // the chips.
 bool is_plain(const std::string& cartridge) {
@@ -845,24 +845,35 @@ bool is_plain(const std::string& cartridge) {
       kPlain, [&](auto each) { return cartridge == "Cartridge" + std::string(each); });
 }
 
+}  // namespace
+#endif
+
+namespace ale::stella {
+
+#if SHOAL_X86
 Program* M6502Low::program_in(const Known& window) {
   for (const auto& each : known_)
     if (each.memory == window.memory && each.origin == window.origin && each.size == window.size)
       return each.program;
-  auto& place = known_[oldest_];
-  oldest_ = (oldest_ + 1) % known_.size();
-  place = window;
+  const auto remember = [&](Program* program) {
+    known_[oldest_] = window;
+    known_[oldest_].program = program;
+    oldest_ = (oldest_ + 1) % known_.size();
+    return program;
+  };
   const auto begin = static_cast<std::uint16_t>(window.memory - window.origin);
   const auto* const pages = &mySystem->getPageAccess(0);
   if ((begin & 0x1000) == 0 || !is_plain(pages[(begin & 0x1fff) >> 6].device->name()))
-    return nullptr;
+    return remember(nullptr);
   for (int page = 0; page < 128; ++page)
     if (reinterpret_cast<std::uintptr_t>(pages[page].directPokeBase) - window.memory < window.size)
-      return nullptr;
+      return remember(nullptr);
   constexpr Chips kChips{.read = read_for, .write = write_for, .write_tia = kWriteTia.data()};
-  place.program = Program::find(reinterpret_cast<const std::uint8_t*>(window.memory), window.size,
-                                begin, ourInstructionProcessorCycleTable, kChips);
-  return place.program;
+  Program* program = nullptr;
+  if (Program::find(reinterpret_cast<const std::uint8_t*>(window.memory), window.size, begin,
+                    ourInstructionProcessorCycleTable, kChips, program))
+    remember(program);
+  return program;
 }
 #endif
 

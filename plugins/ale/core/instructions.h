@@ -129,7 +129,8 @@ inline constexpr std::array<Kind, 256> kKinds = [] {
   return k;
 }();
 
-inline int length_of(const Kind& kind) {
+// Its bytes, those that it fetches late included.
+inline int bytes_of(const Kind& kind) {
   switch (kind.what) {
     case Do::kBranch:
       return 2;

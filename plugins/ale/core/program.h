@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "machine.h"
 #include "translation.h"
@@ -13,10 +12,11 @@
 // this process that run it.
 class Program {
  public:
-  // `bytes` never change. Null if this process may not write code, or has no room for more.
-  // cycles: the base cycles of each instruction.
-  static Program* find(const std::uint8_t* bytes, std::size_t size, std::uint16_t begin,
-                       const std::uint32_t (&cycles)[256], const Chips& chips);
+  // Sets `found`, to null if this process may not write code, or has no room for more. `bytes`
+  // never change. cycles: the base cycles of each instruction. False: another thread writes code;
+  // ask again.
+  static bool find(const std::uint8_t* bytes, std::size_t size, std::uint16_t begin,
+                   const std::uint32_t (&cycles)[256], const Chips& chips, Program*& found);
 
   // Runs from machine.pc on, translating what it reaches, until an instruction that is not
   // translated: the next one at machine.pc, which may be in another program.
@@ -24,13 +24,13 @@ class Program {
 
  private:
   explicit Program(ProgramText text);
+  // False if the interpreter is to execute what is there.
   bool translate(std::uint16_t pc);
   std::size_t place_of(std::uint16_t pc) const {
     return static_cast<std::uint16_t>(pc - text_.begin);
   }
 
   ProgramText text_;
-  std::vector<bool> is_tried_;  // translating this address was tried
 };
 
 #endif  // SHOAL_PLUGINS_ALE_CORE_PROGRAM_H_

@@ -72,7 +72,7 @@ class Translation {
     const auto* const bytes = bytes_at(at_.pc);
     kind_ = kKinds[bytes[0]];
     on_ = register_of(kind_.on);
-    length_ = length_of(kind_);
+    length_ = bytes_of(kind_);
     if (kind_.what == Do::kUnknown ||
         !program_.contains(static_cast<std::uint16_t>(at_.pc + length_ - 1)))
       return false;
@@ -163,7 +163,7 @@ class Translation {
   void with_clock(bool bus_is_known, Call make_call) {
     const auto place = at_;
     if (place.cycles != 0) code_.alu32(kAdd, SHOAL_FIELD(cycles), place.cycles);
-    if (bus_is_known) code_.store8(SHOAL_FIELD(bus), static_cast<std::uint8_t>(known_bus_));
+    if (bus_is_known) code_.store8(SHOAL_FIELD(bus), static_cast<std::uint8_t>(place.bus));
     make_call();
     if (place.cycles != 0) code_.alu32(kSub, SHOAL_FIELD(cycles), place.cycles);
   }
@@ -198,11 +198,7 @@ class Translation {
         break;
       case Mode::kAbsoluteX:
       case Mode::kAbsoluteY:
-        if (reads && (operand_ & 0xff) != 0) {
-          code_.lea(rdx, {by, operand_ & 0xff});
-          code_.shift(kRight, rdx, 8);
-          code_.alu(kAdd, SHOAL_FIELD(cycles), rdx);
-        }
+        if (reads) count_page_crossed();
         code_.lea(rcx, {by, operand_});
         code_.widen16(rcx, rcx);
         break;
@@ -219,14 +215,22 @@ class Translation {
         code_.load16(rcx, {kRam, operand_ - 0x80});
         if (reads) {
           code_.widen8(rdx, rcx);
-          code_.alu(x86::kAdd, rdx, kY);
+          code_.alu(kAdd, rdx, kY);
           code_.shift(kRight, rdx, 8);
           code_.alu(kAdd, SHOAL_FIELD(cycles), rdx);
           put_pointer_on_bus();
         }
-        code_.alu(x86::kAdd, rcx, kY);
+        code_.alu(kAdd, rcx, kY);
         code_.widen16(rcx, rcx);
     }
+  }
+
+  // An absolute address and an index.
+  void count_page_crossed() {
+    if ((operand_ & 0xff) == 0) return;
+    code_.lea(rdx, {index(), operand_ & 0xff});
+    code_.shift(kRight, rdx, 8);
+    code_.alu(kAdd, SHOAL_FIELD(cycles), rdx);
   }
 
   // Its high byte, which was read last.
@@ -240,7 +244,6 @@ class Translation {
 
   // Brings the operand to eax.
   void read() {
-    known_bus_ = at_.bus;
     switch (kind_.mode) {
       case Mode::kImmediate:
         code_.mov(rax, std::uint32_t{operand_});
@@ -263,7 +266,7 @@ class Translation {
       case Mode::kAbsoluteX:
       case Mode::kAbsoluteY:
         if (in_program(operand_, 256)) {
-          address_in_program();
+          read_in_program();
         } else {
           address(true);
           read_program(true);
@@ -289,25 +292,19 @@ class Translation {
   void slow_read(const Place& at, bool bus_is_known) {
     const auto now = at_;
     at_ = at;
-    known_bus_ = at.bus;
     call_read(bus_is_known);
     at_ = now;
   }
-  // All of the page and the next are in the program.
-  void address_in_program() {
-    const auto by = index();
-    if ((operand_ & 0xff) != 0) {
-      code_.lea(rdx, {by, operand_ & 0xff});
-      code_.shift(kRight, rdx, 8);
-      code_.alu(kAdd, SHOAL_FIELD(cycles), rdx);
-    }
+  // The 256 bytes from the operand on are in the program.
+  void read_in_program() {
+    count_page_crossed();
     code_.load64(rcx, SHOAL_FIELD(program));
-    code_.load8(rax, {rcx, static_cast<std::int32_t>(place_of(operand_)), by});
+    code_.load8(rax, {rcx, static_cast<std::int32_t>(place_of(operand_)), index()});
   }
   // Most addresses that are computed are in the program.
   void read_program(bool bus_is_known) {
     code_.lea(rdx, {rcx, -static_cast<std::int32_t>(program_.begin & 0x1fff)});
-    code_.alu(x86::kAnd, rdx, 0x1fffU);
+    code_.alu(kAnd, rdx, 0x1fffU);
     code_.alu(kCmp, rdx, static_cast<std::uint32_t>(program_.bytes.size()));
     either(
         kNotBelow, [this, at = at_, bus_is_known] { slow_read(at, bus_is_known); },
@@ -349,12 +346,12 @@ class Translation {
             });
       } else {
         code_.mov(rdx, rcx);
-        code_.alu(x86::kAnd, rdx, 0x1280U);
+        code_.alu(kAnd, rdx, 0x1280U);
         code_.alu(kCmp, rdx, 0x80U);
         either(
             kNotZero, [this, at = at_, value] { slow_write(at, value); },
             [this, value] {
-              code_.alu(x86::kAnd, rcx, 0x7fU);
+              code_.alu(kAnd, rcx, 0x7fU);
               code_.store8({kRam, 0, rcx}, value);
             });
       }
@@ -376,13 +373,13 @@ class Translation {
   // The machine's carry.
   void load_carry() {
     code_.load8(rcx, SHOAL_FIELD(carry));
-    code_.alu8(x86::kAdd, rcx, std::uint8_t{0xff});
+    code_.alu8(kAdd, rcx, std::uint8_t{0xff});
   }
 
   void change(Register byte) {
     switch (kind_.what) {
       case Do::kShiftLeft:
-        code_.alu8(x86::kAdd, byte, byte);
+        code_.alu8(kAdd, byte, byte);
         set_carry(kBelow);
         break;
       case Do::kRotateLeft:
@@ -396,11 +393,11 @@ class Translation {
         break;
       case Do::kRotateRight:
         load_carry();
-        code_.shift8(x86::kRotateRight, byte);
+        code_.shift8(kRotateRight, byte);
         set_carry(kBelow);
         break;
       case Do::kIncrement:
-        code_.alu8(x86::kAdd, byte, std::uint8_t{1});
+        code_.alu8(kAdd, byte, std::uint8_t{1});
         break;
       default:
         code_.alu8(kSub, byte, std::uint8_t{1});
@@ -426,13 +423,13 @@ class Translation {
   void operate() {
     switch (kind_.what) {
       case Do::kOr:
-        code_.alu(x86::kOr, kA, rax);
+        code_.alu(kOr, kA, rax);
         break;
       case Do::kAnd:
-        code_.alu(x86::kAnd, kA, rax);
+        code_.alu(kAnd, kA, rax);
         break;
       case Do::kXor:
-        code_.alu(x86::kXor, kA, rax);
+        code_.alu(kXor, kA, rax);
         break;
       case Do::kAdd:
         load_carry();
@@ -454,11 +451,11 @@ class Translation {
         return;
       case Do::kTestBits:
         code_.mov(rcx, rax);
-        code_.alu(x86::kAnd, rcx, 0x80U);
+        code_.alu(kAnd, rcx, 0x80U);
         code_.shift(kLeft, rcx, 8);
         code_.mov(kResult, kA);
-        code_.alu(x86::kAnd, kResult, rax);
-        code_.alu(x86::kOr, kResult, rcx);
+        code_.alu(kAnd, kResult, rax);
+        code_.alu(kOr, kResult, rcx);
         code_.test8(rax, 0x40);
         code_.set(kNotZero, SHOAL_FIELD(overflow));
         return;
@@ -536,7 +533,7 @@ class Translation {
     either(
         kZero,
         [this, at = at_, value] {
-          code_.alu(x86::kOr, rcx, 0x100U);
+          code_.alu(kOr, rcx, 0x100U);
           slow_write(at, value);
         },
         [this, value] {
@@ -551,16 +548,16 @@ class Translation {
     const auto add_flag = [&](Memory flag, std::uint8_t bit) {
       code_.load8(rcx, flag);
       if (bit != 0) code_.shift(kLeft, rcx, bit);
-      code_.alu(x86::kOr, rax, rcx);
+      code_.alu(kOr, rax, rcx);
     };
     add_flag(SHOAL_FIELD(carry), 0), add_flag(SHOAL_FIELD(no_interrupts), 2),
         add_flag(SHOAL_FIELD(decimal), 3);
     add_flag(SHOAL_FIELD(with_break), 4), add_flag(SHOAL_FIELD(overflow), 6);
     code_.mov(rcx, kResult);
     code_.shift(kRight, rcx, 8);
-    code_.alu(x86::kOr, rcx, kResult);
-    code_.alu(x86::kAnd, rcx, 0x80U);
-    code_.alu(x86::kOr, rax, rcx);
+    code_.alu(kOr, rcx, kResult);
+    code_.alu(kAnd, rcx, 0x80U);
+    code_.alu(kOr, rax, rcx);
     code_.widen8(rcx, kResult);  // 1 less is negative only if it is zero
     code_.alu(kSub, rcx, 1U);
     code_.shift(kRight, rcx, 31);
@@ -579,13 +576,12 @@ class Translation {
     code_.load8(rcx, SHOAL_FIELD(sp));
     code_.lea(rdx, {rcx, -0x80});
     code_.alu(kCmp, rdx, 0x7eU);
-    known_bus_ = at_.bus;
     either(
         kAbove, [this, at = at_] { slow_pull(at); },
         [this] {
           code_.load8(rax, {kRam, -0x7f, rcx});
         });
-    code_.alu8(x86::kAdd, SHOAL_FIELD(sp), 1);
+    code_.alu8(kAdd, SHOAL_FIELD(sp), 1);
     code_.mov(kA, rax);
     show(kA);
     keep_bus(kA);
@@ -593,11 +589,11 @@ class Translation {
   }
   // Reads where the stack is, too.
   void slow_pull(const Place& at) {
-    code_.alu(x86::kOr, rcx, 0x100U);
+    code_.alu(kOr, rcx, 0x100U);
     slow_read(at, true);
     code_.load8(rcx, SHOAL_FIELD(sp));
-    code_.alu8(x86::kAdd, rcx, std::uint8_t{1});
-    code_.alu(x86::kOr, rcx, 0x100U);
+    code_.alu8(kAdd, rcx, std::uint8_t{1});
+    code_.alu(kOr, rcx, 0x100U);
     slow_read(at, false);
   }
   bool jump(std::uint16_t to) {
@@ -620,13 +616,13 @@ class Translation {
     code_.lea(rdx, {rax, -static_cast<std::int32_t>(program_.begin)});
     code_.alu(kCmp, rdx, static_cast<std::uint32_t>(program_.bytes.size() - 1));
     give_up_if(kNotBelow);
-    code_.alu8(x86::kAdd, SHOAL_FIELD(sp), 2);
+    code_.alu8(kAdd, SHOAL_FIELD(sp), 2);
     code_.load64(rcx, SHOAL_FIELD(program));
     code_.load8(rcx, {rcx, 0, rdx});
     code_.store8(SHOAL_FIELD(bus), rcx);
     at_.bus = -1;
     put_away(at_);
-    code_.alu(x86::kAdd, rax, 1U);
+    code_.alu(kAdd, rax, 1U);
     code_.mov64(rcx, reinterpret_cast<std::uint64_t>(program_.entries + 1));
     code_.jump({rcx, 0, rdx, 3});
     return false;
@@ -732,7 +728,6 @@ class Translation {
   Register on_ = kA;  // of kind_.on
   int length_ = 0;
   std::uint16_t operand_ = 0;
-  int known_bus_ = 0;
   bool may_stop_ = false;  // the instruction may have reached a chip
   std::vector<Exit> exits_;
   std::vector<std::function<void()>> later_;

@@ -142,6 +142,7 @@ std::vector<std::byte> AtariEnv::emulator_state() const {
     return ale_.save(console_.get(), reinterpret_cast<std::uint8_t*>(state.data()), state.size());
   };
   const auto size = save();
+  require(size != 0, "{}: the emulator could not save its state", spec_.id);
   const bool fits = size <= state.size();
   state.resize(size);
   if (!fits) save();
