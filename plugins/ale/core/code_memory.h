@@ -21,6 +21,8 @@ class CodeMemory {
  public:
   static CodeMemory& get() { return memory_; }
 
+  static constexpr std::size_t kAlignment = 16;
+
   // False where a process may not write code that it executes.
   bool is_usable() const { return begin_ != nullptr; }
   std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
@@ -28,7 +30,7 @@ class CodeMemory {
   std::uint8_t* end() const { return end_; }
   void* take(std::size_t bytes) {
     auto* const taken = at_;
-    at_ += (bytes + 15) / 16 * 16;
+    at_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return taken;
   }
 

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
+#include <new>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include "code_memory.h"
 
-Program::Program(ProgramText text) : text_(std::move(text)) {
+Program::Program(const ProgramText& text) : text_(text) {
   std::fill_n(text_.entries, text_.bytes.size() + 1, CodeMemory::get().miss);
 }
 
@@ -20,23 +20,23 @@ bool Program::find(const std::uint8_t* bytes, std::size_t size, std::uint16_t be
   if (!memory.is_usable()) return true;
   const CodeMemory::Turn turn;
   if (!turn) return false;
-  // Never destroyed: a thread may emulate while the process exits.
-  static auto& known = *new std::vector<std::unique_ptr<Program>>;
-  const auto same = std::ranges::find_if(known, [&](const auto& each) {
-    const auto& text = each->text_;
-    return text.begin == begin &&
-           std::equal(text.bytes.begin(), text.bytes.end(), bytes, bytes + size);
-  });
-  if (same != known.end()) {
-    found = same->get();
-    return true;
+  static Program* first = nullptr;
+  for (auto* each = first; each != nullptr; each = each->next_) {
+    if (each->text_.begin == begin &&
+        std::ranges::equal(each->text_.bytes, std::span(bytes, size))) {
+      found = each;
+      return true;
+    }
   }
+  // All in the memory for code, which is never destroyed: a thread may emulate while the process
+  // exits.
   const auto room = (size + 1) * sizeof(void*);
-  if (memory.left() < room) return true;
+  if (memory.left() < room + size + sizeof(Program) + 3 * CodeMemory::kAlignment) return true;
   auto** const entries = static_cast<const void**>(memory.take(room));
-  ProgramText text{{bytes, bytes + size}, begin, cycles, chips, entries};
-  known.push_back(std::unique_ptr<Program>(new Program(std::move(text))));
-  found = known.back().get();
+  auto* const own = static_cast<std::uint8_t*>(memory.take(size));
+  std::copy_n(bytes, size, own);
+  found = new (memory.take(sizeof(Program))) Program({{own, size}, begin, cycles, chips, entries});
+  found->next_ = std::exchange(first, found);
   return true;
 }
 

@@ -23,7 +23,7 @@ class Program {
   void run(Machine& machine);
 
  private:
-  explicit Program(ProgramText text);
+  explicit Program(const ProgramText& text);
   // False if the interpreter is to execute what is there.
   bool translate(std::uint16_t pc);
   std::size_t place_of(std::uint16_t pc) const {
@@ -31,6 +31,7 @@ class Program {
   }
 
   ProgramText text_;
+  Program* next_ = nullptr;  // of all programs
 };
 
 #endif  // SHOAL_PLUGINS_ALE_CORE_PROGRAM_H_

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "translation.h"
 
+#include <array>
+#include <cassert>
+#include <cstddef>
 #include <cstring>
-#include <functional>
+#include <new>
+#include <type_traits>
 
 #include "code_memory.h"
 #include "instructions.h"
@@ -10,6 +14,42 @@
 namespace {
 
 using namespace x86;
+
+constexpr int kMostInstructions = 48;  // of a block
+
+// A list without allocations: a block may be translated in any step of an environment.
+template <class T, std::size_t kMost>
+class List {
+ public:
+  void add(const T& item) {
+    assert(count_ < kMost);
+    items_[count_++] = item;
+  }
+  const T* begin() const { return items_.data(); }
+  const T* end() const { return items_.data() + count_; }
+
+ private:
+  std::array<T, kMost> items_;
+  std::size_t count_ = 0;
+};
+
+// A lambda, likewise.
+class Action {
+ public:
+  Action() = default;
+  template <class Act>
+  explicit Action(const Act& act) {
+    static_assert(sizeof act <= kBytes && std::is_trivially_copyable_v<Act>);
+    new (captures_) Act(act);
+    call_ = [](const std::byte* captures) { (*reinterpret_cast<const Act*>(captures))(); };
+  }
+  void operator()() const { call_(captures_); }
+
+ private:
+  static constexpr std::size_t kBytes = 72;
+  alignas(std::max_align_t) std::byte captures_[kBytes];
+  void (*call_)(const std::byte* captures) = nullptr;
+};
 
 // Of one block: instructions one after another, up to a jump or one that is not translated. It is
 // left in its middle where a branch is taken, and before an instruction that would do something
@@ -21,16 +61,15 @@ class Translation {
 
   // False if there is nothing to run.
   bool translate() {
-    constexpr int kMost = 48;
     code_.alu32(kCmp, SHOAL_FIELD(instructions_left), 0);
     auto* const number = code_.at() - 4;
     at_.pc = pc_;
-    exits_.push_back({code_.jump_if(kBelow), at_, false});
+    exits_.add({code_.jump_if(kBelow), at_, false});
     bool goes_on = true;
-    while (goes_on && at_.instructions < kMost && fetch()) goes_on = execute();
+    while (goes_on && at_.instructions < kMostInstructions && fetch()) goes_on = execute();
     if (at_.instructions == 0) return false;
-    if (goes_on) exit(at_, at_.instructions == kMost);
-    for (std::size_t i = 0; i < later_.size(); ++i) later_[i]();
+    if (goes_on) exit(at_, at_.instructions == kMostInstructions);
+    for (const auto& each : later_) each();
     for (const auto& each : exits_) {
       code_.bind(each.from);
       exit(each.at, each.chained);
@@ -130,24 +169,22 @@ class Translation {
     }
   }
   // Leaves the instruction to the interpreter.
-  void give_up_if(Condition condition) {
-    exits_.push_back({code_.jump_if(condition), before_, false});
-  }
+  void give_up_if(Condition condition) { exits_.add({code_.jump_if(condition), before_, false}); }
   // `rare` is done if the condition is met, elsewhere in memory, and `usual` if not.
   template <class Rare, class Usual>
   void either(Condition condition, Rare rare, Usual usual) {
     auto* const there = code_.jump_if(condition);
     usual();
     auto* const back = code_.at();
-    later_.push_back([this, there, back, rare] {
+    later_.add(Action([this, there, back, rare] {
       code_.bind(there);
       rare();
       code_.jump(back);
-    });
+    }));
   }
   void leave_if_stopped() {
     code_.alu8(kCmp, SHOAL_FIELD(stops), 0);
-    exits_.push_back({code_.jump_if(kNotZero), at_, false});
+    exits_.add({code_.jump_if(kNotZero), at_, false});
   }
 
   // ---- Calls ----
@@ -490,16 +527,16 @@ class Translation {
     const int counts = operand_ == 0xfd && from != program_.begin ? bytes_at(from)[-1] : 0;
     const bool is_loop = (opcode == 0xd0 || opcode == 0x10) && (counts == 0xca || counts == 0x88);
     if (!is_loop) {
-      exits_.push_back({taken, there, true});
+      exits_.add({taken, there, true});
       return;
     }
     const int cycles = static_cast<int>(there.cycles - at_.cycles) + 4;  // of a round
-    later_.push_back(
+    later_.add(Action(
         [this, taken, there, cycles, by = counts == 0xca ? kX : kY, to_zero = opcode == 0xd0] {
           code_.bind(taken);
           skip_rounds(by, to_zero, there.instructions, cycles);
           exit(there, true);
-        });
+        }));
   }
   // Back to DEX or DEY, the rounds of the loop are counted until the last, as far as instructions
   // may be executed.
@@ -728,9 +765,9 @@ class Translation {
   Register on_ = kA;  // of kind_.on
   int length_ = 0;
   std::uint16_t operand_ = 0;
-  bool may_stop_ = false;  // the instruction may have reached a chip
-  std::vector<Exit> exits_;
-  std::vector<std::function<void()>> later_;
+  bool may_stop_ = false;                    // the instruction may have reached a chip
+  List<Exit, 4 * kMostInstructions> exits_;  // an instruction has at most three
+  List<Action, kMostInstructions> later_;
 };
 
 }  // namespace

@@ -4,14 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "assembler.h"
 #include "machine.h"
 
 // What the processor sees from `begin` on, and how to reach what it does not see.
 struct ProgramText {
-  std::vector<std::uint8_t> bytes;
+  std::span<const std::uint8_t> bytes;
   std::uint16_t begin;
   const std::uint32_t* cycles;  // [256], the base cycles of each instruction
   Chips chips;
@@ -22,8 +22,8 @@ struct ProgramText {
   }
 };
 
-// Writes the code of the block that begins at pc. False, and nothing to keep, if its first
-// instruction is left to the interpreter, or there is no room.
+// Writes the code of the block that begins at pc, and allocates nothing. False, and nothing to
+// keep, if its first instruction is left to the interpreter, or there is no room.
 bool translate(const ProgramText& program, std::uint16_t pc, x86::Assembler& code);
 
 #endif  // SHOAL_PLUGINS_ALE_CORE_TRANSLATION_H_
