@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "shoal/agents/agent.h"
@@ -55,10 +56,9 @@ class Owned {
         "the {} belongs to process {}, which made it, and this one is {}; make another one here",
         name_, owner_, getpid());
     std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock && PyGILState_Check() == 1) {
-      const py::gil_scoped_release unlocked;  // the other thread may need it
-      lock.lock();
-    } else if (!lock) {
+    if (!lock) {
+      std::optional<py::gil_scoped_release> unlocked;  // the other thread may need it
+      if (PyGILState_Check() == 1) unlocked.emplace();
       lock.lock();
     }
     require(object_ != nullptr, "the {} is closed", name_);

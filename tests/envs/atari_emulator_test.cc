@@ -112,7 +112,7 @@ void compare(const std::string& rom, std::int64_t n) {
   }
 }
 
-// What `act` returns in a child.
+// Runs `act` in a child process, and returns what it returns; -1 if that failed.
 int fork_and_wait(int (*act)()) {
   const auto child = fork();
   if (child == 0) std::_Exit(act());

@@ -128,7 +128,6 @@ class Assembler {
     byte(0xf7), pair(0, a);
     number(value);
   }
-  void test64(Register a, Register b) { with_register(0x85, b, a, true); }
   void shift(Shift how, Register to, std::uint8_t by) {
     prefix(false, 0, 0, to, false);
     byte(0xc1), pair(how, to), byte(by);

@@ -829,12 +829,6 @@ void run(Program& program, Registers& r) {
   else
     r.jump(m.pc);
 }
-#endif
-
-}  // namespace
-
-#if SHOAL_X86
-namespace {
 
 // Cartridges whose programs are in memory that never changes, and that leave the lower addresses to
 // the chips.
@@ -844,9 +838,9 @@ bool is_plain(const std::string& cartridge) {
   return std::ranges::any_of(
       kPlain, [&](auto each) { return cartridge == "Cartridge" + std::string(each); });
 }
+#endif
 
 }  // namespace
-#endif
 
 namespace ale::stella {
 

@@ -52,7 +52,7 @@ enum class Mode : std::uint8_t {
   kIndirectY
 };
 
-// What an instruction does. Those that the interpreter keeps are kUnknown.
+// What an instruction does; kUnknown: it is left to the interpreter.
 struct Kind {
   Do what = Do::kUnknown;
   Mode mode = Mode::kImplied;

@@ -51,19 +51,18 @@ class Action {
   void (*call_)(const std::byte* captures) = nullptr;
 };
 
-// Of one block: instructions one after another, up to a jump or one that is not translated. It is
-// left in its middle where a branch is taken, and before an instruction that would do something
-// rare, which the interpreter then does.
+// Translates one block: instructions in sequence, up to a jump or one that is not translated. Its
+// code is left early where a branch is taken, and before an instruction that would do something
+// rare, which the interpreter then executes.
 class Translation {
  public:
   Translation(const ProgramText& program, std::uint16_t pc, Assembler& code)
-      : program_(program), code_(code), pc_(pc) {}
+      : program_(program), code_(code), at_{.pc = pc} {}
 
   // False if there is nothing to run.
   bool translate() {
     code_.alu32(kCmp, SHOAL_FIELD(instructions_left), 0);
     auto* const number = code_.at() - 4;
-    at_.pc = pc_;
     exits_.add({code_.jump_if(kBelow), at_, false});
     bool goes_on = true;
     while (goes_on && at_.instructions < kMostInstructions && fetch()) goes_on = execute();
@@ -111,16 +110,16 @@ class Translation {
     const auto* const bytes = bytes_at(at_.pc);
     kind_ = kKinds[bytes[0]];
     on_ = register_of(kind_.on);
-    length_ = bytes_of(kind_);
+    const int length = bytes_of(kind_);
     if (kind_.what == Do::kUnknown ||
-        !program_.contains(static_cast<std::uint16_t>(at_.pc + length_ - 1)))
+        !program_.contains(static_cast<std::uint16_t>(at_.pc + length - 1)))
       return false;
-    operand_ = length_ == 1 ? 0 : length_ == 2 ? bytes[1] : bytes[1] | (bytes[2] << 8);
+    operand_ = length == 1 ? 0 : length == 2 ? bytes[1] : bytes[1] | (bytes[2] << 8);
     if (!is_translated(bytes)) return false;
     before_ = at_;
     at_.opcode = bytes[0];
-    at_.bus = bytes[length_ - 1];
-    at_.pc = static_cast<std::uint16_t>(at_.pc + length_);
+    at_.bus = bytes[length - 1];
+    at_.pc = static_cast<std::uint16_t>(at_.pc + length);
     at_.cycles += program_.cycles[bytes[0]];
     ++at_.instructions;
     may_stop_ = false;
@@ -195,24 +194,23 @@ class Translation {
     code_.mov64(rax, reinterpret_cast<std::uint64_t>(function));
     code_.call(rax);
   }
-  // The clock and the bus as a chip sees them, in code that is run now and then.
+  // The clock and the bus as a chip sees them, in code that may be passed by.
   template <class Call>
-  void with_clock(bool bus_is_known, Call make_call) {
-    const auto place = at_;
+  void with_clock(const Place& place, bool bus_is_known, Call make_call) {
     if (place.cycles != 0) code_.alu32(kAdd, SHOAL_FIELD(cycles), place.cycles);
     if (bus_is_known) code_.store8(SHOAL_FIELD(bus), static_cast<std::uint8_t>(place.bus));
     make_call();
     if (place.cycles != 0) code_.alu32(kSub, SHOAL_FIELD(cycles), place.cycles);
   }
   // The address is in ecx, the byte comes to eax.
-  void call_read(bool bus_is_known) {
-    with_clock(bus_is_known, [this] {
+  void call_read(const Place& place, bool bus_is_known) {
+    with_clock(place, bus_is_known, [this] {
       code_.mov(rsi, rcx);
       call(program_.chips.read);
     });
   }
-  void call_write(Register value) {
-    with_clock(false, [this, value] {
+  void call_write(const Place& place, Register value) {
+    with_clock(place, false, [this, value] {
       code_.mov(rsi, rcx);
       code_.mov(rdx, value);
       call(program_.chips.write);
@@ -294,7 +292,7 @@ class Translation {
         address(true);
         code_.test8(rcx, 0x80);
         either(
-            kZero, [this, at = at_] { slow_read(at, true); },
+            kZero, [this, at = at_] { call_read(at, true); },
             [this] {
               code_.load8(rax, {kRam, -0x80, rcx});
             });
@@ -322,15 +320,9 @@ class Translation {
       code_.mov(rax, std::uint32_t{program_.bytes[place_of(address)]});
     } else {
       code_.mov(rcx, address);
-      call_read(true);
+      call_read(at_, true);
       may_stop_ = true;
     }
-  }
-  void slow_read(const Place& at, bool bus_is_known) {
-    const auto now = at_;
-    at_ = at;
-    call_read(bus_is_known);
-    at_ = now;
   }
   // The 256 bytes from the operand on are in the program.
   void read_in_program() {
@@ -344,7 +336,7 @@ class Translation {
     code_.alu(kAnd, rdx, 0x1fffU);
     code_.alu(kCmp, rdx, static_cast<std::uint32_t>(program_.bytes.size()));
     either(
-        kNotBelow, [this, at = at_, bus_is_known] { slow_read(at, bus_is_known); },
+        kNotBelow, [this, at = at_, bus_is_known] { call_read(at, bus_is_known); },
         [this] {
           code_.load64(rcx, SHOAL_FIELD(program));
           code_.load8(rax, {rcx, 0, rdx});
@@ -370,14 +362,14 @@ class Translation {
       may_stop_ = true;
     } else if (direct) {
       code_.mov(rcx, std::uint32_t{operand_});
-      call_write(value);
+      call_write(at_, value);
       may_stop_ = true;
     } else {
       address(false);
       if (kind_.mode == Mode::kZeroPageX || kind_.mode == Mode::kZeroPageY) {
         code_.test8(rcx, 0x80);
         either(
-            kZero, [this, at = at_, value] { slow_write(at, value); },
+            kZero, [this, at = at_, value] { call_write(at, value); },
             [this, value] {
               code_.store8({kRam, -0x80, rcx}, value);
             });
@@ -386,7 +378,7 @@ class Translation {
         code_.alu(kAnd, rdx, 0x1280U);
         code_.alu(kCmp, rdx, 0x80U);
         either(
-            kNotZero, [this, at = at_, value] { slow_write(at, value); },
+            kNotZero, [this, at = at_, value] { call_write(at, value); },
             [this, value] {
               code_.alu(kAnd, rcx, 0x7fU);
               code_.store8({kRam, 0, rcx}, value);
@@ -395,12 +387,6 @@ class Translation {
       code_.store8(SHOAL_FIELD(bus), value);
       may_stop_ = true;
     }
-  }
-  void slow_write(const Place& at, Register value) {
-    const auto now = at_;
-    at_ = at;
-    call_write(value);
-    at_ = now;
   }
 
   // ---- Operations ----
@@ -571,7 +557,7 @@ class Translation {
         kZero,
         [this, at = at_, value] {
           code_.alu(kOr, rcx, 0x100U);
-          slow_write(at, value);
+          call_write(at, value);
         },
         [this, value] {
           code_.store8({kRam, -0x80, rcx}, value);
@@ -627,11 +613,11 @@ class Translation {
   // Reads where the stack is, too.
   void slow_pull(const Place& at) {
     code_.alu(kOr, rcx, 0x100U);
-    slow_read(at, true);
+    call_read(at, true);
     code_.load8(rcx, SHOAL_FIELD(sp));
     code_.alu8(kAdd, rcx, std::uint8_t{1});
     code_.alu(kOr, rcx, 0x100U);
-    slow_read(at, false);
+    call_read(at, false);
   }
   bool jump(std::uint16_t to) {
     at_.pc = to;
@@ -759,11 +745,9 @@ class Translation {
 
   const ProgramText& program_;
   Assembler& code_;
-  std::uint16_t pc_;
   Place at_, before_;
   Kind kind_;
   Register on_ = kA;  // of kind_.on
-  int length_ = 0;
   std::uint16_t operand_ = 0;
   bool may_stop_ = false;                    // the instruction may have reached a chip
   List<Exit, 4 * kMostInstructions> exits_;  // an instruction has at most three

@@ -9,7 +9,7 @@
 #include "assembler.h"
 #include "machine.h"
 
-// What the processor sees from `begin` on, and how to reach what it does not see.
+// A program, which the processor sees from the address `begin` on, and access to all else.
 struct ProgramText {
   std::span<const std::uint8_t> bytes;
   std::uint16_t begin;
