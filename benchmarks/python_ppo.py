@@ -3,7 +3,7 @@
 that are installed: Gymnasium's AsyncVectorEnv, EnvPool (synchronous, and asynchronous in halves) and ALE's. Or, with
 --sb3, of Stable-Baselines3's PPO on shoal.sb3.VecEnv and on its SubprocVecEnv. Or, with --rollouts, of rollouts alone,
 also with the same network in a shoal.TorchAgent; of a vector environment of another package, given as
-gymnasium:module:callable, by the command and by a loop over it. All of them in turn, `--rounds` times; medians of the
+gymnasium:module:callable, by the command and by a loop over it. With --device cuda each row has its own process. All of them in turn, `--rounds` times; medians of the
 whole loop, and of its rollouts alone, are printed.
 
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env ALE/Pong-v5 --envs 32
@@ -12,9 +12,12 @@ whole loop, and of its rollouts alone, are printed.
 
 import argparse
 import contextlib
+import functools
 import importlib
 import json
 import statistics
+import subprocess
+import sys
 import time
 
 import gymnasium
@@ -175,14 +178,14 @@ class Outputs(nn.Module):
 
 def learn(agent, optimizer, rows, o) -> None:
     obs, action, log_prob, reward, done, value = rows
-    advantage, following = torch.zeros(o.horizon, o.envs), torch.zeros(o.envs)
+    advantage, following = torch.zeros_like(reward[: o.horizon]), torch.zeros_like(reward[0])
     for t in reversed(range(o.horizon)):
         goes_on = (~done[t + 1]).float()
         delta = reward[t + 1] + 0.99 * value[t + 1] * goes_on - value[t]
         advantage[t] = following = delta + 0.99 * 0.95 * goes_on * following
     flat = [x[: o.horizon].flatten(0, 1) for x in (obs, action, log_prob, advantage, advantage + value[:-1])]
     for _ in range(o.epochs):
-        for index in torch.randperm(o.horizon * o.envs).chunk(4):
+        for index in torch.randperm(o.horizon * o.envs, device=obs.device).chunk(4):
             observation, taken, before, gain, aim = (x[index] for x in flat)
             _, now, entropy, estimate = agent(observation, taken)
             gain = (gain - gain.mean()) / (gain.std() + 1e-8)
@@ -198,15 +201,18 @@ def learn(agent, optimizer, rows, o) -> None:
 def loop(envs, o) -> tuple[float, float]:
     """Steps a second of the loop, and of its rollouts."""
     torch.manual_seed(1)
-    agent = Agent(envs.observation, envs.action)
+    agent = Agent(envs.observation, envs.action).to(o.device)
     optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4)
     # Rows of two rollouts: asynchronous environments may be ahead.
     T, B, R = o.horizon + 1, o.envs, 2 * (o.horizon + 1)
-    obs = torch.zeros(
-        R, B, *envs.observation.shape, dtype=torch.uint8 if len(envs.observation.shape) == 3 else torch.float32
-    )
-    action = torch.zeros(R, B, *envs.action.shape, dtype=torch.int64 if agent.discrete else torch.float32)
-    log_prob, reward, value, done = *(torch.zeros(R, B) for _ in range(3)), torch.zeros(R, B, dtype=torch.bool)
+    zeros = functools.partial(torch.zeros, device=o.device)
+    obs = zeros(R, B, *envs.observation.shape, dtype=torch.uint8 if len(envs.observation.shape) == 3 else torch.float32)
+    action = zeros(R, B, *envs.action.shape, dtype=torch.int64 if agent.discrete else torch.float32)
+    log_prob, reward, value, done = *(zeros(R, B) for _ in range(3)), zeros(R, B, dtype=torch.bool)
+
+    def there(array, dtype):
+        return torch.as_tensor(array, device=o.device).to(dtype)
+
     envs.reset()
     at = np.zeros(B, int)
     begin, rollouts, steps, updates = time.perf_counter(), 0.0, 0, 0
@@ -215,13 +221,14 @@ def loop(envs, o) -> tuple[float, float]:
         while at.min() < (updates + 1) * T:
             ids, observation, gained, over = envs.receive()
             t, ids = at[ids] % R, np.asarray(ids)
-            obs[t, ids], reward[t, ids] = torch.as_tensor(observation).to(obs.dtype), torch.as_tensor(gained).float()
-            done[t, ids] = torch.as_tensor(over)
+            row = (torch.as_tensor(t, device=o.device), torch.as_tensor(ids, device=o.device))
+            obs[row], reward[row] = there(observation, obs.dtype), there(gained, torch.float32)
+            done[row] = there(over, torch.bool)
             with torch.no_grad():
-                chosen, log_prob[t, ids], _, value[t, ids] = agent(obs[t, ids])
-            action[t, ids] = chosen
+                chosen, log_prob[row], _, value[row] = agent(obs[row])
+            action[row] = chosen
             at[ids] += 1
-            envs.send(chosen.numpy(), ids)
+            envs.send(chosen.cpu().numpy(), ids)
         rollouts += time.perf_counter() - started
         rows = slice(updates % 2 * T, updates % 2 * T + T)
         if not o.rollouts:
@@ -241,6 +248,7 @@ def torch_agent(o, kind, **settings) -> tuple[float, float]:
     agent = shoal.TorchAgent(o.env, module)
     shape = {"kind": kind, "envs": o.envs, "horizon": o.horizon, "threads": o.threads, "workers": o.workers, **settings}
     with shoal.Sampler(None, agent, **shape) as each:
+        agent.to(o.device)
         collected = rate(each.collect, o.envs * o.horizon, o.seconds)
     return collected, collected
 
@@ -316,6 +324,12 @@ def sb3_rows(o):
     }
 
 
+def elsewhere(name, o) -> tuple[float, float]:
+    """That row, by a process of its own: one with a CUDA context cannot fork."""
+    done = subprocess.run([sys.executable, *sys.argv, "--only", name], check=True, capture_output=True, text=True)
+    return tuple(json.loads(done.stdout.splitlines()[-1]))
+
+
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--env", default="CartPole-v1")
@@ -327,6 +341,9 @@ def main() -> None:
     flags.add_argument("--warm-up", type=int, default=1, help="updates before the clock starts")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--threads", type=int, default=1, help="of torch")
+    flags.add_argument("--device", default="cpu", help="of the policy and of learning")
+    flags.add_argument("--rows", nargs="+", help="measure these only")
+    flags.add_argument("--only", help=argparse.SUPPRESS)
     flags.add_argument("--kwargs", default="{}", help="of the callable, as JSON")
     flags.add_argument("--command", default="build/release/bin/shoal")
     flags.add_argument("--sb3", action="store_true")
@@ -338,6 +355,13 @@ def main() -> None:
         rows = PACKAGES if o.env.startswith("gymnasium:") else {**SAMPLERS, **rows}
     if o.sb3:
         rows = {name: (lambda o, make=make: sb3_rate(make, o)) for name, make in sb3_rows(o).items()}
+    if o.only:
+        print(json.dumps(rows[o.only](o)))
+        return
+    if o.rows:
+        rows = {name: rows[name] for name in o.rows}
+    if o.device != "cpu":
+        rows = {name: functools.partial(elsewhere, name) for name in rows}
     for name, each in by_turns(rows, o).items():
         whole, second = zip(*each)
         of_second = statistics.median(second)

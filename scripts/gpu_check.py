@@ -10,6 +10,7 @@ On a machine without the build tree, carry a folder there that --pack has filled
 """
 
 import argparse
+import concurrent.futures
 import csv
 import ctypes
 import datetime
@@ -26,6 +27,15 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ["shoal", "shoal_bench", "kernels_test", "distributed_test", "nccl_plugin_test", "captured_graphs_test"]
+
+
+# Trained twice, once with a stop at half of the steps: preset, steps, settings.
+ON_POLICY = ["--set", "sampler.kind=parallel-gpu", "--envs", 32, "--set", "sampler.horizon=16"]
+OFF_POLICY = ["--set", "sampler.kind=parallel-gpu", "--set", "log_steps=0", "--set", "off_policy.replay_ratio=16"]
+RESUMED = [("cartpole-ppo", ON_POLICY), ("cartpole-a2c", ON_POLICY),
+           ("cartpole-impala", [*ON_POLICY, "--set", "sampler.asynchronous=false"]), ("cartpole-memory-ppo", ["--set", "sampler.kind=parallel-gpu"]), ("cartpole-dqn", OFF_POLICY),
+           ("cartpole-rainbow", OFF_POLICY), ("cartpole-r2d1", OFF_POLICY), ("pendulum-sac", OFF_POLICY),
+           ("pendulum-td3", OFF_POLICY), ("pendulum-ddpg", OFF_POLICY)]
 
 
 class Skipped(Exception):
@@ -71,6 +81,7 @@ class Check:
         self.seconds = 60 * arguments.minutes
         self.training = arguments.preset
         self.rows, self.sections = [], []
+        self.jobs = max(1, len(os.sched_getaffinity(0)) // 3)
         self.environment = dict(os.environ)
         self.torch = find_torch(arguments.torch) if arguments.torch or not (self.build / "build.ninja").exists() else None
         folders = [self.build / "libraries"]
@@ -135,7 +146,31 @@ class Check:
         return self.tests("kernels_test", "*Gpu*:CudaLibrary*" if self.gpu else "*Cpu*")
 
     def graphs(self):
-        return self.tests("captured_graphs_test", "*Cuda*" if self.gpu else "*A2c/StandIn")
+        return self.tests("captured_graphs_test", "*Captured*Cuda" if self.gpu else "*A2c/StandIn")
+
+    def sampling(self):
+        """In a process of its own: its workers are forked before there is a CUDA context."""
+        return self.tests("captured_graphs_test", f"*DeviceSamplingTest*{'Cuda' if self.gpu else 'StandIn'}")
+
+    def resumed(self):
+        """Whether each algorithm's run is the same to the last bit when it is stopped and resumed."""
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            runs = RESUMED if self.seconds > 120 else RESUMED[:1]
+            results = list(pool.map(lambda run: self.resume(pathlib.Path(folder, run[0]), *run), runs))
+        different = [text for text in results if not text.endswith("are equal")]
+        if different:
+            raise Failed(f"{len(different)} of {len(results)} differ\n\n" + block("\n".join(different)))
+        return f"{len(results)} are equal to the last bit", block("\n".join(results))
+
+    def resume(self, folder, preset, settings):
+        common = ["--quiet", "--device", self.device, "--set", "stop_return=inf", "--set", "schedule_steps=10000"]
+        whole, stopped = folder / "whole", folder / "stopped"
+        train = ["shoal", "train", preset, *common, *settings]
+        self.run_well(*train, "--steps", 6000, "--out", whole, limit=120)
+        self.run_well(*train, "--steps", 3001, "--out", stopped, limit=120)
+        self.run_well("shoal", "train", "--quiet", "--resume", stopped, "--steps", 6000, limit=120)
+        _, text, status = self.run("shoal", "verify", whole, stopped, limit=60)
+        return f"{preset}: " + ("are equal" if status == 0 else text.strip().replace(str(folder), "").replace("\n", "; "))
 
     def collectives(self):
         return self.tests("distributed_test", "*Nccl*")
@@ -234,6 +269,7 @@ class Check:
 
     def all_parts(self):
         return [("Machine", self.machine), ("Kernels", self.kernels), ("Captured beside eager updates", self.graphs),
+                ("Samples beside the CPU's", self.sampling), ("Resumed beside whole runs", self.resumed),
                 ("NCCL", self.collectives), ("Two ranks", self.ranks), ("Rates beside bounds", self.rates),
                 (f"Training {self.training}", self.training_run)]
 

@@ -31,10 +31,10 @@ void launch(const StackedFrames& in, cudaStream_t stream) {
 const char* stack_frames(const StackedFrames& in, void* stream) {
   if (in.N < 0 || in.stack < 1 || in.planes < 1 || in.pixels < 0)
     return "stack_frames: a size is out of range";
+  if (in.N == 0 || in.pixels == 0) return nullptr;  // whose tensors have no memory
   if (in.index == nullptr && in.stack != 1) return "stack_frames: stacks without an index";
   if (reinterpret_cast<std::uintptr_t>(in.out) % 16 != 0)
     return "stack_frames: the output is not aligned to 16 bytes";
-  if (in.N == 0 || in.pixels == 0) return nullptr;
   const auto s = static_cast<cudaStream_t>(stream);
   if (in.type == PixelType::kFloat32)
     launch<float>(in, s);

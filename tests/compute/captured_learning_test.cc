@@ -25,6 +25,7 @@
 #include "shoal/samplers/sampler.h"
 #include "tests/algos/qpg_oracle.h"
 #include "tests/support/picture_control.h"
+#include "tests/support/random_pictures.h"
 #include "tests/support/stand_in_device.h"
 #include "tests/support/toy_envs.h"
 #include "tests/support/watched_accelerator.h"
@@ -36,37 +37,6 @@ namespace {
 
 using testing::kStandIn;
 using testing::StandInDevice;
-
-// Random images in stacks of four; the reward is the action.
-class Pictures : public Env {
- public:
-  const EnvSpec& spec() const override { return spec_; }
-  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
-    if (seed) rng_ = Rng(*seed);
-    step_ = 0;
-    write(out);
-  }
-  StepResult step(ArraysIn action, StepOut out) override {
-    write(out);
-    return {.reward = static_cast<float>(*action.as<std::int64_t>()), .terminated = ++step_ == 5};
-  }
-
- private:
-  void write(StepOut out) {
-    for (int i = 0; i < 84 * 84; ++i)
-      out.observation.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(rng_.integer(0, 256));
-  }
-
-  EnvSpec spec_{.id = "Pictures",
-                .observation = ArraySpec{.dtype = DType::kUInt8, .shape = {84, 84}, .stack = 4},
-                .action = ActionSpec::discrete(3)};
-  Rng rng_;
-  std::int64_t step_ = 0;
-};
-
-EnvFactory make_pictures() {
-  return [](const EnvContext&) { return std::make_unique<Pictures>(); };
-}
 
 // The complete result of learning.
 struct Learned {
@@ -225,7 +195,7 @@ TEST_P(CapturedLearningTest, PpoFromPictures) {
   const auto ppo = [&](ActorCritic& agent) { return make_ppo(agent, options); };
   for (const auto precision : {Precision::kFloat32, Precision::kBf16}) {
     const ModelOptions model{.name = "nature-cnn", .precision = precision};
-    expect_same([&] { return learn_from_rollouts(make_pictures(), model, ppo); },
+    expect_same([&] { return learn_from_rollouts(testing::make_random_pictures(), model, ppo); },
                 kRollouts * 2 - 4);
   }
 }
@@ -278,7 +248,7 @@ TEST_P(CapturedLearningTest, Dqn) {
 TEST_P(CapturedLearningTest, DqnFromPictures) {
   expect_same(
       [&] {
-        const auto make_env = make_pictures();
+        const auto make_env = testing::make_random_pictures();
         const auto spec = make_env({})->spec();
         const auto agent = make_q_agent(spec, ModelOptions{.name = "nature-cnn"}, {}, 3);
         agent->to(device_);

@@ -62,9 +62,9 @@ TEST_F(CudaLibraryTest, RefusesWhatMakesNoSense) {
   alignas(16) float numbers[8] = {};
   EXPECT_STREQ(kernels_->stack_frames({.out = numbers, .N = -1}, nullptr),
                "stack_frames: a size is out of range");
-  EXPECT_STREQ(kernels_->stack_frames({.out = numbers, .stack = 2}, nullptr),
+  EXPECT_STREQ(kernels_->stack_frames({.out = numbers, .N = 1, .stack = 2, .pixels = 1}, nullptr),
                "stack_frames: stacks without an index");
-  EXPECT_STREQ(kernels_->stack_frames({.out = numbers + 1}, nullptr),
+  EXPECT_STREQ(kernels_->stack_frames({.out = numbers + 1, .N = 1, .pixels = 1}, nullptr),
                "stack_frames: the output is not aligned to 16 bytes");
   EXPECT_STREQ(kernels_->choose_categorical({.N = 1}, nullptr),
                "choose_categorical: a size is out of range");

@@ -11,9 +11,11 @@
 
 namespace shoal {
 
+// Of any devices.
 inline void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
   ASSERT_EQ(a.sizes(), b.sizes()) << what;
-  EXPECT_TRUE(at::equal(a, b)) << what << ":\n" << a << "\nand\n" << b;
+  const auto one = a.cpu(), other = b.cpu();
+  EXPECT_TRUE(at::equal(one, other)) << what << ":\n" << one << "\nand\n" << other;
 }
 
 inline void expect_equal(const NamedTensors& a, const NamedTensors& b, const std::string& what) {

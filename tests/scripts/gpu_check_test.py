@@ -10,7 +10,8 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_check.py"
-PARTS = ["Machine", "Kernels", "Captured beside eager updates", "NCCL", "Two ranks", "Rates beside bounds",
+PARTS = ["Machine", "Kernels", "Captured beside eager updates", "Samples beside the CPU's",
+         "Resumed beside whole runs", "NCCL", "Two ranks", "Rates beside bounds",
          "Training cartpole-ppo"]
 
 
