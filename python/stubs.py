@@ -1,16 +1,20 @@
-"""Writes the type stubs of the package: of the core from its docstrings, of classes with their settings.
+"""Writes the type stubs of the package: of the core from its docstrings, of classes and functions with their settings.
 
-Usage: python stubs.py FOLDER, with the package on the path. FOLDER gets _core.pyi, algos.pyi and parts.pyi.
+Usage: python stubs.py FOLDER, with the package on the path. FOLDER gets _core.pyi, algos.pyi, parts.pyi and
+settings.pyi.
 """
 
 import ast
-import importlib
 import inspect
+import keyword
 import pathlib
 import re
 import sys
 import textwrap
 import types
+from collections.abc import Collection
+
+from shoal import _core, algos, parts, settings
 
 CORE_IMPORTS = """\
 import builtins
@@ -22,7 +26,7 @@ from typing import Any
 
 import torch
 """
-SETTING_IMPORTS = "from collections.abc import Sequence\nfrom typing import Literal\n"
+SETTING_IMPORTS = "from collections.abc import Sequence\nfrom typing import Literal, TypedDict, Unpack\n"
 GENERIC = {"dict": "dict[str, Any]", "list": "list[Any]", "tuple": "tuple[Any, ...]"}
 
 
@@ -83,8 +87,57 @@ def core_stub(module: types.ModuleType) -> str:
     return text
 
 
+# Settings as keywords.
+
+# Those that a keyword may also give by other types than that of the setting.
+WIDER = {"gymnasium.kwargs": "str | dict[str, Any]", "init_from": "str | os.PathLike[str]"}
+
+
+def keywords(algo: str | None, tables: Collection[str] | None, also: Collection[str] = ()) -> dict[str, str]:
+    """Name and type of each keyword that gives a setting of these tables (None: all), or one of `also`.
+
+    algo: the algorithm, if it is known; otherwise a name may be a setting of any.
+    """
+    types: dict[str, set[str]] = {}
+    full: dict[str, set[str]] = {}
+    described = _core.setting_docs(settings.make_config(algo=algo))
+    algos = [algo] if algo else [name for name, _ in _core.algos()]
+    for order in (("", *algos), *((table,) for table in settings.TABLES), ("gymnasium",)):  # as key_of() looks it up
+        found: dict[str, set[str]] = {}
+        for key, _, _, type_, _ in described:
+            table, _, name = key.rpartition(".")
+            type_ = WIDER.get(key, type_)
+            if table in order and (tables is None or table in tables or key in also):
+                full[key.replace(".", "__")] = {type_}
+                if table != "gymnasium":
+                    found.setdefault(name, set()).add(type_)
+        types = found | types
+    types |= full | {short: full[key.replace(".", "__")] for short, key in settings.SHORT.items() if key in full}
+    return {name: " | ".join(sorted(each)) for name, each in types.items() if not keyword.iskeyword(name)}
+
+
+def typed_dict(name: str, fields: dict[str, str], without: Collection[str]) -> str:
+    body = "".join(f"{key}: {type_}\n" for key, type_ in fields.items() if key not in without)
+    return block(f"class {name}(TypedDict, total=False)", None, body)
+
+
+def setting_dicts() -> str:
+    """What functions take: those with arguments `env` and `algo`, those without, and vector environments."""
+    every = "env: str | Callable[..., Any] | None\nalgo: str | None\n"
+    return (
+        typed_dict("Settings", keywords(None, None), ("base", "env", "algo"))
+        + block("class RunSettings(Settings, total=False)", None, every)
+        + typed_dict("EnvSettings", keywords(None, *settings.ENV_SETTINGS), ("env",))
+    )
+
+
 # Modules in Python: their source without values and private names, with the signatures and docstrings that classes have
 # at run time.
+
+
+def rest_of(cls: type) -> str:
+    """The settings that a class takes besides those in its signature."""
+    return typed_dict(f"{cls.__name__}Settings", keywords(*cls.__takes__), inspect.signature(cls).parameters)
 
 
 def initializer(cls: type) -> str:
@@ -92,8 +145,11 @@ def initializer(cls: type) -> str:
     for each in inspect.signature(cls).parameters.values():
         if each.kind is each.KEYWORD_ONLY and "*" not in texts:
             texts.append("*")
-        default = "" if each.default is each.empty else f" = {each.default!r}"
-        texts.append(f"{'**' if each.kind is each.VAR_KEYWORD else ''}{each.name}: {each.annotation}{default}")
+        if each.kind is each.VAR_KEYWORD:
+            texts.append(f"**{each.name}: Unpack[{cls.__name__}Settings]")
+        else:
+            default = "" if each.default is each.empty else f" = {each.default!r}"
+            texts.append(f"{each.name}: {each.annotation}{default}")
     return block(f"def __init__({', '.join(texts)}) -> None", None)
 
 
@@ -114,34 +170,40 @@ def definition(node: ast.stmt, namespace: dict[str, object]) -> str:
     if isinstance(node, ast.ClassDef):
         cls = namespace[name]
         own = "__signature__" in vars(cls)
-        body = initializer(cls) if own else ""
+        before, body = (rest_of(cls), initializer(cls)) if own else ("", "")
         for each in node.body:
             if not (own and getattr(each, "name", "") == "__init__"):
                 body += definition(each, {})
-        return block(f"class {name}({', '.join(ast.unparse(base) for base in node.bases)})", cls.__doc__, body)
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        return before + block(f"class {name}({bases})", cls.__doc__, body)
     return ""
 
 
 def python_stub(module: types.ModuleType) -> str:
     namespace = vars(module)
-    text, nodes = "", ast.parse(inspect.getsource(module)).body
+    text, nodes = "", []
+    for node in ast.parse(inspect.getsource(module)).body:
+        nodes += node.body if isinstance(node, ast.If) else [node]  # imports for the types alone
+    elsewhere = ("__future__", module.__name__.rpartition(".")[2])  # the names of this one are defined here
     for node in nodes:
-        if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+        if not (isinstance(node, ast.ImportFrom) and node.module in elsewhere):
             text += definition(node, namespace)
     written = {getattr(node, "name", "") for node in nodes}
     for name, cls in namespace.items():  # classes made at run time
         public = name not in written and not name.startswith("_")
         if public and isinstance(cls, type) and cls.__module__ == module.__name__:
-            text += block(f"class {name}({cls.__base__.__name__})", cls.__doc__, initializer(cls))
+            text += rest_of(cls) + block(f"class {name}({cls.__base__.__name__})", cls.__doc__, initializer(cls))
     if hasattr(module, "__all__"):
         text += f"__all__ = {module.__all__!r}\n"
     return SETTING_IMPORTS + text
 
 
 def main(folder: pathlib.Path) -> None:
-    stubs = {"_core": core_stub, "algos": python_stub, "parts": python_stub}
-    for name, write in stubs.items():
-        (folder / f"{name}.pyi").write_text(write(importlib.import_module(f"shoal.{name}")))
+    stubs = {"_core": core_stub(_core), **{each.__name__: python_stub(each) for each in (algos, parts, settings)}}
+    for name, text in stubs.items():
+        (folder / f"{name.rpartition('.')[2]}.pyi").write_text(text)
+    with (folder / "settings.pyi").open("a") as file:
+        file.write(setting_dicts())
 
 
 if __name__ == "__main__":

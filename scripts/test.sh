@@ -12,7 +12,7 @@ start=$SECONDS
 # pack and type-check the Python package. With a LibTorch of the user's own there is no such virtual environment, and no
 # such tests.
 python=$torch_venv/bin/python
-modules='gymnasium.envs.mujoco, mypy, onnxruntime, ruff, safetensors, scikit_build_core, tensorboard'
+modules='auditwheel, gymnasium.envs.mujoco, mypy, onnxruntime, ruff, safetensors, scikit_build_core, tensorboard'
 if [ -x "$python" ] && ! "$python" -c "import $modules" 2>/dev/null; then
   mapfile -t packages < <("$python" -c 'import tomllib
 print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["test"], sep="\n")')

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     # libgomp reads it when torch is loaded: threads wait a moment for the next loop instead of 10 ms.
@@ -36,7 +36,10 @@ from .runs import Run, evaluate, load, train
 from .settings import default_config, make_config
 
 if TYPE_CHECKING:
+    from gymnasium.vector import AutoresetMode
+
     from . import sb3 as sb3
+    from .settings import EnvSettings
     from .vector import VectorEnv
 
 __all__ = [
@@ -65,11 +68,18 @@ __all__ = [
 __all__ += algos.__all__
 
 
-def make_vec(env: str | Callable[..., Any], num_envs: int = 1, **keywords: Any) -> VectorEnv:
+def make_vec(
+    env: str | Callable[..., Any],
+    num_envs: int = 1,
+    workers: int | None = None,
+    autoreset_mode: AutoresetMode | str = "NextStep",
+    copy: bool = False,
+    **settings: Unpack[EnvSettings],
+) -> VectorEnv:
     """A gymnasium.vector.VectorEnv on forked workers: see shoal.vector.VectorEnv. Needs Gymnasium."""
     from .vector import VectorEnv
 
-    return VectorEnv(env, num_envs, **keywords)
+    return VectorEnv(env, num_envs, workers, autoreset_mode, copy, **settings)
 
 
 if not TYPE_CHECKING:  # which knows sb3, and that there is nothing else

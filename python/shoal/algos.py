@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from . import _core
 from .parts import Agent
 from .settings import apply, describe, make_config, require_used, table_of
+
+
+def _tables(algo: str, off_policy: bool) -> tuple[str, ...]:
+    """Those of the settings that an algorithm takes."""
+    return ("", "sampler", algo, *(("off_policy", "replay") if off_policy else ()))
 
 
 class Algo:
@@ -20,7 +26,7 @@ class Algo:
         self.agent = agent
         self.config = apply(_core.Config(agent.config), {"algo": self.name or settings.get("algo")})
         on_policy = not _core.is_off_policy(self.config)
-        tables = ("", "sampler", self.config.algo, *(() if on_policy else ("off_policy", "replay")))
+        tables = _tables(self.config.algo, not on_policy)
         advice = "give those of networks and environments to the agent"
         require_used(self.config, settings, type(self).__name__, lambda key: table_of(key) in tables, advice)
         apply(self.config, settings)
@@ -40,6 +46,17 @@ class Algo:
         """
         return self._core.update(batch)
 
+    def load(self, checkpoint: str | os.PathLike[str]) -> None:
+        """Goes on from a checkpoint of Agent.save(..., algo=...): its optimizer, steps and replay.
+
+        Raises Error if it is that of another algorithm, or of other networks.
+        """
+        steps, tensors = _core.read_checkpoint(os.fspath(checkpoint))
+        state = {name: tensor for name, tensor in tensors.items() if name.startswith(("algo/", "replay/"))}
+        if not state:
+            raise _core.Error(f"{os.fspath(checkpoint)} holds no algorithm; give it to save(..., algo=algo)")
+        self._core.restore(steps, state)
+
     @property
     def steps(self) -> int:
         """Steps of all rollouts so far. Schedules follow them, up to the setting `steps`."""
@@ -56,7 +73,8 @@ def _algo_class(name: str, description: str) -> type[Algo]:
     )
     cls = type(name.upper(), (Algo,), {"name": name, "__doc__": doc, "__module__": __name__})
     off_policy = _core.is_off_policy(make_config(algo=name))
-    describe(cls, name, *(("off_policy", "replay") if off_policy else ()), algo=name)
+    rest = _tables(name, off_policy)
+    describe(cls, *rest[2:], algo=name, takes=(rest,))
     return cls
 
 

@@ -6,13 +6,19 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 
 from . import _core
 from .settings import Base, apply, describe, make_config, require_used, table_of
 
+if TYPE_CHECKING:
+    from .algos import Algo
+    from .settings import Settings
+
+# Of the settings that a sampler takes, besides the algorithm's discount.
+_SAMPLER_TABLES = ("", "sampler", "async", "env", "atari", "gymnasium")
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -72,8 +78,22 @@ class Agent:
         self._core.to(device)
 
     def load(self, checkpoint: str | os.PathLike[str]) -> None:
-        """Takes the parameters of a checkpoint of a run with the same networks."""
+        """Takes the parameters of a checkpoint, of save() or of a run, with the same networks."""
         self._core.load(os.fspath(checkpoint))
+
+    def save(
+        self, checkpoint: str | os.PathLike[str], algo: Algo | None = None, sampler: Sampler | None = None
+    ) -> None:
+        """Writes the parameters to a file, and with `algo` and `sampler` all that a loop needs to go on exactly.
+
+        The file is replaced as a whole. To go on, in any process: load() into an agent, then Sampler(..., saved=file),
+        and Algo.load(). Environments that cannot be saved begin new episodes, in this process, too; the last batch of
+        the sampler is lost.
+        """
+        others = {} if algo is None else algo._core.state()
+        if sampler is not None:
+            others.update({"sampler/" + name: tensor for name, tensor in sampler._core.save().items()})
+        self._core.save(os.fspath(checkpoint), 0 if algo is None else algo.steps, others)
 
     def __repr__(self) -> str:
         numbers = sum(tensor.numel() for tensor in self.parameters().values())
@@ -111,15 +131,16 @@ class TorchAgent(ActorCritic):
         env: str | Callable[..., Any] | torch.nn.Module,
         module: torch.nn.Module | None = None,
         state: Any = None,
-        **settings: Any,
+        base: Base | None = None,
+        **settings: Unpack[Settings],
     ) -> None:
         if isinstance(env, torch.nn.Module):
-            self.module, env = env, settings.pop("env", None)
+            self.module, env = env, None
         elif module is None:
             raise _core.Error("module: found none, expected a torch.nn.Module")
         else:
             self.module = module
-        self._state, self._settings = state, {"algo": "ppo", **settings}
+        self._state, self._settings = state, {"base": base, "algo": "ppo", **settings}
         if env is not None:
             self._begin(env)
 
@@ -129,7 +150,7 @@ class TorchAgent(ActorCritic):
         state, settings = self._state, dict(self._settings)
         named = state if isinstance(state, dict) else {} if state is None else {"": state}
         shapes = [(name, [shape] if isinstance(shape, int) else list(shape)) for name, shape in named.items()]
-        config = make_config(settings.pop("base", None), env=env, **settings)
+        config = make_config(env=env, **settings)
         self._core = _core.torch_agent(config, self.module, shapes)
 
     def __getattr__(self, name: str) -> Any:
@@ -140,30 +161,45 @@ class TorchAgent(ActorCritic):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
+def _sampler_state(checkpoint: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
+    prefix, tensors = "sampler/", _core.read_checkpoint(os.fspath(checkpoint))[1]
+    state = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    if not state:
+        raise _core.Error(f"{os.fspath(checkpoint)} holds no sampler; give it to save(..., sampler=sampler)")
+    return state
+
+
 class Sampler:
     """Steps `envs` environments `horizon` times per collect(). Forks its workers: make it in the main thread.
 
     env: as for Agent; None: the agent's. Its spaces must be those of the agent's environment.
+    saved: a checkpoint of Agent.save(), from which its sampler goes on; the settings must be the same.
     settings: see make_config(); the ones of the sampler are below. Those of the agent are the defaults.
     """
 
     agent: Agent
     config: _core.Config
 
-    def __init__(self, env: str | Callable[..., Any] | None, agent: Agent, **settings: Any) -> None:
+    def __init__(
+        self,
+        env: str | Callable[..., Any] | None,
+        agent: Agent,
+        saved: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> None:
         self.agent = agent
         if env is not None:
             agent._begin(env)
-        tables = ("", "sampler", "async", "env", "atari", "gymnasium")
         advice = "give those of networks to the agent and those of learning to the algorithm"
         require_used(
             agent.config,
             settings,
             "Sampler",
-            lambda key: table_of(key) in tables or key.endswith(".discount"),  # that of the algorithm
+            lambda key: table_of(key) in _SAMPLER_TABLES or key.endswith(".discount"),  # that of the algorithm
             advice,
         )
-        self._core = _core.Sampler(apply(_core.Config(agent.config), {"env": env, **settings}), agent._core)
+        config = apply(_core.Config(agent.config), {"env": env, **settings})
+        self._core = _core.Sampler(config, agent._core, {} if saved is None else _sampler_state(saved))
         self.config = self._core.config
         _open.add(self)
 
@@ -232,4 +268,4 @@ class Policy:
 
 for _each in (Agent, ActorCritic):
     describe(_each, "model", "agent")
-describe(Sampler, "sampler")
+describe(Sampler, "sampler", takes=(_SAMPLER_TABLES, [f"{name}.discount" for name, _ in _core.algos()]))

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
@@ -19,6 +19,9 @@ from .envs import env_action, is_callable_id, parts_of, planes, require_known, s
 from .parts import Agent, Policy
 from .progress import Display, plot_progress, read_progress
 from .settings import Base, apply, key_of, make_config
+
+if TYPE_CHECKING:
+    from .settings import RunSettings
 
 
 class Film:
@@ -141,7 +144,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     progress: bool = False,
-    **settings: Any,
+    **settings: Unpack[RunSettings],
 ) -> Run:
     """Trains as `shoal train` does, and returns the run.
 

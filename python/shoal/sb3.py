@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -13,6 +13,9 @@ from stable_baselines3.common.vec_env import VecEnv as StableVecEnv
 
 from .calls import assign, attribute, call, is_wrapped
 from .vector import VectorEnv, _element
+
+if TYPE_CHECKING:
+    from .settings import EnvSettings
 
 
 class _FlatVectorEnv(VectorEnv):
@@ -38,7 +41,7 @@ class VecEnv(StableVecEnv):
         n_envs: int = 1,
         workers: int | None = None,
         seed: int | None = None,
-        **settings: Any,
+        **settings: Unpack[EnvSettings],
     ):
         self._vector = _FlatVectorEnv(env, n_envs, workers, AutoresetMode.SAME_STEP, copy=True, **settings)
         self._masks: np.ndarray | None = None

@@ -9,15 +9,21 @@ import keyword
 import os
 import tomllib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from . import _core
 from .envs import env_id
+
+if TYPE_CHECKING:  # written into the type stub, from the descriptions of the settings
+    from .settings import RunSettings, Settings
 
 # Keywords with another name than their setting.
 SHORT = {"env": "env.id", "model": "model.name", "asynchronous": "sampler.asynchronous"}
 # The tables in which a keyword without a dot is looked up, after the settings without a table and the algorithm's own.
 TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "async")
+
+# The tables of the settings that a vector environment takes, and single ones.
+ENV_SETTINGS = (("env", "atari", "gymnasium"), ("sampler.pin", "sampler.step_limit", "sampler.reset_limit"))
 
 
 def to_text(value: Any) -> str:
@@ -76,7 +82,7 @@ def table_of(key: str) -> str:
 Base = str | os.PathLike[str] | _core.Config
 
 
-def make_config(base: Base | None = None, **settings: Any) -> _core.Config:
+def make_config(base: Base | None = None, **settings: Unpack[RunSettings]) -> _core.Config:
     """Settings that start from others. `print()` shows all.
 
     base: the name of a preset, the path of a TOML file, or settings, of which a copy is changed; None: the defaults
@@ -91,13 +97,15 @@ def make_config(base: Base | None = None, **settings: Any) -> _core.Config:
     else:
         config = _core.preset_or_file(os.fspath(base))
     before = config.env_id
-    apply(config, settings)
+    apply(config, dict(settings))
     if settings.get("stop_return") is None:
         _core.forget_stop_return(config, before)
     return config
 
 
-def default_config(env: str | Callable[..., Any], algo: str | None = None, **settings: Any) -> _core.Config:
+def default_config(
+    env: str | Callable[..., Any], algo: str | None = None, **settings: Unpack[Settings]
+) -> _core.Config:
     """The settings with which `shoal train --env ID` begins: those tuned for this kind of task, and for the algorithm.
 
     env: an id, or a callable that returns a gymnasium.Env. It is made to see its spaces.
@@ -106,12 +114,16 @@ def default_config(env: str | Callable[..., Any], algo: str | None = None, **set
 
     Raises Error for an unknown algorithm, environment or setting.
     """
-    settings = {"env": env_id(env), "algo": algo, **settings}
-    return apply(_core.default_config(make_config(None, **settings), algo or ""), settings)
+    given: dict[str, Any] = {"env": env_id(env), "algo": algo, **settings}
+    return apply(_core.default_config(make_config(None, **given), algo or ""), given)
 
 
-def describe(cls: type, *tables: str, algo: str | None = None) -> None:
-    """Adds the settings of these tables to the class: to its docstring and, as keywords, to its signature."""
+def describe(cls: type, *tables: str, algo: str | None = None, takes: tuple = (None,)) -> None:
+    """Adds the settings of these tables to the class: to its docstring and, as keywords, to its signature.
+
+    takes: the tables of all settings that it takes, None for all, and single settings beside them; for its type stub.
+    """
+    cls.__takes__ = (algo, *takes)  # type: ignore[attr-defined]
     lines: list[str] = []
     keywords: dict[str, inspect.Parameter] = {}
     for key, value, doc, annotation, expected in _core.setting_docs(make_config(algo=algo)):

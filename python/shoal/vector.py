@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,10 @@ from . import _core
 from .calls import Calls, assign, attribute, call, give_options
 from .envs import action_space, observation_space, parts_of, planes, spaces_of, value_of, with_wrapper
 from .parts import _open
-from .settings import make_config, require_used, table_of
+from .settings import ENV_SETTINGS, make_config, require_used, table_of
+
+if TYPE_CHECKING:
+    from .settings import EnvSettings
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
@@ -110,7 +113,7 @@ class VectorEnv(GymnasiumVectorEnv):
         workers: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = False,
-        **settings: Any,
+        **settings: Unpack[EnvSettings],
     ) -> None:
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.DISABLED:
@@ -125,7 +128,7 @@ class VectorEnv(GymnasiumVectorEnv):
         first = int(self.np_random.integers(1, 2**30))  # the seeds of environments that are never given one
         self._first_seeds = [first + i for i in range(num_envs)]
         self._calls: Calls | None = None
-        tables, also = ("env", "atari", "gymnasium"), ("sampler.pin", "sampler.step_limit", "sampler.reset_limit")
+        tables, also = ENV_SETTINGS
         if settings.get("seed") is not None:
             raise _core.Error("seed: found a setting of a training; give it to reset(seed=...)")
         require_used(
@@ -135,12 +138,12 @@ class VectorEnv(GymnasiumVectorEnv):
             lambda key: table_of(key) in tables or key in also,
             f"expected one of {', '.join(tables + also)}",
         )
-        settings = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1), **settings}
+        shape = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1)}
         if callable(env):
             self._calls = Calls(env, self._first_seeds, float(settings.get("step_limit", 60)))
             weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
             env = self._calls.make
-        self.config = make_config(None, env=env, **settings)
+        self.config = make_config(None, env=env, **shape, **settings)
         self._workers = _core.worker_count(self.config) if workers is None else workers
         spec, own = spaces_of(self.config)
         self.metadata = {"autoreset_mode": mode, "render_modes": []}

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bindings.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/device.h"
 #include "src/envs/construction.h"
@@ -127,11 +128,38 @@ void load(BoundAgent& to, const std::filesystem::path& file) {
   to.agent->parameters_changed();
 }
 
+void save(const BoundAgent& a, const std::filesystem::path& file, std::int64_t steps,
+          const TensorDict& others) {
+  Checkpoint checkpoint{
+      .counters = {{"steps", steps}}, .tensors = named(others), .algo = a.config.algo};
+  const py::gil_scoped_release unlocked;
+  const auto parameters = a.agent->parameters();
+  require_finite(parameters);
+  add_with_prefix("agent/", parameters, checkpoint.tensors);
+  write_checkpoint(file, checkpoint);
+}
+
+// Its steps, and its tensors by name.
+std::pair<std::int64_t, TensorDict> read(const std::filesystem::path& file) {
+  const auto checkpoint = [&] {
+    const py::gil_scoped_release unlocked;
+    return read_checkpoint(file);
+  }();
+  return {checkpoint.counters.at("steps"), as_dict(checkpoint.tensors)};
+}
+
 }  // namespace
 
 TensorDict as_dict(const NamedTensors& tensors) {
   TensorDict all;
   for (const auto& [name, tensor] : tensors) all[py::str(name)] = tensor;
+  return all;
+}
+
+NamedTensors named(const TensorDict& tensors) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : tensors)
+    all.add(name.cast<std::string>(), tensor.cast<at::Tensor>());
   return all;
 }
 
@@ -151,6 +179,7 @@ void bind_agents(py::module_& m) {
       .def("parameters", [](BoundAgent& a) { return as_dict(a.agent->parameters()); })
       .def("parameters_changed", [](BoundAgent& a) { a.agent->parameters_changed(); })
       .def("load", &load, py::arg("checkpoint"))
+      .def("save", &save, py::arg("file"), py::arg("steps"), py::arg("others"))
       .def(
           "to",
           [](BoundAgent& a, const std::string& device) {
@@ -158,6 +187,7 @@ void bind_agents(py::module_& m) {
             move_to_device(*a.agent, device);
           },
           py::arg("device"));
+  m.def("read_checkpoint", &read, "The steps and the tensors of a checkpoint.", py::arg("file"));
   py::class_<Policy>(m, "Policy", "Acts for N environments outside a sampler.")
       .def(py::init<std::shared_ptr<BoundAgent>, std::uint64_t>(), py::arg("agent"),
            py::arg("seed"))

@@ -1,5 +1,6 @@
 #include "bindings.h"
 #include "interruptible.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/off_policy.h"
 
 namespace shoal::bindings {
@@ -34,10 +35,24 @@ class BoundAlgo {
     return metrics;
   }
 
+  NamedTensors state() {
+    NamedTensors all;
+    add_with_prefix("algo/", algo().state(), all);
+    if (learner_.replay) add_with_prefix("replay/", learner_.replay->save(), all);
+    return all;
+  }
+  void restore(std::int64_t steps, const NamedTensors& state) {
+    restore_all(state, "algo/", algo().state());
+    if (learner_.replay) learner_.replay->restore(with_prefix("replay/", state));
+    steps_ = steps;
+    if (learner_.replay) explore();
+  }
+
   std::int64_t steps() const { return steps_; }
   std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
 
  private:
+  Algo& algo() { return on_policy_ ? static_cast<Algo&>(*on_policy_) : *learner_.algo; }
   Progress progress() const {
     const auto schedule = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps;
     return {.steps = steps_, .schedule_steps = schedule};
@@ -82,6 +97,13 @@ void bind_algos(py::module_& m) {
             return numbers(interruptible([&] { return algo.update(samples); }));
           },
           py::arg("batch"))
+      .def("state", [](BoundAlgo& algo) { return as_dict(algo.state()); })
+      .def(
+          "restore",
+          [](BoundAlgo& algo, std::int64_t steps, const TensorDict& state) {
+            algo.restore(steps, named(state));
+          },
+          py::arg("steps"), py::arg("state"))
       .def_property_readonly("steps", &BoundAlgo::steps)
       .def_property_readonly("replayed", &BoundAlgo::replayed);
 }

@@ -83,6 +83,7 @@ py::object one_or_dict(const Named<T>& named, Convert convert) {
 using TensorDict = py::typing::Dict<py::str, at::Tensor>;
 py::object one_or_dict(const NamedTensors& tensors);
 TensorDict as_dict(const NamedTensors& tensors);
+NamedTensors named(const TensorDict& tensors);
 
 std::string shape_of(const at::Tensor& tensor);  // "[4, 84, 84]"
 // The samples of a Batch, for the algorithms. Throws Error for a batch that a later collect() has

@@ -63,7 +63,9 @@ void require_same_spaces(const EnvSpec& agent, const EnvSpec& env) {
           env.id, agent.id);
 }
 
-std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<BoundAgent> agent) {
+std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<BoundAgent> agent,
+                                                 const TensorDict& state) {
+  const auto saved = named(state);
   const py::gil_scoped_release unlocked;
   validate(config);
   const auto make_env = make_env_factory(config);
@@ -82,9 +84,9 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
             "it learns; set it to false");
     bound->actor = make_agent(bound->agent->config, bound->agent->env);
     bound->sampler.open(
-        make_async_sampler(make_env, learning, *bound->actor, options, config.async));
+        make_async_sampler(make_env, learning, *bound->actor, options, config.async, saved));
   } else {
-    bound->sampler.open(make_sampler(make_env, learning, options));
+    bound->sampler.open(make_sampler(make_env, learning, options, saved));
   }
   return bound;
 }
@@ -214,7 +216,14 @@ void bind_samplers(py::module_& m) {
   bind_batch(m);
   py::class_<BoundSampler, std::shared_ptr<BoundSampler>>(m, "Sampler",
                                                           "Steps B environments T times per call.")
-      .def(py::init(&make_bound_sampler), py::arg("config"), py::arg("agent"))
+      .def(py::init(&make_bound_sampler), py::arg("config"), py::arg("agent"), py::arg("state"))
+      .def("save",
+           [](BoundSampler& s) {
+             ++s.collected;
+             return as_dict(interruptible([&] {
+               return s.sampler.use([](Sampler& each) { return each.save(/*reset_others=*/true); });
+             }));
+           })
       .def("collect",
            [](const std::shared_ptr<BoundSampler>& s) {
              ++s->collected;

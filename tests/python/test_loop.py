@@ -115,6 +115,62 @@ class LoopTest(unittest.TestCase):
             hidden=[32, 32],
         )
 
+    def test_a_saved_loop_goes_on_exactly(self):
+        ppo = dict(env="CartPole-v1", algo="ppo", envs=8, workers=2, horizon=16)
+        dqn = dict(
+            env="CartPole-v1", algo="dqn", envs=8, workers=2, horizon=4, learning_starts=64, size=200, replay_ratio=8
+        )
+        for name, settings in {
+            "ppo": dict(ppo, kind="parallel-gpu", groups=2),
+            "memory": dict(ppo, kind="parallel-cpu", memory="lstm"),
+            "dqn": dict(dqn, kind="parallel-gpu"),
+            "rainbow": dict(dqn, kind="serial", prioritized=True, n_step=3, returns="categorical"),
+            "in Python": dict(ppo, env="gymnasium:CartPole-v1", kind="serial"),
+        }.items():
+            with self.subTest(name):
+                file, algo_class = (
+                    os.path.join(self.folder, f"{name}.ckpt"),
+                    shoal.algos.ALGOS[settings["algo"].upper()],
+                )
+                agent = shoal.Agent(**settings)
+                algo = algo_class(agent)
+                with shoal.Sampler(None, agent) as sampler:
+                    for _ in range(40):
+                        algo.update(sampler.collect())
+                    agent.save(file, algo, sampler)
+                    steps = algo.steps
+                    for _ in range(40):
+                        algo.update(sampler.collect())
+                other = shoal.Agent(**settings)
+                for parameter in other.parameters().values():
+                    parameter.detach().zero_()
+                again = algo_class(other)
+                other.load(file)
+                again.load(file)
+                self.assertEqual(again.steps, steps)
+                with shoal.Sampler(None, other, saved=file) as sampler:
+                    for _ in range(40):
+                        again.update(sampler.collect())
+                self.assertEqual(bits(other), bits(agent))
+
+    def test_says_what_a_checkpoint_lacks(self):
+        file = os.path.join(self.folder, "own.ckpt")
+        agent = shoal.ActorCritic("CartPole-v1")
+        agent.save(file)
+        for act, sentence in {
+            lambda: shoal.PPO(agent).load(file): "holds no algorithm",
+            lambda: shoal.Sampler(None, agent, saved=file): "holds no sampler",
+            lambda: shoal.ActorCritic("CartPole-v1", hidden=[8]).load(file): "expected",
+        }.items():
+            with self.assertRaisesRegex(shoal.Error, sentence):
+                act()
+        agent.save(file, shoal.PPO(agent))
+        with self.assertRaises(shoal.Error):
+            shoal.PPO(agent, optimizer="rmsprop").load(file)
+        next(iter(agent.parameters().values())).detach().fill_(float("nan"))
+        with self.assertRaises(shoal.Error):
+            agent.save(file)
+
     def test_tensors_view_the_shared_rows(self):
         agent = shoal.ActorCritic("CartPole-v1")
         with shoal.Sampler(None, agent, envs=4, workers=2, horizon=8) as sampler:

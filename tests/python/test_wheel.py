@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -9,6 +10,10 @@ import tempfile
 import unittest
 import venv
 
+try:
+    import auditwheel
+except ImportError:
+    auditwheel = None
 try:
     import mypy
 except ImportError:
@@ -84,6 +89,13 @@ class WheelTest(unittest.TestCase):
         dynamic = run("readelf", "-d", core)
         self.assertIn("[$ORIGIN/../torch/lib]", dynamic)
 
+    @unittest.skipUnless(auditwheel, "needs auditwheel")
+    def test_needs_the_libraries_that_the_docs_name(self):
+        needs = run(sys.executable, "-m", "auditwheel", "-v", "show", self.wheel)
+        self.assertIn('constrains the platform tag to "manylinux', " ".join(needs.split()))
+        for library in ("libtorch_python.so", "libcairo.so.2", "libgif.so.7", "libz.so.1", "libgomp.so.1"):
+            self.assertIn(library, needs)
+
     @unittest.skipUnless(mypy, "needs mypy")
     def test_is_typed(self):
         def check(*programs):
@@ -94,13 +106,22 @@ class WheelTest(unittest.TestCase):
 
         check(ROOT / "tests/python/typed_program.py", *sorted((ROOT / "examples/python").glob("*.py")))
         wrong = self.folder / "wrong.py"
-        wrong.write_text(
-            "import shoal\nshoal.PPO(shoal.Agent('CartPole-v1'), clip='wide')\nshoal.Sampler(kind='fast')\n"
-        )
+        unexpected = 'Unexpected keyword argument "{}" for "{}"'
+        faults = {
+            "shoal.PPO(shoal.Agent('CartPole-v1'), clip='wide')": 'Argument "clip" to "PPO" has incompatible type "str"',
+            "shoal.Sampler(kind='fast')": "expected \"Literal['auto', 'serial', 'parallel-cpu', 'parallel-gpu']\"",
+            "shoal.PPO(shoal.Agent('CartPole-v1'), clipp=0.1)": unexpected.format("clipp", "PPO"),
+            "shoal.train('cartpole-ppo', 'runs/x', stepz=1)": unexpected.format("stepz", "train"),
+            "shoal.train('cartpole-ppo', 'runs/x', steps='1')": 'Argument "steps" to "train" has incompatible',
+            "shoal.default_config('Pendulum-v1', clip='1')": 'Argument "clip" to "default_config" has incompatible',
+            "shoal.make_vec('CartPole-v1', 2, horizon=4)": unexpected.format("horizon", "make_vec"),
+            "shoal.TorchAgent('CartPole-v1', None, hiden=[64])": unexpected.format("hiden", "TorchAgent"),
+        }
+        wrong.write_text("import shoal\n" + "\n".join(faults))
         with self.assertRaises(AssertionError) as found:
             check(wrong)
-        self.assertIn('Argument "clip" to "PPO" has incompatible type "str"; expected "float"', str(found.exception))
-        self.assertIn("expected \"Literal['auto', 'serial', 'parallel-cpu', 'parallel-gpu']\"", str(found.exception))
+        for line, fault in enumerate(faults.values(), 2):
+            self.assertRegex(str(found.exception), rf"wrong\.py:{line}: .*{re.escape(fault)}")
 
     def test_uninstalling_leaves_nothing(self):  # the last in order
         run(self.python, *PIP, "uninstall", "--yes", "shoal")

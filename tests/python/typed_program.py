@@ -36,7 +36,9 @@ def main() -> None:
     print(off_policy.steps)
     run = shoal.train("cartpole-ppo", Path("runs/cartpole"), steps=4_000)
     print(run.predict([0.0, 0.1, 0.0, -0.1]), shoal.evaluate(run, episodes=5), shoal.presets()[0])
-    envs = shoal.make_vec("CartPole-v1", num_envs=2)
+    config = shoal.default_config("CartPole-v1", "dqn", double_q=False, dqn__batch=64)
+    print(config, shoal.make_config(config, env="Acrobot-v1", gymnasium__kwargs={"size": 3}))
+    envs = shoal.make_vec("CartPole-v1", num_envs=2, workers=0, time_limit=100)
     observation, _ = envs.reset(seed=1)
     print(observation.shape)
     try:
