@@ -108,7 +108,7 @@ class WheelTest(unittest.TestCase):
         wrong = self.folder / "wrong.py"
         unexpected = 'Unexpected keyword argument "{}" for "{}"'
         faults = {
-            "shoal.PPO(shoal.Agent('CartPole-v1'), clip='wide')": 'Argument "clip" to "PPO" has incompatible type "str"',
+            "shoal.PPO(shoal.Agent('CartPole-v1'), clip='1')": 'Argument "clip" to "PPO" has incompatible type "str"',
             "shoal.Sampler(kind='fast')": "expected \"Literal['auto', 'serial', 'parallel-cpu', 'parallel-gpu']\"",
             "shoal.PPO(shoal.Agent('CartPole-v1'), clipp=0.1)": unexpected.format("clipp", "PPO"),
             "shoal.train('cartpole-ppo', 'runs/x', stepz=1)": unexpected.format("stepz", "train"),
