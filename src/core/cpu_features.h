@@ -30,4 +30,14 @@ inline bool has_avx2() {
 #endif
 }
 
+// The parts of AVX-512 that all processors of servers have.
+inline bool has_avx512() {
+#if SHOAL_X86_KERNELS
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
 }  // namespace shoal

@@ -3,72 +3,88 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
-#include "src/models/vectors.h"
+#include "src/core/cpu_features.h"
+#include "src/models/vector_math.h"
 
 namespace shoal {
 
 namespace {
 
-// Rows of a tile, each with two vectors of outputs: 12 sums, 2 weights and 1 input fill the 16
-// registers.
-constexpr int kRows = 6;
+constexpr std::int64_t kBlock = GatherGemm::kBlock;
+// Rows of the largest tile. Its sums, of 16 outputs each, and the weights of one input fill the
+// registers: 16 of 8 numbers with AVX2, 32 of 16 with AVX-512, where 12 sums hide the latency.
+constexpr std::size_t kTileRows2 = 6, kTileRows512 = 12;
 
 struct Tile {
-  const float* x[kRows];
-  float* y[kRows];
+  std::array<const float*, kTileRows512> x;
+  std::array<float*, kTileRows512> y;
 };
 
-template <int kCount>
+// An output adds up its products in the same order for every width and number of rows.
+template <int kWidth, std::size_t kCount>
 SHOAL_INLINE void compute(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
                           bool relu) {
-  Vec sum[kCount][2];
+  using V = typename Lanes<kWidth>::Float;
+  constexpr int kVecs = kBlock / kWidth;
+  V sum[kCount][kVecs];
   for (auto& s : sum)
-    for (int v = 0; v < 2; ++v) load(s[v], bias + v * kLanes);
+    for (int v = 0; v < kVecs; ++v) load_lanes(s[v], bias + v * kWidth);
   for (std::int64_t s = 0; s < row.segments; ++s) {
     const float* x[kCount];
-    for (int r = 0; r < kCount; ++r) x[r] = tile.x[r] + s * row.stride;
+    for (std::size_t r = 0; r < kCount; ++r) x[r] = tile.x[r] + s * row.stride;
 #pragma GCC unroll 4
-    for (std::int64_t i = 0; i < row.length; ++i, w += 2 * kLanes) {
-      Vec w0, w1;
-      load(w0, w), load(w1, w + kLanes);
-      for (int r = 0; r < kCount; ++r) {
-        sum[r][0] += w0 * x[r][i];
-        sum[r][1] += w1 * x[r][i];
-      }
+    for (std::int64_t i = 0; i < row.length; ++i, w += kBlock) {
+      V weight[kVecs];
+      for (int v = 0; v < kVecs; ++v) load_lanes(weight[v], w + v * kWidth);
+      for (std::size_t r = 0; r < kCount; ++r)
+        for (int v = 0; v < kVecs; ++v) sum[r][v] += weight[v] * x[r][i];
     }
   }
-  for (int r = 0; r < kCount; ++r) {
-    for (int v = 0; v < 2; ++v) {
-      if (relu) sum[r][v] = sum[r][v] < Vec{} ? Vec{} : sum[r][v];  // propagates NaN
-      store(tile.y[r] + v * kLanes, sum[r][v]);
+  for (std::size_t r = 0; r < kCount; ++r) {
+    for (int v = 0; v < kVecs; ++v) {
+      if (relu) sum[r][v] = sum[r][v] < V{} ? V{} : sum[r][v];  // propagates NaN
+      store_lanes(tile.y[r] + v * kWidth, sum[r][v]);
     }
   }
 }
 
 using TileFunction = void (*)(const Tile&, const RowLayout&, const float*, const float*, bool);
 
-template <int kCount>
+template <std::size_t kCount>
+SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma")
+void tile_avx512(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
+                 bool relu) {
+  compute<16, kCount>(tile, row, w, bias, relu);
+}
+
+template <std::size_t kCount>
 SHOAL_TARGET("avx2,fma")
 void tile_avx2(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
                bool relu) {
-  compute<kCount>(tile, row, w, bias, relu);
+  compute<8, kCount>(tile, row, w, bias, relu);
 }
 
-template <int kCount>
+template <std::size_t kCount>
 void tile_portable(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
                    bool relu) {
-  compute<kCount>(tile, row, w, bias, relu);
+  compute<8, kCount>(tile, row, w, bias, relu);
 }
 
-using TileFunctions = std::array<TileFunction, kRows>;  // for 1, 2, ... rows
-
+// The functions for 1, 2, ... rows.
 template <std::size_t... kIndex>
-TileFunctions tile_functions(std::index_sequence<kIndex...>) {
+std::vector<TileFunction> tiles_avx512(std::index_sequence<kIndex...>) {
+  return {tile_avx512<kIndex + 1>...};
+}
+template <std::size_t... kIndex>
+std::vector<TileFunction> tiles(std::index_sequence<kIndex...>) {
   return {(has_avx2() ? tile_avx2<kIndex + 1> : tile_portable<kIndex + 1>)...};
 }
 
-const TileFunctions kTiles = tile_functions(std::make_index_sequence<kRows>());
+const std::vector<TileFunction> kTiles =
+    has_avx512() ? tiles_avx512(std::make_index_sequence<kTileRows512>())
+                 : tiles(std::make_index_sequence<kTileRows2>());
 
 }  // namespace
 
@@ -93,8 +109,8 @@ void GatherGemm::run(const float* x, std::span<const Place> rows, float* y, std:
   for (auto block = from; block < to; ++block) {
     const float* w = weight_.data() + block * row_.size() * kBlock;
     const float* bias = bias_.data() + block * kBlock;
-    for (std::size_t first = 0; first < rows.size(); first += kRows) {
-      const auto count = std::min<std::size_t>(kRows, rows.size() - first);
+    for (std::size_t first = 0; first < rows.size(); first += kTiles.size()) {
+      const auto count = std::min(kTiles.size(), rows.size() - first);
       Tile tile{};
       for (std::size_t r = 0; r < count; ++r) {
         tile.x[r] = x + rows[first + r].x;

@@ -14,7 +14,7 @@ struct RowLayout {
 
 // y = act(X W + b) for a matrix X whose rows are read in place: the patch under a filter is a few
 // runs of a channels-last image, so a convolution needs no copy of its input. A row's result does
-// not depend on the other rows, bit for bit. Optimized for AVX2; slow on other CPUs.
+// not depend on the other rows, bit for bit. Optimized for AVX2 and AVX-512; slow on other CPUs.
 class GatherGemm {
  public:
   // weight: [out, row.size()] row-major; its columns are in the order of a row of X.

@@ -377,15 +377,6 @@ const PanelKernels kAvx512 = SHOAL_PANEL_TABLE(avx512, "AVX-512"),
                    kAvx2 = SHOAL_PANEL_TABLE(avx2, "AVX2"),
                    kPlain = SHOAL_PANEL_TABLE(plain, "portable");
 
-bool has_avx512() {
-#if SHOAL_X86_KERNELS
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 const PanelKernels* const* all_panel_kernels() {
