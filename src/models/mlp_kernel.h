@@ -28,7 +28,7 @@ class MlpKernel {
   std::int64_t in() const { return layers_.front().in; }
   std::int64_t out() const { return layers_.back().out; }
 
-  // The instruction set in use: "AVX2" or "portable".
+  // The instruction set in use: "AVX-512", "AVX2" or "portable".
   static const char* instructions();
 
  private:

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "tests/support/special_values.h"
 
 namespace shoal {
@@ -36,7 +38,7 @@ at::Tensor run(const GatherGemm& gemm, const at::Tensor& x, const Offsets& offse
 
 TEST(GatherGemmTest, DenseRowsEqualTheProductInDoublePrecision) {
   torch::manual_seed(1);
-  for (const std::int64_t rows : {1, 2, 5, 6, 7, 20}) {
+  for (const std::int64_t rows : {1, 2, 5, 6, 7, 11, 12, 13, 20, 25}) {
     for (const std::int64_t out : {1, 16, 33}) {
       for (const bool relu : {false, true}) {
         constexpr std::int64_t kIn = 37;
@@ -49,6 +51,25 @@ TEST(GatherGemmTest, DenseRowsEqualTheProductInDoublePrecision) {
         ASSERT_TRUE(at::allclose(y.narrow(1, 0, out).to(at::kDouble), expected, 1e-5, 1e-5))
             << rows << " rows, " << out << " outputs";
       }
+    }
+  }
+}
+
+// So that every x86 processor, whatever its vectors, acts the same.
+TEST(GatherGemmTest, SumsAreRoundedInTheOrderOfTheInputs) {
+  if (!GatherGemm::is_fast()) GTEST_SKIP() << "this processor rounds products as well";
+  torch::manual_seed(6);
+  constexpr std::int64_t kRows = 25, kIn = 37, kOut = 33;
+  const auto x = at::randn({kRows, kIn}), weight = at::randn({kOut, kIn}), bias = at::randn({kOut});
+  const auto y = run(make(weight, bias, {.length = kIn}, false), x, every(kRows, kIn));
+  const auto xs = x.accessor<float, 2>(), ws = weight.accessor<float, 2>(),
+             ys = y.accessor<float, 2>();
+  const auto bs = bias.accessor<float, 1>();
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t o = 0; o < kOut; ++o) {
+      float sum = bs[o];
+      for (std::int64_t i = 0; i < kIn; ++i) sum = std::fma(ws[o][i], xs[r][i], sum);
+      ASSERT_EQ(ys[r][o], sum) << "row " << r << ", output " << o;
     }
   }
 }

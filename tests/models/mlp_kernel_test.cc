@@ -160,8 +160,31 @@ TEST(MlpKernelTest, ClearMakesRoomForOtherLayers) {
 }
 
 TEST(MlpKernelTest, SaysWhichInstructionsItUses) {
-  const bool avx2 = has_avx2();
-  EXPECT_STREQ(MlpKernel::instructions(), avx2 ? "AVX2" : "portable");
+  EXPECT_STREQ(MlpKernel::instructions(), has_avx512() ? "AVX-512"
+                                          : has_avx2() ? "AVX2"
+                                                       : "portable");
+}
+
+// So that every x86 processor, whatever its vectors, acts the same.
+TEST(MlpKernelTest, SumsAreRoundedInTheOrderOfTheInputs) {
+  if (!has_avx2()) GTEST_SKIP() << "this processor rounds products as well";
+  torch::manual_seed(6);
+  for (const std::int64_t out : {1, 8, 16, 24, 40, 64, 72, 136}) {
+    constexpr std::int64_t kRows = 29, kIn = 37;
+    const auto layers = make_layers({kIn, out}, false);
+    auto kernel = make_kernel(layers);
+    const auto x = at::randn({kRows, kIn}), y = run(kernel, x, out);
+    const auto xs = x.accessor<float, 2>(), ws = layers[0].weight.accessor<float, 2>(),
+               ys = y.accessor<float, 2>();
+    const auto bs = layers[0].bias.accessor<float, 1>();
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      for (std::int64_t o = 0; o < out; ++o) {
+        float sum = bs[o];
+        for (std::int64_t i = 0; i < kIn; ++i) sum = std::fma(ws[o][i], xs[r][i], sum);
+        ASSERT_EQ(ys[r][o], sum) << "row " << r << ", output " << o << " of " << out;
+      }
+    }
+  }
 }
 
 TEST(MlpKernelTest, SpecialValuesAreThoseOfTensors) {
