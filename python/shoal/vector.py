@@ -140,7 +140,8 @@ class VectorEnv(GymnasiumVectorEnv):
         )
         shape = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1)}
         if callable(env):
-            self._calls = Calls(env, self._first_seeds, float(settings.get("step_limit", 60)))
+            limit = settings.get("step_limit")
+            self._calls = Calls(env, self._first_seeds, 60 if limit is None else float(limit))
             weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
             env = self._calls.make
         self.config = make_config(None, env=env, **shape, **settings)
