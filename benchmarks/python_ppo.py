@@ -3,8 +3,8 @@
 that are installed: Gymnasium's AsyncVectorEnv, EnvPool (synchronous, and asynchronous in halves) and ALE's. Or, with
 --sb3, of Stable-Baselines3's PPO on shoal.sb3.VecEnv and on its SubprocVecEnv. Or, with --rollouts, of rollouts alone,
 also with the same network in a shoal.TorchAgent; of a vector environment of another package, given as
-gymnasium:module:callable, by the command and by a loop over it. With --device cuda each row has its own process. All of them in turn, `--rounds` times; medians of the
-whole loop, and of its rollouts alone, are printed.
+gymnasium:module:callable, by the command and by a loop over it. With --device cuda each row has its own process. All of
+them in turn, `--rounds` times; medians of the whole loop, and of its rollouts alone, are printed.
 
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env ALE/Pong-v5 --envs 32
     PYTHONPATH=build/release/python python benchmarks/python_ppo.py --env CartPole-v1 --envs 16 --sb3
@@ -291,7 +291,7 @@ def sb3_rate(make, o) -> tuple[float, float]:
     envs = make()
     try:
         kind = "CnnPolicy" if len(envs.observation_space.shape) == 3 else "MlpPolicy"
-        model = PPO(kind, envs, n_steps=o.horizon, batch_size=o.horizon * o.envs // 4, n_epochs=o.epochs, device="cpu")
+        model = PPO(kind, envs, n_steps=o.horizon, batch_size=o.horizon * o.envs // 4, n_epochs=o.epochs, device=o.device)
         model.learn(o.horizon * o.envs)
         begin, steps = time.perf_counter(), 0
         while time.perf_counter() - begin < o.seconds:
@@ -326,7 +326,7 @@ def sb3_rows(o):
 
 def elsewhere(name, o) -> tuple[float, float]:
     """That row, by a process of its own: one with a CUDA context cannot fork."""
-    done = subprocess.run([sys.executable, *sys.argv, "--only", name], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *sys.argv, "--only", name], check=True, stdout=subprocess.PIPE, text=True)
     return tuple(json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -117,7 +117,7 @@ def keywords(algo: str | None, tables: Collection[str] | None, also: Collection[
 
 
 def typed_dict(name: str, fields: dict[str, str], without: Collection[str]) -> str:
-    body = "".join(f"{key}: {type_}\n" for key, type_ in fields.items() if key not in without)
+    body = "".join(f"{key}: {type_} | None\n" for key, type_ in fields.items() if key not in without)
     return block(f"class {name}(TypedDict, total=False)", None, body)
 
 
@@ -160,6 +160,8 @@ def definition(node: ast.stmt, namespace: dict[str, object]) -> str:
         return ""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return ast.unparse(node) + "\n"
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):  # a union of types
+        return ast.unparse(node) + "\n"
     if isinstance(node, ast.AnnAssign):
         target = ast.unparse(node.target)
         return "" if target.startswith("_") else f"{target}: {ast.unparse(node.annotation)}\n"
@@ -184,9 +186,8 @@ def python_stub(module: types.ModuleType) -> str:
     text, nodes = "", []
     for node in ast.parse(inspect.getsource(module)).body:
         nodes += node.body if isinstance(node, ast.If) else [node]  # imports for the types alone
-    elsewhere = ("__future__", module.__name__.rpartition(".")[2])  # the names of this one are defined here
     for node in nodes:
-        if not (isinstance(node, ast.ImportFrom) and node.module in elsewhere):
+        if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             text += definition(node, namespace)
     written = {getattr(node, "name", "") for node in nodes}
     for name, cls in namespace.items():  # classes made at run time

@@ -31,7 +31,7 @@ void launch(const StackedFrames& in, cudaStream_t stream) {
 const char* stack_frames(const StackedFrames& in, void* stream) {
   if (in.N < 0 || in.stack < 1 || in.planes < 1 || in.pixels < 0)
     return "stack_frames: a size is out of range";
-  if (in.N == 0 || in.pixels == 0) return nullptr;  // whose tensors have no memory
+  if (in.N == 0 || in.pixels == 0) return nullptr;  // empty tensors have no memory to check
   if (in.index == nullptr && in.stack != 1) return "stack_frames: stacks without an index";
   if (reinterpret_cast<std::uintptr_t>(in.out) % 16 != 0)
     return "stack_frames: the output is not aligned to 16 bytes";

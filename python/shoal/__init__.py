@@ -33,13 +33,12 @@ from .algos import *  # noqa: F403  (PPO, A2C, ...)
 from .parts import ActorCritic, Agent, Policy, Sampler, TorchAgent
 from .replay import Replay, SequenceReplay
 from .runs import Run, evaluate, load, train
-from .settings import default_config, make_config
+from .settings import EnvSettings, default_config, make_config
 
 if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
     from . import sb3 as sb3
-    from .settings import EnvSettings
     from .vector import VectorEnv
 
 __all__ = [

@@ -49,9 +49,12 @@ class Algo:
     def load(self, checkpoint: str | os.PathLike[str]) -> None:
         """Goes on from a checkpoint of Agent.save(..., algo=...): its optimizer, steps and replay.
 
-        Raises Error if it is that of another algorithm, or of other networks.
+        Raises Error if it is that of another algorithm, of other networks or of another replay; make a new algorithm
+        then.
         """
-        steps, tensors = _core.read_checkpoint(os.fspath(checkpoint))
+        algo, steps, tensors = _core.read_checkpoint(os.fspath(checkpoint))
+        if algo != self.config.algo:
+            raise _core.Error(f"{os.fspath(checkpoint)} is a checkpoint of {algo}, expected {self.config.algo}")
         state = {name: tensor for name, tensor in tensors.items() if name.startswith(("algo/", "replay/"))}
         if not state:
             raise _core.Error(f"{os.fspath(checkpoint)} holds no algorithm; give it to save(..., algo=algo)")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
+import tomllib
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -11,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 
 from . import _core
-from .settings import Base, apply, describe, make_config, require_used, table_of
+from .settings import Base, Settings, apply, describe, make_config, require_used, table_of
 
 if TYPE_CHECKING:
     from .algos import Algo
-    from .settings import Settings
 
 # Of the settings that a sampler takes, besides the algorithm's discount.
 _SAMPLER_TABLES = ("", "sampler", "async", "env", "atari", "gymnasium")
@@ -88,12 +89,21 @@ class Agent:
 
         The file is replaced as a whole. To go on, in any process: load() into an agent, then Sampler(..., saved=file),
         and Algo.load(). Environments that cannot be saved begin new episodes, in this process, too; the last batch of
-        the sampler is lost.
+        the sampler is lost. The generators of torch, which dropout uses, are not saved.
+
+        Raises DataError if a parameter is not finite.
         """
+        for part in (algo, sampler):
+            if part is not None and part.agent is not self:
+                raise _core.Error(f"found {part!r}, expected one of this agent")
         others = {} if algo is None else algo._core.state()
         if sampler is not None:
             others.update({"sampler/" + name: tensor for name, tensor in sampler._core.save().items()})
-        self._core.save(os.fspath(checkpoint), 0 if algo is None else algo.steps, others)
+            others[_SETTINGS] = torch.tensor(
+                list(json.dumps(_sampler_settings(sampler.config)).encode()), dtype=torch.uint8
+            )
+        name, steps = (self.config.algo, 0) if algo is None else (algo.config.algo, algo.steps)
+        self._core.save(os.fspath(checkpoint), name, steps, others)
 
     def __repr__(self) -> str:
         numbers = sum(tensor.numel() for tensor in self.parameters().values())
@@ -161,19 +171,28 @@ class TorchAgent(ActorCritic):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _sampler_state(checkpoint: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
-    prefix, tensors = "sampler/", _core.read_checkpoint(os.fspath(checkpoint))[1]
-    state = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    if not state:
+_SETTINGS = "sampler_settings"  # of a sampler in a checkpoint, as JSON
+
+
+def _sampler_settings(config: _core.Config) -> dict[str, Any]:
+    described = {key: tomllib.loads(f"x = {value}")["x"] for key, value, *_ in _core.setting_docs(config)}
+    return {key: value for key, value in described.items() if key == "seed" or table_of(key) == "sampler"}
+
+
+def _saved_sampler(checkpoint: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Settings and state."""
+    prefix, tensors = "sampler/", _core.read_checkpoint(os.fspath(checkpoint))[2]
+    if _SETTINGS not in tensors:
         raise _core.Error(f"{os.fspath(checkpoint)} holds no sampler; give it to save(..., sampler=sampler)")
-    return state
+    state = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return json.loads(bytes(tensors[_SETTINGS].tolist())), state
 
 
 class Sampler:
     """Steps `envs` environments `horizon` times per collect(). Forks its workers: make it in the main thread.
 
     env: as for Agent; None: the agent's. Its spaces must be those of the agent's environment.
-    saved: a checkpoint of Agent.save(), from which its sampler goes on; the settings must be the same.
+    saved: a checkpoint of Agent.save(), from which its sampler goes on, with the same settings.
     settings: see make_config(); the ones of the sampler are below. Those of the agent are the defaults.
     """
 
@@ -198,8 +217,9 @@ class Sampler:
             lambda key: table_of(key) in _SAMPLER_TABLES or key.endswith(".discount"),  # that of the algorithm
             advice,
         )
-        config = apply(_core.Config(agent.config), {"env": env, **settings})
-        self._core = _core.Sampler(config, agent._core, {} if saved is None else _sampler_state(saved))
+        before, state = ({}, {}) if saved is None else _saved_sampler(saved)
+        config = apply(apply(_core.Config(agent.config), before), {"env": env, **settings})
+        self._core = _core.Sampler(config, agent._core, state)
         self.config = self._core.config
         _open.add(self)
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import torch
 
@@ -18,10 +18,7 @@ from . import _core
 from .envs import env_action, is_callable_id, parts_of, planes, require_known, spaces_of, value_of
 from .parts import Agent, Policy
 from .progress import Display, plot_progress, read_progress
-from .settings import Base, apply, key_of, make_config
-
-if TYPE_CHECKING:
-    from .settings import RunSettings
+from .settings import Base, RunSettings, apply, key_of, make_config
 
 
 class Film:

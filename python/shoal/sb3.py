@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -12,10 +12,8 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as StableVecEnv
 
 from .calls import assign, attribute, call, is_wrapped
+from .settings import EnvSettings
 from .vector import VectorEnv, _element
-
-if TYPE_CHECKING:
-    from .settings import EnvSettings
 
 
 class _FlatVectorEnv(VectorEnv):

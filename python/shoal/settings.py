@@ -9,13 +9,13 @@ import keyword
 import os
 import tomllib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from . import _core
 from .envs import env_id
 
-if TYPE_CHECKING:  # written into the type stub, from the descriptions of the settings
-    from .settings import RunSettings, Settings
+# Settings as keywords: without `env` and `algo`, all, and those of vector environments. The type stub lists them.
+Settings = RunSettings = EnvSettings = dict[str, Any]
 
 # Keywords with another name than their setting.
 SHORT = {"env": "env.id", "model": "model.name", "asynchronous": "sampler.asynchronous"}
@@ -118,7 +118,7 @@ def default_config(
     return apply(_core.default_config(make_config(None, **given), algo or ""), given)
 
 
-def describe(cls: type, *tables: str, algo: str | None = None, takes: tuple = (None,)) -> None:
+def describe(cls: type, *tables: str, algo: str | None = None, takes: tuple[Any, ...] = (None,)) -> None:
     """Adds the settings of these tables to the class: to its docstring and, as keywords, to its signature.
 
     takes: the tables of all settings that it takes, None for all, and single settings beside them; for its type stub.

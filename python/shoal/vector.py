@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 import gymnasium
 import numpy as np
@@ -18,10 +18,7 @@ from . import _core
 from .calls import Calls, assign, attribute, call, give_options
 from .envs import action_space, observation_space, parts_of, planes, spaces_of, value_of, with_wrapper
 from .parts import _open
-from .settings import ENV_SETTINGS, make_config, require_used, table_of
-
-if TYPE_CHECKING:
-    from .settings import EnvSettings
+from .settings import ENV_SETTINGS, EnvSettings, make_config, require_used, table_of
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <optional>
+#include <string>
+#include <tuple>
 
 #include "bindings.h"
 #include "shoal/data/saved.h"
@@ -128,10 +130,9 @@ void load(BoundAgent& to, const std::filesystem::path& file) {
   to.agent->parameters_changed();
 }
 
-void save(const BoundAgent& a, const std::filesystem::path& file, std::int64_t steps,
-          const TensorDict& others) {
-  Checkpoint checkpoint{
-      .counters = {{"steps", steps}}, .tensors = named(others), .algo = a.config.algo};
+void save(const BoundAgent& a, const std::filesystem::path& file, const std::string& algo,
+          std::int64_t steps, const TensorDict& others) {
+  Checkpoint checkpoint{.counters = {{"steps", steps}}, .tensors = named(others), .algo = algo};
   const py::gil_scoped_release unlocked;
   const auto parameters = a.agent->parameters();
   require_finite(parameters);
@@ -139,13 +140,13 @@ void save(const BoundAgent& a, const std::filesystem::path& file, std::int64_t s
   write_checkpoint(file, checkpoint);
 }
 
-// Its steps, and its tensors by name.
-std::pair<std::int64_t, TensorDict> read(const std::filesystem::path& file) {
+// The algorithm, its steps, and the tensors by name.
+std::tuple<std::string, std::int64_t, TensorDict> read(const std::filesystem::path& file) {
   const auto checkpoint = [&] {
     const py::gil_scoped_release unlocked;
     return read_checkpoint(file);
   }();
-  return {checkpoint.counters.at("steps"), as_dict(checkpoint.tensors)};
+  return {checkpoint.algo, checkpoint.counters.at("steps"), as_dict(checkpoint.tensors)};
 }
 
 }  // namespace
@@ -179,7 +180,7 @@ void bind_agents(py::module_& m) {
       .def("parameters", [](BoundAgent& a) { return as_dict(a.agent->parameters()); })
       .def("parameters_changed", [](BoundAgent& a) { a.agent->parameters_changed(); })
       .def("load", &load, py::arg("checkpoint"))
-      .def("save", &save, py::arg("file"), py::arg("steps"), py::arg("others"))
+      .def("save", &save, py::arg("file"), py::arg("algo"), py::arg("steps"), py::arg("others"))
       .def(
           "to",
           [](BoundAgent& a, const std::string& device) {
@@ -187,7 +188,7 @@ void bind_agents(py::module_& m) {
             move_to_device(*a.agent, device);
           },
           py::arg("device"));
-  m.def("read_checkpoint", &read, "The steps and the tensors of a checkpoint.", py::arg("file"));
+  m.def("read_checkpoint", &read, "Algorithm, steps and tensors of a checkpoint.", py::arg("file"));
   py::class_<Policy>(m, "Policy", "Acts for N environments outside a sampler.")
       .def(py::init<std::shared_ptr<BoundAgent>, std::uint64_t>(), py::arg("agent"),
            py::arg("seed"))

@@ -97,11 +97,20 @@ void bind_algos(py::module_& m) {
             return numbers(interruptible([&] { return algo.update(samples); }));
           },
           py::arg("batch"))
-      .def("state", [](BoundAlgo& algo) { return as_dict(algo.state()); })
+      .def("state",
+           [](BoundAlgo& algo) {
+             const auto state = [&] {
+               const py::gil_scoped_release unlocked;
+               return algo.state();
+             }();
+             return as_dict(state);
+           })
       .def(
           "restore",
           [](BoundAlgo& algo, std::int64_t steps, const TensorDict& state) {
-            algo.restore(steps, named(state));
+            const auto tensors = named(state);
+            const py::gil_scoped_release unlocked;
+            algo.restore(steps, tensors);
           },
           py::arg("steps"), py::arg("state"))
       .def_property_readonly("steps", &BoundAlgo::steps)

@@ -66,6 +66,8 @@ TEST_F(CudaLibraryTest, RefusesWhatMakesNoSense) {
                "stack_frames: stacks without an index");
   EXPECT_STREQ(kernels_->stack_frames({.out = numbers + 1, .N = 1, .pixels = 1}, nullptr),
                "stack_frames: the output is not aligned to 16 bytes");
+  EXPECT_STREQ(kernels_->stack_frames({.out = numbers + 1, .stack = 4, .pixels = 1}, nullptr),
+               nullptr);  // no observations
   EXPECT_STREQ(kernels_->choose_categorical({.N = 1}, nullptr),
                "choose_categorical: a size is out of range");
   EXPECT_STREQ(kernels_->choose_categorical({.N = 1, .parts = 1}, nullptr),

@@ -149,9 +149,44 @@ class LoopTest(unittest.TestCase):
                 again.load(file)
                 self.assertEqual(again.steps, steps)
                 with shoal.Sampler(None, other, saved=file) as sampler:
+                    self.assertEqual(sampler.horizon, settings["horizon"])
                     for _ in range(40):
                         again.update(sampler.collect())
                 self.assertEqual(bits(other), bits(agent))
+
+    def test_a_saved_sampler_keeps_its_settings(self):
+        file = os.path.join(self.folder, "own.ckpt")
+
+        def end_of(agent, algo, sampler):
+            for _ in range(4):
+                algo.update(sampler.collect())
+            return bits(agent)
+
+        agent = shoal.ActorCritic("CartPole-v1")
+        algo = shoal.PPO(agent)
+        with shoal.Sampler(None, agent, kind="parallel-gpu", envs=16, workers=2, horizon=32, seed=7) as sampler:
+            sampler.collect()
+            agent.save(file, algo, sampler)
+            expected = end_of(agent, algo, sampler)
+        again = shoal.ActorCritic("CartPole-v1")
+        again.load(file)
+        algo = shoal.PPO(again)
+        algo.load(file)
+        with shoal.Sampler(None, again, saved=file, workers=1) as sampler:
+            self.assertEqual((sampler.envs, sampler.horizon), (16, 32))
+            self.assertEqual(end_of(again, algo, sampler), expected)
+
+    def test_a_replay_of_another_size_is_refused(self):
+        file = os.path.join(self.folder, "own.ckpt")
+        settings = dict(algo="dqn", envs=8, horizon=4, learning_starts=64, kind="serial", replay_ratio=8)
+        agent = shoal.Agent("CartPole-v1", **settings, size=400)
+        algo = shoal.DQN(agent)
+        with shoal.Sampler(None, agent) as sampler:
+            for _ in range(8):
+                algo.update(sampler.collect())
+        agent.save(file, algo)
+        with self.assertRaisesRegex(shoal.Error, "expected"):
+            shoal.DQN(agent, size=200).load(file)
 
     def test_says_what_a_checkpoint_lacks(self):
         file = os.path.join(self.folder, "own.ckpt")
@@ -164,9 +199,14 @@ class LoopTest(unittest.TestCase):
         }.items():
             with self.assertRaisesRegex(shoal.Error, sentence):
                 act()
-        agent.save(file, shoal.PPO(agent))
+        algo = shoal.PPO(agent)
+        agent.save(file, algo)
         with self.assertRaises(shoal.Error):
             shoal.PPO(agent, optimizer="rmsprop").load(file)
+        with self.assertRaisesRegex(shoal.Error, "is a checkpoint of ppo, expected a2c"):
+            shoal.A2C(agent).load(file)
+        with self.assertRaisesRegex(shoal.Error, "expected one of this agent"):
+            shoal.ActorCritic("CartPole-v1").save(file, algo)
         next(iter(agent.parameters().values())).detach().fill_(float("nan"))
         with self.assertRaises(shoal.Error):
             agent.save(file)

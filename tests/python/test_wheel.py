@@ -104,6 +104,7 @@ class WheelTest(unittest.TestCase):
             options = ["--strict", "--untyped-calls-exclude=torch", "--cache-dir", cache]
             return run(self.python, "-m", "mypy", *options, *programs, cwd=self.folder)
 
+        check(*(option for each in ("_core", "algos", "parts", "settings") for option in ("-m", f"shoal.{each}")))
         check(ROOT / "tests/python/typed_program.py", *sorted((ROOT / "examples/python").glob("*.py")))
         wrong = self.folder / "wrong.py"
         unexpected = 'Unexpected keyword argument "{}" for "{}"'
@@ -115,6 +116,7 @@ class WheelTest(unittest.TestCase):
             "shoal.train('cartpole-ppo', 'runs/x', steps='1')": 'Argument "steps" to "train" has incompatible',
             "shoal.default_config('Pendulum-v1', clip='1')": 'Argument "clip" to "default_config" has incompatible',
             "shoal.make_vec('CartPole-v1', 2, horizon=4)": unexpected.format("horizon", "make_vec"),
+            "shoal.make_config(123)": 'Argument 1 to "make_config" has incompatible type "int"',
             "shoal.TorchAgent('CartPole-v1', None, hiden=[64])": unexpected.format("hiden", "TorchAgent"),
         }
         wrong.write_text("import shoal\n" + "\n".join(faults))

@@ -38,7 +38,7 @@ def main() -> None:
     print(run.predict([0.0, 0.1, 0.0, -0.1]), shoal.evaluate(run, episodes=5), shoal.presets()[0])
     config = shoal.default_config("CartPole-v1", "dqn", double_q=False, dqn__batch=64)
     print(config, shoal.make_config(config, env="Acrobot-v1", gymnasium__kwargs={"size": 3}))
-    envs = shoal.make_vec("CartPole-v1", num_envs=2, workers=0, time_limit=100)
+    envs = shoal.make_vec("CartPole-v1", num_envs=2, workers=0, time_limit=None)
     observation, _ = envs.reset(seed=1)
     print(observation.shape)
     try:

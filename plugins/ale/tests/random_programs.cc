@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Runs random programs on ALE's console and prints, for each, a hash of the memory and the picture
-// after every frame: once with ALE's processor and video chip, once with those of core/.
+// Runs random programs on ALE's console and prints, for each, a hash over the memory and the
+// picture of all its frames: built once with ALE's processor and video chip, once with those of
+// core/.
 //
 // Usage: random_programs FOLDER FIRST LAST
 #include <ale/common/ColourPalette.hpp>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,7 +38,7 @@ class Programs {
 
   std::vector<std::uint8_t> cartridge() {
     std::vector<std::uint8_t> rom(kSizes[below(kSizes.size())]);
-    loops_ = below(3) == 0;
+    syncs_ = below(3) == 0;
     for (at_ = 0; at_ < rom.size();) add_to(rom);
     // The vectors of every bank, where it begins.
     for (std::size_t bank = 0; bank < rom.size(); bank += 4096)
@@ -76,7 +78,7 @@ class Programs {
     rom[at + 1] = static_cast<std::uint8_t>(word >> 8);
   }
 
-  // Instructions that stop the processor; no byte is one, since a jump may go to any.
+  // Instructions that stop the processor; no byte of the code is one, since a jump may go to any.
   static bool stops(unsigned op) {
     return (op & 0x1f) == 0x12 || op == 0x02 || op == 0x22 || op == 0x42 || op == 0x62;
   }
@@ -90,7 +92,7 @@ class Programs {
     if (below(40) == 0) return put(rom, {0x85, 0x02});                    // STA WSYNC
     if (below(60) == 0) return put(rom, {0xca, 0xd0, 0xfd});              // DEX, BNE: a loop
     if (below(60) == 0) return put(rom, {0xad, 0x84, 0x02, 0xd0, 0xfb});  // waits for the timer
-    if (loops_ && below(30) == 0) return put(rom, {0xa9, 0x02, 0x85, 0x00, 0xa9, 0x00, 0x85, 0x00});
+    if (syncs_ && below(30) == 0) return put(rom, {0xa9, 0x02, 0x85, 0x00, 0xa9, 0x00, 0x85, 0x00});
     unsigned op = 0;
     do {
       op = below(256);
@@ -114,7 +116,7 @@ class Programs {
 
   Random random_;
   std::size_t at_ = 0;
-  bool loops_ = false;  // whether it begins new frames
+  bool syncs_ = false;  // whether it begins new frames
 };
 
 std::uint64_t run(const std::string& file) {
