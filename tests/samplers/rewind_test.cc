@@ -329,7 +329,10 @@ TEST(RewindTest, EveryDeathOfARunThatGoesOnIsKept) {
       FailureReplay replay(make_fragile({.how = Breakage::kThrow, .at = kLife}), failure);
       replay.begin();
       for (std::int64_t i = 0; i < replay.steps_before(); ++i) replay.step();
-      EXPECT_EQ(replay.same_observation(), std::optional(true));
+      // A rollout that was cut short may end, and states be saved, right before the last step; a
+      // state holds no observation.
+      const bool observed = failure.seed || replay.steps_before() > 0;
+      EXPECT_EQ(replay.same_observation(), observed ? std::optional(true) : std::nullopt);
       EXPECT_THROW(replay.fail(), std::runtime_error);
     }
   }
