@@ -200,11 +200,10 @@ def python_stub(module: types.ModuleType) -> str:
 
 
 def main(folder: pathlib.Path) -> None:
-    stubs = {"_core": core_stub(_core), **{each.__name__: python_stub(each) for each in (algos, parts, settings)}}
+    stubs = {"_core": core_stub(_core), "algos": python_stub(algos), "parts": python_stub(parts)}
+    stubs["settings"] = python_stub(settings) + setting_dicts()
     for name, text in stubs.items():
-        (folder / f"{name.rpartition('.')[2]}.pyi").write_text(text)
-    with (folder / "settings.pyi").open("a") as file:
-        file.write(setting_dicts())
+        (folder / f"{name}.pyi").write_text(text)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ["shoal", "shoal_bench", "kernels_test", "distributed_test", "nccl_plugin_test", "captured_graphs_test"]
 
-
 # Trained twice, once with a stop at half of the steps: preset, settings.
 ON_POLICY = ["--set", "sampler.kind=parallel-gpu", "--envs", 32, "--set", "sampler.horizon=16"]
 OFF_POLICY = ["--set", "sampler.kind=parallel-gpu", "--set", "log_steps=0", "--set", "off_policy.replay_ratio=16"]
@@ -82,7 +81,6 @@ class Check:
         self.seconds = 60 * arguments.minutes
         self.training = arguments.preset
         self.rows, self.sections = [], []
-        self.jobs = max(1, len(os.sched_getaffinity(0)) // 3)
         self.environment = dict(os.environ)
         self.torch = find_torch(arguments.torch) if arguments.torch or not (self.build / "build.ninja").exists() else None
         folders = [self.build / "libraries"]
@@ -155,15 +153,17 @@ class Check:
 
     def resumed(self):
         """Whether each algorithm's run is the same to the last bit when it is stopped and resumed."""
-        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+        jobs = max(1, len(os.sched_getaffinity(0)) // 3)
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             runs = RESUMED if self.seconds > 120 else RESUMED[:1]
             results = list(pool.map(lambda run: self.resume(pathlib.Path(folder, run[0]), *run), runs))
-        different = [text for text in results if not text.endswith("are equal")]
+        different = [f"{preset}: {difference}" for (preset, _), difference in zip(runs, results) if difference]
         if different:
             raise Failed(f"{len(different)} of {len(results)} differ\n\n" + block("\n".join(different)))
-        return f"{len(results)} are equal to the last bit", block("\n".join(results))
+        return f"{len(results)} are equal to the last bit", ", ".join(preset for preset, _ in runs)
 
     def resume(self, folder, preset, settings):
+        """How the stopped run differs from the whole one; empty if it does not."""
         common = ["--quiet", "--device", self.device, "--set", "stop_return=inf", "--set", "schedule_steps=10000"]
         whole, stopped = folder / "whole", folder / "stopped"
         train = ["shoal", "train", preset, *common, *settings]
@@ -172,9 +172,9 @@ class Check:
             self.run_well(*train, "--steps", 3001, "--out", stopped, limit=120)
             self.run_well("shoal", "train", "--quiet", "--resume", stopped, "--steps", 6000, limit=120)
         except Failed as failure:
-            return f"{preset}: {failure}"
+            return str(failure)
         _, text, status = self.run("shoal", "verify", whole, stopped, limit=60)
-        return f"{preset}: " + ("are equal" if status == 0 else text.strip().replace(str(folder), "").replace("\n", "; "))
+        return "" if status == 0 else text.strip().replace(str(folder), "").replace("\n", "; ")
 
     def collectives(self):
         return self.tests("distributed_test", "*Nccl*")

@@ -9,10 +9,11 @@ from . import _core
 from .parts import Agent
 from .settings import apply, describe, make_config, require_used, table_of
 
+_SHARED_TABLES = ("", "sampler")  # whose settings every algorithm accepts
 
-def _tables(algo: str, off_policy: bool) -> tuple[str, ...]:
-    """Those of the settings that an algorithm takes."""
-    return ("", "sampler", algo, *(("off_policy", "replay") if off_policy else ()))
+
+def _own_tables(algo: str, off_policy: bool) -> tuple[str, ...]:
+    return (algo, "off_policy", "replay") if off_policy else (algo,)
 
 
 class Algo:
@@ -26,7 +27,7 @@ class Algo:
         self.agent = agent
         self.config = apply(_core.Config(agent.config), {"algo": self.name or settings.get("algo")})
         on_policy = not _core.is_off_policy(self.config)
-        tables = _tables(self.config.algo, not on_policy)
+        tables = _SHARED_TABLES + _own_tables(self.config.algo, not on_policy)
         advice = "give those of networks and environments to the agent"
         require_used(self.config, settings, type(self).__name__, lambda key: table_of(key) in tables, advice)
         apply(self.config, settings)
@@ -75,9 +76,8 @@ def _algo_class(name: str, description: str) -> type[Algo]:
         "settings: see make_config(); the ones of the algorithm, with their defaults and ranges:"
     )
     cls = type(name.upper(), (Algo,), {"name": name, "__doc__": doc, "__module__": __name__})
-    off_policy = _core.is_off_policy(make_config(algo=name))
-    rest = _tables(name, off_policy)
-    describe(cls, *rest[2:], algo=name, takes=(rest,))
+    own = _own_tables(name, _core.is_off_policy(make_config(algo=name)))
+    describe(cls, *own, algo=name, takes=(_SHARED_TABLES + own,))
     return cls
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import tomllib
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 
 from . import _core
-from .settings import Base, Settings, apply, describe, make_config, require_used, table_of
+from .settings import Base, Settings, apply, describe, from_toml, make_config, require_used, table_of
 
 if TYPE_CHECKING:
     from .algos import Algo
 
-# Of the settings that a sampler takes, besides the algorithm's discount.
+# Tables whose settings a Sampler accepts. It also accepts the discount of the algorithm.
 _SAMPLER_TABLES = ("", "sampler", "async", "env", "atari", "gymnasium")
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -157,10 +156,10 @@ class TorchAgent(ActorCritic):
     def _begin(self, env: str | Callable[..., Any]) -> None:
         if "_core" in vars(self):
             return
-        state, settings = self._state, dict(self._settings)
+        state = self._state
         named = state if isinstance(state, dict) else {} if state is None else {"": state}
         shapes = [(name, [shape] if isinstance(shape, int) else list(shape)) for name, shape in named.items()]
-        config = make_config(env=env, **settings)
+        config = make_config(env=env, **self._settings)
         self._core = _core.torch_agent(config, self.module, shapes)
 
     def __getattr__(self, name: str) -> Any:
@@ -175,8 +174,8 @@ _SETTINGS = "sampler_settings"  # of a sampler in a checkpoint, as JSON
 
 
 def _sampler_settings(config: _core.Config) -> dict[str, Any]:
-    described = {key: tomllib.loads(f"x = {value}")["x"] for key, value, *_ in _core.setting_docs(config)}
-    return {key: value for key, value in described.items() if key == "seed" or table_of(key) == "sampler"}
+    described = _core.setting_docs(config)
+    return {key: from_toml(text) for key, text, *_ in described if key == "seed" or table_of(key) == "sampler"}
 
 
 def _saved_sampler(checkpoint: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

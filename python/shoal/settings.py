@@ -41,6 +41,11 @@ def to_text(value: Any) -> str:
     return repr(value)
 
 
+def from_toml(text: str) -> Any:
+    """The value that a setting's text stands for."""
+    return tomllib.loads(f"x = {text}")["x"]
+
+
 def key_of(name: str, config: _core.Config) -> str:
     """The setting that a keyword names: `clip` and `ppo__clip` are "ppo.clip"."""
     known = config.keys()
@@ -97,7 +102,7 @@ def make_config(base: Base | None = None, **settings: Unpack[RunSettings]) -> _c
     else:
         config = _core.preset_or_file(os.fspath(base))
     before = config.env_id
-    apply(config, dict(settings))
+    apply(config, settings)
     if settings.get("stop_return") is None:
         _core.forget_stop_return(config, before)
     return config
@@ -114,8 +119,8 @@ def default_config(
 
     Raises Error for an unknown algorithm, environment or setting.
     """
-    given: dict[str, Any] = {"env": env_id(env), "algo": algo, **settings}
-    return apply(_core.default_config(make_config(None, **given), algo or ""), given)
+    settings = {"env": env_id(env), "algo": algo, **settings}
+    return apply(_core.default_config(make_config(None, **settings), algo or ""), settings)
 
 
 def describe(cls: type, *tables: str, algo: str | None = None, takes: tuple[Any, ...] = (None,)) -> None:
@@ -133,7 +138,7 @@ def describe(cls: type, *tables: str, algo: str | None = None, takes: tuple[Any,
         name = next((short for short, long in SHORT.items() if long == key), name)
         lines.append(f"{name} = {value}: {doc}{' (' + expected + ')' if expected else ''}")
         if name.isidentifier() and not keyword.iskeyword(name):
-            default = tomllib.loads(f"x = {value}")["x"]
+            default = from_toml(value)
             keywords.setdefault(
                 name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             )

@@ -10,6 +10,10 @@
 #define SHOAL_X86_KERNELS 0
 #define SHOAL_TARGET(instructions)
 #endif
+// What has_avx512() checks.
+#define SHOAL_AVX512 SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma")
+// Inlined functions are compiled for the instruction set of their caller.
+#define SHOAL_INLINE inline __attribute__((always_inline))
 
 namespace shoal {
 
@@ -30,7 +34,7 @@ inline bool has_avx2() {
 #endif
 }
 
-// The parts of AVX-512 that all processors of servers have.
+// The parts of AVX-512 that every server processor with it has.
 inline bool has_avx512() {
 #if SHOAL_X86_KERNELS
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/cpu_features.h"
 #include "src/models/vector_math.h"
 
 namespace shoal {
@@ -53,9 +52,8 @@ SHOAL_INLINE void compute(const Tile& tile, const RowLayout& row, const float* w
 using TileFunction = void (*)(const Tile&, const RowLayout&, const float*, const float*, bool);
 
 template <std::size_t kCount>
-SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma")
-void tile_avx512(const Tile& tile, const RowLayout& row, const float* w, const float* bias,
-                 bool relu) {
+SHOAL_AVX512 void tile_avx512(const Tile& tile, const RowLayout& row, const float* w,
+                              const float* bias, bool relu) {
   compute<16, kCount>(tile, row, w, bias, relu);
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "src/models/vectors.h"
+#include "src/core/cpu_features.h"
 
 namespace shoal {
 

@@ -9,6 +9,7 @@ namespace shoal {
 
 namespace {
 
+constexpr std::int64_t kLanes = 8;  // layers are padded to as many outputs
 constexpr std::int64_t kChunk =
     24;  // rows that pass all layers together: few enough for the L1 cache
 
@@ -120,7 +121,7 @@ SHOAL_INLINE void dense_layer(const float* x, std::int64_t x_stride, std::int64_
   }                                                                                  \
   TARGET void tanh_##NAME(float* p, std::int64_t n) { tanh_all<WIDTH>(p, n); }
 
-SHOAL_MLP_KERNELS(avx512, SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma"), 16)
+SHOAL_MLP_KERNELS(avx512, SHOAL_AVX512, 16)
 SHOAL_MLP_KERNELS(avx2, SHOAL_TARGET("avx2,fma"), kLanes)
 SHOAL_MLP_KERNELS(portable, , kLanes)
 // NOLINTEND(bugprone-macro-parentheses)

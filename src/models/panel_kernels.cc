@@ -368,7 +368,7 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
         multiply_add_##NAME                                                          \
   }
 
-SHOAL_PANEL_KERNELS(avx512, SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma"), 16, kRows512)
+SHOAL_PANEL_KERNELS(avx512, SHOAL_AVX512, 16, kRows512)
 SHOAL_PANEL_KERNELS(avx2, SHOAL_TARGET("avx2,fma"), 8, kRows2)
 SHOAL_PANEL_KERNELS(plain, , 4, kRows2)
 // NOLINTEND(bugprone-macro-parentheses)

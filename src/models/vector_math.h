@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "src/models/vectors.h"
+#include "src/core/cpu_features.h"
 
 // Vectorized functions for any number of lanes, with relative errors of a few 1e-7. Callers must be
 // compiled for their instruction set.

@@ -51,10 +51,7 @@ class DeviceLearningTest : public ::testing::Test {
 
   Run run(const ModelOptions& model, const AlgoFactory& make_algo, bool mid_batch_reset) const {
     const auto make_env = make_cart_pole();
-    const auto spec = make_env({})->spec();
-    const auto agent = make_actor_critic(
-        spec, std::make_shared<testing::PlainModel>(
-                  make_model(spec.observation, policy_size(spec, {}), model, 3, spec.action)));
+    const auto agent = testing::make_plain_actor_critic(make_env, model);
     const auto sampler = make_sampler(make_env, *agent,
                                       {.kind = SamplerKind::kSerial,
                                        .horizon = 16,

@@ -21,22 +21,20 @@
 #include "shoal/algos/td3.h"
 #include "shoal/core/rng.h"
 #include "shoal/envs/classic_control.h"
-#include "shoal/runners/device.h"
 #include "shoal/samplers/sampler.h"
 #include "tests/algos/qpg_oracle.h"
+#include "tests/support/device_under_test.h"
 #include "tests/support/picture_control.h"
 #include "tests/support/random_pictures.h"
-#include "tests/support/stand_in_device.h"
 #include "tests/support/toy_envs.h"
-#include "tests/support/watched_accelerator.h"
 
 // Every algorithm learns bitwise the same with captured graphs and eagerly, while learning rates,
 // schedules, epsilons, betas and batches change. So do agents that act.
 namespace shoal {
 namespace {
 
-using testing::kStandIn;
 using testing::StandInDevice;
+using testing::TestDevice;
 
 // The complete result of learning.
 struct Learned {
@@ -51,52 +49,41 @@ struct Learned {
   }
 };
 
-enum class Machine : std::uint8_t { kNone, kGpu };
-
-class CapturedLearningTest : public ::testing::TestWithParam<Machine> {
+class CapturedLearningTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
-    if (GetParam() == Machine::kNone) {
-      stand_in_.emplace();
-    } else {
-      static const int kGpus = count_gpus();
-      if (kGpus == 0) GTEST_SKIP() << "there is no GPU";
-      device_ = {at::kCUDA, 0};
-      open_device(device_);
-      if (accelerator(device_) == nullptr) GTEST_SKIP() << "the plugin was not built";
-    }
-    watched_.emplace(device_.type());
+    if (const auto why = device_.open(GetParam()); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override { EXPECT_EQ(StandInDevice::faults(), std::vector<std::string>{}); }
 
   // replays: the minimum number of graph replays. A GPU may choose other matrix kernels for a
   // graph.
   void expect_same(const std::function<Learned()>& learn, int replays) {
-    watched_->captures = false;
+    device_.watched().captures = false;
     const auto eager = learn();
-    EXPECT_EQ(watched_->replays, 0);
-    watched_->captures = true;
-    watched_->refusals.clear();
+    EXPECT_EQ(device_.watched().replays, 0);
+    device_.watched().captures = true;
+    device_.watched().refusals.clear();
     const auto captured = learn();
-    EXPECT_EQ(watched_->refusals, std::vector<std::string>{});
-    EXPECT_GE(watched_->replays, replays);
+    EXPECT_EQ(device_.watched().refusals, std::vector<std::string>{});
+    EXPECT_GE(device_.watched().replays, replays);
     double largest = 0;
     for (const auto& [name, t] : eager.tensors) {
       EXPECT_TRUE(t.isfinite().all().item<bool>()) << name;
       const auto other = captured.tensors.at(name).to(at::kDouble);
       const auto off = (t.to(at::kDouble) - other).abs().max().item<double>();
-      EXPECT_TRUE(off <= (device_.is_cuda() ? 1e-3 : 0)) << name << " is off by " << off;
+      EXPECT_TRUE(off <= (device_.device().is_cuda() ? 1e-3 : 0)) << name << " is off by " << off;
       largest = std::max(largest, off);
     }
-    if (!device_.is_cuda()) {
+    if (!device_.device().is_cuda()) {
       EXPECT_EQ(eager.metrics, captured.metrics);
     }
     fmt::print("captured beside eager, {}: {} graphs, {} replays, {}\n",
-               ::testing::UnitTest::GetInstance()->current_test_info()->name(), watched_->captured,
-               watched_->replays.load(),
+               ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+               device_.watched().captured, device_.watched().replays.load(),
                largest == 0 ? "equal to the last bit" : fmt::format("off by {:.2g}", largest));
-    watched_->replays = watched_->captured = 0;
+    device_.watched().replays = device_.watched().captured = 0;
   }
 
   static constexpr int kRollouts = 7;
@@ -107,7 +94,7 @@ class CapturedLearningTest : public ::testing::TestWithParam<Machine> {
                               const AlgoFactory& make_algo,
                               const ActorCriticOptions& options = {}) const {
     const auto agent = make_actor_critic(make_env({})->spec(), model, options, 3);
-    agent->to(device_);
+    agent->to(device_.device());
     const auto sampler = make_sampler(
         make_env, *agent, {.kind = SamplerKind::kSerial, .horizon = 8, .envs = 6, .seed = 1});
     const auto algo = make_algo(*agent);
@@ -150,9 +137,7 @@ class CapturedLearningTest : public ::testing::TestWithParam<Machine> {
   }
   static constexpr int kUpdates = (kRollouts - 2) * 4;
 
-  at::Device device_ = kStandIn;
-  std::optional<StandInDevice> stand_in_;
-  std::optional<testing::WatchedAccelerator> watched_;
+  testing::DeviceUnderTest device_;
 };
 
 TEST_P(CapturedLearningTest, Ppo) {
@@ -229,7 +214,7 @@ TEST_P(CapturedLearningTest, Dqn) {
                                              .noisy = rainbow,
                                              .epsilons = rainbow ? 1 : 4},
                                             3);
-            agent->to(device_);
+            agent->to(device_.device());
             StepReplay replay(spec, 4, {.size = 100, .n_step = 3, .prioritized = rainbow});
             const auto dqn = make_dqn(*agent, replay,
                                       {.learning_rate = 1e-2,
@@ -251,7 +236,7 @@ TEST_P(CapturedLearningTest, DqnFromPictures) {
         const auto make_env = testing::make_random_pictures();
         const auto spec = make_env({})->spec();
         const auto agent = make_q_agent(spec, ModelOptions{.name = "nature-cnn"}, {}, 3);
-        agent->to(device_);
+        agent->to(device_.device());
         StepReplay replay(spec, 4, {.size = 60});
         const auto dqn = make_dqn(*agent, replay, {.learning_rate = 1e-3, .batch = 4});
         return learn_from_replay(*agent, replay, *dqn, make_env, 3);
@@ -267,7 +252,7 @@ TEST_P(CapturedLearningTest, R2d1) {
           const auto spec = make_env({})->spec();
           const auto agent = make_recurrent_q_agent(
               spec, {.hidden = {16}, .memory = memory, .memory_size = 8}, {}, 3);
-          agent->to(device_);
+          agent->to(device_.device());
           SequenceReplay replay(spec, agent->spec().state, 4,
                                 {.size = 400,
                                  .burn_in = 2,
@@ -301,7 +286,7 @@ class CapturedQpgTest : public CapturedLearningTest {
         [&] {
           const auto spec = make_env({})->spec();
           const auto agent = make_agent(spec);
-          agent->to(device_);
+          agent->to(device_.device());
           StepReplay replay(spec, 4, {.size = 100, .n_step = 2, .prioritized = true});
           const auto algo = make(*agent, replay);
           return learn_from_replay(*agent, replay, *algo, make_env, 10);
@@ -352,13 +337,10 @@ TEST_P(CapturedQpgTest, FromPictures) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<Machine>& machine) {
-  return machine.param == Machine::kNone ? "StandIn" : "Cuda";
-}
-INSTANTIATE_TEST_SUITE_P(On, CapturedLearningTest, ::testing::Values(Machine::kNone, Machine::kGpu),
-                         name_of);
-INSTANTIATE_TEST_SUITE_P(On, CapturedQpgTest, ::testing::Values(Machine::kNone, Machine::kGpu),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(On, CapturedLearningTest,
+                         ::testing::Values(TestDevice::kNoGpu, TestDevice::kGpu), testing::name_of);
+INSTANTIATE_TEST_SUITE_P(On, CapturedQpgTest,
+                         ::testing::Values(TestDevice::kNoGpu, TestDevice::kGpu), testing::name_of);
 
 }  // namespace
 }  // namespace shoal

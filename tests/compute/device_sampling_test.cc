@@ -4,30 +4,25 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "shoal/agents/actor_critic.h"
 #include "shoal/agents/q_agent.h"
 #include "shoal/envs/classic_control.h"
-#include "shoal/runners/device.h"
-#include "src/compute/accelerator.h"
 #include "tests/samplers/expect_samples.h"
+#include "tests/support/device_under_test.h"
 #include "tests/support/plain_model.h"
 #include "tests/support/random_pictures.h"
-#include "tests/support/stand_in_device.h"
 #include "tests/support/toy_envs.h"
-#include "tests/support/watched_accelerator.h"
 
 // A sampler whose agent is on a device collects what a serial one on the CPU does: rows, copies,
 // noise and captured steps. On the stand-in, and on a GPU where there is one.
 namespace shoal {
 namespace {
 
-using testing::kStandIn;
 using testing::StandInDevice;
+using testing::TestDevice;
 
 constexpr int kRollouts = 6;
 // Networks add up in another order there, so numbers differ in their last bits.
@@ -35,60 +30,29 @@ constexpr double kTolerance = 1e-4;
 
 struct Case {
   std::string name;
-  EnvFactory make_env;
   std::unique_ptr<Agent> here, there;
   std::unique_ptr<Sampler> one, two;
 };
 
-enum class Machine : std::uint8_t { kStandIn, kGpu };
-
-class DeviceSamplingTest : public ::testing::TestWithParam<Machine> {
+class DeviceSamplingTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   using AgentFactory = std::function<std::unique_ptr<Agent>()>;
 
   void add(const std::string& name, const EnvFactory& make_env, const AgentFactory& make_agent,
-           SamplerOptions options) {
-    Case c{.name = name, .here = make_agent(), .there = make_agent()};
-    c.one = make_sampler(make_env, *c.here, serial(options.horizon, options.envs));
-    options.seed = 1;
-    c.two = make_sampler(make_env, *c.there, options);
-    cases_.push_back(std::move(c));
+           const SamplerOptions& options) {
+    auto here = make_agent(), there = make_agent();
+    auto one = make_sampler(make_env, *here, serial(options.horizon, options.envs));
+    auto two = make_sampler(make_env, *there, options);
+    cases_.push_back({name, std::move(here), std::move(there), std::move(one), std::move(two)});
   }
 
   static AgentFactory actor_critic(const EnvFactory& make_env, const ModelOptions& model = {}) {
-    return [=] {
-      const auto spec = make_env({})->spec();
-      const ActorCriticOptions options;
-      return make_actor_critic(
-          spec,
-          std::make_shared<testing::PlainModel>(
-              make_model(spec.observation, policy_size(spec, options), model, 3, spec.action)),
-          options);
-    };
-  }
-
-  void open() {
-    if (GetParam() == Machine::kStandIn) {
-      stand_in_.emplace();
-    } else {
-      if (count_gpus() == 0) GTEST_SKIP() << "there is no GPU";
-      device_ = {at::kCUDA, 0};
-      open_device(device_);
-      if (accelerator(device_) == nullptr) GTEST_SKIP() << "the plugin was not built";
-    }
-    watched_.emplace(device_.type());
-  }
-
-  static void expect_near(const NamedTensors& one, const NamedTensors& two) {
-    for (const auto& [name, x] : one)
-      EXPECT_TRUE(at::allclose(x.to(at::kDouble), two.at(name).cpu().to(at::kDouble), kTolerance,
-                               kTolerance))
-          << name;
+    return [=] { return testing::make_plain_actor_critic(make_env, model); };
   }
 
   void expect_same(Case& c) {
     SCOPED_TRACE(c.name);
-    c.there->to(device_);
+    c.there->to(device_.device());
     for (int i = 0; i < kRollouts && !HasFailure(); ++i) {
       const auto one = c.one->collect(), two = c.two->collect();
       expect_equal(one.samples.observation, two.samples.observation, "observation");
@@ -98,16 +62,14 @@ class DeviceSamplingTest : public ::testing::TestWithParam<Machine> {
       expect_equal(one.samples.terminated, two.samples.terminated, "terminated");
       expect_equal(one.samples.truncated, two.samples.truncated, "truncated");
       expect_equal(one.samples.valid, two.samples.valid, "valid");
-      expect_near(one.samples.agent_info, two.samples.agent_info);
-      expect_near(one.samples.initial_state, two.samples.initial_state);
+      expect_near(one.samples.agent_info, two.samples.agent_info, kTolerance);
+      expect_near(one.samples.initial_state, two.samples.initial_state, kTolerance);
       EXPECT_EQ(one.episodes.size(), two.episodes.size());
     }
   }
 
   std::vector<Case> cases_;
-  at::Device device_ = kStandIn;
-  std::optional<StandInDevice> stand_in_;
-  std::optional<testing::WatchedAccelerator> watched_;
+  testing::DeviceUnderTest device_;
 };
 
 TEST_P(DeviceSamplingTest, CollectsWhatTheCpuDoes) {
@@ -132,19 +94,16 @@ TEST_P(DeviceSamplingTest, CollectsWhatTheCpuDoes) {
       [&] { return make_q_agent(pole({})->spec(), ModelOptions{}, {.epsilons = 6}, 3); },
       parallel(7, 6, 2));
   // Every worker is forked by now; a device may be opened.
-  ASSERT_NO_FATAL_FAILURE(open());
-  if (IsSkipped()) return;
+  if (const auto why = device_.open(GetParam()); !why.empty()) GTEST_SKIP() << why;
   for (auto& c : cases_) expect_same(c);
-  EXPECT_GT(watched_->captured, 0);
-  EXPECT_EQ(watched_->refusals, std::vector<std::string>{});
+  EXPECT_GT(device_.watched().captured, 0);
+  EXPECT_EQ(device_.watched().refusals, std::vector<std::string>{});
   cases_.clear();
   EXPECT_EQ(StandInDevice::faults(), std::vector<std::string>{});
 }
 
 INSTANTIATE_TEST_SUITE_P(On, DeviceSamplingTest,
-                         ::testing::Values(Machine::kStandIn, Machine::kGpu), [](const auto& test) {
-                           return test.param == Machine::kStandIn ? "StandIn" : "Cuda";
-                         });
+                         ::testing::Values(TestDevice::kNoGpu, TestDevice::kGpu), testing::name_of);
 
 }  // namespace
 }  // namespace shoal

@@ -55,7 +55,7 @@ TEST(GatherGemmTest, DenseRowsEqualTheProductInDoublePrecision) {
   }
 }
 
-// So that every x86 processor, whatever its vectors, acts the same.
+// Hence processors with FMA act the same, whatever the width of their vectors.
 TEST(GatherGemmTest, SumsAreRoundedInTheOrderOfTheInputs) {
   if (!GatherGemm::is_fast()) GTEST_SKIP() << "this processor rounds products as well";
   torch::manual_seed(6);

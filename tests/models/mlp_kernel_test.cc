@@ -165,7 +165,7 @@ TEST(MlpKernelTest, SaysWhichInstructionsItUses) {
                                                        : "portable");
 }
 
-// So that every x86 processor, whatever its vectors, acts the same.
+// Hence processors with FMA act the same, whatever the width of their vectors.
 TEST(MlpKernelTest, SumsAreRoundedInTheOrderOfTheInputs) {
   if (!has_avx2()) GTEST_SKIP() << "this processor rounds products as well";
   torch::manual_seed(6);

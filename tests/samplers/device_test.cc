@@ -8,7 +8,6 @@
 #include "shoal/agents/actor_critic.h"
 #include "shoal/agents/q_agent.h"
 #include "shoal/envs/classic_control.h"
-#include "shoal/models/actor_critic.h"
 #include "tests/samplers/expect_samples.h"
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/plain_model.h"
@@ -29,14 +28,7 @@ using AgentFactory = std::function<std::unique_ptr<Agent>()>;
 
 AgentFactory plain(const EnvFactory& make_env, const ModelOptions& model = {},
                    const ActorCriticOptions& options = {}) {
-  return [=] {
-    const auto spec = make_env({})->spec();
-    return make_actor_critic(
-        spec,
-        std::make_shared<testing::PlainModel>(
-            make_model(spec.observation, policy_size(spec, options), model, 3, spec.action)),
-        options);
-  };
+  return [=] { return testing::make_plain_actor_critic(make_env, model, options); };
 }
 
 struct Collected {
@@ -96,13 +88,6 @@ class DeviceTest : public ::testing::TestWithParam<Workforce> {
     const FakeAccelerator::On on(fake_);
     sampler.reset();
     EXPECT_EQ(fake_.pins, 0);
-  }
-
-  static void expect_near(const NamedTensors& one, const NamedTensors& other, double tolerance) {
-    for (const auto& [name, x] : one)
-      EXPECT_TRUE(
-          at::allclose(x.to(at::kDouble), other.at(name).to(at::kDouble), tolerance, tolerance))
-          << name;
   }
 
   // Number of replays: each step runs eagerly in the first two rollouts.

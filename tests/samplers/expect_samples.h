@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// Of any devices.
+// The tensors may be on different devices.
 inline void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::string& what) {
   ASSERT_EQ(a.sizes(), b.sizes()) << what;
   const auto one = a.cpu(), other = b.cpu();
@@ -21,6 +21,13 @@ inline void expect_equal(const at::Tensor& a, const at::Tensor& b, const std::st
 inline void expect_equal(const NamedTensors& a, const NamedTensors& b, const std::string& what) {
   ASSERT_EQ(a.size(), b.size()) << what;
   for (std::size_t i = 0; i < a.size(); ++i) expect_equal(a[i], b[i], what + "/" + a.name(i));
+}
+
+inline void expect_near(const NamedTensors& a, const NamedTensors& b, double tolerance) {
+  for (const auto& [name, x] : a)
+    EXPECT_TRUE(
+        at::allclose(x.to(at::kDouble), b.at(name).cpu().to(at::kDouble), tolerance, tolerance))
+        << name;
 }
 
 inline void expect_equal(const Observations& a, const Observations& b, const std::string& what) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "shoal/agents/actor_critic.h"
 #include "shoal/models/actor_critic.h"
 
 namespace shoal::testing {
@@ -18,5 +19,17 @@ class PlainModel : public ActorCriticModel {
  private:
   std::shared_ptr<ActorCriticModel> model_;
 };
+
+// An actor-critic of a plain model, made with seed 3.
+inline std::unique_ptr<ActorCritic> make_plain_actor_critic(
+    const EnvFactory& make_env, const ModelOptions& model = {},
+    const ActorCriticOptions& options = {}) {
+  const auto spec = make_env({})->spec();
+  return make_actor_critic(
+      spec,
+      std::make_shared<PlainModel>(
+          make_model(spec.observation, policy_size(spec, options), model, 3, spec.action)),
+      options);
+}
 
 }  // namespace shoal::testing

@@ -24,8 +24,6 @@
 
 namespace {
 
-using Random = std::mt19937;
-
 // Cartridges of one bank, and of two, four and eight. (One of 2 KB that looks like CommaVid's
 // crashes ALE.)
 constexpr std::array kSizes{4096, 8192, 16384, 32768};
@@ -42,8 +40,7 @@ class Programs {
     for (at_ = 0; at_ < rom.size();) add_to(rom);
     // The vectors of every bank, where it begins.
     for (std::size_t bank = 0; bank < rom.size(); bank += 4096)
-      for (const std::size_t vector : {0xffa, 0xffc, 0xffe})
-        put_word(rom, bank + (vector & (rom.size() - 1)), code());
+      for (const std::size_t vector : {0xffa, 0xffc, 0xffe}) put_word(rom, bank + vector, code());
     return rom;
   }
 
@@ -114,7 +111,7 @@ class Programs {
     }
   }
 
-  Random random_;
+  std::mt19937 random_;
   std::size_t at_ = 0;
   bool syncs_ = false;  // whether it begins new frames
 };
