@@ -1,5 +1,6 @@
 // The `shoal` command with environments that fail: Fragile-<how>, which can be saved, and
 // Fragile-<how>-unsaved, which cannot. Environment 5 fails at step 500 after its first reset.
+// Those of Slow-v0 never fail, and take 50 microseconds for a step.
 #include "shoal/cli/command_line.h"
 #include "shoal/envs/registry.h"
 #include "tests/support/fragile_env.h"
@@ -18,5 +19,8 @@ int main(int argc, char** argv) {
       shoal::register_env(std::string("Fragile-") + name + (saves ? "" : "-unsaved"),
                           shoal::testing::make_fragile({.how = how, .at = 500, .saves = saves}));
   }
+  shoal::register_env("Slow-v0",
+                      shoal::testing::make_fragile(
+                          {.how = Breakage::kNone, .step = std::chrono::microseconds(50)}));
   return shoal::run_command_line(argc, argv);
 }

@@ -1,5 +1,5 @@
-"""sampler.kind = auto: the choice is written and kept, and changes nothing of a run. Usage: sampler_choice_test.py SHOAL FRAGILE
-[unittest arguments]; FRAGILE: fragile_command"""
+"""sampler.kind = auto: the choice is written and kept, and changes nothing of a run. Usage: sampler_choice_test.py COMMAND
+[unittest arguments]; COMMAND: fragile_command"""
 
 import os
 import pathlib
@@ -15,17 +15,17 @@ import uuid
 
 from processes import runs
 
-SHOAL, FRAGILE = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
-# Long enough to be measured, and quick to learn from.
-CARTPOLE = ["train", "cartpole-ppo", "--set", "stop_return=off", "--envs", "64", "--set", "ppo.epochs=1", "--set", "ppo.minibatches=1",
-            "--set", "schedule_steps=2000000"]
-HALF, WHOLE = 81920 * 10, 81920 * 20
+COMMAND = os.path.abspath(sys.argv.pop(1))
+# Each part of a run samples for at least 2 s, on the fastest machine and with two ranks, and is measured.
+SLOW = ["train", "cartpole-ppo", "--set", "env.id=Slow-v0", "--set", "stop_return=off", "--envs", "64", "--set", "sampler.horizon=32",
+        "--set", "schedule_steps=200000"]
+PART, WHOLE = 2048 * 40, 2048 * 60
 # Environment 5 of 8 fails at step 500, in a measurement and in a run.
 BROKEN = ["train", "cartpole-ppo", "--set", "stop_return=off", "--envs", "8", "--set", "sampler.horizon=16", "--steps", "100000000"]
 
 
-def shoal(*arguments, status=0, command=SHOAL):
-    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+def shoal(*arguments, status=0):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120)
     assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     return done
 
@@ -49,8 +49,8 @@ class SamplerChoiceTest(unittest.TestCase):
 
     def test_the_run_is_that_of_any_sampler_and_resumes_with_its_own(self):
         whole, parts = self.dir / "whole", self.dir / "parts"
-        shoal(*CARTPOLE, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
-        said = shoal(*CARTPOLE, "--out", parts, "--steps", HALF).stdout
+        shoal(*SLOW, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
+        said = shoal(*SLOW, "--out", parts, "--steps", PART).stdout
         self.assertRegex(said, r"samplers, in steps/s:\n  (\S.*\S) +\d+  chosen\n  \S")
         chosen = sampler_of(parts)
         self.assertIn(chosen["kind"], ("serial", "parallel-cpu", "parallel-gpu"))
@@ -62,8 +62,8 @@ class SamplerChoiceTest(unittest.TestCase):
 
     def test_a_resumed_run_measures_again_if_it_is_told_to(self):
         run, whole = self.dir / "run", self.dir / "whole"
-        shoal(*CARTPOLE, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
-        shoal(*CARTPOLE, "--out", run, "--steps", HALF, "--sampler", "parallel-gpu", "--workers", "3", "--quiet")
+        shoal(*SLOW, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
+        shoal(*SLOW, "--out", run, "--steps", PART, "--sampler", "parallel-gpu", "--workers", "3", "--quiet")
         said = shoal("train", "--resume", run, "--steps", WHOLE, "--sampler", "auto", "--workers", "2").stdout
         self.assertIn("samplers, in steps/s:", said)
         self.assertEqual(sampler_of(run)["workers"], 2)
@@ -71,7 +71,7 @@ class SamplerChoiceTest(unittest.TestCase):
 
     def test_ranks_agree(self):
         auto, serial = self.dir / "auto", self.dir / "serial"
-        ranks = [*CARTPOLE, "--ranks", "2", "--steps", HALF]
+        ranks = [*SLOW, "--ranks", "2", "--steps", PART]
         shoal(*ranks, "--out", auto)
         shoal(*ranks, "--out", serial, "--sampler", "serial", "--quiet")
         self.assertNotEqual(sampler_of(auto)["kind"], "auto")
@@ -91,7 +91,7 @@ class SamplerChoiceTest(unittest.TestCase):
         for how in "throw", "segfault":
             with self.subTest(how):
                 auto, same = self.dir / f"{how}-auto", self.dir / f"{how}-same"
-                broken = [FRAGILE, *BROKEN, "--set", f"env.id=Fragile-{how}"]
+                broken = [COMMAND, *BROKEN, "--set", f"env.id=Fragile-{how}"]
                 done = subprocess.run([*broken, "--out", auto], capture_output=True, text=True, timeout=120)
                 self.assertIn("samplers are not measured: ", done.stdout)
                 chosen = sampler_of(auto)
@@ -100,13 +100,13 @@ class SamplerChoiceTest(unittest.TestCase):
                 self.assertNotIn(done.returncode, (0, 2))
                 self.assertEqual(done.returncode, again.returncode)
                 self.assertEqual(told(done, auto), told(again, same))
-                shoal("rewind", auto, command=FRAGILE)
+                shoal("rewind", auto)
 
     def test_a_signal_ends_the_measurement_without_a_trace(self):
         for number in signal.SIGINT, signal.SIGTERM:
             with self.subTest(number):
                 run, mark = self.dir / "run", uuid.uuid4().hex
-                training = subprocess.Popen([FRAGILE, *BROKEN, "--out", run, "--set", "env.id=Fragile-hang"], stdout=subprocess.DEVNULL,
+                training = subprocess.Popen([COMMAND, *BROKEN, "--out", run, "--set", "env.id=Fragile-hang"], stdout=subprocess.DEVNULL,
                                             stderr=subprocess.PIPE, env={**os.environ, "CHOICE_MARK": mark})
                 self.addCleanup(training.stderr.close)
                 self.addCleanup(training.kill)

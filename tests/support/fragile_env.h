@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,7 @@ struct FragileOptions {
   std::int64_t index = 5;  // the environment that fails
   std::int64_t at = 35;    // its step since the last reset with a seed, counted from 1
   bool saves = true;
+  std::chrono::microseconds step{0};  // a step takes so long on every machine
 };
 
 // Observation {position, noise, steps}. The position and the length of an episode depend on the
@@ -53,6 +55,9 @@ class Fragile : public Env {
     write(out);
   }
   StepResult step(ArraysIn action, StepOut out) override {
+    const auto end = std::chrono::steady_clock::now() + options_.step;
+    while (std::chrono::steady_clock::now() < end) {
+    }
     if (++s_.steps == options_.at && breaks_) come_to_grief();
     s_.position += rng_.uniform() * static_cast<double>(1 + *action.as<std::int64_t>());
     --s_.left;
