@@ -5,6 +5,7 @@ int main(int argc, char** argv) {
   CLI::App app("Benchmarks of the components of Shoal.", "shoal_bench");
   Command chosen;
   add_bench_act(app, chosen);
+  add_bench_convolution(app, chosen);
   add_bench_emulator(app, chosen);
   add_bench_replay(app, chosen);
   add_bench_ring(app, chosen);

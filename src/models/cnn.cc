@@ -9,8 +9,8 @@
 #include <string>
 
 #include "shoal/core/error.h"
+#include "src/models/convolution.h"
 #include "src/models/layers.h"
-#include "src/models/panel_bf16.h"
 #include "src/models/stacked_frames.h"
 
 namespace shoal {
@@ -70,8 +70,8 @@ class CnnBase : public Cnn {
         precision_(precision) {}
 
   at::Tensor forward(const Observed& picture) override {
-    const auto dtype = arithmetic();
-    auto x = convolve(images(picture, dtype), dtype);
+    const auto dtype = arithmetic_of(precision_, features_->weight.device());
+    auto x = convolve(picture, dtype);
     // The features in memory order, [h, w, channels], so that flattening copies nothing.
     x = x.permute({0, 2, 3, 1}).flatten(1);
     return at::linear(x, features_->weight.to(dtype), features_->bias.to(dtype))
@@ -80,25 +80,17 @@ class CnnBase : public Cnn {
   }
 
  protected:
-  virtual at::Tensor convolve(at::Tensor x, at::ScalarType dtype) = 0;
+  virtual at::Tensor convolve(const Observed& picture, at::ScalarType dtype) = 0;
 
   void add_features(std::int64_t inputs, std::int64_t features, const at::Generator& generator) {
     features_ =
         register_module("features", initialised(Linear(inputs, features), kReluGain, generator));
   }
   // Pixels stay as they are: scaling the first layer's weights instead is cheaper.
-  at::Tensor first_weight(const Conv2d& conv, at::ScalarType dtype) const {
-    return (conv->weight * scale_).to(dtype);
-  }
+  at::Tensor first_weight(const Conv2d& conv) const { return conv->weight * scale_; }
   const PictureShape& shape() const { return shape_; }
 
  private:
-  // Emulated bfloat16 is several times slower than float32.
-  at::ScalarType arithmetic() const {
-    const bool emulated = features_->weight.is_cpu() && !panel_bf16();
-    return precision_ == Precision::kBf16 && !emulated ? at::kBFloat16 : at::kFloat;
-  }
-
   PictureShape shape_;
   double scale_;
   Precision precision_;
@@ -122,10 +114,11 @@ class PlainCnn : public CnnBase {
   }
 
  private:
-  at::Tensor convolve(at::Tensor x, at::ScalarType dtype) override {
+  at::Tensor convolve(const Observed& picture, at::ScalarType dtype) override {
+    auto x = pictures(picture, dtype);
     for (std::size_t i = 0; i < convs_.size(); ++i) {
-      const auto weight = i == 0 ? first_weight(convs_[0], dtype) : convs_[i]->weight.to(dtype);
-      x = at::conv2d(x, weight, convs_[i]->bias.to(dtype), layers_[i].stride).relu_();
+      const auto weight = i == 0 ? first_weight(convs_[0]) : convs_[i]->weight;
+      x = relu_convolution(x, weight, convs_[i]->bias, layers_[i].stride, dtype);
     }
     return x;
   }
@@ -169,10 +162,11 @@ class ImpalaCnn : public CnnBase {
     return convolved(conv, conv->weight.to(x.scalar_type()), x);
   }
 
-  at::Tensor convolve(at::Tensor x, at::ScalarType dtype) override {
+  at::Tensor convolve(const Observed& picture, at::ScalarType dtype) override {
+    auto x = images(picture, dtype);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const auto& [conv, residual] = blocks_[i];
-      const auto weight = i == 0 ? first_weight(conv, dtype) : conv->weight.to(dtype);
+      const auto weight = (i == 0 ? first_weight(conv) : conv->weight).to(dtype);
       x = at::max_pool2d(convolved(conv, weight, x), 3, 2, 1);
       for (std::size_t part = 0; part < residual.size(); part += 2)
         x = x + convolved(residual[part + 1], convolved(residual[part], x.relu()).relu_());

@@ -4,7 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "src/core/cpu_features.h"
+#include "src/models/divide_up.h"
+#include "src/models/panel_kernels.h"
 
 namespace shoal {
 
@@ -15,21 +16,7 @@ using Flags = std::vector<std::uint8_t>;
 // Patches of pixels that are converted to floats together: few enough for the L1 cache.
 constexpr std::size_t kPatches = 24;
 
-SHOAL_INLINE void widen_each(const std::uint8_t* from, std::int64_t n, float* to) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
-}
-
-SHOAL_TARGET("avx2") void widen_avx2(const std::uint8_t* from, std::int64_t n, float* to) {
-  widen_each(from, n, to);
-}
-
-void widen_portable(const std::uint8_t* from, std::int64_t n, float* to) {
-  widen_each(from, n, to);
-}
-
-const auto kWiden = has_avx2() ? widen_avx2 : widen_portable;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+const auto kWiden = panel_kernels().widen;
 
 GatherGemm make_gemm(const IncrementalConvolutions::Layer& layer, const RowLayout& row) {
   const auto weight = layer.weight.contiguous(), bias = layer.bias.contiguous();

@@ -3,11 +3,10 @@
 #include <torch/nn/modules/linear.h>
 
 #include "shoal/core/error.h"
+#include "src/models/convolution.h"
 #include "src/models/layers.h"
 #include "src/models/models.h"
 #include "src/models/nature_cnn_acting.h"
-#include "src/models/panel_bf16.h"
-#include "src/models/stacked_frames.h"
 #include "src/models/trunk.h"
 
 namespace shoal {
@@ -62,13 +61,13 @@ class NatureCnnTrunk : public Trunk {
 
   std::int64_t width() const override { return kFeatures; }
   at::Tensor forward(const Observations& observation) override {
-    const auto dtype = arithmetic();
+    const auto dtype = arithmetic_of(precision_, hidden->weight.device());
     const auto cast = [dtype](const at::Tensor& t) { return t.to(dtype); };
     // Pixels stay 0..255: scaling the first layer's weights instead is cheaper.
-    auto x = images(observation[0], dtype);
-    x = at::conv2d(x, cast(conv1->weight / 255), cast(conv1->bias), 4).relu_();
-    x = at::conv2d(x, cast(conv2->weight), cast(conv2->bias), 2).relu_();
-    x = at::conv2d(x, cast(conv3->weight), cast(conv3->bias), 1).relu_();
+    auto x = pictures(observation[0], dtype);
+    x = relu_convolution(x, conv1->weight / 255, conv1->bias, 4, dtype);
+    x = relu_convolution(x, conv2->weight, conv2->bias, 2, dtype);
+    x = relu_convolution(x, conv3->weight, conv3->bias, 1, dtype);
     x = x.permute({0, 2, 3, 1}).flatten(1);
     x = at::linear(x, cast(hidden->weight), cast(hidden->bias)).relu_();
     return x.to(at::kFloat);
@@ -79,12 +78,6 @@ class NatureCnnTrunk : public Trunk {
   Linear hidden{nullptr};
 
  private:
-  // Emulated bfloat16 is several times slower than float32.
-  at::ScalarType arithmetic() const {
-    const bool emulated = hidden->weight.is_cpu() && !panel_bf16();
-    return precision_ == Precision::kBf16 && !emulated ? at::kBFloat16 : at::kFloat;
-  }
-
   Precision precision_;
 };
 

@@ -18,8 +18,12 @@ template <int kWidth, int kRows, int kVecs>
 SHOAL_INLINE void product_tile(const PanelProduct& p, std::int64_t m, std::int64_t column) {
   using V = typename Lanes<kWidth>::Float;
   V sum[kRows][kVecs];
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVecs; ++v) sum[r][v] = V{} + (p.bias ? p.bias[m + r] : 0.0F);
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVecs; ++v) {
+      sum[r][v] = V{} + (p.bias ? p.bias[m + r] : 0.0F);
+      if (p.add) load_lanes(sum[r][v], p.c + (m + r) * p.c_row + column + v * kWidth);
+    }
+  }
   const float* b = p.b + column;
   for (std::int64_t block = 0; block < p.blocks; ++block) {
     const float* a = p.a + m * p.a_row + block * p.a_block;
@@ -85,6 +89,10 @@ SHOAL_INLINE void dots(const PanelDots& p) {
   std::int64_t i = 0;
   for (; i + 8 <= p.rows; i += 8) dot_rows<kWidth, 8>(p, i);
   for (; i < p.rows; ++i) dot_rows<kWidth, 1>(p, i);
+}
+
+SHOAL_INLINE void widen(const std::uint8_t* from, std::int64_t n, float* to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
 // Transposes a 4 x 4 square: swaps the off-diagonal blocks, then those within the blocks. (Larger
@@ -344,6 +352,9 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
 #define SHOAL_PANEL_KERNELS(NAME, TARGET, WIDTH, ROWS)                                            \
   TARGET void product_##NAME(const PanelProduct& p) { product<WIDTH, ROWS>(p); }                  \
   TARGET void dots_##NAME(const PanelDots& p) { dots<WIDTH>(p); }                                 \
+  TARGET void widen_##NAME(const std::uint8_t* from, std::int64_t n, float* to) {                 \
+    widen(from, n, to);                                                                           \
+  }                                                                                               \
   TARGET void transpose_##NAME(const float* from, std::int64_t rows, std::int64_t columns,        \
                                float* to) {                                                       \
     transpose(from, rows, columns, to);                                                           \
@@ -361,11 +372,11 @@ SHOAL_INLINE std::int64_t multiply_add(std::int64_t times) {
   }                                                                                               \
   TARGET std::int64_t multiply_add_##NAME(std::int64_t times) { return multiply_add<WIDTH>(times); }
 
-#define SHOAL_PANEL_TABLE(NAME, TEXT)                                                \
-  {                                                                                  \
-    TEXT, product_##NAME, dots_##NAME, transpose_##NAME, adam_##NAME, squash_##NAME, \
-        squash_gradient_##NAME, tanh_##NAME, tanh_gradient_##NAME, normal_##NAME,    \
-        multiply_add_##NAME                                                          \
+#define SHOAL_PANEL_TABLE(NAME, TEXT)                                                              \
+  {                                                                                                \
+    TEXT, product_##NAME, dots_##NAME, widen_##NAME, transpose_##NAME, adam_##NAME, squash_##NAME, \
+        squash_gradient_##NAME, tanh_##NAME, tanh_gradient_##NAME, normal_##NAME,                  \
+        multiply_add_##NAME                                                                        \
   }
 
 SHOAL_PANEL_KERNELS(avx512, SHOAL_AVX512, 16, kRows512)

@@ -26,6 +26,7 @@ struct PanelProduct {
   const float* bias = nullptr;  // [rows]
   const float* mask = nullptr;  // [rows][kPanel]
   bool relu = false;
+  bool add = false;  // to what c holds; requires whole panels, without bias
 };
 
 // to[i] = sum over the panels and their n of g[n] * h[i][n].
@@ -87,6 +88,7 @@ struct PanelKernels {
   const char* instructions;
   void (*product)(const PanelProduct&);
   void (*dots)(const PanelDots&);
+  void (*widen)(const std::uint8_t* from, std::int64_t n, float* to);
   // [rows][columns] to [columns][rows]
   void (*transpose)(const float* from, std::int64_t rows, std::int64_t columns, float* to);
   void (*adam)(const AdamStep&);

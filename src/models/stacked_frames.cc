@@ -61,10 +61,12 @@ void interleave_avx2(const Frames& frames, std::int64_t pixels, Number* out) {
 }
 #endif
 
+template <class Number>
 at::Tensor all(const FourFrames& frames) {
   const auto size = frames.height() * frames.width() * kStack;
-  auto out = at::empty({frames.size(), frames.height(), frames.width(), kStack}, at::kFloat);
-  auto* to = out.data_ptr<float>();
+  auto out = at::empty({frames.size(), frames.height(), frames.width(), kStack},
+                       c10::CppTypeToScalarType<Number>::value);
+  auto* to = out.template data_ptr<Number>();
   at::parallel_for(0, frames.size(), 8, [&](std::int64_t begin, std::int64_t end) {
     for (auto n = begin; n < end; ++n) frames.write(n, to + n * size);
   });
@@ -135,7 +137,10 @@ template void FourFrames::write_as(std::int64_t, std::uint8_t*) const;
 at::Tensor images(const Observed& o, at::ScalarType dtype) {
   if (const auto* on = accelerator(o.data.device()); on != nullptr && fits_kernel(o, dtype))
     return by_kernel(*on, o, dtype);
-  if (FourFrames::fits(o)) return all(FourFrames(o)).to(dtype);
+  if (FourFrames::fits(o)) {
+    const FourFrames frames(o);
+    return dtype == at::kByte ? all<std::uint8_t>(frames) : all<float>(frames).to(dtype);
+  }
   auto x = o.dense();
   if (x.dim() == 3) x = x.unsqueeze(1);
   if (x.dim() == 5) x = x.flatten(1, 2);  // stacked colour images: concatenates their channels

@@ -3,7 +3,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/models/actor_critic.h"
-#include "src/models/panel_bf16.h"
+#include "src/models/convolution.h"
 #include "tests/models/model_inputs.h"
 #include "tests/support/message_of.h"
 
@@ -218,7 +218,7 @@ TEST(MultiInputTest, Bfloat16IsCloseAndParametersStayFloat32) {
   const auto o = observations();
   const auto expected = heads_of(*exact, o), found = heads_of(*rounded, o);
   EXPECT_LT(off(found.value, expected.value), 0.05);
-  EXPECT_EQ(at::equal(found.value, expected.value), !panel_bf16());
+  EXPECT_EQ(at::equal(found.value, expected.value), !has_fast_bf16());
   const auto out = rounded->forward({.observation = o, .state = {}, .is_first = {}});
   for (const auto& gradient :
        torch::autograd::grad({out.value.sum() + out.policy.sum()}, rounded->parameters()))

@@ -45,7 +45,7 @@ struct ModelOptions {
   std::vector<std::int64_t> cnn_layers = {};
   // nature-cnn, and the convolutions of multi-input: precision of learning, and of acting by
   // forward(), as on a GPU. Heads, parameters and gradients are always float32. On a CPU without
-  // bfloat16 instructions (AVX512-BF16) kBf16 means float32.
+  // tiles of bfloat16 (AMX) kBf16 means float32, which is faster there.
   Precision precision = Precision::kFloat32;
   // mlp, nature-cnn, multi-input: a recurrent cell between the layers and the heads. Policy and
   // value then share the layers.

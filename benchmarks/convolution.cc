@@ -1,0 +1,100 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/benchmarks.h"
+#include "benchmarks/cpu_peak.h"
+#include "cli/bench_line.h"
+#include "src/models/winograd.h"
+
+namespace shoal::cli {
+namespace {
+
+struct ConvolutionFlags {
+  std::int64_t batch = 256;
+  int threads = 1, runs = 5;
+};
+
+// A convolution with ReLU of pictures or features, and its gradients by all that is learned.
+class LearningLayer {
+ public:
+  LearningLayer(std::int64_t batch, std::int64_t channels, std::int64_t side, std::int64_t filters,
+                std::int64_t size, std::int64_t stride, bool pixels)
+      : stride_(stride),
+        x_(at::rand({batch, channels, side, side}).contiguous(at::MemoryFormat::ChannelsLast)),
+        weight_(at::randn({filters, channels, size, size}).requires_grad_()),
+        bias_(at::randn({filters}).requires_grad_()) {
+    x_.set_requires_grad(!pixels);
+    gradient_ = at::randn_like(by_library());
+    operations_ =
+        static_cast<double>(gradient_.numel() * channels * size * size) * 2 * (pixels ? 2 : 3);
+    if (pixels) bytes_ = (x_ * 255).to(at::kByte);
+  }
+
+  // Operations per second, as if every filter were applied at every place.
+  double measure_library() { return measure(&LearningLayer::by_library); }
+  double measure_tiles() { return measure(&LearningLayer::by_tiles); }
+
+ private:
+  at::Tensor by_library() const { return at::conv2d(x_, weight_, bias_, stride_).relu_(); }
+  at::Tensor by_tiles() const {
+    return winograd_convolution(bytes_.defined() ? bytes_ : x_, weight_, bias_, stride_);
+  }
+
+  double measure(at::Tensor (LearningLayer::*forward)() const) {
+    const auto start = std::chrono::steady_clock::now();
+    (this->*forward)().backward(gradient_);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    return operations_ / time.count();
+  }
+
+  std::int64_t stride_;
+  at::Tensor x_, bytes_, weight_, bias_, gradient_;
+  double operations_ = 0;
+};
+
+int bench_convolution(const ConvolutionFlags& flags) {
+  at::set_num_threads(flags.threads);
+  const double peak = peak_operations(flags.threads, Precision::kFloat32);
+  fmt::print("{:<24} {:>9} {:>9} {:>7}   (peak in registers: {:.0f})\n", "billion operations/s",
+             "LibTorch", "tiles", "ratio", peak * 1e-9);
+  std::vector<std::pair<const char*, LearningLayer>> layers;
+  layers.emplace_back("4x84x84, 32 of 8x8 / 4",
+                      LearningLayer(flags.batch, 4, 84, 32, 8, 4, /*pixels=*/true));
+  layers.emplace_back("32x20x20, 64 of 4x4 / 2",
+                      LearningLayer(flags.batch, 32, 20, 64, 4, 2, /*pixels=*/false));
+  layers.emplace_back("64x9x9, 64 of 3x3 / 1",
+                      LearningLayer(flags.batch, 64, 9, 64, 3, 1, /*pixels=*/false));
+  for (auto& [name, layer] : layers) {
+    std::vector<double> library, tiles, ratio;
+    for (int i = -1; i < flags.runs; ++i) {
+      const double slow = layer.measure_library(), fast = layer.measure_tiles();
+      if (i < 0) continue;  // the first allocates
+      library.push_back(slow), tiles.push_back(fast), ratio.push_back(fast / slow);
+    }
+    fmt::print("{:<24} {:>9.0f} {:>9.0f} {:>7.2f}\n", name, middle(library) * 1e-9,
+               middle(tiles) * 1e-9, middle(ratio));
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_bench_convolution(CLI::App& bench, Command& chosen) {
+  auto* command = bench.add_subcommand(
+      "convolution", "Speed of learning the convolutions of nature-cnn beside LibTorch, by turns");
+  const auto flags = std::make_shared<ConvolutionFlags>();
+  command->add_option("--batch", flags->batch, "Pictures")->check(CLI::PositiveNumber);
+  command->add_option("--threads", flags->threads, "Threads")->check(CLI::PositiveNumber);
+  command->add_option("--runs", flags->runs, "Runs of each")->check(CLI::PositiveNumber);
+  command->callback(
+      [flags, &chosen] { chosen = [flags](char**) { return bench_convolution(*flags); }; });
+}
+
+}  // namespace shoal::cli
