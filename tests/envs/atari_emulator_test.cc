@@ -12,9 +12,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <latch>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "plugins/ale/packed_frame.h"
 #include "shoal/core/rng.h"
 #include "src/envs/atari/ale_library.h"
 
@@ -172,6 +177,62 @@ TEST(AtariEmulatorDeathTest, EqualsAleWhereCodeMayNotBeWritten) {
     std::_Exit(memory == MAP_FAILED && !testing::Test::HasFailure() ? 0 : 1);
   };
   EXPECT_EXIT(play(), testing::ExitedWithCode(0), "");
+}
+
+// Threads share nothing but the cartridges and the code that was written for them, and a process
+// may end while others still run.
+TEST(AtariEmulatorDeathTest, ThreadsOpenOneGameAndTheProcessEnds) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // nothing has been opened yet
+  const auto play = [] {
+    constexpr std::size_t kThreads = 8;
+    std::array<std::vector<std::uint8_t>, kThreads> states;
+    std::latch opened(kThreads), played(kThreads + 1);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < kThreads; ++i)
+      threads.emplace_back([&, i] {
+        opened.arrive_and_wait();
+        Console own(AtariEmulator::kShoal, "breakout");
+        own.reset();
+        for (int frame = 0; frame < 200; ++frame) own.act(frame / 3 % 4);
+        states[i] = own.state();
+        played.arrive_and_wait();
+        for (;;) own.act(0);
+      });
+    played.arrive_and_wait();
+    const bool same =
+        std::ranges::all_of(states, [&](const auto& state) { return state == states[0]; });
+    std::exit(same && !states[0].empty() ? 0 : 1);
+  };
+  EXPECT_EXIT(play(), testing::ExitedWithCode(0), "");
+}
+
+TEST(AtariEmulatorTest, PackedFramesAreTheFramesAndPartsOfThemAreRefused) {
+  Rng rng(1);
+  for (const std::int64_t colours : {1, 2, 200}) {
+    std::vector<std::uint8_t> frame(10 * kLine), found(frame.size());
+    for (auto& pixel : frame) pixel = static_cast<std::uint8_t>(rng.integer(0, colours));
+    std::copy_n(frame.begin(), kLine, frame.begin() + kLine);  // a line twice
+    std::string packed;
+    pack(frame, packed);
+    const auto unpacked = [&](const std::string& text) {
+      std::span<const std::uint8_t> rest(reinterpret_cast<const std::uint8_t*>(text.data()),
+                                         text.size());
+      unpack(rest, found);
+      return rest.size();
+    };
+    EXPECT_EQ(unpacked(packed + "more"), 4);
+    EXPECT_EQ(found, frame);
+    for (std::size_t size = 0; size < packed.size(); ++size)
+      EXPECT_THROW(unpacked(packed.substr(0, size)), std::runtime_error) << size;
+    // A run that is too long, and one that is too short for its line.
+    for (const int change : {1, -1}) {
+      auto wrong = packed;
+      const auto runs = static_cast<std::size_t>(static_cast<std::uint8_t>(packed[0]));
+      if (runs == 0) continue;  // the line is that above it
+      wrong[2 * runs - 1] = static_cast<char>(wrong[2 * runs - 1] + change);
+      EXPECT_THROW(unpacked(wrong), std::runtime_error) << change;
+    }
+  }
 }
 
 TEST(AtariEmulatorTest, RefusesAnInvalidState) {
