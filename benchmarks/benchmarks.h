@@ -8,7 +8,7 @@ namespace shoal::cli {
 
 // Time of acting for a batch of environments.
 void add_bench_act(CLI::App& bench, Command& chosen);
-// Speed of learning convolutions, and of LibTorch's.
+// Speed of convolutions in training, and of LibTorch's.
 void add_bench_convolution(CLI::App& bench, Command& chosen);
 // Frames per second of the Atari emulator, and of ALE as it is.
 void add_bench_emulator(CLI::App& bench, Command& chosen);

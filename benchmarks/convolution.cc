@@ -21,11 +21,11 @@ struct ConvolutionFlags {
   int threads = 1, runs = 5;
 };
 
-// A convolution with ReLU of pictures or features, and its gradients by all that is learned.
-class LearningLayer {
+// A convolution with ReLU, forward and backward.
+class TrainedLayer {
  public:
-  LearningLayer(std::int64_t batch, std::int64_t channels, std::int64_t side, std::int64_t filters,
-                std::int64_t size, std::int64_t stride, bool pixels)
+  TrainedLayer(std::int64_t batch, std::int64_t channels, std::int64_t side, std::int64_t filters,
+               std::int64_t size, std::int64_t stride, bool pixels)
       : stride_(stride),
         x_(at::rand({batch, channels, side, side}).contiguous(at::MemoryFormat::ChannelsLast)),
         weight_(at::randn({filters, channels, size, size}).requires_grad_()),
@@ -38,16 +38,16 @@ class LearningLayer {
   }
 
   // Operations per second, as if every filter were applied at every place.
-  double measure_library() { return measure(&LearningLayer::by_library); }
-  double measure_tiles() { return measure(&LearningLayer::by_tiles); }
+  double measure_library() { return measure(&TrainedLayer::by_library); }
+  double measure_winograd() { return measure(&TrainedLayer::by_winograd); }
 
  private:
   at::Tensor by_library() const { return at::conv2d(x_, weight_, bias_, stride_).relu_(); }
-  at::Tensor by_tiles() const {
+  at::Tensor by_winograd() const {
     return winograd_convolution(bytes_.defined() ? bytes_ : x_, weight_, bias_, stride_);
   }
 
-  double measure(at::Tensor (LearningLayer::*forward)() const) {
+  double measure(at::Tensor (TrainedLayer::*forward)() const) {
     const auto start = std::chrono::steady_clock::now();
     (this->*forward)().backward(gradient_);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
@@ -63,23 +63,23 @@ int bench_convolution(const ConvolutionFlags& flags) {
   at::set_num_threads(flags.threads);
   const double peak = peak_operations(flags.threads, Precision::kFloat32);
   fmt::print("{:<24} {:>9} {:>9} {:>7}   (peak in registers: {:.0f})\n", "billion operations/s",
-             "LibTorch", "tiles", "ratio", peak * 1e-9);
-  std::vector<std::pair<const char*, LearningLayer>> layers;
+             "LibTorch", "Winograd", "ratio", peak * 1e-9);
+  std::vector<std::pair<const char*, TrainedLayer>> layers;
   layers.emplace_back("4x84x84, 32 of 8x8 / 4",
-                      LearningLayer(flags.batch, 4, 84, 32, 8, 4, /*pixels=*/true));
+                      TrainedLayer(flags.batch, 4, 84, 32, 8, 4, /*pixels=*/true));
   layers.emplace_back("32x20x20, 64 of 4x4 / 2",
-                      LearningLayer(flags.batch, 32, 20, 64, 4, 2, /*pixels=*/false));
+                      TrainedLayer(flags.batch, 32, 20, 64, 4, 2, /*pixels=*/false));
   layers.emplace_back("64x9x9, 64 of 3x3 / 1",
-                      LearningLayer(flags.batch, 64, 9, 64, 3, 1, /*pixels=*/false));
+                      TrainedLayer(flags.batch, 64, 9, 64, 3, 1, /*pixels=*/false));
   for (auto& [name, layer] : layers) {
-    std::vector<double> library, tiles, ratio;
+    std::vector<double> library, winograd, ratio;
     for (int i = -1; i < flags.runs; ++i) {
-      const double slow = layer.measure_library(), fast = layer.measure_tiles();
+      const double slow = layer.measure_library(), fast = layer.measure_winograd();
       if (i < 0) continue;  // the first allocates
-      library.push_back(slow), tiles.push_back(fast), ratio.push_back(fast / slow);
+      library.push_back(slow), winograd.push_back(fast), ratio.push_back(fast / slow);
     }
     fmt::print("{:<24} {:>9.0f} {:>9.0f} {:>7.2f}\n", name, middle(library) * 1e-9,
-               middle(tiles) * 1e-9, middle(ratio));
+               middle(winograd) * 1e-9, middle(ratio));
   }
   return kSuccess;
 }
@@ -88,7 +88,8 @@ int bench_convolution(const ConvolutionFlags& flags) {
 
 void add_bench_convolution(CLI::App& bench, Command& chosen) {
   auto* command = bench.add_subcommand(
-      "convolution", "Speed of learning the convolutions of nature-cnn beside LibTorch, by turns");
+      "convolution",
+      "Forward and backward through the convolutions of nature-cnn, beside LibTorch by turns");
   const auto flags = std::make_shared<ConvolutionFlags>();
   command->add_option("--batch", flags->batch, "Pictures")->check(CLI::PositiveNumber);
   command->add_option("--threads", flags->threads, "Threads")->check(CLI::PositiveNumber);

@@ -34,6 +34,14 @@ inline bool has_avx2() {
 #endif
 }
 
+inline bool is_amd() {
+#if SHOAL_X86_KERNELS
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 // The parts of AVX-512 that every server processor with it has.
 inline bool has_avx512() {
 #if SHOAL_X86_KERNELS

@@ -70,7 +70,7 @@ class CnnBase : public Cnn {
         precision_(precision) {}
 
   at::Tensor forward(const Observed& picture) override {
-    const auto dtype = arithmetic_of(precision_, features_->weight.device());
+    const auto dtype = compute_dtype(precision_, features_->weight.device());
     auto x = convolve(picture, dtype);
     // The features in memory order, [h, w, channels], so that flattening copies nothing.
     x = x.permute({0, 2, 3, 1}).flatten(1);
@@ -115,7 +115,7 @@ class PlainCnn : public CnnBase {
 
  private:
   at::Tensor convolve(const Observed& picture, at::ScalarType dtype) override {
-    auto x = pictures(picture, dtype);
+    auto x = first_layer_input(picture, dtype);
     for (std::size_t i = 0; i < convs_.size(); ++i) {
       const auto weight = i == 0 ? first_weight(convs_[0]) : convs_[i]->weight;
       x = relu_convolution(x, weight, convs_[i]->bias, layers_[i].stride, dtype);

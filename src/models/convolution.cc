@@ -4,6 +4,8 @@
 #include <ATen/TracerMode.h>
 #include <ATen/cpu/Utils.h>
 
+#include "src/core/cpu_features.h"
+#include "src/models/panel_bf16.h"
 #include "src/models/stacked_frames.h"
 #include "src/models/winograd.h"
 
@@ -11,36 +13,42 @@ namespace shoal {
 
 namespace {
 
+// Below, transforming the weights takes longer than it saves.
+constexpr std::int64_t kLeastImages = 8;
+
 // An export traces operations that other programs know.
 bool is_traced() { return at::tracer::impl::is_dispatch_enabled(); }
+
+bool has_amx_bf16() {
+  const auto all = at::cpu::get_cpu_capabilities();
+  const auto found = all.find("amx_bf16");
+  return found != all.end() && found->second.toBool();
+}
 
 }  // namespace
 
 bool has_fast_bf16() {
-  static const bool kHas = [] {
-    const auto all = at::cpu::get_cpu_capabilities();
-    const auto found = all.find("amx_bf16");
-    return found != all.end() && found->second.toBool();
-  }();
+  static const bool kHas = has_amx_bf16() || (panel_bf16() && is_amd());
   return kHas;
 }
 
-at::ScalarType arithmetic_of(Precision precision, const at::Device& device) {
-  const bool slow = device.is_cpu() && !has_fast_bf16();
-  return precision == Precision::kBf16 && !slow ? at::kBFloat16 : at::kFloat;
+at::ScalarType compute_dtype(Precision precision, const at::Device& device) {
+  const bool is_slow = device.is_cpu() && !has_fast_bf16();
+  return precision == Precision::kBf16 && !is_slow ? at::kBFloat16 : at::kFloat;
 }
 
-at::Tensor pictures(const Observed& observation, at::ScalarType arithmetic) {
+at::Tensor first_layer_input(const Observed& observation, at::ScalarType dtype) {
   const auto& data = observation.data;
-  const bool bytes = data.is_cpu() && data.scalar_type() == at::kByte && arithmetic == at::kFloat;
-  return images(observation, bytes && !is_traced() ? at::kByte : arithmetic);
+  const bool reads_bytes = data.is_cpu() && data.scalar_type() == at::kByte && dtype == at::kFloat;
+  return images(observation, reads_bytes && !is_traced() ? at::kByte : dtype);
 }
 
 at::Tensor relu_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            std::int64_t stride, at::ScalarType arithmetic) {
-  if (arithmetic == at::kFloat && !is_traced() && fits_winograd(x, weight, stride))
+                            std::int64_t stride, at::ScalarType dtype) {
+  if (dtype == at::kFloat && !is_traced() && x.size(0) >= kLeastImages &&
+      fits_winograd(x, weight, stride))
     return winograd_convolution(x, weight, bias, stride);
-  return at::conv2d(x.to(arithmetic), weight.to(arithmetic), bias.to(arithmetic), stride).relu_();
+  return at::conv2d(x.to(dtype), weight.to(dtype), bias.to(dtype), stride).relu_();
 }
 
 }  // namespace shoal

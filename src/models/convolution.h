@@ -9,19 +9,20 @@
 
 namespace shoal {
 
-// In which numbers the layers of pictures are computed. On a CPU without AMX kBf16 means float32,
-// which is faster there: see docs/performance.md.
-at::ScalarType arithmetic_of(Precision precision, const at::Device& device);
-// Whether this CPU multiplies bfloat16 in tiles (AMX).
+// Whether this CPU multiplies bfloat16 faster than float32: by AMX, or by AVX512-BF16 of AMD.
+// Intel's AVX512-BF16 has half the rate of float32 (see docs/performance.md), and emulation is
+// slower still.
 bool has_fast_bf16();
 
-// images() as the first of these convolutions reads them: bytes stay bytes if it widens them
-// itself.
-at::Tensor pictures(const Observed& observation, at::ScalarType arithmetic);
+// The dtype in which the layers of a CNN are computed: bfloat16 on the CPU only if that is faster.
+at::ScalarType compute_dtype(Precision precision, const at::Device& device);
 
-// relu(conv2d(x, weight, bias, stride)) in these numbers, by winograd.h where that fits. x, the
-// result: [N, channels, H, W], channels last in memory.
+// images() for the first relu_convolution(), which reads bytes if the dtype is float32 on the CPU.
+at::Tensor first_layer_input(const Observed& observation, at::ScalarType dtype);
+
+// relu(conv2d(x, weight, bias, stride)) in this dtype, by winograd_convolution() where that is
+// faster. x and the result: [N, channels, H, W], channels last in memory.
 at::Tensor relu_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            std::int64_t stride, at::ScalarType arithmetic);
+                            std::int64_t stride, at::ScalarType dtype);
 
 }  // namespace shoal

@@ -61,10 +61,10 @@ class NatureCnnTrunk : public Trunk {
 
   std::int64_t width() const override { return kFeatures; }
   at::Tensor forward(const Observations& observation) override {
-    const auto dtype = arithmetic_of(precision_, hidden->weight.device());
+    const auto dtype = compute_dtype(precision_, hidden->weight.device());
     const auto cast = [dtype](const at::Tensor& t) { return t.to(dtype); };
     // Pixels stay 0..255: scaling the first layer's weights instead is cheaper.
-    auto x = pictures(observation[0], dtype);
+    auto x = first_layer_input(observation[0], dtype);
     x = relu_convolution(x, conv1->weight / 255, conv1->bias, 4, dtype);
     x = relu_convolution(x, conv2->weight, conv2->bias, 2, dtype);
     x = relu_convolution(x, conv3->weight, conv3->bias, 1, dtype);

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "shoal/core/error.h"
 #include "src/models/divide_up.h"
 #include "src/models/panel_kernels.h"
 #include "src/models/winograd_kernels.h"
@@ -20,60 +22,68 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
 constexpr std::int64_t kMostLanes = 16;
-// Rows of a product, at least: images are taken together until they have so many tiles.
-constexpr std::int64_t kRows = 36;
-// Images whose gradients of the weights are summed before those of others are added: so many, or
-// more, for a limited number of sums.
-constexpr std::int64_t kLeastShare = 16, kMostShares = 16;
+// Images are multiplied together until they have at least so many tiles.
+constexpr std::int64_t kLeastTiles = 36;
+// Each thread adds up the weight gradients of chunks of the batch: of at least so many images, at
+// most so many chunks, and with at most so many numbers in all of them.
+constexpr std::int64_t kLeastChunk = 16, kMostChunks = 16, kMostNumbers = std::int64_t{1} << 24;
 
-// The sizes of a layer.
 struct WinogradLayer {
   std::int64_t images, height, width, channels;
   std::int64_t filters, taps, stride;
   std::int64_t out_height, out_width;
-  const WinogradTile* tile;
-  std::int64_t rows, columns;  // tiles of an image
+  const WinogradKernels* kernels = nullptr;
+  std::int64_t rows = 0, columns = 0;  // of tiles, in an image
 
-  WinogradLayer(const at::Tensor& x, std::int64_t of, std::int64_t across, std::int64_t step)
+  WinogradLayer(const at::Tensor& x, std::int64_t number_of_filters, std::int64_t cells_across,
+                std::int64_t pixels_across)
       : images(x.size(0)),
         height(x.size(2)),
         width(x.size(3)),
         channels(x.size(1)),
-        filters(of),
-        taps(across),
-        stride(step),
+        filters(number_of_filters),
+        taps(cells_across),
+        stride(pixels_across),
         out_height(height / stride - taps + 1),
-        out_width(width / stride - taps + 1),
-        tile(nullptr) {
-    // The fewest multiplications.
+        out_width(width / stride - taps + 1) {
+    // The size of tiles with the fewest multiplications.
     std::int64_t least = 0;
-    for (const auto& each : winograd_tiles()) {
+    for (const auto& each : winograd_kernels()) {
       if (each.taps != taps) continue;
       const auto down = divide_up(out_height, each.out), right = divide_up(out_width, each.out);
-      const auto side = each.out + taps - 1, work = down * right * side * side;
-      if (tile == nullptr || work < least) tile = &each, least = work, rows = down, columns = right;
+      const auto side = each.out + taps - 1, multiplications = down * right * side * side;
+      if (kernels != nullptr && multiplications >= least) continue;
+      kernels = &each, least = multiplications;
+      rows = down, columns = right;
     }
   }
 
-  std::int64_t side() const { return tile->out + taps - 1; }
+  std::int64_t side() const { return kernels->out + taps - 1; }
   std::int64_t points() const { return side() * side(); }
   std::int64_t tiles() const { return rows * columns; }
   std::int64_t cell() const { return stride * stride * channels; }  // channels of a cell
   std::int64_t panels() const { return filters / kPanel; }
-  std::int64_t block() const {  // images that are computed together
-    return std::clamp<std::int64_t>(images, 1, divide_up(kRows, tiles()));
-  }
   std::int64_t in_size() const { return height * width * channels; }
   std::int64_t out_size() const { return out_height * out_width * filters; }
-  std::int64_t weights() const { return points() * cell() * filters; }
+  std::int64_t weights() const { return points() * cell() * filters; }  // transformed
+
+  std::int64_t images_together() const {
+    return std::clamp<std::int64_t>(images, 1, divide_up(kLeastTiles, tiles()));
+  }
+  std::int64_t chunk() const {
+    const auto most = std::clamp<std::int64_t>(kMostNumbers / weights(), 1, kMostChunks);
+    return std::max(kLeastChunk, divide_up(images, most));
+  }
 };
 
+// Memory at the start of a cache line, which only grows.
 class AlignedScratch {
  public:
   float* take(std::int64_t n) {
-    numbers_.resize(static_cast<std::size_t>(n) + kMostLanes);
-    auto at = reinterpret_cast<std::uintptr_t>(numbers_.data());
+    const auto wanted = static_cast<std::size_t>(n + kMostLanes);
+    if (numbers_.size() < wanted) numbers_.resize(wanted);
     constexpr std::uintptr_t kLine = kMostLanes * sizeof(float);
+    const auto at = reinterpret_cast<std::uintptr_t>(numbers_.data());
     return reinterpret_cast<float*>((at + kLine - 1) / kLine * kLine);
   }
 
@@ -81,143 +91,148 @@ class AlignedScratch {
   std::vector<float> numbers_;
 };
 
-// The factors and products of some images.
+// Some images of a batch, transformed. All blocks of a thread use the same memory, so one is alive
+// at a time.
 class WinogradBlock {
  public:
-  WinogradBlock(const WinogradLayer& layer, std::int64_t images)
-      : l_(layer), rows_(images * layer.tiles()), images_(images) {
-    thread_local AlignedScratch factors, products, pixels;
-    factors_ = factors.take(l_.points() * rows_ * l_.cell());
-    products_ = products.take(l_.points() * rows_ * l_.filters);
-    pixels_ = &pixels;
+  WinogradBlock(const WinogradLayer& layer, std::int64_t first, std::int64_t images)
+      : l_(layer), first_(first), images_(images), tiles_(images * layer.tiles()) {
+    thread_local AlignedScratch input, output;
+    input_ = input.take(l_.points() * tiles_ * l_.cell());
+    output_ = output.take(l_.points() * tiles_ * l_.filters);
   }
+  WinogradBlock(const WinogradBlock&) = delete;
+  WinogradBlock& operator=(const WinogradBlock&) = delete;
 
-  // Factors of the images from `first` on.
-  void read(const at::Tensor& x, std::int64_t first) {
+  void transform_input(const at::Tensor& x) {
+    thread_local AlignedScratch widened;
     for (std::int64_t n = 0; n < images_; ++n) {
       float* image = nullptr;
-      const auto from = (first + n) * l_.in_size();
+      const auto from = (first_ + n) * l_.in_size();
       if (x.scalar_type() == at::kByte) {
-        image = pixels_->take(l_.in_size());
+        image = widened.take(l_.in_size());
         panel_kernels().widen(x.const_data_ptr<std::uint8_t>() + from, l_.in_size(), image);
       } else {
-        image = const_cast<float*>(x.const_data_ptr<float>()) + from;
+        image = const_cast<float*>(x.const_data_ptr<float>()) + from;  // only read
       }
-      for_tiles(n, [&](auto row, auto i, auto j) { l_.tile->input(input(image, row, i, j)); });
+      for_tiles(
+          n, [&](auto tile, auto i, auto j) { l_.kernels->input(input_tile(image, tile, i, j)); });
     }
   }
-  // weights: [points, panels, cell, kPanel]
+  // The transformed output. weights: [points, panels, cell, kPanel]
   void multiply(const float* weights) {
     for (std::int64_t t = 0; t < l_.points(); ++t)
       for (std::int64_t p = 0; p < l_.panels(); ++p)
-        panel_kernels().product({.a = factors(t),
+        panel_kernels().product({.a = input(t),
                                  .a_row = l_.cell(),
                                  .a_step = 1,
                                  .steps = l_.cell(),
                                  .b = weights + (t * l_.panels() + p) * l_.cell() * kPanel,
-                                 .rows = rows_,
-                                 .c = products(t, p)});
+                                 .rows = tiles_,
+                                 .c = output(t, p)});
   }
-  void write(const float* bias, float* y, std::int64_t first) {
+  void transform_output(const float* bias, float* y) {
     for (std::int64_t n = 0; n < images_; ++n)
-      for_tiles(n, [&](auto row, auto i, auto j) {
-        auto tile = output(y + (first + n) * l_.out_size(), row, i, j);
-        tile.bias = bias;
-        l_.tile->output(tile);
+      for_tiles(n, [&](auto tile, auto i, auto j) {
+        auto to = output_tile(y + (first_ + n) * l_.out_size(), tile, i, j);
+        to.bias = bias;
+        l_.kernels->output(to);
       });
   }
 
-  // The gradients of the products.
-  void read_gradient(const float* y, const float* gradient, std::int64_t first, float* of_bias) {
+  // Replaces the transformed output by its gradient.
+  void transform_output_gradient(const float* y, const float* gradient, float* bias_gradient) {
     for (std::int64_t n = 0; n < images_; ++n)
-      for_tiles(n, [&](auto row, auto i, auto j) {
-        const auto from = (first + n) * l_.out_size();
-        auto tile = output(const_cast<float*>(y) + from, row, i, j);
-        tile.gradient = gradient + from + (tile.image - (y + from));
-        tile.bias_gradient = of_bias;
-        l_.tile->output_gradient(tile);
+      for_tiles(n, [&](auto tile, auto i, auto j) {
+        auto from = output_tile(const_cast<float*>(y) + (first_ + n) * l_.out_size(), tile, i, j);
+        from.gradient = gradient + (from.image - y);
+        from.bias_gradient = bias_gradient;
+        l_.kernels->output_gradient(from);
       });
   }
-  // The gradients of the weights, added to those of other images.
-  void weight_gradient(float* to, bool add) const {
+  // The gradient of the weights, added to what `to` holds or not.
+  void multiply_for_weights(float* to, bool add) const {
     for (std::int64_t t = 0; t < l_.points(); ++t)
       for (std::int64_t p = 0; p < l_.panels(); ++p)
-        panel_kernels().product({.a = factors(t),
+        panel_kernels().product({.a = input(t),
                                  .a_row = 1,
                                  .a_step = l_.cell(),
-                                 .steps = rows_,
-                                 .b = products(t, p),
+                                 .steps = tiles_,
+                                 .b = output(t, p),
                                  .rows = l_.cell(),
                                  .c = to + (t * l_.panels() + p) * l_.cell() * kPanel,
                                  .add = add});
   }
-  // Replaces the factors by their gradients. transposed: [points, cell / kPanel, filters, kPanel].
-  void multiply_back(const float* transposed) {
-    const auto parts = divide_up(l_.cell(), kPanel);
+  // Replaces the transformed input by its gradient. transposed: [points, panels of the cell,
+  // filters, kPanel]
+  void multiply_for_input(const float* transposed) {
+    const auto panels = panels_of(l_.cell());
     for (std::int64_t t = 0; t < l_.points(); ++t)
-      for (std::int64_t p = 0; p < parts; ++p)
-        panel_kernels().product({.a = products(t, 0),
+      for (std::int64_t p = 0; p < panels; ++p)
+        panel_kernels().product({.a = output(t, 0),
                                  .a_row = kPanel,
                                  .a_step = 1,
                                  .steps = kPanel,
                                  .blocks = l_.panels(),
-                                 .a_block = rows_ * kPanel,
-                                 .b = transposed + (t * parts + p) * l_.filters * kPanel,
-                                 .rows = rows_,
-                                 .c = factors(t) + p * kPanel,
+                                 .a_block = tiles_ * kPanel,
+                                 .b = transposed + (t * panels + p) * l_.filters * kPanel,
+                                 .rows = tiles_,
+                                 .c = input(t) + p * kPanel,
                                  .c_row = l_.cell(),
                                  .columns = std::min(kPanel, l_.cell() - p * kPanel)});
   }
-  void write_gradient(float* of_x, std::int64_t first) const {
+  void transform_input_gradient(float* x_gradient) const {
     for (std::int64_t n = 0; n < images_; ++n) {
-      float* const image = of_x + (first + n) * l_.in_size();
+      float* const image = x_gradient + (first_ + n) * l_.in_size();
       std::fill_n(image, l_.in_size(), 0.0F);
-      for_tiles(
-          n, [&](auto row, auto i, auto j) { l_.tile->input_gradient(input(image, row, i, j)); });
+      for_tiles(n, [&](auto tile, auto i, auto j) {
+        l_.kernels->input_gradient(input_tile(image, tile, i, j));
+      });
     }
   }
 
  private:
-  float* factors(std::int64_t t) const { return factors_ + t * rows_ * l_.cell(); }
-  float* products(std::int64_t t, std::int64_t panel) const {
-    return products_ + (t * l_.panels() + panel) * rows_ * kPanel;
+  float* input(std::int64_t t) const { return input_ + t * tiles_ * l_.cell(); }
+  float* output(std::int64_t t, std::int64_t panel) const {
+    return output_ + (t * l_.panels() + panel) * tiles_ * kPanel;
   }
-  // of(row of the products, first output cell down, across) for each tile of image n.
-  template <class Of>
-  void for_tiles(std::int64_t n, const Of& of) const {
+  // call(number of the tile, its first output cell down, across) for each tile of image n.
+  template <class Call>
+  void for_tiles(std::int64_t n, const Call& call) const {
+    const auto out = l_.kernels->out;
     for (std::int64_t i = 0; i < l_.rows; ++i)
       for (std::int64_t j = 0; j < l_.columns; ++j)
-        of((n * l_.rows + i) * l_.columns + j, i * l_.tile->out, j * l_.tile->out);
+        call((n * l_.rows + i) * l_.columns + j, i * out, j * out);
   }
-  WinogradInput input(float* image, std::int64_t row, std::int64_t i, std::int64_t j) const {
-    const auto pixels = l_.width * l_.channels;
-    return {.image = image + i * l_.stride * pixels + j * l_.stride * l_.channels,
-            .row = l_.stride * pixels,
-            .column = l_.stride * l_.channels,
-            .parts = l_.stride,
-            .part = pixels,
-            .length = l_.stride * l_.channels,
+  WinogradInput input_tile(float* image, std::int64_t tile, std::int64_t i, std::int64_t j) const {
+    const auto pixel_row = l_.width * l_.channels, cell_row_size = l_.stride * l_.channels;
+    return {.image = image + i * l_.stride * pixel_row + j * cell_row_size,
+            .row_stride = l_.stride * pixel_row,
+            .column_stride = cell_row_size,
+            .cell_rows = l_.stride,
+            .cell_row_stride = pixel_row,
+            .cell_row_size = cell_row_size,
             .rows = l_.height / l_.stride - i,
             .columns = l_.width / l_.stride - j,
-            .factors = factors_ + row * l_.cell(),
-            .step = rows_ * l_.cell()};
+            .transformed = input_ + tile * l_.cell(),
+            .point_stride = tiles_ * l_.cell()};
   }
-  WinogradOutput output(float* image, std::int64_t row, std::int64_t i, std::int64_t j) const {
-    return {.products = products_ + row * kPanel,
-            .step = rows_ * l_.filters,
-            .panel = rows_ * kPanel,
+  WinogradOutput output_tile(float* image, std::int64_t tile, std::int64_t i,
+                             std::int64_t j) const {
+    return {.transformed = output_ + tile * kPanel,
+            .point_stride = tiles_ * l_.filters,
+            .panel_stride = tiles_ * kPanel,
             .channels = l_.filters,
             .image = image + (i * l_.out_width + j) * l_.filters,
-            .row = l_.out_width * l_.filters,
-            .column = l_.filters,
+            .row_stride = l_.out_width * l_.filters,
+            .column_stride = l_.filters,
             .rows = l_.out_height - i,
             .columns = l_.out_width - j};
   }
 
   const WinogradLayer& l_;
-  std::int64_t rows_, images_;
-  float *factors_, *products_;
-  AlignedScratch* pixels_;
+  std::int64_t first_, images_, tiles_;
+  float *input_, *output_;  // [points, tiles, cell]; [points, panels, tiles, kPanel]
 };
 
 class WinogradConvolution : public torch::autograd::Function<WinogradConvolution> {
@@ -229,17 +244,15 @@ class WinogradConvolution : public torch::autograd::Function<WinogradConvolution
     const WinogradLayer l(x, bias.size(0), taps, stride);
     auto y = at::empty({l.images, l.filters, l.out_height, l.out_width}, bias.options(),
                        at::MemoryFormat::ChannelsLast);
-    const float *w = weights.const_data_ptr<float>(), *b = bias.const_data_ptr<float>();
-    float* const to = y.data_ptr<float>();
-    at::parallel_for(
-        0, divide_up(l.images, l.block()), 1, [&](std::int64_t from, std::int64_t end) {
-          for (auto n = from * l.block(); n < std::min(end * l.block(), l.images); n += l.block()) {
-            WinogradBlock block(l, std::min(l.block(), l.images - n));
-            block.read(x, n);
-            block.multiply(w);
-            block.write(b, to, n);
-          }
-        });
+    const auto together = l.images_together();
+    at::parallel_for(0, divide_up(l.images, together), 1, [&](std::int64_t from, std::int64_t end) {
+      for (auto n = from * together; n < std::min(end * together, l.images); n += together) {
+        WinogradBlock block(l, n, std::min(together, l.images - n));
+        block.transform_input(x);
+        block.multiply(weights.const_data_ptr<float>());
+        block.transform_output(bias.const_data_ptr<float>(), y.data_ptr<float>());
+      }
+    });
     context->save_for_backward({x, weights, y});
     context->saved_data["taps"] = taps;
     context->saved_data["stride"] = stride;
@@ -247,56 +260,60 @@ class WinogradConvolution : public torch::autograd::Function<WinogradConvolution
   }
 
   static tensor_list backward(AutogradContext* context, tensor_list gradient) {
+    require(!at::GradMode::is_enabled(),
+            "winograd_convolution: found a second derivative, expected at most one; use conv2d");
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &weights = saved[1], &y = saved[2];
     const WinogradLayer l(x, y.size(1), context->saved_data["taps"].toInt(),
                           context->saved_data["stride"].toInt());
-    const auto g = gradient[0].contiguous(at::MemoryFormat::ChannelsLast);
-    at::Tensor of_x, transposed;
+    const auto y_gradient = gradient[0].contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor x_gradient, transposed;
     if (context->needs_input_grad(0)) {
-      of_x = at::empty_like(x);
+      x_gradient = at::empty_like(x);
       transposed = transpose(weights, l);
     }
-    const auto share_size = std::max(kLeastShare, divide_up(l.images, kMostShares));
-    const auto shares = divide_up(l.images, share_size);
-    const auto of_weights = at::empty({shares, l.weights()}, weights.options());
-    const auto of_bias = at::zeros({shares, l.filters}, weights.options());
-    at::parallel_for(0, shares, 1, [&](std::int64_t from, std::int64_t end) {
-      for (auto share = from; share < end; ++share) {
-        const auto last = std::min((share + 1) * share_size, l.images);
-        for (auto n = share * share_size; n < last; n += l.block()) {
-          WinogradBlock block(l, std::min(l.block(), last - n));
-          block.read(x, n);
-          block.read_gradient(y.const_data_ptr<float>(), g.const_data_ptr<float>(), n,
-                              of_bias.data_ptr<float>() + share * l.filters);
-          block.weight_gradient(of_weights.data_ptr<float>() + share * l.weights(),
-                                /*add=*/n != share * share_size);
-          if (!of_x.defined()) continue;
-          block.multiply_back(transposed.const_data_ptr<float>());
-          block.write_gradient(of_x.data_ptr<float>(), n);
+    const auto chunk = l.chunk(), chunks = divide_up(l.images, chunk);
+    const auto weight_gradients = at::empty({chunks, l.weights()}, weights.options());
+    const auto bias_gradients = at::zeros({chunks, l.filters}, weights.options());
+    const auto together = l.images_together();
+    at::parallel_for(0, chunks, 1, [&](std::int64_t from, std::int64_t end) {
+      for (auto c = from; c < end; ++c) {
+        const auto first = c * chunk, last = std::min(first + chunk, l.images);
+        for (auto n = first; n < last; n += together) {
+          WinogradBlock block(l, n, std::min(together, last - n));
+          block.transform_input(x);
+          block.transform_output_gradient(y.const_data_ptr<float>(),
+                                          y_gradient.const_data_ptr<float>(),
+                                          bias_gradients.data_ptr<float>() + c * l.filters);
+          block.multiply_for_weights(weight_gradients.data_ptr<float>() + c * l.weights(),
+                                     /*add=*/n != first);
+          if (!x_gradient.defined()) continue;
+          block.multiply_for_input(transposed.const_data_ptr<float>());
+          block.transform_input_gradient(x_gradient.data_ptr<float>());
         }
       }
     });
-    return {of_x, of_weights.sum(0).view(weights.sizes()), of_bias.sum(0), {}, {}};
+    return {
+        x_gradient, weight_gradients.sum(0).view(weights.sizes()), bias_gradients.sum(0), {}, {}};
   }
 
  private:
-  // [points, panels, cell, kPanel] to [points, cell / kPanel, filters, kPanel], the last filled up.
+  // [points, panels, cell, kPanel] to [points, panels of the cell, filters, kPanel].
   static at::Tensor transpose(const at::Tensor& weights, const WinogradLayer& l) {
     auto t = weights.permute({0, 1, 3, 2}).reshape({l.points(), l.filters, l.cell()});
-    const auto parts = divide_up(l.cell(), kPanel);
-    if (l.cell() % kPanel != 0) t = at::constant_pad_nd(t, {0, parts * kPanel - l.cell()});
-    return t.view({l.points(), l.filters, parts, kPanel}).permute({0, 2, 1, 3}).contiguous();
+    const auto panels = panels_of(l.cell()), missing = panels * kPanel - l.cell();
+    if (missing > 0) t = at::constant_pad_nd(t, {0, missing});
+    return t.view({l.points(), l.filters, panels, kPanel}).permute({0, 2, 1, 3}).contiguous();
   }
 };
 
-// The transform of the weights [filters, C, size, size]: [points, panels, cell, kPanel].
+// The weights [filters, C, R * stride, R * stride] transformed: [points, panels, cell, kPanel].
 at::Tensor transformed(const at::Tensor& weight, const WinogradLayer& l) {
   const auto cells =
-      weight.view({l.panels(), kPanel, l.channels, l.taps, l.stride, l.taps, l.stride})
+      weight.reshape({l.panels(), kPanel, l.channels, l.taps, l.stride, l.taps, l.stride})
           .permute({3, 5, 0, 4, 6, 2, 1})
           .reshape({l.taps * l.taps, -1});
-  const auto one = at::from_blob(const_cast<float*>(l.tile->weight), {l.side(), l.taps});
+  const auto one = at::from_blob(const_cast<float*>(l.kernels->weight), {l.side(), l.taps});
   return at::kron(one, one).matmul(cells).view({l.points(), l.panels(), l.cell(), kPanel});
 }
 
@@ -306,7 +323,8 @@ bool fits_winograd(const at::Tensor& x, const at::Tensor& weight, std::int64_t s
   const auto size = weight.size(2), taps = size / stride;
   return x.is_cpu() && weight.scalar_type() == at::kFloat && size % stride == 0 &&
          size == weight.size(3) && (taps == 2 || taps == 3) && weight.size(0) % kPanel == 0 &&
-         x.size(1) * stride % kMostLanes == 0;
+         x.size(1) == weight.size(1) && x.size(1) * stride % kMostLanes == 0 && x.size(2) >= size &&
+         x.size(3) >= size;
 }
 
 at::Tensor winograd_convolution(const at::Tensor& x, const at::Tensor& weight,

@@ -100,27 +100,27 @@ SHOAL_INLINE void transform(const X& x, const Y& y) {
 #define SHOAL_LAMBDA __attribute__((always_inline))
 
 template <int kWidth, class T, bool kWhole>
-SHOAL_INLINE void input_lanes(const WinogradInput& p, const float* image, float* factors) {
+SHOAL_INLINE void input_lanes(const WinogradInput& p, const float* image, float* transformed) {
   using V = typename Lanes<kWidth>::Float;
   transform<typename T::Input, V>(
       [&](std::size_t i, std::size_t j, V& x) SHOAL_LAMBDA {
         const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
         x = V{};
         if (kWhole || (row < p.rows && column < p.columns))
-          load_lanes(x, image + row * p.row + column * p.column);
+          load_lanes(x, image + row * p.row_stride + column * p.column_stride);
       },
       [&](std::size_t i, std::size_t j, const V& y) SHOAL_LAMBDA {
-        store_lanes(factors + static_cast<std::int64_t>(i * T::kSide + j) * p.step, y);
+        store_lanes(transformed + static_cast<std::int64_t>(i * T::kSide + j) * p.point_stride, y);
       });
 }
 
 template <int kWidth, class T>
 SHOAL_INLINE void read_input(const WinogradInput& p) {
   const bool whole = p.rows >= std::int64_t{T::kSide} && p.columns >= std::int64_t{T::kSide};
-  float* to = p.factors;
-  for (std::int64_t part = 0; part < p.parts; ++part) {
-    for (std::int64_t c = 0; c < p.length; c += kWidth, to += kWidth) {
-      const float* from = p.image + part * p.part + c;
+  float* to = p.transformed;
+  for (std::int64_t cell_row = 0; cell_row < p.cell_rows; ++cell_row) {
+    for (std::int64_t c = 0; c < p.cell_row_size; c += kWidth, to += kWidth) {
+      const float* from = p.image + cell_row * p.cell_row_stride + c;
       if (whole) {
         input_lanes<kWidth, T, true>(p, from, to);
       } else {
@@ -133,18 +133,19 @@ SHOAL_INLINE void read_input(const WinogradInput& p) {
 template <int kWidth, class T>
 SHOAL_INLINE void write_input_gradient(const WinogradInput& p) {
   using V = typename Lanes<kWidth>::Float;
-  const float* factors = p.factors;
-  for (std::int64_t part = 0; part < p.parts; ++part) {
-    for (std::int64_t c = 0; c < p.length; c += kWidth, factors += kWidth) {
-      float* image = p.image + part * p.part + c;
+  const float* transformed = p.transformed;
+  for (std::int64_t cell_row = 0; cell_row < p.cell_rows; ++cell_row) {
+    for (std::int64_t c = 0; c < p.cell_row_size; c += kWidth, transformed += kWidth) {
+      float* image = p.image + cell_row * p.cell_row_stride + c;
       transform<Transposed<typename T::Input>, V>(
           [&](std::size_t i, std::size_t j, V& x) SHOAL_LAMBDA {
-            load_lanes(x, factors + static_cast<std::int64_t>(i * T::kSide + j) * p.step);
+            load_lanes(x,
+                       transformed + static_cast<std::int64_t>(i * T::kSide + j) * p.point_stride);
           },
           [&](std::size_t i, std::size_t j, const V& y) SHOAL_LAMBDA {
             const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
             if (row >= p.rows || column >= p.columns) return;
-            float* const to = image + row * p.row + column * p.column;
+            float* const to = image + row * p.row_stride + column * p.column_stride;
             V sum;
             load_lanes(sum, to);
             store_lanes(to, sum + y);
@@ -157,18 +158,18 @@ template <int kWidth, class T>
 SHOAL_INLINE void write_output(const WinogradOutput& p) {
   using V = typename Lanes<kWidth>::Float;
   for (std::int64_t c = 0; c < p.channels; c += kWidth) {
-    const float* products = p.products + c / kPanel * p.panel + c % kPanel;
+    const float* transformed = p.transformed + c / kPanel * p.panel_stride + c % kPanel;
     V bias;
     load_lanes(bias, p.bias + c);
     transform<typename T::Output, V>(
         [&](std::size_t i, std::size_t j, V& x) SHOAL_LAMBDA {
-          load_lanes(x, products + static_cast<std::int64_t>(i * T::kSide + j) * p.step);
+          load_lanes(x, transformed + static_cast<std::int64_t>(i * T::kSide + j) * p.point_stride);
         },
         [&](std::size_t i, std::size_t j, const V& sum) SHOAL_LAMBDA {
           const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
           if (row >= p.rows || column >= p.columns) return;
           const V y = sum + bias;
-          store_lanes(p.image + row * p.row + column * p.column + c,
+          store_lanes(p.image + row * p.row_stride + column * p.column_stride + c,
                       y < 0.0F ? V{} : y);  // propagates NaN
         });
   }
@@ -178,7 +179,7 @@ template <int kWidth, class T>
 SHOAL_INLINE void read_output_gradient(const WinogradOutput& p) {
   using V = typename Lanes<kWidth>::Float;
   for (std::int64_t c = 0; c < p.channels; c += kWidth) {
-    float* const products = p.products + c / kPanel * p.panel + c % kPanel;
+    float* const transformed = p.transformed + c / kPanel * p.panel_stride + c % kPanel;
     V bias;
     load_lanes(bias, p.bias_gradient + c);
     transform<Transposed<typename T::Output>, V>(
@@ -186,7 +187,7 @@ SHOAL_INLINE void read_output_gradient(const WinogradOutput& p) {
           const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
           x = V{};
           if (row >= p.rows || column >= p.columns) return;
-          const auto at = row * p.row + column * p.column + c;
+          const auto at = row * p.row_stride + column * p.column_stride + c;
           V y;
           load_lanes(y, p.image + at);
           load_lanes(x, p.gradient + at);
@@ -194,7 +195,8 @@ SHOAL_INLINE void read_output_gradient(const WinogradOutput& p) {
           bias += x;
         },
         [&](std::size_t i, std::size_t j, const V& y) SHOAL_LAMBDA {
-          store_lanes(products + static_cast<std::int64_t>(i * T::kSide + j) * p.step, y);
+          store_lanes(transformed + static_cast<std::int64_t>(i * T::kSide + j) * p.point_stride,
+                      y);
         });
     store_lanes(p.bias_gradient + c, bias);
   }
@@ -202,7 +204,7 @@ SHOAL_INLINE void read_output_gradient(const WinogradOutput& p) {
 
 // Inlined templates are compiled for the instruction set of the function.
 // NOLINTBEGIN(bugprone-macro-parentheses): names and attributes take none
-#define SHOAL_WINOGRAD_TILES(NAME, TARGET, WIDTH)                 \
+#define SHOAL_WINOGRAD_KERNELS(NAME, TARGET, WIDTH)               \
   struct Winograd_##NAME {                                        \
     template <class T>                                            \
     TARGET static void input(const WinogradInput& p) {            \
@@ -222,37 +224,40 @@ SHOAL_INLINE void read_output_gradient(const WinogradOutput& p) {
     }                                                             \
   };
 
-SHOAL_WINOGRAD_TILES(avx512, SHOAL_AVX512, 16)
-SHOAL_WINOGRAD_TILES(avx2, SHOAL_TARGET("avx2,fma"), 8)
-SHOAL_WINOGRAD_TILES(plain, , 4)
+SHOAL_WINOGRAD_KERNELS(avx512, SHOAL_AVX512, 16)
+SHOAL_WINOGRAD_KERNELS(avx2, SHOAL_TARGET("avx2,fma"), 8)
+SHOAL_WINOGRAD_KERNELS(plain, , 4)
+#undef SHOAL_WINOGRAD_KERNELS
 // NOLINTEND(bugprone-macro-parentheses)
 
 template <class Kernels, class T>
-constexpr WinogradTile kWinogradTile{T::kOut,
-                                     T::kTaps,
-                                     T::kWeight.data(),
-                                     Kernels::template input<T>,
-                                     Kernels::template input_gradient<T>,
-                                     Kernels::template output<T>,
-                                     Kernels::template output_gradient<T>};
+constexpr WinogradKernels kOneSize{T::kOut,
+                                   T::kTaps,
+                                   T::kWeight.data(),
+                                   Kernels::template input<T>,
+                                   Kernels::template input_gradient<T>,
+                                   Kernels::template output<T>,
+                                   Kernels::template output_gradient<T>};
 template <class Kernels>
-constexpr WinogradTile kWinogradTiles[] = {
-    kWinogradTile<Kernels, WinogradSize<3, 2>>, kWinogradTile<Kernels, WinogradSize<4, 2>>,
-    kWinogradTile<Kernels, WinogradSize<2, 3>>, kWinogradTile<Kernels, WinogradSize<4, 3>>};
+constexpr WinogradKernels kAllSizes[] = {
+    kOneSize<Kernels, WinogradSize<3, 2>>, kOneSize<Kernels, WinogradSize<4, 2>>,
+    kOneSize<Kernels, WinogradSize<2, 3>>, kOneSize<Kernels, WinogradSize<4, 3>>};
+
+#undef SHOAL_LAMBDA
 
 }  // namespace
 
-std::span<const std::span<const WinogradTile>> all_winograd_tiles() {
+std::span<const std::span<const WinogradKernels>> all_winograd_kernels() {
   static const auto kAll = [] {
-    std::vector<std::span<const WinogradTile>> found;
-    if (has_avx512()) found.push_back(kWinogradTiles<Winograd_avx512>);
-    if (has_avx2()) found.push_back(kWinogradTiles<Winograd_avx2>);
-    found.push_back(kWinogradTiles<Winograd_plain>);
+    std::vector<std::span<const WinogradKernels>> found;
+    if (has_avx512()) found.push_back(kAllSizes<Winograd_avx512>);
+    if (has_avx2()) found.push_back(kAllSizes<Winograd_avx2>);
+    found.push_back(kAllSizes<Winograd_plain>);
     return found;
   }();
   return kAll;
 }
 
-std::span<const WinogradTile> winograd_tiles() { return all_winograd_tiles().front(); }
+std::span<const WinogradKernels> winograd_kernels() { return all_winograd_kernels().front(); }
 
 }  // namespace shoal

@@ -5,46 +5,48 @@
 
 namespace shoal {
 
-// The transforms of convolutions that are computed in tiles: see winograd.h. A tile of side x side
-// cells of the input gives out x out cells of the output. Product t of a tile, of side * side, is
-// that of the input and the weights at point t. All numbers are float32; `channels` is a multiple
-// of 16.
+// The transforms of Winograd convolutions: see winograd.h. A tile is side x side cells of the
+// input, from which out x out cells of the output follow, where side = out + taps - 1. Transformed,
+// it has a number for each channel at each of side * side points. All numbers are float32.
 
-// A tile of the input. A cell is `parts` runs of `length` channels.
+// A tile of the input.
 struct WinogradInput {
-  float* image;                      // the first cell of the tile
-  std::int64_t row, column;          // offsets from a cell to that below, to the right
-  std::int64_t parts, part, length;  // runs are `part` apart
-  std::int64_t rows, columns;        // cells of the tile that exist; others are zeros
-  float* factors;                    // channel c at point t is at [t * step + c]
-  std::int64_t step;
+  float* image;                             // the first cell of the tile
+  std::int64_t row_stride, column_stride;   // from a cell to that below, to the right
+  std::int64_t cell_rows, cell_row_stride;  // a cell has so many rows of pixels,
+  std::int64_t cell_row_size;               // each of so many channels: a multiple of 16
+  std::int64_t rows, columns;               // cells of the tile that exist; others are zeros
+  float* transformed;                       // channel c at point t: [t * point_stride + c]
+  std::int64_t point_stride;
 };
 
 // A tile of the output.
 struct WinogradOutput {
-  float* products;  // channel c at point t is at [t * step + c / kPanel * panel + c % kPanel]
-  std::int64_t step, panel;
-  std::int64_t channels;
-  float* image;                     // the first cell of the tile
-  std::int64_t row, column;         // offsets from a cell to that below, to the right
-  std::int64_t rows, columns;       // cells of the tile that exist
-  const float* gradient = nullptr;  // of the loss by the output, laid out as the image
-  const float* bias = nullptr;      // [channels]
-  float* bias_gradient = nullptr;   // [channels]; added to
+  // Channel c at point t: [t * point_stride + c / kPanel * panel_stride + c % kPanel].
+  float* transformed;
+  std::int64_t point_stride, panel_stride;
+  std::int64_t channels;                   // a multiple of kPanel
+  float* image;                            // the first cell of the tile
+  std::int64_t row_stride, column_stride;  // from a cell to that below, to the right
+  std::int64_t rows, columns;              // cells of the tile that exist
+  const float* gradient = nullptr;         // of the output, laid out as the image
+  const float* bias = nullptr;             // [channels]
+  float* bias_gradient = nullptr;          // [channels]; added to
 };
 
-struct WinogradTile {
+// The kernels of F(out x out, taps x taps) for one instruction set.
+struct WinogradKernels {
   std::int64_t out, taps;
-  const float* weight;  // [side, taps]: the transform of the weights
+  const float* weight;  // [side, taps]: transforms the weights
   void (*input)(const WinogradInput&);
-  void (*input_gradient)(const WinogradInput&);    // adds to the image, from the factors
+  void (*input_gradient)(const WinogradInput&);    // adds to the image
   void (*output)(const WinogradOutput&);           // with bias and ReLU
-  void (*output_gradient)(const WinogradOutput&);  // to products and bias_gradient
+  void (*output_gradient)(const WinogradOutput&);  // to transformed and bias_gradient
 };
 
-// The sizes of tiles for the fastest instructions of this CPU.
-std::span<const WinogradTile> winograd_tiles();
-// For each set of instructions of this CPU.
-std::span<const std::span<const WinogradTile>> all_winograd_tiles();
+// The fastest for this CPU, one for each size of tile.
+std::span<const WinogradKernels> winograd_kernels();
+// Those of every instruction set of this CPU, fastest first.
+std::span<const std::span<const WinogradKernels>> all_winograd_kernels();
 
 }  // namespace shoal

@@ -6,7 +6,7 @@
 namespace shoal {
 
 template <std::size_t kRows, std::size_t kColumns>
-using Numbers = std::array<std::array<double, kColumns>, kRows>;
+using Matrix = std::array<std::array<double, kColumns>, kRows>;
 
 // The matrices of F(kOut, kTaps), with which kOut outputs y[i] = sum over k of d[i + k] * g[k] take
 // kSide multiplications instead of kOut * kTaps:
@@ -17,9 +17,9 @@ template <std::size_t kOut_, std::size_t kTaps_>
 struct WinogradMatrices {
   static constexpr std::size_t kOut = kOut_, kTaps = kTaps_, kSide = kOut + kTaps - 1;
 
-  Numbers<kSide, kSide> input{};
-  Numbers<kSide, kTaps> weight{};
-  Numbers<kOut, kSide> output{};
+  Matrix<kSide, kSide> input{};
+  Matrix<kSide, kTaps> weight{};
+  Matrix<kOut, kSide> output{};
 
   static constexpr WinogradMatrices make() {
     constexpr std::array<double, 5> kPoints{0, 1, -1, 2, -2};
@@ -53,8 +53,8 @@ struct WinogradMatrices {
 };
 
 template <std::size_t kRows, std::size_t kColumns>
-constexpr Numbers<kColumns, kRows> transposed(const Numbers<kRows, kColumns>& matrix) {
-  Numbers<kColumns, kRows> to{};
+constexpr Matrix<kColumns, kRows> transposed(const Matrix<kRows, kColumns>& matrix) {
+  Matrix<kColumns, kRows> to{};
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t c = 0; c < kColumns; ++c) to[c][r] = matrix[r][c];
   return to;

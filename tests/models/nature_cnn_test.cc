@@ -59,7 +59,7 @@ TEST(NatureCnnTest, ForwardEqualsTheLayersInDoublePrecision) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(fmt::format("stack {}, {} dimensions", c.stack, c.shape.size()));
     const auto model = make_random_cnn(c);
-    const auto x = random_images(5, c.stack, c.shape);
+    const auto x = random_images(9, c.stack, c.shape);
     expect_close(heads_of(*model, x), by_hand(*model, x), 1e-4);
   }
 }
@@ -70,7 +70,7 @@ TEST(NatureCnnTest, ActingNetworkEqualsForward) {
     SCOPED_TRACE(fmt::format("stack {}, {} dimensions", c.stack, c.shape.size()));
     const auto model = make_random_cnn(c);
     const auto acting = model->make_acting_network(Precision::kFloat32);
-    for (const std::int64_t n : {1, 5}) {
+    for (const std::int64_t n : {1, 9}) {
       const auto x = random_images(n, c.stack, c.shape);
       expect_close(heads_of(*acting, x, kChoices), heads_of(*model, x), 1e-4);
     }
@@ -134,7 +134,7 @@ TEST(NatureCnnTest, LearnsInEveryLayer) {
   torch::manual_seed(5);
   const auto model = make_random_cnn(kCases[1]);
   const auto out = model->forward(
-      {.observation = random_images(4, 4, kCases[1].shape), .state = {}, .is_first = {}});
+      {.observation = random_images(8, 4, kCases[1].shape), .state = {}, .is_first = {}});
   EXPECT_LT(out.policy.abs().max().item<double>(), 20);
   (out.policy.square().sum() + out.value.square().sum()).backward();
   for (const auto& item : model->named_parameters()) {

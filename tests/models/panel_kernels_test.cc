@@ -26,6 +26,18 @@ double furthest(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
+TEST(PanelKernelsTest, BytesAreWidened) {
+  for_all([](const PanelKernels& kernels) {
+    const auto bytes = at::arange(256).to(at::kByte);
+    for (const std::int64_t n : {1, 31, 256}) {
+      const auto to = at::full({256}, -1.0F);
+      kernels.widen(bytes.data_ptr<std::uint8_t>(), n, data(to));
+      EXPECT_TRUE(at::equal(to.narrow(0, 0, n), at::arange(n).to(at::kFloat)));
+      EXPECT_TRUE(to.narrow(0, n, 256 - n).eq(-1).all().item<bool>());
+    }
+  });
+}
+
 TEST(PanelKernelsTest, ProductsOfAllShapes) {
   torch::manual_seed(1);
   for_all([](const PanelKernels& kernels) {
@@ -54,6 +66,11 @@ TEST(PanelKernelsTest, ProductsOfAllShapes) {
         p.columns = kPanel;
         kernels.product(p);
         EXPECT_LT(furthest(c, want * mask.gt(0)), 1e-5);
+        p.mask = p.bias = nullptr;
+        p.add = true;
+        c.copy_(mask);
+        kernels.product(p);
+        EXPECT_LT(furthest(c, mask + at::mm(a, b)), 1e-5);
       }
     }
   });

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "shoal/core/error.h"
+#include "src/models/convolution.h"
 #include "src/models/panel_kernels.h"
 #include "src/models/winograd_kernels.h"
 
@@ -22,77 +25,75 @@ double relative_error(const at::Tensor& found, const at::Tensor& expected) {
   return ((found - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
-// Checks each size of tile for every instruction set of this CPU.
+// Checks the kernels of each size for every instruction set of this CPU.
 template <class Check>
-void for_all_tiles(const Check& check) {
-  for (const auto& tiles : all_winograd_tiles())
-    for (const auto& tile : tiles) {
-      SCOPED_TRACE("F(" + std::to_string(tile.out) + ", " + std::to_string(tile.taps) + ")");
-      check(tile);
+void for_all_kernels(const Check& check) {
+  for (const auto& sizes : all_winograd_kernels())
+    for (const auto& kernels : sizes) {
+      SCOPED_TRACE("F(" + std::to_string(kernels.out) + ", " + std::to_string(kernels.taps) + ")");
+      check(kernels);
     }
 }
 
-// A tile at the lower right end of an input, of which it has `rows` x `columns` cells, in two runs
-// of channels each, and of an output.
+// A tile at the lower right end of an input and of an output, where some of its cells are missing.
+// A cell has two rows.
 struct OneTile {
-  OneTile(const WinogradTile& of, std::int64_t missing_rows, std::int64_t missing_columns)
-      : tile(of),
-        side(of.out + of.taps - 1),
+  OneTile(const WinogradKernels& of, std::int64_t missing_rows, std::int64_t missing_columns)
+      : side(of.out + of.taps - 1),
         rows(side - missing_rows),
         columns(side - missing_columns),
         image(at::randn({rows, columns, 2, kLanes})),
-        factors(at::randn({side * side, 2 * kLanes})),
+        transformed_in(at::randn({side * side, 2 * kLanes})),
         out_rows(std::max<std::int64_t>(of.out - missing_rows, 1)),
         out_columns(std::max<std::int64_t>(of.out - missing_columns, 1)),
-        products(at::randn({side * side, kPanel})),
+        transformed_out(at::randn({side * side, kPanel})),
         out(at::randn({out_rows, out_columns, kPanel})) {}
 
   WinogradInput input() const {
     return {.image = data(image),
-            .row = columns * 2 * kLanes,
-            .column = 2 * kLanes,
-            .parts = 2,
-            .part = kLanes,
-            .length = kLanes,
+            .row_stride = columns * 2 * kLanes,
+            .column_stride = 2 * kLanes,
+            .cell_rows = 2,
+            .cell_row_stride = kLanes,
+            .cell_row_size = kLanes,
             .rows = rows,
             .columns = columns,
-            .factors = data(factors),
-            .step = 2 * kLanes};
+            .transformed = data(transformed_in),
+            .point_stride = 2 * kLanes};
   }
   WinogradOutput output() const {
-    return {.products = data(products),
-            .step = kPanel,
-            .panel = 0,
+    return {.transformed = data(transformed_out),
+            .point_stride = kPanel,
+            .panel_stride = 0,
             .channels = kPanel,
             .image = data(out),
-            .row = out_columns * kPanel,
-            .column = kPanel,
+            .row_stride = out_columns * kPanel,
+            .column_stride = kPanel,
             .rows = out_rows,
             .columns = out_columns};
   }
 
-  const WinogradTile& tile;
   std::int64_t side, rows, columns;
-  at::Tensor image, factors;
+  at::Tensor image, transformed_in;
   std::int64_t out_rows, out_columns;
-  at::Tensor products, out;
+  at::Tensor transformed_out, out;
 };
 
 TEST(WinogradTest, ATileIsAConvolution) {
   torch::manual_seed(1);
-  for_all_tiles([](const WinogradTile& tile) {
+  for_all_kernels([](const WinogradKernels& kernels) {
     for (const std::int64_t missing : {0, 1}) {
-      const OneTile t(tile, missing, 0);
-      tile.input(t.input());
-      // A filter for each channel, and with it the products of each.
-      const auto filter = at::randn({kPanel, tile.taps, tile.taps});
-      const auto one = at::from_blob(const_cast<float*>(tile.weight), {t.side, tile.taps});
+      const OneTile t(kernels, missing, 0);
+      kernels.input(t.input());
+      // A filter for each channel.
+      const auto filter = at::randn({kPanel, kernels.taps, kernels.taps});
+      const auto one = at::from_blob(const_cast<float*>(kernels.weight), {t.side, kernels.taps});
       const auto weight = at::matmul(at::matmul(one, filter), one.t());
-      t.products.copy_(t.factors * weight.permute({1, 2, 0}).reshape({-1, kPanel}));
+      t.transformed_out.copy_(t.transformed_in * weight.permute({1, 2, 0}).reshape({-1, kPanel}));
       const auto bias = at::randn({kPanel});
       auto output = t.output();
       output.bias = data(bias);
-      tile.output(output);
+      kernels.output(output);
       const auto cells = t.image.view({t.rows, t.columns, kPanel}).permute({2, 0, 1}).unsqueeze(0);
       const auto expected =
           at::conv2d(cells, filter.unsqueeze(1), bias, 1, at::IntArrayRef{0}, 1, kPanel)
@@ -106,36 +107,36 @@ TEST(WinogradTest, ATileIsAConvolution) {
 // The gradient of a linear map is its transpose: <map(x), y> = <x, transpose(y)>.
 TEST(WinogradTest, TheGradientOfATileIsItsTranspose) {
   torch::manual_seed(2);
-  for_all_tiles([](const WinogradTile& tile) {
+  for_all_kernels([](const WinogradKernels& kernels) {
     for (const std::int64_t missing : {0, 1}) {
-      const OneTile t(tile, 0, missing);
-      const auto gradient = at::randn_like(t.factors);
-      tile.input(t.input());
-      const auto forward = (t.factors * gradient).sum();
+      const OneTile t(kernels, 0, missing);
+      const auto gradient = at::randn_like(t.transformed_in);
+      kernels.input(t.input());
+      const auto forward = (t.transformed_in * gradient).sum();
       const auto image = t.image.clone();
-      t.factors.copy_(gradient);
+      t.transformed_in.copy_(gradient);
       t.image.fill_(1);
-      tile.input_gradient(t.input());
+      kernels.input_gradient(t.input());
       const auto backward = ((t.image - 1) * image).sum();  // it adds
       EXPECT_LT(relative_error(backward, forward), 1e-4);
 
       const auto bias = at::full({kPanel}, 2e3F);  // nothing is cut off
       auto output = t.output();
       output.bias = data(bias);
-      tile.output(output);
+      kernels.output(output);
       const auto of_out = at::randn_like(t.out);
-      const auto products = t.products.to(at::kDouble);
+      const auto before = t.transformed_out.to(at::kDouble);
       const auto forward_out = ((t.out.to(at::kDouble) - 2e3) * of_out).sum();
       const auto bias_gradient = at::ones({kPanel});
       output.gradient = data(of_out);
       output.bias_gradient = data(bias_gradient);
-      tile.output_gradient(output);
-      EXPECT_LT(relative_error((t.products * products).sum(), forward_out), 1e-2);
+      kernels.output_gradient(output);
+      EXPECT_LT(relative_error((t.transformed_out * before).sum(), forward_out), 1e-2);
       EXPECT_LT(relative_error(bias_gradient, 1 + of_out.sum(at::IntArrayRef{0, 1})), 1e-5);
 
       t.out.fill_(-1);  // behind a ReLU: nothing goes back
-      tile.output_gradient(output);
-      EXPECT_EQ(t.products.abs().max().item<float>(), 0);
+      kernels.output_gradient(output);
+      EXPECT_EQ(t.transformed_out.abs().max().item<float>(), 0);
     }
   });
 }
@@ -260,6 +261,29 @@ TEST(WinogradTest, NotANumberIsNotLost) {
   EXPECT_TRUE(found.of_x.isnan().any().item<bool>());
 }
 
+TEST(WinogradTest, AnyLayoutOfTheInput) {
+  torch::manual_seed(7);
+  Operands operands(kSizes[1]);
+  const auto expected = operands.by_winograd();
+  operands.x = operands.x.contiguous();
+  const auto found = operands.by_winograd();
+  EXPECT_TRUE(at::equal(found.y, expected.y));
+  EXPECT_TRUE(at::equal(found.of_x, expected.of_x));
+  EXPECT_TRUE(at::equal(found.of_weight, expected.of_weight));
+  const torch::NoGradGuard no_grad;
+  EXPECT_TRUE(
+      at::equal(winograd_convolution(operands.x, operands.weight, operands.bias, 2), expected.y));
+}
+
+TEST(WinogradTest, ASecondDerivativeIsAnError) {
+  Operands operands(kSizes[2]);
+  const auto x = operands.x.requires_grad_();
+  const auto y = winograd_convolution(x, operands.weight, operands.bias, 1);
+  EXPECT_THROW(
+      torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+      Error);
+}
+
 TEST(WinogradTest, NoImagesGiveNoGradient) {
   auto sizes = kSizes[1];
   sizes.images = 0;
@@ -279,6 +303,28 @@ TEST(WinogradTest, OtherLayersDoNotFit) {
   EXPECT_FALSE(fits({1, 16, 9, 9, 32, 3, 2}));  // a part of a cell
   EXPECT_FALSE(fits({1, 16, 9, 9, 32, 5, 1}));  // more taps
   EXPECT_FALSE(fits({1, 16, 9, 9, 32, 1, 1}));  // nothing to gain
+  const auto picture = at::randn({1, 16, 2, 9}), weight = at::randn({32, 16, 3, 3});
+  EXPECT_FALSE(fits_winograd(picture, weight, 1));  // smaller than a filter
+  EXPECT_FALSE(fits_winograd(at::randn({1, 32, 9, 9}), weight, 1));
+}
+
+// What models call.
+TEST(ReluConvolutionTest, EqualsTheConvolutionForEveryBatchAndDtype) {
+  torch::manual_seed(8);
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t images : {1, 7, 8, 20}) {
+      for (auto sizes : {kSizes[1], Sizes{0, 3, 12, 12, 24, 5, 3}}) {
+        sizes.images = images;
+        const Operands o(sizes);
+        const auto found = relu_convolution(o.x, o.weight, o.bias, sizes.stride, dtype);
+        EXPECT_EQ(found.scalar_type(), dtype);
+        const auto expected = at::conv2d(o.x.to(at::kDouble), o.weight.to(at::kDouble),
+                                         o.bias.to(at::kDouble), sizes.stride)
+                                  .relu();
+        EXPECT_LT(relative_error(found, expected), dtype == at::kFloat ? 1e-5 : 0.02);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -553,6 +553,15 @@ class AppTest(unittest.TestCase):
             self.assertTrue(0 < line["min"] <= line["median"] <= line["max"])
             self.assertGreater(line["bound"], 0)
 
+    def test_bench_of_convolutions(self):
+        done = shoal_bench("convolution", "--batch", "2", "--runs", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = done.stdout.splitlines()[1:]
+        self.assertEqual(len(rows), 3)
+        for row in rows:
+            library, winograd, ratio = map(float, row[24:].split())
+            self.assertGreater(min(library, winograd, ratio), 0)
+
     def test_bench_act_takes_several_batches(self):
         done = shoal_bench("act", "--network", "mlp", "--batch", "2", "8", "--runs", "2", "--seconds", "0.02", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

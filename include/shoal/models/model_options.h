@@ -44,8 +44,9 @@ struct ModelOptions {
   // kLayers: filters, size and stride of each layer, e.g. {32, 3, 1, 64, 3, 2}.
   std::vector<std::int64_t> cnn_layers = {};
   // nature-cnn, and the convolutions of multi-input: precision of learning, and of acting by
-  // forward(), as on a GPU. Heads, parameters and gradients are always float32. On a CPU without
-  // tiles of bfloat16 (AMX) kBf16 means float32, which is faster there.
+  // forward(), as on a GPU. Heads, parameters and gradients are always float32. On a CPU that
+  // multiplies bfloat16 more slowly than float32 (all but those with AMX, and AMD's with
+  // AVX512-BF16) kBf16 means float32.
   Precision precision = Precision::kFloat32;
   // mlp, nature-cnn, multi-input: a recurrent cell between the layers and the heads. Policy and
   // value then share the layers.
