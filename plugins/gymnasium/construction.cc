@@ -149,6 +149,10 @@ py::object make(const char* how, const std::string& id, const py::dict& argument
     if (!e.matches(mistake)) throw;
     // E.g. an unknown name, with a similar one.
     const bool unknown = e.matches(library.attr("error").attr("UnregisteredEnv"));
+    if (unknown && id.starts_with("shoal/callable-"))
+      throw Error(
+          "found the environment of a Python callable, which only the process that made it knows, "
+          "expected the callable; from Python give it: shoal.load(FOLDER, env=make)");
     const std::string message(py::str(e.value()));  // may name a similar environment
     if (!unknown || !import_package_of(id, scope)) {
       if (!unknown || id.find(':') != id.npos || message.find("Did you mean") != message.npos)

@@ -103,6 +103,8 @@ class RunsTest(unittest.TestCase):
             shoal.load(folder)
         with self.assertRaisesRegex(shoal.Error, r"callable of another process.*resume=True, env=make\)"):
             shoal.train(out=folder, resume=True, steps=512)
+        with self.assertRaisesRegex(shoal.Error, "Python callable.*env=make"):
+            shoal.default_config(shoal.make_config(f"{folder}/config.toml").env_id)
         run = shoal.load(folder, env=lambda: Counter(4))
         self.assertLessEqual(max(shoal.evaluate(run, episodes=2)), 8)
         run = shoal.train(out=folder, resume=True, quiet=True, steps=512, env=lambda: Counter(4))
