@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/by_turns.h"
 #include "benchmarks/cpu_peak.h"
-#include "cli/bench_line.h"
 #include "src/models/winograd.h"
 
 namespace shoal::cli {
@@ -72,14 +72,14 @@ int bench_convolution(const ConvolutionFlags& flags) {
   layers.emplace_back("64x9x9, 64 of 3x3 / 1",
                       TrainedLayer(flags.batch, 64, 9, 64, 3, 1, /*pixels=*/false));
   for (auto& [name, layer] : layers) {
-    std::vector<double> library, winograd, ratio;
-    for (int i = -1; i < flags.runs; ++i) {
-      const double slow = layer.measure_library(), fast = layer.measure_winograd();
-      if (i < 0) continue;  // the first allocates
-      library.push_back(slow), winograd.push_back(fast), ratio.push_back(fast / slow);
-    }
-    fmt::print("{:<24} {:>9.0f} {:>9.0f} {:>7.2f}\n", name, middle(library) * 1e-9,
-               middle(winograd) * 1e-9, middle(ratio));
+    const auto measure = [&](int runs) {
+      return by_turns(
+          runs, [&] { return layer.measure_library(); }, [&] { return layer.measure_winograd(); });
+    };
+    measure(1);  // the first run allocates
+    const auto found = measure(flags.runs);
+    fmt::print("{:<24} {:>9.0f} {:>9.0f} {:>7.2f}\n", name, found.peer * 1e-9, found.own * 1e-9,
+               found.ratio);
   }
   return kSuccess;
 }

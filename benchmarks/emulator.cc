@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
-#include "cli/bench_line.h"
+#include "benchmarks/by_turns.h"
 #include "shoal/core/rng.h"
 #include "src/envs/atari/ale_library.h"
 
@@ -51,15 +51,10 @@ int bench_emulator(const EmulatorFlags& flags) {
   fmt::print("{:<16} {:>10} {:>10} {:>8}\n", "frames/s", "ale", "shoal", "ratio");
   for (const auto& game : flags.games) {
     Console ale(AtariEmulator::kAle, game), own(AtariEmulator::kShoal, game);
-    std::vector<double> slow, fast, ratio;
-    for (int i = 0; i < flags.runs; ++i) {
-      slow.push_back(ale.run(flags.frames));
-      fast.push_back(own.run(flags.frames));
-      ratio.push_back(fast.back() / slow.back());
-    }
-    ratios.push_back(middle(ratio));
-    fmt::print("{:<16} {:>10.0f} {:>10.0f} {:>8.2f}\n", game, middle(slow), middle(fast),
-               ratios.back());
+    const auto found = by_turns(
+        flags.runs, [&] { return ale.run(flags.frames); }, [&] { return own.run(flags.frames); });
+    ratios.push_back(found.ratio);
+    fmt::print("{:<16} {:>10.0f} {:>10.0f} {:>8.2f}\n", game, found.peer, found.own, found.ratio);
   }
   double sum = 0;
   for (const double ratio : ratios) sum += ratio;

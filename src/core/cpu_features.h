@@ -10,7 +10,7 @@
 #define SHOAL_X86_KERNELS 0
 #define SHOAL_TARGET(instructions)
 #endif
-// What has_avx512() checks.
+// The instruction sets for which has_avx512() checks.
 #define SHOAL_AVX512 SHOAL_TARGET("avx512f,avx512dq,avx512vl,avx2,fma")
 // Inlined functions are compiled for the instruction set of their caller.
 #define SHOAL_INLINE inline __attribute__((always_inline))

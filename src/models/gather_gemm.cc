@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/models/divide_up.h"
 #include "src/models/vector_math.h"
 
 namespace shoal {
@@ -91,7 +92,7 @@ bool GatherGemm::is_fast() { return has_avx2(); }
 GatherGemm::GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row,
                        bool relu)
     : row_(row),
-      blocks_((out + kBlock - 1) / kBlock),
+      blocks_(divide_up(out, kBlock)),
       relu_(relu),
       weight_(static_cast<std::size_t>(blocks_ * row.size() * kBlock), 0),
       bias_(static_cast<std::size_t>(blocks_ * kBlock), 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/models/divide_up.h"
 #include "src/models/vector_math.h"
 
 namespace shoal {
@@ -146,7 +147,7 @@ const char* MlpKernel::instructions() { return kKernels.instructions; }
 
 void MlpKernel::add_layer(const float* weight, const float* bias, std::int64_t in, std::int64_t out,
                           bool tanh) {
-  Layer layer{in, out, (out + kLanes - 1) / kLanes * kLanes, tanh, {}, {}};
+  Layer layer{in, out, divide_up(out, kLanes) * kLanes, tanh, {}, {}};
   layer.weight.assign(static_cast<std::size_t>(in * layer.padded), 0);
   layer.bias.assign(static_cast<std::size_t>(layer.padded), 0);
   for (std::int64_t o = 0; o < out; ++o) {

@@ -5,8 +5,7 @@
 #if SHOAL_X86_KERNELS
 #include <immintrin.h>
 
-#include <vector>
-
+#include "src/models/aligned_scratch.h"
 #include "src/models/panel_tile.h"
 
 namespace shoal {
@@ -55,20 +54,10 @@ SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::u
   }
 }
 
-// The work space of a thread, grown as needed.
-std::uint32_t* scratch(std::int64_t n) {
-  struct alignas(64) Line {
-    std::uint32_t numbers[kWide];
-  };
-  thread_local std::vector<Line> lines;
-  const auto wanted = static_cast<std::size_t>((n + kWide - 1) / kWide);
-  if (lines.size() < wanted) lines.resize(wanted);
-  return lines.data()->numbers;
-}
-
 SHOAL_BF16 Pairs pairs_of(const PanelProduct& p) {
   const auto steps = p.blocks * p.steps, count = (steps + 1) / 2;
-  auto* b = scratch((kPanel + p.rows) * count);
+  thread_local AlignedScratch<std::uint32_t> scratch;
+  auto* b = scratch.take((kPanel + p.rows) * count);
   auto* a = b + kPanel * count;
   for (std::int64_t k = 0; k < steps; k += 2)
     pair_up(p.b + k * kPanel, k + 1 < steps ? p.b + (k + 1) * kPanel : nullptr, kPanel,

@@ -2,13 +2,15 @@
 
 #include <cstdint>
 
+#include "src/models/divide_up.h"
+
 namespace shoal {
 
 // A panel holds kPanel rows of a batch side by side: feature f of row n is at [f * kPanel + n]. A
 // layer multiplies a vector of rows by one weight after another, so weights are read in place,
 // forward and backward, and rows are independent.
 constexpr std::int64_t kPanel = 32;
-constexpr std::int64_t panels_of(std::int64_t n) { return (n + kPanel - 1) / kPanel; }
+constexpr std::int64_t panels_of(std::int64_t n) { return divide_up(n, kPanel); }
 
 // c[m][n] = bias[m] + sum over k of a(m, k) * b[k][n], for n below `columns`; then ReLU, or 0 where
 // `mask` is 0 or below. Sums run over k in order. As in ATen, NaN propagates.

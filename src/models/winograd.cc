@@ -5,11 +5,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "shoal/core/error.h"
+#include "src/models/aligned_scratch.h"
 #include "src/models/divide_up.h"
 #include "src/models/panel_kernels.h"
 #include "src/models/winograd_kernels.h"
@@ -76,28 +75,13 @@ struct WinogradLayer {
   }
 };
 
-// Memory at the start of a cache line, which only grows.
-class AlignedScratch {
- public:
-  float* take(std::int64_t n) {
-    const auto wanted = static_cast<std::size_t>(n + kMostLanes);
-    if (numbers_.size() < wanted) numbers_.resize(wanted);
-    constexpr std::uintptr_t kLine = kMostLanes * sizeof(float);
-    const auto at = reinterpret_cast<std::uintptr_t>(numbers_.data());
-    return reinterpret_cast<float*>((at + kLine - 1) / kLine * kLine);
-  }
-
- private:
-  std::vector<float> numbers_;
-};
-
 // Some images of a batch, transformed. All blocks of a thread use the same memory, so one is alive
 // at a time.
 class WinogradBlock {
  public:
   WinogradBlock(const WinogradLayer& layer, std::int64_t first, std::int64_t images)
       : l_(layer), first_(first), images_(images), tiles_(images * layer.tiles()) {
-    thread_local AlignedScratch input, output;
+    thread_local AlignedScratch<float> input, output;
     input_ = input.take(l_.points() * tiles_ * l_.cell());
     output_ = output.take(l_.points() * tiles_ * l_.filters);
   }
@@ -105,7 +89,7 @@ class WinogradBlock {
   WinogradBlock& operator=(const WinogradBlock&) = delete;
 
   void transform_input(const at::Tensor& x) {
-    thread_local AlignedScratch widened;
+    thread_local AlignedScratch<float> widened;
     for (std::int64_t n = 0; n < images_; ++n) {
       float* image = nullptr;
       const auto from = (first_ + n) * l_.in_size();

@@ -99,33 +99,24 @@ SHOAL_INLINE void transform(const X& x, const Y& y) {
 
 #define SHOAL_LAMBDA __attribute__((always_inline))
 
-template <int kWidth, class T, bool kWhole>
-SHOAL_INLINE void input_lanes(const WinogradInput& p, const float* image, float* transformed) {
-  using V = typename Lanes<kWidth>::Float;
-  transform<typename T::Input, V>(
-      [&](std::size_t i, std::size_t j, V& x) SHOAL_LAMBDA {
-        const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
-        x = V{};
-        if (kWhole || (row < p.rows && column < p.columns))
-          load_lanes(x, image + row * p.row_stride + column * p.column_stride);
-      },
-      [&](std::size_t i, std::size_t j, const V& y) SHOAL_LAMBDA {
-        store_lanes(transformed + static_cast<std::int64_t>(i * T::kSide + j) * p.point_stride, y);
-      });
-}
-
 template <int kWidth, class T>
 SHOAL_INLINE void read_input(const WinogradInput& p) {
-  const bool whole = p.rows >= std::int64_t{T::kSide} && p.columns >= std::int64_t{T::kSide};
-  float* to = p.transformed;
+  using V = typename Lanes<kWidth>::Float;
+  float* transformed = p.transformed;
   for (std::int64_t cell_row = 0; cell_row < p.cell_rows; ++cell_row) {
-    for (std::int64_t c = 0; c < p.cell_row_size; c += kWidth, to += kWidth) {
-      const float* from = p.image + cell_row * p.cell_row_stride + c;
-      if (whole) {
-        input_lanes<kWidth, T, true>(p, from, to);
-      } else {
-        input_lanes<kWidth, T, false>(p, from, to);
-      }
+    for (std::int64_t c = 0; c < p.cell_row_size; c += kWidth, transformed += kWidth) {
+      const float* image = p.image + cell_row * p.cell_row_stride + c;
+      transform<typename T::Input, V>(
+          [&](std::size_t i, std::size_t j, V& x) SHOAL_LAMBDA {
+            const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
+            x = V{};
+            if (row < p.rows && column < p.columns)
+              load_lanes(x, image + row * p.row_stride + column * p.column_stride);
+          },
+          [&](std::size_t i, std::size_t j, const V& y) SHOAL_LAMBDA {
+            store_lanes(transformed + static_cast<std::int64_t>(i * T::kSide + j) * p.point_stride,
+                        y);
+          });
     }
   }
 }

@@ -308,7 +308,7 @@ TEST(WinogradTest, OtherLayersDoNotFit) {
   EXPECT_FALSE(fits_winograd(at::randn({1, 32, 9, 9}), weight, 1));
 }
 
-// What models call.
+// relu_convolution() chooses Winograd's algorithm or LibTorch's by the layer, batch and dtype.
 TEST(ReluConvolutionTest, EqualsTheConvolutionForEveryBatchAndDtype) {
   torch::manual_seed(8);
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
