@@ -72,9 +72,11 @@ int bench_convolution(const ConvolutionFlags& flags) {
   layers.emplace_back("64x9x9, 64 of 3x3 / 1",
                       TrainedLayer(flags.batch, 64, 9, 64, 3, 1, /*pixels=*/false));
   for (auto& [name, layer] : layers) {
-    const auto measure = [&](int runs) {
+    auto& one = layer;  // clang 14 captures no structured bindings
+    const auto measure = [&one](int runs) {
       return by_turns(
-          runs, [&] { return layer.measure_library(); }, [&] { return layer.measure_winograd(); });
+          runs, [&one] { return one.measure_library(); },
+          [&one] { return one.measure_winograd(); });
     };
     measure(1);  // the first run allocates
     const auto found = measure(flags.runs);
