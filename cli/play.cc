@@ -30,6 +30,7 @@ struct PlayFlags {
   std::string device, checkpoint = kCheckpointFile;
   std::int64_t seed = 1;
   int episodes = 1;
+  std::int64_t max_steps = 0;
   bool sample = false, live = false;
   double fps = 0;
 };
@@ -37,6 +38,7 @@ struct PlayFlags {
 // State that the played environment shares with the command.
 struct Stage {
   std::vector<std::unique_ptr<FrameSink>> sinks = {};
+  std::int64_t max_steps = 0;              // an episode ends after so many; 0: never
   std::size_t episodes = 1;                // after the last of them, nothing is shown
   std::vector<std::int64_t> lengths = {};  // of the finished episodes
   double pause = 0;                        // seconds for which a screen shows one frame
@@ -53,8 +55,8 @@ class Shown : public Wrapper {
     show();
   }
   StepResult step(ArraysIn action, StepOut out) override {
-    const auto result = Wrapper::step(action, out);
-    ++steps_;
+    auto result = Wrapper::step(action, out);
+    if (++steps_ == stage_.max_steps && !result.terminated) result.truncated = true;
     show();
     if (result.episode_over()) stage_.lengths.push_back(steps_);
     return result;
@@ -80,7 +82,7 @@ class Shown : public Wrapper {
 };
 
 Stage make_stage(const PlayFlags& flags, double fps) {
-  Stage stage{.episodes = static_cast<std::size_t>(flags.episodes)};
+  Stage stage{.max_steps = flags.max_steps, .episodes = static_cast<std::size_t>(flags.episodes)};
   if (!flags.video.empty()) stage.sinks.push_back(make_video(flags.video, fps));
   if (flags.live) {
     auto window = make_window();
@@ -93,6 +95,8 @@ Stage make_stage(const PlayFlags& flags, double fps) {
 int play_command(const PlayFlags& flags, char** argv) {
   require(flags.seed >= 0, "--seed: found {}, expected 0 or more", flags.seed);
   require(flags.episodes > 0, "--episodes: found {}, expected 1 or more", flags.episodes);
+  require(flags.max_steps >= 0, "--max-steps: found {}, expected 0 (no limit) or more",
+          flags.max_steps);
   require(flags.fps >= 0, "--fps: found {}, expected 0 (the environment's own) or more", flags.fps);
   const Config config = trained_config(flags.run, flags.device);
   launch(argv, 1);
@@ -139,6 +143,7 @@ void add_play(CLI::App& app, Command& chosen) {
       ->type_name("")
       ->required();
   command->add_option("--episodes", flags->episodes, "Number of episodes")->capture_default_str();
+  command->add_option("--max-steps", flags->max_steps, "End each episode after so many steps");
   command->add_option("--seed", flags->seed, "Seed of the episodes")->capture_default_str();
   command
       ->add_option("--video", flags->video,

@@ -6,7 +6,8 @@ results.py collect SHOAL TABLE RUNS --commit TEXT
     A run that has ended is evaluated on 100 episodes of fresh seeds, greedily and with sampled actions, unless that is
     already done. The policy of the best seed goes into results/zoo/.
 results.py report SHOAL [--out FOLDER]
-    Writes results.md and the folder results/ with the curves, into docs/ or FOLDER.
+    Writes results.md and the folder results/ with the curves, into docs/ or FOLDER. The page shows the films of docs/films/,
+    named like the policies of results/zoo/.
 
 A table is a folder of results/: sweep.toml, the file for launch; table.toml, its title, its text, and published scores; for
 each variant of the sweep config.toml, runs.json (one entry for each seed), and SEED.csv, the thinned progress.csv.
@@ -178,6 +179,12 @@ with actions drawn as in training. All three are means over seeds with a 95 % co
 in the tables.
 """
 
+FILMS = """## Films
+
+The policies of the best seeds come with Shoal; `shoal zoo` lists them. These are greedy episodes, or
+their first seconds, as `shoal play zoo:half-cheetah-sac --max-steps 60 --video film.gif` makes them.
+"""
+
 
 def report(options):
     out = options.out
@@ -187,6 +194,8 @@ def report(options):
     lines = [PAGE]
     for folder in sorted({path.parents[1] for path in (ROOT / "results").glob("*/*/runs.json")}):
         lines += write_table(options.shoal, folder, out)
+    films = sorted((ROOT / "docs" / "films").glob("*.gif"))
+    lines += [FILMS, *(f"![{film.stem}, playing](films/{film.name})" for film in films)]
     (out / "results.md").write_text("\n".join(lines).rstrip() + "\n")
 
 

@@ -5,6 +5,10 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <memory>
+
+#include "renderer.h"
 
 struct shoal_mujoco_model {
   mjModel* physics;
@@ -15,6 +19,7 @@ struct shoal_mujoco_simulation {
   const mjModel* physics;
   mjData* data;
   shoal_mujoco_arrays arrays;
+  std::unique_ptr<shoal_mujoco::Renderer> renderer;  // made for the first picture
 };
 
 namespace {
@@ -76,7 +81,8 @@ Simulation* create(const Model* model) {
                          .cvel = d->cvel,
                          .qfrc_actuator = d->qfrc_actuator,
                          .qfrc_constraint = d->qfrc_constraint,
-                         .cfrc_ext = d->cfrc_ext}};
+                         .cfrc_ext = d->cfrc_ext},
+                        nullptr};
 }
 
 void destroy(Simulation* simulation) {
@@ -106,6 +112,17 @@ void load(Simulation* simulation, const double* state) {
   mj_setState(simulation->physics, simulation->data, state, mjSTATE_INTEGRATION);
 }
 
+int render(Simulation* simulation, int height, int width, unsigned char* rgb,
+           shoal_mujoco_error error) try {
+  auto& renderer = simulation->renderer;
+  if (renderer == nullptr) renderer = std::make_unique<shoal_mujoco::Renderer>(simulation->physics);
+  renderer->draw(simulation->data, height, width, rgb);
+  return 0;
+} catch (const std::exception& e) {
+  std::snprintf(error.text, error.size, "%s", e.what());
+  return -1;
+}
+
 constexpr shoal_mujoco_api kApi = {.version = SHOAL_MUJOCO_VERSION,
                                    .load_model = load_model,
                                    .free_model = free_model,
@@ -119,7 +136,8 @@ constexpr shoal_mujoco_api kApi = {.version = SHOAL_MUJOCO_VERSION,
                                    .step = step,
                                    .contact_forces = contact_forces,
                                    .save = save,
-                                   .load = load};
+                                   .load = load,
+                                   .render = render};
 
 }  // namespace
 

@@ -2,7 +2,8 @@
 // MuJoCo (Apache-2.0), and is loaded only for such tasks.
 //
 // A model is immutable and may be shared by threads, simulations and forked processes; a simulation
-// is used by one thread at a time. Nothing is allocated between create() and destroy().
+// is used by one thread at a time. Nothing is allocated between create() and destroy(), but for
+// render().
 #ifndef SHOAL_PLUGINS_MUJOCO_MUJOCO_PLUGIN_H_
 #define SHOAL_PLUGINS_MUJOCO_MUJOCO_PLUGIN_H_
 
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { SHOAL_MUJOCO_VERSION = 1 };  // incremented for every incompatible change of this file
+enum { SHOAL_MUJOCO_VERSION = 2 };  // incremented for every incompatible change of this file
 
 typedef struct shoal_mujoco_model shoal_mujoco_model;
 typedef struct shoal_mujoco_simulation shoal_mujoco_simulation;
@@ -67,6 +68,12 @@ typedef struct shoal_mujoco_api {
   // load() does not recompute derived quantities; the next step does.
   void (*save)(const shoal_mujoco_simulation*, double* state);
   void (*load)(shoal_mujoco_simulation*, const double* state);
+
+  // Draws the simulation into rgb [height, width, 3], from the top row; returns 0. Or returns -1
+  // and fills `error`, e.g. if the machine has no EGL. After load(), the picture is right from the
+  // next step on.
+  int (*render)(shoal_mujoco_simulation*, int height, int width, unsigned char* rgb,
+                shoal_mujoco_error error);
 } shoal_mujoco_api;
 
 // The exported symbol of the library, and its type for dlsym.

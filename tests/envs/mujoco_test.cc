@@ -1,5 +1,6 @@
 #include "shoal/envs/mujoco.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -89,16 +90,23 @@ class MujocoPlayer {
 
 // ---- Equality with Python ----
 
+// What a script of tests/envs/mujoco writes.
+template <class Item>
+std::vector<Item> written_by(const std::string& script, const std::string& words) {
+  const std::string command = SHOAL_PYTHON_PATH " " SHOAL_MUJOCO_SCRIPTS "/" + script + " " + words;
+  FILE* pipe = popen(command.c_str(), "r");
+  std::vector<Item> items;
+  std::array<Item, 4096> part{};
+  for (std::size_t n = 0; (n = fread(part.data(), sizeof(Item), part.size(), pipe)) > 0;)
+    items.insert(items.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n));
+  pclose(pipe);
+  return items;
+}
+
 // The numbers that Python prints about a task, in order.
 class Numbers {
  public:
-  explicit Numbers(const std::string& words) {
-    FILE* pipe = popen((SHOAL_PYTHON_PATH " " SHOAL_PLAY_MUJOCO " " + words).c_str(), "r");
-    std::array<double, 4096> part{};
-    for (std::size_t n = 0; (n = fread(part.data(), sizeof(double), part.size(), pipe)) > 0;)
-      numbers_.insert(numbers_.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n));
-    pclose(pipe);
-  }
+  explicit Numbers(const std::string& words) : numbers_(written_by<double>("play.py", words)) {}
   bool empty() const { return numbers_.empty(); }
   std::span<const double> next(std::size_t n) {
     require(at_ + n <= numbers_.size(), "Python wrote {} numbers, expected more", numbers_.size());
@@ -294,6 +302,77 @@ TEST(MujocoEnvTest, ForkedProcessesPlayTheSame) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   }
+}
+
+// ---- Pictures ----
+
+// Draws, or returns false on a machine without EGL.
+bool draws(Env& env, Image& image) {
+  if (dlopen("libEGL.so.1", RTLD_NOW) != nullptr) return env.render(image);
+  EXPECT_THAT(message_of<std::exception>([&] { env.render(image); }),
+              HasSubstr("cannot be drawn: libEGL.so.1 cannot be loaded"));
+  return false;
+}
+
+// One task has a camera that follows it, the other has none.
+TEST(MujocoEnvTest, DrawsWhatMujocosOwnRendererDraws) {
+  for (const auto& [id, model] :
+       {std::pair{"HalfCheetah-v5", "half_cheetah.xml"}, std::pair{"Reacher-v5", "reacher.xml"}}) {
+    MujocoPlayer player(make_env_factory(id), 3);
+    player.reset();
+    Image image;
+    if (!draws(player.env, image)) GTEST_SKIP();
+    std::string words = (mujoco_models() / model).string();
+    for (const double number : player.env.physics().qpos()) words += fmt::format(" {}", number);
+    const auto python = written_by<std::uint8_t>("draw.py", words);
+    if (python.empty()) GTEST_SKIP() << "no MuJoCo 3.3.7: pip install mujoco==3.3.7 PyOpenGL";
+    EXPECT_EQ(image.height, 480);
+    EXPECT_EQ(image.width, 480);
+    EXPECT_TRUE(image.rgb == python) << id;
+  }
+}
+
+TEST(MujocoEnvTest, DrawingChangesOnlyThePicture) {
+  const auto make_env = make_env_factory("Hopper-v5");
+  MujocoPlayer a(make_env, 3), b(make_env, 3);
+  a.reset();
+  b.reset();
+  Image first, image;
+  if (!draws(a.env, first)) GTEST_SKIP();
+  for (int t = 0; t < 10; ++t) {
+    a.step(t);
+    b.step(t);
+    ASSERT_TRUE(a.env.render(image));
+    ASSERT_EQ(a.state(), b.state()) << t;
+  }
+  EXPECT_NE(image.rgb, first.rgb);
+}
+
+// A driver's threads are missing there: a picture would wait for them for ever.
+TEST(MujocoEnvTest, AForkedProcessSaysThatItCannotDrawAfterItsParentHas) {
+  const auto make_env = make_env_factory("Reacher-v5");
+  MujocoPlayer player(make_env);
+  player.reset();
+  Image image;
+  if (!draws(player.env, image)) GTEST_SKIP();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    bool said = true;
+    {
+      MujocoPlayer own(make_env);
+      own.reset();
+      for (MujocoPlayer* each : {&player, &own})
+        said = said && message_of<std::exception>([&] {
+                         each->env.render(image);
+                       }).find("had drawn before it forked this one") != std::string::npos;
+    }
+    _exit(said ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(player.env.render(image)) << "the parent goes on";
 }
 
 // ---- Errors ----

@@ -97,6 +97,12 @@ class WatchTest(unittest.TestCase):
         shoal("play", self.run1, "--video", film, "--fps", 12.5, env=environment)
         self.assertIn("-r 12.5 ", pathlib.Path(f"{unfinished}.arguments").read_text())
 
+    def test_an_episode_ends_after_the_most_steps(self):
+        film = self.dir / "short.gif"
+        out = shoal("play", self.run1, "--episodes", 2, "--max-steps", 7, "--video", film).stdout
+        self.assertEqual(out.splitlines()[:2], [f"episode {i}: return 7.00 in 7 steps" for i in (1, 2)])
+        self.assertEqual(len(gif_pictures(film)[2]), 16)
+
     def test_an_ffmpeg_that_fails_is_said(self):
         done = shoal("play", self.run1, "--video", self.dir / "b.mp4", env=self.ffmpeg("bad", "#!/bin/sh\nexit 3\n"), status=1)
         self.assertIn("ffmpeg cannot write", done.stderr)
@@ -144,6 +150,7 @@ class WatchTest(unittest.TestCase):
         for arguments, word in (
             (["play", self.dir / "none"], "config.toml"),
             (["play", self.run1, "--episodes", "0"], "--episodes"),
+            (["play", self.run1, "--max-steps", "-1"], "--max-steps"),
             (["play", self.run1, "--fps", "-1"], "--fps"),
             (["play", self.run1, "--video", "film"], "--video: found 'film'"),
             (["play", self.run1, "--video", "film.avi"], "expected a name ending in .gif, .mp4"),

@@ -51,6 +51,8 @@ class ResultsTest(unittest.TestCase):
         self.assertEqual(page, (ROOT / "docs" / "results.md").read_text(), "run: scripts/results.py report SHOAL")
         curves = re.findall(r"\((results/.*\.png)\)", page)
         self.assertTrue(curves)
+        for film in re.findall(r"\((films/.*\.gif)\)", page):
+            self.assertTrue((ROOT / "results" / "zoo" / pathlib.Path(film).with_suffix(".safetensors").name).exists(), film)
         for docs in self.dir, ROOT / "docs":
             self.assertEqual({f"results/{file.name}" for file in (docs / "results").iterdir()}, set(curves))
 

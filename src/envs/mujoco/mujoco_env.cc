@@ -1,6 +1,7 @@
 #include "src/envs/mujoco/mujoco_env.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -85,6 +86,17 @@ bool MujocoEnv::load(std::span<const std::byte> bytes) {
   rng_ = Rng(position.rng_key, position.rng_counter);
   steps_ = position.steps;
   place_ = position.place;
+  return true;
+}
+
+bool MujocoEnv::render(Image& image) {
+  constexpr int kPixels = 480;  // height and width, as in Gymnasium
+  image.height = image.width = kPixels;
+  image.rgb.resize(std::size_t{3} * kPixels * kPixels);
+  std::array<char, 512> text{};
+  const int failed = mujoco_library().render(simulation_.get(), kPixels, kPixels, image.rgb.data(),
+                                             {text.data(), text.size()});
+  require(failed == 0, "{} cannot be drawn: {}", spec().id, text.data());
   return true;
 }
 

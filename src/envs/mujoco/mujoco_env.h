@@ -23,6 +23,7 @@ class MujocoEnv : public Env {
   StepResult step(ArraysIn action, StepOut out) override;
   bool save(std::vector<std::byte>& bytes) const override;
   bool load(std::span<const std::byte> bytes) override;
+  bool render(Image& image) override;
 
   // Begins an episode in the given state: qpos, then qvel.
   void start_from(std::span<const double> state, StepOut out);
