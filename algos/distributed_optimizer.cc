@@ -6,6 +6,7 @@
 
 #include "algos/optimizer.h"
 #include "shoal/algos/optimizer.h"
+#include "shoal/core/error.h"
 #include "src/distributed/gradient_reducer.h"
 
 namespace shoal {
@@ -14,11 +15,17 @@ namespace {
 
 std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
                                      const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> all(parameters.size());
-  if (loss.defined())
-    all = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{},
-                                /*retain_graph=*/std::nullopt, /*create_graph=*/false,
-                                /*allow_unused=*/true);
+  std::vector<at::Tensor> learned, all(parameters.size());
+  for (const auto& p : parameters)
+    if (p.requires_grad()) learned.push_back(p);
+  if (loss.defined()) {
+    require(!learned.empty(), "no parameter requires a gradient, expected one to learn");
+    const auto found = torch::autograd::grad({loss}, learned, /*grad_outputs=*/{},
+                                             /*retain_graph=*/std::nullopt, /*create_graph=*/false,
+                                             /*allow_unused=*/true);
+    for (std::size_t i = 0, next = 0; i < all.size(); ++i)
+      if (parameters[i].requires_grad()) all[i] = found[next++];
+  }
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].defined()) all[i] = at::zeros_like(parameters[i]);
   return all;
@@ -74,8 +81,12 @@ DistributedOptimizer::DistributedOptimizer(ProcessGroup& ranks, OptimizerKind ki
   constexpr std::int64_t kLarge = 1 << 16;  // parameters; fewer are summed too fast to overlap
   const auto& all = impl_->optimizer.parameters();
   std::int64_t size = 0;
-  for (const auto& p : all) size += p.numel();
-  if (ranks.is_remote() && all.front().is_cpu() && size >= kLarge)
+  bool all_learned = true;  // the reducer waits for every gradient
+  for (const auto& p : all) {
+    size += p.numel();
+    all_learned &= p.requires_grad();
+  }
+  if (ranks.is_remote() && all.front().is_cpu() && all_learned && size >= kLarge)
     impl_->overlapped = std::make_unique<GradientReducer>(ranks, all);
 }
 

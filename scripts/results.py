@@ -175,8 +175,8 @@ collect` copies summaries and curves to these files, and `report` writes this pa
 *Last 100 episodes* is the mean return of the last 100 training episodes. *Greedy* and *sampled* are
 means of 100 evaluation episodes of seeds that training never has, with the most likely action and
 with actions drawn as in training. All three are means over seeds with a 95 % confidence interval
-(Student's t). *Seconds* are the median of one run on one core. Runs that did not reach a goal are
-in the tables.
+(Student's t). *Seconds* are the median of one run. Runs that did not reach a goal are in the
+tables.
 """
 
 FILMS = """## Films

@@ -142,17 +142,22 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
   }
   std::string type = "int64";
   double low = 0, high = 1;
+  std::vector<std::int64_t> lowest, highest;
   if (is_a(space, "Box")) {
     type = stored_type(std::string(py::str(space.attr("dtype"))));
     std::tie(low, high) = range_of(all<double>(space.attr("low")), all<double>(space.attr("high")));
   } else if (is_a(space, "Discrete")) {
     low = space.attr("start").cast<double>();
     high = low + space.attr("n").cast<double>() - 1;
+    lowest = {static_cast<std::int64_t>(low)};
+    highest = {static_cast<std::int64_t>(high)};
   } else if (is_a(space, "MultiDiscrete")) {
     const auto start = all<double>(space.attr("start"));
     auto last = all<double>(space.attr("nvec"));
     for (std::size_t i = 0; i < last.size(); ++i) last[i] += start[i] - 1;
     std::tie(low, high) = range_of(start, last);
+    lowest.assign(start.begin(), start.end());
+    highest.assign(last.begin(), last.end());
   } else if (is_a(space, "MultiBinary")) {
     type = "bool";
   } else {
@@ -169,7 +174,8 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
   const auto what = name.empty() ? "the observation" : fmt::format("the observation '{}'", name);
   arrays_.push_back({what, std::move(keys), envs_ == 0 && is_a(space, "Discrete"), declared, dtype,
                      declared.equal(dtype), shape,
-                     static_cast<std::size_t>(dtype.itemsize()) * product(shape)});
+                     static_cast<std::size_t>(dtype.itemsize()) * product(shape), std::move(lowest),
+                     std::move(highest)});
 }
 
 void ObservationSpace::leave_out(const py::object& space, const std::string& name) {
@@ -210,6 +216,7 @@ py::object ObservationSpace::Array::part_of(const py::object& observation) const
 void ObservationSpace::Array::copy(const py::object& value, std::uint8_t* to) const {
   if (number) {
     const auto n = to_integer(value, what);
+    check_choices(&n, 1);
     std::memcpy(to, &n, sizeof(n));
     return;
   }
@@ -221,7 +228,18 @@ void ObservationSpace::Array::copy(const py::object& value, std::uint8_t* to) co
     throw Error("{} has the shape ({}), expected ({}) as in its space", what,
                 fmt::join(array.shape(), array.shape() + array.ndim(), ", "),
                 fmt::join(shape, ", "));
+  if (!lowest.empty())
+    check_choices(static_cast<const std::int64_t*>(array.data()), bytes / sizeof(std::int64_t));
   std::memcpy(to, array.data(), bytes);
+}
+
+void ObservationSpace::Array::check_choices(const std::int64_t* numbers, std::size_t count) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto k = i % lowest.size();
+    require(numbers[i] >= lowest[k] && numbers[i] <= highest[k],
+            "{} has the number {}, expected {} to {} as in its space", what, numbers[i], lowest[k],
+            highest[k]);
+  }
 }
 
 ActionSpace::ActionSpace(const py::object& space, std::size_t envs)

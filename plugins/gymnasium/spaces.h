@@ -38,7 +38,10 @@ class ObservationSpace {
     bool same;  // declared == stored
     std::vector<py::ssize_t> shape;
     std::size_t bytes;
+    std::vector<std::int64_t> lowest,
+        highest;  // of each choice of an environment; empty: any number
 
+    void check_choices(const std::int64_t* numbers, std::size_t count) const;
     py::object part_of(const py::object& observation) const;
     void copy(const py::object& value, std::uint8_t* to) const;
   };

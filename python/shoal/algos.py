@@ -9,7 +9,8 @@ from . import _core
 from .parts import Agent
 from .settings import apply, describe, make_config, require_used, table_of
 
-_SHARED_TABLES = ("", "sampler")  # whose settings every algorithm accepts
+# What every algorithm accepts: the settings of these tables, and single ones.
+_SHARED_TABLES, _SHARED_SETTINGS = ("sampler",), ("steps", "schedule_steps", "seed")
 
 
 def _own_tables(algo: str, off_policy: bool) -> tuple[str, ...]:
@@ -25,11 +26,20 @@ class Algo:
 
     def __init__(self, agent: Agent, **settings: Any) -> None:
         self.agent = agent
-        self.config = apply(_core.Config(agent.config), {"algo": self.name or settings.get("algo")})
+        algo = settings.pop("algo", None) or self.name
+        if self.name not in ("", algo):
+            raise _core.Error(f"algo: found {algo!r}, expected {self.name!r} or none")
+        self.config = apply(_core.Config(agent.config), {"algo": algo or None})
         on_policy = not _core.is_off_policy(self.config)
         tables = _SHARED_TABLES + _own_tables(self.config.algo, not on_policy)
         advice = "give those of networks and environments to the agent"
-        require_used(self.config, settings, type(self).__name__, lambda key: table_of(key) in tables, advice)
+        require_used(
+            self.config,
+            settings,
+            type(self).__name__,
+            lambda key: table_of(key) in tables or key in _SHARED_SETTINGS,
+            advice,
+        )
         apply(self.config, settings)
         made_for = agent.config.algo
         if self.config.algo != made_for and not (on_policy and not _core.is_off_policy(agent.config)):
@@ -77,7 +87,7 @@ def _algo_class(name: str, description: str) -> type[Algo]:
     )
     cls = type(name.upper(), (Algo,), {"name": name, "__doc__": doc, "__module__": __name__})
     own = _own_tables(name, _core.is_off_policy(make_config(algo=name)))
-    describe(cls, *own, algo=name, takes=(_SHARED_TABLES + own,))
+    describe(cls, *own, algo=name, takes=(_SHARED_TABLES + own, _SHARED_SETTINGS))
     return cls
 
 

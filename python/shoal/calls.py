@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import threading
 import time
@@ -16,7 +17,7 @@ class Calls:
     """Reaches the environments that a callable makes, one for each of these seeds, in any process that is forked later.
 
     The environment whose first reset() has seeds[i] is environment i. A thread of its process answers. The environments
-    must not be in a step meanwhile.
+    must not be in a step meanwhile. That reset() begins no episode: the environment's first one is the user's.
     """
 
     def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float) -> None:
@@ -35,6 +36,7 @@ class Calls:
                 waits = False
                 arguments = (self._pipes[self._seeds.index(seed)][1], env, options)
                 threading.Thread(target=_answer, args=arguments, daemon=True).start()
+                return _placeholder(env)
             given = dict(options)
             options.clear()
             return reset(seed=seed, **({"options": given} if given else {}), **keywords)
@@ -69,6 +71,13 @@ class Calls:
             f"environment {b} did not answer a call within {self._seconds:g} s; its worker is busy or "
             "has died: make the environments anew"
         )
+
+
+def _placeholder(env: Any) -> tuple[Any, dict[str, Any]]:
+    """An observation and an info that nobody sees."""
+    observation = copy.deepcopy(env.observation_space).sample()  # the generator of the space stays as it is
+    choices = env.action_space.n if type(env.action_space).__name__ == "Discrete" else 0
+    return observation, {"action_mask": [True] * choices}
 
 
 def _answer(pipe, env: Any, options: dict[str, Any]) -> None:

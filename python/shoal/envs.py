@@ -73,7 +73,7 @@ def action_space(spec: _core.EnvSpec) -> gymnasium.Space[Any]:
 def _one_or_dict(parts: dict[str, gymnasium.Space[Any]]) -> gymnasium.Space[Any]:
     import gymnasium
 
-    return parts[""] if list(parts) == [""] else gymnasium.spaces.Dict(parts)
+    return parts[""] if list(parts) == [""] else gymnasium.spaces.Dict(list(parts.items()))
 
 
 def _array_space(array: _core.ArraySpec, stacked: bool) -> gymnasium.Space[Any]:

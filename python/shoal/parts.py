@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .algos import Algo
 
 # Tables whose settings a Sampler accepts. It also accepts the discount of the algorithm.
-_SAMPLER_TABLES = ("", "sampler", "async", "env", "atari", "gymnasium")
+_SAMPLER_TABLES = ("sampler", "async", "env", "atari", "gymnasium")
+_SAMPLER_SETTINGS = ("seed",)  # and these
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -90,7 +91,7 @@ class Agent:
         and Algo.load(). Environments that cannot be saved begin new episodes, in this process, too; the last batch of
         the sampler is lost. The generators of torch, which dropout uses, are not saved.
 
-        Raises DataError if a parameter is not finite.
+        Raises Error if a parameter is not finite.
         """
         for part in (algo, sampler):
             if part is not None and part.agent is not self:
@@ -128,6 +129,9 @@ class TorchAgent(ActorCritic):
         dict of them, and is_first [T, N] bool, where an episode begins and the module must use a state of zeros. It
         returns policy [T, N, K], value [T, N] and the state after the last step. To act, T is 1.
 
+    It acts in evaluation mode (as after module.eval()) and learns in the mode that you leave it in: dropout and batch
+    normalization belong to learning. It must not change its inputs in place.
+
     It acts in the sampler's process, in batches; with kind="parallel-cpu" each worker acts with a copy of the module,
     which gets the parameters and buffers, and nothing else, before every rollout. The agent's parameters are the
     module's own; learning changes them in place.
@@ -159,6 +163,12 @@ class TorchAgent(ActorCritic):
         state = self._state
         named = state if isinstance(state, dict) else {} if state is None else {"": state}
         shapes = [(name, [shape] if isinstance(shape, int) else list(shape)) for name, shape in named.items()]
+        for name, tensor in (*self.module.named_parameters(), *self.module.named_buffers()):
+            if torch.nn.parameter.is_lazy(tensor):
+                raise _core.Error(
+                    f"module: {name!r} belongs to a lazy layer and has no shape yet; call the module with an "
+                    "observation first"
+                )
         config = make_config(env=env, **self._settings)
         self._core = _core.torch_agent(config, self.module, shapes)
 
@@ -213,7 +223,11 @@ class Sampler:
             agent.config,
             settings,
             "Sampler",
-            lambda key: table_of(key) in _SAMPLER_TABLES or key.endswith(".discount"),  # that of the algorithm
+            lambda key: (
+                table_of(key) in _SAMPLER_TABLES
+                or key in _SAMPLER_SETTINGS
+                or key.endswith(".discount")  # that of the algorithm
+            ),
             advice,
         )
         before, state = ({}, {}) if saved is None else _saved_sampler(saved)
@@ -287,4 +301,5 @@ class Policy:
 
 for _each in (Agent, ActorCritic):
     describe(_each, "model", "agent")
-describe(Sampler, "sampler", takes=(_SAMPLER_TABLES, [f"{name}.discount" for name, _ in _core.algos()]))
+_discounts = [f"{name}.discount" for name, _ in _core.algos()]
+describe(Sampler, "sampler", takes=(_SAMPLER_TABLES, [*_SAMPLER_SETTINGS, *_discounts]))

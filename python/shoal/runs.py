@@ -150,7 +150,8 @@ def train(
     quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
     settings: see make_config().
 
-    Ctrl-C during training writes a checkpoint and raises KeyboardInterrupt; the run can be resumed.
+    Ctrl-C during training writes a checkpoint and raises KeyboardInterrupt; SIGTERM and SIGHUP raise SystemExit. The
+    run can be resumed.
     """
     if not out:
         raise _core.Error("out: found no run folder; give out='runs/NAME'")
@@ -174,6 +175,8 @@ def train(
         end = _core.train(config, os.fspath(out), resume, quiet or progress)
     if end.signal == signal.SIGINT:
         raise KeyboardInterrupt
+    if end.signal != 0:
+        raise SystemExit(128 + end.signal)
     return Run(out, env=config.env_id if callable(env) else None)
 
 

@@ -69,7 +69,7 @@ def _without_left_out(space: gymnasium.Space, arrays: Container[str], name: str 
         path = f"{name}/{key}" if name else str(key)
         if any(each in arrays for each, _, _ in parts_of(part, name=path)):
             kept[key] = _without_left_out(part, arrays, path)
-    return gymnasium.spaces.Dict(kept) if kept != dict(space.spaces) else space
+    return gymnasium.spaces.Dict(list(kept.items())) if kept != dict(space.spaces) else space
 
 
 def _has_form(array: _core.ArraySpec | None, space: gymnasium.Space) -> bool:
@@ -112,6 +112,9 @@ class VectorEnv(GymnasiumVectorEnv):
         copy: bool = False,
         **settings: Unpack[EnvSettings],
     ) -> None:
+        for name, value, least in (("num_envs", num_envs, 1), ("workers", workers or 0, 0)):
+            if value < least:
+                raise _core.Error(f"{name}: found {value}, expected {least} or more")
         mode = AutoresetMode(autoreset_mode)
         if mode is AutoresetMode.DISABLED:
             raise _core.Error("autoreset_mode: found Disabled, expected NextStep or SameStep")
@@ -169,7 +172,7 @@ class VectorEnv(GymnasiumVectorEnv):
         parts = {name: part for name, part, _ in parts_of(observation)}
         if all(_has_form(arrays.get(name), part) for name, part in parts.items()):
             nested = self._nested or list(parts) == [""]
-            self.single_observation_space = observation if nested else gymnasium.spaces.Dict(parts)
+            self.single_observation_space = observation if nested else gymnasium.spaces.Dict(list(parts.items()))
             self._own_observations = True
 
     def _make(self) -> None:

@@ -1,6 +1,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
@@ -41,8 +42,27 @@ class Policy {
   NamedTensors act(const Observations& observation, const std::optional<at::Tensor>& mask,
                    const std::optional<at::Tensor>& reward,
                    const std::optional<at::Tensor>& is_first, bool greedy) {
+    return agent_->use(
+        [&](Agent& agent) { return act(agent, observation, mask, reward, is_first, greedy); });
+  }
+
+  // observation: [N, ...] or a dict of them; of stacked frames [N, stack, ...].
+  Observations observations(const py::object& given) const {
+    Observations all;
+    const auto& specs = agent_->env.observation;
+    const bool single = specs.size() == 1 && specs.name(0).empty();
+    for (const auto& [name, spec] : specs) {
+      const py::object part = single ? given : py::object(given[py::str(name)]);
+      all.add(name, observed(part.cast<at::Tensor>(), spec, name));
+    }
+    return all;
+  }
+
+ private:
+  NamedTensors act(Agent& agent, const Observations& observation,
+                   const std::optional<at::Tensor>& mask, const std::optional<at::Tensor>& reward,
+                   const std::optional<at::Tensor>& is_first, bool greedy) {
     const at::NoGradGuard no_grad;
-    auto& agent = *agent_->agent;
     const auto n = observation[0].size();
     const bool begins = !state_ || n != n_;
     n_ = n;
@@ -72,19 +92,6 @@ class Policy {
     return out.action;
   }
 
-  // observation: [N, ...] or a dict of them; of stacked frames [N, stack, ...].
-  Observations observations(const py::object& given) const {
-    Observations all;
-    const auto& specs = agent_->env.observation;
-    const bool single = specs.size() == 1 && specs.name(0).empty();
-    for (const auto& [name, spec] : specs) {
-      const py::object part = single ? given : py::object(given[py::str(name)]);
-      all.add(name, observed(part.cast<at::Tensor>(), spec, name));
-    }
-    return all;
-  }
-
- private:
   bool sees_rewards() const {
     return !agent_->own_module && !state_->empty() && agent_->config.model.memory_sees_previous;
   }
@@ -106,6 +113,9 @@ class Policy {
             "observation{}: found the shape {}, expected [N, {}]",
             name.empty() ? "" : " '" + name + "'", shape_of(data), fmt::join(shape, ", "));
     const auto typed = data.to(torch_dtype(spec.dtype)).contiguous();
+    require(!typed.is_floating_point() || at::isfinite(typed).all().item<bool>(),
+            "observation{}: found a number that is not finite",
+            name.empty() ? "" : " '" + name + "'");
     if (spec.stack == 1) return {typed, {}};
     const auto frames = typed.flatten(0, 1);
     return {frames, at::arange(frames.size(0), at::kLong).view({-1, spec.stack})};
@@ -126,18 +136,23 @@ std::shared_ptr<BoundAgent> make_bound_agent(const Config& config) {
 }
 
 void load(BoundAgent& to, const std::filesystem::path& file) {
-  restore_agent(read_checkpoint(file), file, *to.agent);
-  to.agent->parameters_changed();
+  const auto checkpoint = read_checkpoint(file);
+  to.use([&](Agent& agent) {
+    restore_agent(checkpoint, file, agent);
+    agent.parameters_changed();
+  });
 }
 
-void save(const BoundAgent& a, const std::filesystem::path& file, const std::string& algo,
+void save(BoundAgent& a, const std::filesystem::path& file, const std::string& algo,
           std::int64_t steps, const TensorDict& others) {
   Checkpoint checkpoint{.counters = {{"steps", steps}}, .tensors = named(others), .algo = algo};
   const py::gil_scoped_release unlocked;
-  const auto parameters = a.agent->parameters();
-  require_finite(parameters);
-  add_with_prefix("agent/", parameters, checkpoint.tensors);
-  write_checkpoint(file, checkpoint);
+  a.use([&](Agent& agent) {
+    const auto parameters = agent.parameters();
+    require_finite(parameters);
+    add_with_prefix("agent/", parameters, checkpoint.tensors);
+    write_checkpoint(file, checkpoint);
+  });
 }
 
 // The algorithm, its steps, and the tensors by name.
@@ -177,15 +192,19 @@ void bind_agents(py::module_& m) {
       .def(py::init(&make_bound_agent), py::arg("config"))
       .def_readonly("config", &BoundAgent::config)
       .def_readonly("env_spec", &BoundAgent::env)
-      .def("parameters", [](BoundAgent& a) { return as_dict(a.agent->parameters()); })
-      .def("parameters_changed", [](BoundAgent& a) { a.agent->parameters_changed(); })
+      .def("parameters",
+           [](BoundAgent& a) {
+             return as_dict(a.use([](Agent& agent) { return agent.parameters(); }));
+           })
+      .def("parameters_changed",
+           [](BoundAgent& a) { a.use([](Agent& agent) { agent.parameters_changed(); }); })
       .def("load", &load, py::arg("checkpoint"))
       .def("save", &save, py::arg("file"), py::arg("algo"), py::arg("steps"), py::arg("others"))
       .def(
           "to",
           [](BoundAgent& a, const std::string& device) {
             const py::gil_scoped_release unlocked;
-            move_to_device(*a.agent, device);
+            a.use([&](Agent& agent) { move_to_device(agent, device); });
           },
           py::arg("device"));
   m.def("read_checkpoint", &read, "Algorithm, steps and tensors of a checkpoint.", py::arg("file"));

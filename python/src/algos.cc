@@ -12,15 +12,31 @@ class BoundAlgo {
   BoundAlgo(const Config& config, std::shared_ptr<BoundAgent> agent)
       : config_(config), agent_(std::move(agent)) {
     validate(config);
-    if (is_off_policy(config)) {
-      learner_ = make_learner(config, agent_->env, *agent_->agent);
-      explore();
-    } else {
-      on_policy_ = make_algo(config, *agent_->agent);
-    }
+    agent_->use([&](Agent& learning) {
+      if (is_off_policy(config)) {
+        learner_ = make_learner(config, agent_->env, learning);
+        explore();
+      } else {
+        on_policy_ = make_algo(config, learning);
+      }
+    });
   }
 
   Metrics update(const Samples& samples) {
+    return agent_->use([&](Agent&) { return update_alone(samples); });
+  }
+  NamedTensors state() {
+    return agent_->use([&](Agent&) { return state_alone(); });
+  }
+  void restore(std::int64_t steps, const NamedTensors& state) {
+    agent_->use([&](Agent&) { restore_alone(steps, state); });
+  }
+
+  std::int64_t steps() const { return steps_; }
+  std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
+
+ private:
+  Metrics update_alone(const Samples& samples) {
     const auto before = progress();
     steps_ += samples.steps;
     if (on_policy_) return samples.steps > 0 ? on_policy_->update(samples, before) : Metrics{};
@@ -35,23 +51,19 @@ class BoundAlgo {
     return metrics;
   }
 
-  NamedTensors state() {
+  NamedTensors state_alone() {
     NamedTensors all;
     add_with_prefix("algo/", algo().state(), all);
     if (learner_.replay) add_with_prefix("replay/", learner_.replay->save(), all);
     return all;
   }
-  void restore(std::int64_t steps, const NamedTensors& state) {
+  void restore_alone(std::int64_t steps, const NamedTensors& state) {
     restore_all(state, "algo/", algo().state());
     if (learner_.replay) learner_.replay->restore(with_prefix("replay/", state));
     steps_ = steps;
     if (learner_.replay) explore();
   }
 
-  std::int64_t steps() const { return steps_; }
-  std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
-
- private:
   Algo& algo() { return on_policy_ ? static_cast<Algo&>(*on_policy_) : *learner_.algo; }
   Progress progress() const {
     const auto schedule = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps;

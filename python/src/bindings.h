@@ -21,12 +21,48 @@ namespace shoal::bindings {
 
 namespace py = pybind11;
 
+// Calls act() while no other thread is in a call with this mutex. May be called with the GIL.
+template <class Mutex, class Act>
+auto alone(Mutex& mutex, const Act& act) {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock) {
+    std::optional<py::gil_scoped_release> unlocked;  // the other thread may need it
+    if (PyGILState_Check() == 1) unlocked.emplace();
+    lock.lock();
+  }
+  return act();
+}
+
 // An agent with the settings and the environment that it was made for.
-struct BoundAgent {
+class BoundAgent {
+ public:
+  BoundAgent(Config config_, EnvSpec env_, std::unique_ptr<Agent> agent, bool own_module_ = false)
+      : config(std::move(config_)),
+        env(std::move(env_)),
+        own_module(own_module_),
+        agent_(std::move(agent)) {}
+
   Config config;
   EnvSpec env;
-  std::unique_ptr<Agent> agent;
-  bool own_module = false;  // its network is a module of the user's
+  bool own_module;  // its network is a module of the user's
+
+  // The agent, for one thread at a time, whose environment or module may use it in turn. A forked
+  // process does not wait for threads of its parent.
+  template <class Act>
+  auto use(const Act& act) {
+    if (process_ != getpid()) {
+      static_cast<void>(mutex_.release());  // perhaps locked for ever
+      mutex_ = std::make_unique<std::recursive_mutex>();
+      process_ = getpid();
+    }
+    return alone(*mutex_, [&] { return act(*agent_); });
+  }
+  const AgentSpec& spec() const { return agent_->spec(); }
+
+ private:
+  std::unique_ptr<Agent> agent_;
+  pid_t process_ = getpid();
+  std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
 };
 
 // An object with processes of its own, which one thread uses at a time. A process that was forked
@@ -55,14 +91,10 @@ class Owned {
         getpid() == owner_,
         "the {} belongs to process {}, which made it, and this one is {}; make another one here",
         name_, owner_, getpid());
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) {
-      std::optional<py::gil_scoped_release> unlocked;  // the other thread may need it
-      if (PyGILState_Check() == 1) unlocked.emplace();
-      lock.lock();
-    }
-    require(object_ != nullptr, "the {} is closed", name_);
-    return act(*object_);
+    return alone(mutex_, [&] {
+      require(object_ != nullptr, "the {} is closed", name_);
+      return act(*object_);
+    });
   }
 
  private:

@@ -108,7 +108,7 @@ void bind_replays(py::module_& m) {
          std::int64_t burn_in, std::int64_t length, int n_step, double discount, bool prioritized,
          double alpha, std::uint64_t seed, std::int64_t largest_batch) {
         return std::make_unique<SequenceReplay>(
-            agent.env, agent.agent->spec().state, envs,
+            agent.env, agent.spec().state, envs,
             SequenceReplayOptions{.size = size,
                                   .burn_in = burn_in,
                                   .length = length,

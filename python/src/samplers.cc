@@ -19,6 +19,13 @@ struct BoundSampler {
   std::int64_t collected = 0;
   bool is_closed = false;
 
+  // One thread at a time uses the sampler, and its agent.
+  template <class Act>
+  auto use(const Act& act) {
+    return sampler.use(
+        [&](Sampler& each) { return agent->use([&](Agent&) { return act(each); }); });
+  }
+
   BoundSampler(std::shared_ptr<BoundAgent> of, Config settings)
       : agent(std::move(of)), config(std::move(settings)) {}
 };
@@ -73,21 +80,23 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
   require_same_spaces(agent->env, spec);
   if (config.sampler.kind == SamplerKind::kAuto) {
     config.threads = at::get_num_threads();
-    fix_sampler(config, make_env, *agent->agent);
+    agent->use([&](Agent& learning) { fix_sampler(config, make_env, learning); });
   }
   auto bound = std::make_shared<BoundSampler>(std::move(agent), config);
-  auto& learning = *bound->agent->agent;
   const auto options = training_sampler(config);
-  if (config.asynchronous) {
-    require(!bound->agent->own_module,
-            "sampler.asynchronous: found true with a TorchAgent, which has no copy that acts while "
-            "it learns; set it to false");
-    bound->actor = make_agent(bound->agent->config, bound->agent->env);
-    bound->sampler.open(
-        make_async_sampler(make_env, learning, *bound->actor, options, config.async, saved));
-  } else {
-    bound->sampler.open(make_sampler(make_env, learning, options, saved));
-  }
+  bound->agent->use([&](Agent& learning) {
+    if (config.asynchronous) {
+      require(
+          !bound->agent->own_module,
+          "sampler.asynchronous: found true with a TorchAgent, which has no copy that acts while "
+          "it learns; set it to false");
+      bound->actor = make_agent(bound->agent->config, bound->agent->env);
+      bound->sampler.open(
+          make_async_sampler(make_env, learning, *bound->actor, options, config.async, saved));
+    } else {
+      bound->sampler.open(make_sampler(make_env, learning, options, saved));
+    }
+  });
   return bound;
 }
 
@@ -221,16 +230,15 @@ void bind_samplers(py::module_& m) {
            [](BoundSampler& s) {
              ++s.collected;
              return as_dict(interruptible([&] {
-               return s.sampler.use([](Sampler& each) { return each.save(/*reset_others=*/true); });
+               return s.use([](Sampler& each) { return each.save(/*reset_others=*/true); });
              }));
            })
       .def("collect",
            [](const std::shared_ptr<BoundSampler>& s) {
              ++s->collected;
-             return BoundBatch(
-                 s, interruptible([&] {
-                   return s->sampler.use([](Sampler& each) { return each.collect(); });
-                 }));
+             return BoundBatch(s, interruptible([&] {
+                                 return s->use([](Sampler& each) { return each.collect(); });
+                               }));
            })
       .def_readonly("config", &BoundSampler::config)
       .def("close", &close);

@@ -20,14 +20,46 @@ std::shared_ptr<PyObject> shared(const py::object& object) {
           }};
 }
 
+// Puts modules that are in training mode in evaluation mode, and back. With the GIL.
+class InEvaluation {
+ public:
+  explicit InEvaluation(const py::handle& modules) {
+    for (const auto& each : modules)
+      if (each.attr(kTraining).cast<bool>()) {
+        set(each, false);
+        changed_.push_back(each);
+      }
+  }
+  ~InEvaluation() {
+    for (const auto& each : changed_) set(each, true);
+  }
+  InEvaluation(const InEvaluation&) = delete;
+  InEvaluation& operator=(const InEvaluation&) = delete;
+
+ private:
+  static constexpr const char* kTraining = "training";
+  // Module.__setattr__ takes ten times as long, and is called for every module of every action.
+  static void set(const py::handle& module, bool training) {
+    const py::dict own = module.attr("__dict__");
+    if (own.contains(kTraining))
+      own[kTraining] = training;
+    else
+      module.attr(kTraining) = training;
+  }
+  std::vector<py::handle> changed_;
+};
+
 // A torch.nn.Module: observation -> (policy [N, policy_size], value [N] or [N, 1]). With a state:
 // observation [T, N, ...], state [N, ...], is_first [T, N] -> (policy [T, N, policy_size],
 // value [T, N] or [T, N, 1], state after the last step). Its parameters are this model's, by their
-// names with "/" for ".".
+// names with "/" for ".". It acts in evaluation mode, and learns in the mode that it is in.
 class PythonModel : public ActorCriticModel {
  public:
   PythonModel(const py::object& module, std::int64_t outputs, NamedSpecs state)
-      : module_(shared(module)), outputs_(outputs), state_(std::move(state)) {
+      : module_(shared(module)),
+        modules_(shared(py::list(module.attr("modules")()))),
+        outputs_(outputs),
+        state_(std::move(state)) {
     for (const auto& item : module.attr("named_parameters")()) {
       const auto [name, tensor] = item.cast<std::pair<std::string, at::Tensor>>();
       register_parameter(in_cpp(name), tensor, tensor.requires_grad());
@@ -47,10 +79,24 @@ class PythonModel : public ActorCriticModel {
     const auto n = in.observation[0].size();
     std::vector<std::int64_t> rows{n};
     if (memory) rows = {in.time, n / in.time};
-    const auto dense =
-        one_or_dict(in.observation, [&](const Observed& o) { return with_rows(o.dense(), rows); });
+    std::vector<std::pair<at::Tensor, std::int64_t>> given;
+    const auto keep = [&](const at::Tensor& t) {
+      given.emplace_back(t, t._version());
+      return t;
+    };
+    const auto dense = one_or_dict(
+        in.observation, [&](const Observed& o) { return keep(with_rows(o.dense(), rows)); });
+    std::optional<InEvaluation> acting;
+    if (!at::GradMode::is_enabled()) acting.emplace(py::handle(modules_.get()));
     const py::object result =
-        memory ? module(dense, one_or_dict(in.state), with_rows(in.is_first, rows)) : module(dense);
+        memory ? module(dense, one_or_dict(in.state, keep), keep(with_rows(in.is_first, rows)))
+               : module(dense);
+    acting.reset();
+    for (const auto& [tensor, version] : given)
+      require(
+          tensor._version() == version,
+          "the module changed an input in place, which the rollout keeps; make a new tensor, for "
+          "example with x = x - 1 instead of x -= 1");
     const char* expected = memory ? "(policy, value, state)" : "(policy, value)";
     require(py::isinstance<py::tuple>(result) && py::len(result) == (memory ? 3 : 2),
             "the module returned {}, expected {}", described(result), expected);
@@ -100,7 +146,7 @@ class PythonModel : public ActorCriticModel {
     return name;
   }
 
-  std::shared_ptr<PyObject> module_;
+  std::shared_ptr<PyObject> module_, modules_;  // modules_: a list of it and the modules in it
   std::int64_t outputs_;
   NamedSpecs state_;
 };

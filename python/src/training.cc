@@ -5,6 +5,7 @@
 #include "cli/run_process.h"
 #include "interruptible.h"
 #include "shoal/cli/command_line.h"
+#include "shoal/data/saved.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/train.h"
 
@@ -23,9 +24,12 @@ class ThreadsKept {
   int threads_;
 };
 
-std::vector<double> play(const Config& config, const BoundAgent& agent,
+std::vector<double> play(const Config& config, BoundAgent& agent,
                          const EvaluationOptions& options) {
-  return evaluate(make_env_factory(whole_games(config)), *agent.agent, options).returns;
+  return agent.use([&](Agent& own) {
+    require_finite(own.parameters());
+    return evaluate(make_env_factory(whole_games(config)), own, options).returns;
+  });
 }
 
 }  // namespace
@@ -55,7 +59,7 @@ void bind_training(py::module_& m) {
         py::arg("key"));
   m.def(
       "evaluate",
-      [](const Config& config, const BoundAgent& agent, std::int64_t episodes, int workers,
+      [](const Config& config, BoundAgent& agent, std::int64_t episodes, int workers,
          std::uint64_t seed, bool greedy) {
         const auto kind = workers == 0 ? SamplerKind::kSerial : SamplerKind::kParallelGpu;
         return interruptible([&] {

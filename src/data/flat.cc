@@ -6,7 +6,22 @@
 
 #include <cstring>
 
+#include "shoal/core/error.h"
+
 namespace shoal {
+
+namespace {
+
+void require_bytes(const NamedTensors& tensors, std::size_t expected) {
+  const auto found = bytes_of(tensors);
+  require(
+      found == expected,
+      "the parameters have {} bytes, and had {} when the sampler was made; change sizes and types "
+      "of parameters before",
+      found, expected);
+}
+
+}  // namespace
 
 std::size_t bytes_of(const NamedTensors& tensors) {
   std::size_t bytes = 0;
@@ -15,6 +30,7 @@ std::size_t bytes_of(const NamedTensors& tensors) {
 }
 
 void flatten(const NamedTensors& tensors, std::span<std::byte> flat) {
+  require_bytes(tensors, flat.size());
   auto* to = flat.data();
   for (const auto& [name, tensor] : tensors) {
     const auto t = tensor.detach().cpu().contiguous();
@@ -24,6 +40,7 @@ void flatten(const NamedTensors& tensors, std::span<std::byte> flat) {
 }
 
 void unflatten(std::span<const std::byte> flat, NamedTensors tensors) {
+  require_bytes(tensors, flat.size());
   const at::NoGradGuard no_grad;
   const auto* from = flat.data();
   for (auto& [name, tensor] : tensors) {

@@ -1,5 +1,6 @@
 """A training loop written in Python: the same bits as in C++, views of shared memory, errors of a user."""
 
+import copy
 import inspect
 import os
 import subprocess
@@ -429,6 +430,79 @@ class LoopTest(unittest.TestCase):
         with self.assertRaisesRegex(shoal.Error, "on-policy"):
             shoal.TorchAgent("CartPole-v1", Network(), algo="dqn")
 
+    def test_a_lazy_layer_is_refused_until_it_has_its_shape(self):
+        class Lazy(Network):
+            def __init__(self):
+                super().__init__()
+                self.value = torch.nn.LazyLinear(1)
+
+        module = Lazy()
+        with self.assertRaisesRegex(shoal.Error, "'value.weight' belongs to a lazy layer"):
+            shoal.TorchAgent("CartPole-v1", module)
+        module(torch.zeros(1, 4))
+        shoal.TorchAgent("CartPole-v1", module)
+
+    def test_parameters_that_change_their_size_are_refused(self):
+        module = Network()
+        agent = shoal.TorchAgent("CartPole-v1", module)
+        with shoal.Sampler(None, agent, kind="parallel-cpu", envs=4, workers=2, horizon=4) as sampler:
+            sampler.collect()
+            module.double()
+            with self.assertRaisesRegex(shoal.Error, "parameters have 2072 bytes, and had 1036 when the sampler"):
+                sampler.collect()
+
+    def test_frozen_parameters_stay_as_they_are(self):
+        for algo in shoal.PPO, shoal.A2C, shoal.IMPALA:
+            with self.subTest(algo.__name__):
+                module = Network()
+                module.body.requires_grad_(False)
+                agent = shoal.TorchAgent("CartPole-v1", module, algo=algo.__name__.lower())
+                before = copy.deepcopy(module.state_dict())
+                with shoal.Sampler(None, agent, kind="serial", envs=4, horizon=8) as sampler:
+                    algo(agent).update(sampler.collect())
+                changed = {name for name, tensor in module.state_dict().items() if not tensor.equal(before[name])}
+                self.assertEqual(
+                    changed, {f"{head}.{part}" for head in ("policy", "value") for part in ("weight", "bias")}
+                )
+                module.requires_grad_(False)
+                with shoal.Sampler(None, agent, kind="serial", envs=4, horizon=8) as sampler:
+                    with self.assertRaisesRegex(shoal.Error, "no parameter requires a gradient"):
+                        algo(agent).update(sampler.collect())
+
+    def test_a_module_acts_in_evaluation_mode_and_learns_in_its_own(self):
+        seen = []
+        module = Network()
+        module.body.append(torch.nn.Dropout(0.5))
+        module.register_forward_hook(lambda each, *_: seen.append((torch.is_grad_enabled(), each.body[2].training)))
+        agent = shoal.TorchAgent("CartPole-v1", module)
+        self.assertEqual(*(shoal.evaluate(agent, episodes=3) for _ in range(2)))
+        with shoal.Sampler(None, agent, kind="serial", envs=4, horizon=8) as sampler:
+            batch = sampler.collect()
+            shoal.PPO(agent).update(batch)
+            self.assertEqual(set(seen), {(False, False), (True, True)})
+            module.eval()
+            seen.clear()
+            shoal.PPO(agent).update(batch)
+        self.assertEqual(set(seen), {(True, False)})
+        module.train()
+        shoal.Policy(agent).act(torch.zeros(1, 4))
+        self.assertTrue(all(each.training for each in module.modules()))
+
+    def test_a_module_that_writes_to_its_input_is_refused(self):
+        agent = shoal.TorchAgent("CartPole-v1", Network(look=lambda observation: observation.sub_(1)))
+        with shoal.Sampler(None, agent, kind="serial", envs=2, horizon=2) as sampler:
+            with self.assertRaisesRegex(shoal.Error, "changed an input in place"):
+                sampler.collect()
+
+    def test_numbers_that_are_not_finite_are_not_acted_on(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        with self.assertRaisesRegex(shoal.Error, "observation: found a number that is not finite"):
+            shoal.Policy(agent).act(torch.tensor([[0.0, 0.0, float("nan"), 0.0]]))
+        name, tensor = next(iter(agent.parameters().items()))
+        tensor.data[0] = float("inf")
+        with self.assertRaisesRegex(shoal.Error, f"'{name}' holds inf"):
+            shoal.evaluate(agent, episodes=1)
+
     def test_a_policy_with_memory_sees_the_rewards(self):
         agent = shoal.ActorCritic("Pendulum-v1", memory="lstm", memory_size=8)
         first, later = torch.randn(3, 3), torch.randn(3, 3)
@@ -469,6 +543,11 @@ class LoopTest(unittest.TestCase):
             shoal.ActorCritic("CartPole-v1", model__hiden=[1])
         with self.assertRaisesRegex(shoal.Error, "'minibatch'.*'ppo.minibatches'"):
             shoal.make_config(algo="ppo", minibatch=4)
+        for name, setting in ("gamma", "replay.discount"), ("buffer_size", "replay.size"), ("total_timesteps", "steps"):
+            with self.assertRaisesRegex(shoal.Error, f"{name}.*the nearest is '{setting}'"):
+                shoal.make_config(algo="sac", **{name: 1})
+        with self.assertRaisesRegex(shoal.Error, "wibble'; print"):
+            shoal.make_config(wibble=1)
         with self.assertRaisesRegex(shoal.Error, "ppo.clip"):
             shoal.make_config(algo="ppo", clip="wide")
         agent = shoal.ActorCritic("CartPole-v1")
@@ -489,6 +568,13 @@ class LoopTest(unittest.TestCase):
         for setting in ({"learning_rate": 9}, {"hidden": [3]}, {"replay__size": 10}):
             with self.assertRaisesRegex(shoal.Error, "which Sampler does not use; give .*learning to the algorithm"):
                 shoal.Sampler(None, agent, **setting)
+        for setting in ({"device": "cuda"}, {"init_from": "run"}, {"tensorboard": True}, {"stop_return": 3.0}):
+            for make in shoal.PPO, lambda *given, **settings: shoal.Sampler(None, *given, **settings):
+                with self.assertRaisesRegex(shoal.Error, "does not use"):
+                    make(agent, **setting)
+        with self.assertRaisesRegex(shoal.Error, "algo: found 'a2c', expected 'ppo'"):
+            shoal.PPO(agent, algo="a2c")
+        self.assertEqual(shoal.Algo(agent, algo="a2c").config.algo, "a2c")
         shoal.PPO(agent, clip=0.2, steps=1000, learning_rate=None)
         shoal.Sampler(None, agent, kind="serial", envs=2, time_limit=9, discount=0.9, seed=2).close()
 

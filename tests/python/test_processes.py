@@ -294,6 +294,63 @@ class ProcessesTest(unittest.TestCase):
         thread.join(60)
         self.assertEqual(errors, ["the sampler is closed"])
 
+    def test_one_thread_at_a_time_uses_an_agent(self):
+        ended = run("""
+            import threading, torch, shoal
+            agent = shoal.ActorCritic("CartPole-v1")
+            algo, policy = shoal.PPO(agent, epochs=1), shoal.Policy(agent)
+            samplers = [shoal.Sampler(None, agent, envs=4, workers=2, horizon=64) for _ in range(2)]
+            over = threading.Event()
+            def act():
+                while not over.is_set():
+                    policy.act(torch.zeros(3, 4))
+            def evaluate():
+                while not over.is_set():
+                    shoal.evaluate(agent, episodes=2)
+            def learn(sampler):
+                for _ in range(40):
+                    algo.update(sampler.collect())
+            others = [threading.Thread(target=each) for each in (act, evaluate)]
+            learners = [threading.Thread(target=learn, args=(each,)) for each in samplers]
+            for each in others + learners:
+                each.start()
+            for each in learners:
+                each.join()
+            over.set()
+            for each in others:
+                each.join()
+            print(algo.steps)
+            """)
+        self.assertEqual((ended.returncode, ended.stdout), (0, f"{2 * 40 * 4 * 64}\n"), ended.stderr)
+
+    def test_a_forked_process_does_not_wait_for_threads_of_its_parent(self):
+        ended = run("""
+            import os, threading, torch, shoal
+            held, go_on = threading.Event(), threading.Event()
+            class Module(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.body = torch.nn.Linear(4, 3)
+                def forward(self, observation):
+                    if threading.current_thread() is not threading.main_thread():
+                        held.set()
+                        go_on.wait(60)
+                    both = self.body(observation)
+                    return both[..., :2], both[..., 2]
+            agent = shoal.TorchAgent("CartPole-v1", Module())
+            thread = threading.Thread(target=lambda: shoal.Policy(agent).act(torch.zeros(1, 4)))
+            thread.start()
+            held.wait(60)
+            child = os.fork()
+            if child == 0:
+                shoal.Policy(agent).act(torch.zeros(1, 4))
+                os._exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            go_on.set()
+            thread.join()
+            """)
+        self.assertEqual((ended.returncode, ended.stdout), (0, "7\n"), ended.stderr)
+
     def test_the_program_ends_while_a_thread_collects(self):
         ended = run("""
             import threading, shoal

@@ -180,13 +180,21 @@ class RunsTest(unittest.TestCase):
         self.shell(sys.executable, "-c", textwrap.dedent(script), self.path("run"))
 
     def test_ctrl_c_leaves_a_run_to_resume(self):
+        self.interrupt(signal.SIGINT, "KeyboardInterrupt()")
+        run = shoal.train(None, self.path("run"), resume=True, quiet=True, steps=shoal_steps(self.path("run")) + 128)
+        self.assertEqual(run.config.algo, "ppo")
+
+    def test_a_program_that_is_told_to_end_does_not_go_on(self):
+        self.interrupt(signal.SIGTERM, f"SystemExit({128 + signal.SIGTERM})")
+
+    def interrupt(self, signal_, raised):
         script = f"""
             import sys
             import shoal
             try:
                 shoal.train(None, sys.argv[1], steps=10**9, log_steps=1, **{SETTINGS!r})
-            except KeyboardInterrupt:
-                print("interrupted")
+            except BaseException as error:
+                print("raised", repr(error))
             """
         with subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(script), self.path("run")],
@@ -197,10 +205,8 @@ class RunsTest(unittest.TestCase):
             for _ in process.stdout:
                 if os.path.exists(self.path("run/progress.csv")):
                     break
-            process.send_signal(signal.SIGINT)
-            self.assertIn("interrupted", process.communicate(timeout=60)[0])
-        run = shoal.train(None, self.path("run"), resume=True, quiet=True, steps=shoal_steps(self.path("run")) + 128)
-        self.assertEqual(run.config.algo, "ppo")
+            process.send_signal(signal_)
+            self.assertIn(f"raised {raised}", process.communicate(timeout=60)[0])
 
     def test_the_module_is_the_command(self):
         module = (sys.executable, "-m", "shoal")

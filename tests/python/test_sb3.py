@@ -13,7 +13,7 @@ try:
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
-    from toys import Counter, Echo, Room
+    from toys import Constant, Counter, Echo, Room
 except ImportError:
     gymnasium = None
 
@@ -145,6 +145,15 @@ class VecEnvTest(unittest.TestCase):
         model = PPO("MultiInputPolicy", envs, n_steps=8, batch_size=8, n_epochs=1, seed=1, device="cpu")
         model.learn(32)
         self.assertEqual(set(envs.step(np.zeros((2, 2)))[0]), {"eye/at", "ear/0"})
+
+    def test_a_dict_keeps_the_order_of_its_parts(self):
+        parts = [
+            (name, gymnasium.spaces.Box(-1, 1, (2,), np.float32)) for name in ("observation", "desired", "achieved")
+        ]
+        space = gymnasium.spaces.Dict(parts)
+        envs = self.envs(lambda: Constant(space, {name: np.zeros(2, np.float32) for name, _ in parts}), n_envs=1)
+        self.assertEqual(list(envs.observation_space), [name for name, _ in parts])
+        self.assertEqual(list(envs.reset()), [name for name, _ in parts])
 
     def test_trains_ppo(self):
         envs = self.envs("CartPole-v1", 8, workers=2, seed=1)

@@ -1,5 +1,6 @@
 """shoal.make_vec() beside Gymnasium's own vector environments."""
 
+import functools
 import multiprocessing
 import unittest
 
@@ -11,7 +12,7 @@ try:
     from gymnasium.utils.env_checker import data_equivalence
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
     from gymnasium.wrappers.vector import RecordEpisodeStatistics
-    from toys import Counter, Echo
+    from toys import Constant, Counter, Echo
 except ImportError:
     gymnasium = None
 
@@ -244,6 +245,39 @@ class VectorTest(unittest.TestCase):
             with self.assertRaisesRegex(shoal.Error, f"{name}: found .*does not use"):
                 shoal.make_vec("CartPole-v1", 2, **{name: value})
         self.vector("CartPole-v1", 2, workers=1, time_limit=5, step_limit=30, pin=False, reward_scale=0.1)
+
+    def test_numbers_of_environments_and_workers(self):
+        for name, numbers in ("num_envs", (0, 1)), ("workers", (2, -1)):
+            with self.assertRaisesRegex(shoal.Error, f"{name}: found"):
+                shoal.make_vec("CartPole-v1", numbers[0], workers=numbers[1])
+
+    def test_the_first_episode_begins_with_the_first_reset(self):
+        resets = []
+
+        def make():  # in this process
+            env = Counter()
+            reset = env.reset
+            env.reset = lambda **given: (resets.append(given), reset(**given))[1]
+            return env
+
+        envs = self.vector(make, 2, workers=0)
+        before = len(resets)  # to see the spaces
+        envs.reset(seed=3)
+        self.assertEqual(resets[before:], [{"seed": 3}, {"seed": 4}])
+        envs.reset()
+        self.assertEqual(resets[before + 2 :], [{"seed": None}] * 2)
+        self.assert_equals_gymnasium("NextStep", 2, lambda: gymnasium.wrappers.NormalizeObservation(Counter()))
+
+    def test_an_observation_outside_its_space(self):
+        for space, bad in (gymnasium.spaces.Discrete(5, start=2), 7), (gymnasium.spaces.MultiDiscrete([2, 3]), [0, 3]):
+            for observation, message in (space.sample(), None), (bad, "has the number [73], expected [20] to [62]"):
+                with self.subTest(f"{space}, {observation}"):
+                    envs = self.vector(functools.partial(Constant, space, np.asarray(observation)[()]), 2, workers=1)
+                    if message is None:
+                        envs.reset()
+                    else:
+                        with self.assertRaisesRegex(shoal.WorkerError, message):
+                            envs.reset()
 
     def test_a_late_answer_is_not_that_of_the_next_call(self):
         done = multiprocessing.Event()

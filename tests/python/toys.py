@@ -36,6 +36,21 @@ class Counter(gymnasium.Env):
         return np.full((2, 2, 3), self.steps, np.uint8)
 
 
+class Constant(gymnasium.Env):
+    """Always gives the same observation."""
+
+    def __init__(self, space, observation):
+        self.observation_space, self.action_space = space, gymnasium.spaces.Discrete(2)
+        self.observation = observation
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation, {}
+
+    def step(self, action):
+        return self.observation, 0.0, False, False, {}
+
+
 class Room(gymnasium.Env):
     """Action 0 opens the door of a room and is then illegal; action 1 is legal once it is open."""
 

@@ -10,7 +10,8 @@ namespace shoal {
 // Tensors as consecutive bytes, for a ParameterBoard. Both sides must have the same names, dtypes
 // and shapes.
 std::size_t bytes_of(const NamedTensors& tensors);
-// Tensors may be on any device; `flat` has bytes_of(tensors) bytes.
+// Tensors may be on any device. Throws Error unless `flat` has bytes_of(tensors) bytes: the tensors
+// have changed their sizes or types.
 void flatten(const NamedTensors& tensors, std::span<std::byte> flat);
 void unflatten(std::span<const std::byte> flat, NamedTensors tensors);
 
