@@ -66,11 +66,15 @@ struct DistributedOptimizer::Impl {
     return average(ranks, all, static_cast<double>(own));
   }
 
-  at::Tensor clip_and_step(std::vector<at::Tensor> all, double max_grad_norm) {
+  // learned_only: parameters that require no gradient stay as they are.
+  at::Tensor clip_and_step(std::vector<at::Tensor> all, double max_grad_norm, bool learned_only) {
     const auto metrics = all.back();
     all.pop_back();
     const auto norm = clip_gradients(all, max_grad_norm);
-    optimizer.step(all);
+    if (learned_only)
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (!optimizer.parameters()[i].requires_grad()) all[i] = at::Tensor();
+    optimizer.step(std::move(all));
     return at::cat({metrics, norm.view(1)});
   }
 };
@@ -100,7 +104,7 @@ at::Tensor DistributedOptimizer::step(std::vector<at::Tensor> gradients, const a
                                       double max_grad_norm) {
   gradients.push_back(metrics);
   average(impl_->ranks, gradients, 1);
-  return impl_->clip_and_step(std::move(gradients), max_grad_norm);
+  return impl_->clip_and_step(std::move(gradients), max_grad_norm, /*learned_only=*/false);
 }
 
 at::Tensor DistributedOptimizer::step(std::size_t pieces,
@@ -110,7 +114,7 @@ at::Tensor DistributedOptimizer::step(std::size_t pieces,
   const auto steps = impl_->overlapped && pieces == 1 ? impl_->average_one(loss_of(0), all)
                                                       : impl_->average_pieces(pieces, loss_of, all);
   if (steps == 0) return {};
-  return impl_->clip_and_step(std::move(all), max_grad_norm);
+  return impl_->clip_and_step(std::move(all), max_grad_norm, /*learned_only=*/true);
 }
 
 NamedTensors DistributedOptimizer::state() const { return impl_->optimizer.state(); }

@@ -29,6 +29,15 @@ double sum_of_squares(const float* x, std::int64_t n) {
   return total;
 }
 
+// Leaves out the elements of `list`, unless it is empty, that have no gradient.
+void keep_where_defined(const std::vector<at::Tensor>& gradients, std::vector<at::Tensor>& list) {
+  if (list.empty()) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) std::swap(list[kept++], list[i]);
+  list.resize(kept);
+}
+
 at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
   double total = 0;
   for (const auto& g : gradients) total += sum_of_squares(g.const_data_ptr<float>(), g.numel());
@@ -67,16 +76,20 @@ void Optimizer::set_learning_rate(double rate) {
 
 void Optimizer::step(std::vector<at::Tensor> gradients) {
   torch::NoGradGuard no_grad;
+  auto parameters = parameters_, mean = mean_, square = square_, steps = steps_;
+  for (auto* list : {&parameters, &mean, &square, &steps}) keep_where_defined(gradients, *list);
+  keep_where_defined(std::vector(gradients), gradients);
+  if (gradients.empty()) return;
   // Fused operations pair elements by memory position, but the gradient of a convolution may be
   // channels-last.
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i].strides() != parameters_[i].strides())
-      gradients[i] = at::empty_like(parameters_[i]).copy_(gradients[i]);
+    if (gradients[i].strides() != parameters[i].strides())
+      gradients[i] = at::empty_like(parameters[i]).copy_(gradients[i]);
   }
   if (kind_ == OptimizerKind::kAdam) {
     step_count_.add_(1);
     const auto adam = [&](const auto& rate) {
-      at::_fused_adam_(parameters_, gradients, mean_, square_, /*max_exp_avg_sqs=*/{}, steps_, rate,
+      at::_fused_adam_(parameters, gradients, mean, square, /*max_exp_avg_sqs=*/{}, steps, rate,
                        /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_,
                        /*amsgrad=*/false, /*maximize=*/false);
     };
@@ -84,16 +97,16 @@ void Optimizer::step(std::vector<at::Tensor> gradients) {
     return;
   }
   constexpr double kDecay = 0.99;
-  at::_foreach_mul_(square_, kDecay);
-  at::_foreach_addcmul_(square_, gradients, gradients, 1 - kDecay);
-  auto root = at::_foreach_sqrt(square_);
+  at::_foreach_mul_(square, kDecay);
+  at::_foreach_addcmul_(square, gradients, gradients, 1 - kDecay);
+  auto root = at::_foreach_sqrt(square);
   at::_foreach_add_(root, epsilon_);
   if (rate_there_.defined()) {
-    const auto steps = at::_foreach_div(gradients, root);
-    at::_foreach_mul_(steps, rate_there_);
-    at::_foreach_sub_(parameters_, steps);
+    const auto changes = at::_foreach_div(gradients, root);
+    at::_foreach_mul_(changes, rate_there_);
+    at::_foreach_sub_(parameters, changes);
   } else {
-    at::_foreach_addcdiv_(parameters_, gradients, root, -rate_);
+    at::_foreach_addcdiv_(parameters, gradients, root, -rate_);
   }
 }
 

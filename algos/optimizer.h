@@ -20,7 +20,7 @@ class Optimizer {
   // Applies from the next step on. On a GPU the rate is a device tensor, so that a captured step
   // reads the current one.
   void set_learning_rate(double rate);
-  // gradients: one for each parameter.
+  // gradients: one for each parameter. Without one, a parameter and its moments stay as they are.
   void step(std::vector<at::Tensor> gradients);
 
   // Moments and, for Adam, the number of steps, by name. Not copies.

@@ -149,15 +149,16 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
   } else if (is_a(space, "Discrete")) {
     low = space.attr("start").cast<double>();
     high = low + space.attr("n").cast<double>() - 1;
-    lowest = {static_cast<std::int64_t>(low)};
-    highest = {static_cast<std::int64_t>(high)};
+    lowest = {space.attr("start").cast<std::int64_t>()};
+    highest = {lowest[0] + (space.attr("n").cast<std::int64_t>() - 1)};
   } else if (is_a(space, "MultiDiscrete")) {
     const auto start = all<double>(space.attr("start"));
     auto last = all<double>(space.attr("nvec"));
     for (std::size_t i = 0; i < last.size(); ++i) last[i] += start[i] - 1;
     std::tie(low, high) = range_of(start, last);
-    lowest.assign(start.begin(), start.end());
-    highest.assign(last.begin(), last.end());
+    lowest = all<std::int64_t>(space.attr("start"));
+    highest = all<std::int64_t>(space.attr("nvec"));
+    for (std::size_t i = 0; i < highest.size(); ++i) highest[i] += lowest[i] - 1;
   } else if (is_a(space, "MultiBinary")) {
     type = "bool";
   } else {

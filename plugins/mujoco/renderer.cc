@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -64,8 +65,8 @@ const Egl& egl() {
   return kEgl;
 }
 
-// The process that has contexts; 0: none yet.
-pid_t drawing_process = 0;
+// The process that has had a context; 0: none yet.
+std::atomic<pid_t> drawing_process = 0;
 
 // The display of the first device that can be initialized: a GPU or Mesa's software renderer.
 void* open_display() {
@@ -108,9 +109,9 @@ void refuse_copies() {
 
 Context::Context() {
   refuse_copies();
+  drawing_process = getpid();
   display_ = open_display();
   context_ = create_context(display_);
-  drawing_process = getpid();
 }
 
 Context::~Context() {
@@ -119,9 +120,13 @@ Context::~Context() {
 
 bool Context::of_this_process() const { return getpid() == drawing_process; }
 
+bool Context::try_bind() {
+  return of_this_process() && egl().make_current(display_, nullptr, nullptr, context_) != 0;
+}
+
 void Context::bind() {
   refuse_copies();
-  if (!egl().make_current(display_, nullptr, nullptr, context_))
+  if (!try_bind())
     throw std::runtime_error("EGL cannot draw without a surface (EGL_KHR_surfaceless_context)");
 }
 
@@ -147,8 +152,7 @@ Renderer::Renderer(const mjModel* model) : model_(model) {
 
 Renderer::~Renderer() {
   mjv_freeScene(&scene_);
-  if (!context_.of_this_process()) return;
-  context_.bind();
+  if (!context_.try_bind()) return;
   mjr_freeContext(&buffers_);
   context_.release();
 }

@@ -9,8 +9,8 @@ namespace shoal_mujoco {
 // An OpenGL context of EGL. libEGL is loaded with the first one, so that only rendering needs it.
 //
 // A driver may have threads, which fork() does not copy: once a process has a context, the
-// processes that it forks can neither use it nor make others. All functions throw
-// std::runtime_error.
+// processes that it forks can neither use it nor make others. The constructor and
+// bind() throw std::runtime_error.
 class Context {
  public:
   Context();
@@ -18,12 +18,13 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  bool of_this_process() const;
-  // Makes this the context of the calling thread, or none.
+  // Makes this the context of the calling thread, or none. try_bind() returns whether it could.
   void bind();
+  bool try_bind();
   void release();
 
  private:
+  bool of_this_process() const;
   void* display_;
   void* context_;
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import multiprocessing
 import threading
@@ -17,11 +18,12 @@ class Calls:
     """Reaches the environments that a callable makes, one for each of these seeds, in any process that is forked later.
 
     The environment whose first reset() has seeds[i] is environment i. A thread of its process answers. The environments
-    must not be in a step meanwhile. That reset() begins no episode: the environment's first one is the user's.
+    must not be in a step meanwhile. defer: that reset() begins no episode, so that the environment's
+    first one is the user's; wrappers around the environment would see that.
     """
 
-    def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float) -> None:
-        self._make, self._seeds, self._seconds = make, seeds, seconds
+    def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float, defer: bool) -> None:
+        self._make, self._seeds, self._seconds, self._defer = make, seeds, seconds, defer
         self._pipes = [multiprocessing.Pipe() for _ in seeds]
         self._requests = 0
 
@@ -36,7 +38,9 @@ class Calls:
                 waits = False
                 arguments = (self._pipes[self._seeds.index(seed)][1], env, options)
                 threading.Thread(target=_answer, args=arguments, daemon=True).start()
-                return _placeholder(env)
+                if self._defer:
+                    with contextlib.suppress(Exception):  # a space that cannot be sampled
+                        return _placeholder(env)
             given = dict(options)
             options.clear()
             return reset(seed=seed, **({"options": given} if given else {}), **keywords)

@@ -89,7 +89,8 @@ class Agent:
 
         The file is replaced as a whole. To go on, in any process: load() into an agent, then Sampler(..., saved=file),
         and Algo.load(). Environments that cannot be saved begin new episodes, in this process, too; the last batch of
-        the sampler is lost. The generators of torch, which dropout uses, are not saved.
+        the sampler is lost. The generators of torch, which dropout uses, are not saved. No other thread may use the
+        agent meanwhile.
 
         Raises Error if a parameter is not finite.
         """
@@ -130,7 +131,7 @@ class TorchAgent(ActorCritic):
         returns policy [T, N, K], value [T, N] and the state after the last step. To act, T is 1.
 
     It acts in evaluation mode (as after module.eval()) and learns in the mode that you leave it in: dropout and batch
-    normalization belong to learning. It must not change its inputs in place.
+    normalization belong to learning. It must not change its inputs in place, and belongs to one agent.
 
     It acts in the sampler's process, in batches; with kind="parallel-cpu" each worker acts with a copy of the module,
     which gets the parameters and buffers, and nothing else, before every rollout. The agent's parameters are the

@@ -36,8 +36,6 @@ ELSEWHERE = {
     "vf_coef": "value_coef",
     "buffer_size": "size",
     "total_timesteps": "steps",
-    "policy_kwargs": "hidden",
-    "net_arch": "hidden",
 }
 # The tables in which a keyword without a dot is looked up, after the settings without a table and the algorithm's own.
 TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "async")

@@ -125,7 +125,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._begun = self._stepping = False
         self._reset: tuple[Any, dict[str, Any]] | None = None  # what async_reset() began
         self.num_envs = num_envs
-        first = int(self.np_random.integers(1, 2**30))  # the seeds of environments that are never given one
+        first = int(self.np_random.integers(1, 2**30))  # environments are told apart by their first seeds
         self._first_seeds = [first + i for i in range(num_envs)]
         self._calls: Calls | None = None
         tables, also = ENV_SETTINGS
@@ -141,7 +141,8 @@ class VectorEnv(GymnasiumVectorEnv):
         shape = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1)}
         if callable(env):
             limit = settings.get("step_limit")
-            self._calls = Calls(env, self._first_seeds, 60 if limit is None else float(limit))
+            wrapped = any(settings.get(each) for each in ("wrappers", "gymnasium__wrappers", "gymnasium.wrappers"))
+            self._calls = Calls(env, self._first_seeds, 60 if limit is None else float(limit), defer=not wrapped)
             weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
             env = self._calls.make
         self.config = make_config(None, env=env, **shape, **settings)

@@ -37,7 +37,9 @@ class Policy {
       : agent_(std::move(agent)), seed_(seed) {}
 
   // The next observations are the first of their episodes.
-  void reset() { state_.reset(); }
+  void reset() {
+    agent_->use([&](Agent&) { state_.reset(); });
+  }
 
   NamedTensors act(const Observations& observation, const std::optional<at::Tensor>& mask,
                    const std::optional<at::Tensor>& reward,

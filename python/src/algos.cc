@@ -22,21 +22,13 @@ class BoundAlgo {
     });
   }
 
+  // act(*this) while no other thread uses the agent.
+  template <class Act>
+  auto use(const Act& act) {
+    return agent_->use([&](Agent&) { return act(*this); });
+  }
+
   Metrics update(const Samples& samples) {
-    return agent_->use([&](Agent&) { return update_alone(samples); });
-  }
-  NamedTensors state() {
-    return agent_->use([&](Agent&) { return state_alone(); });
-  }
-  void restore(std::int64_t steps, const NamedTensors& state) {
-    agent_->use([&](Agent&) { restore_alone(steps, state); });
-  }
-
-  std::int64_t steps() const { return steps_; }
-  std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
-
- private:
-  Metrics update_alone(const Samples& samples) {
     const auto before = progress();
     steps_ += samples.steps;
     if (on_policy_) return samples.steps > 0 ? on_policy_->update(samples, before) : Metrics{};
@@ -51,19 +43,23 @@ class BoundAlgo {
     return metrics;
   }
 
-  NamedTensors state_alone() {
+  NamedTensors state() {
     NamedTensors all;
     add_with_prefix("algo/", algo().state(), all);
     if (learner_.replay) add_with_prefix("replay/", learner_.replay->save(), all);
     return all;
   }
-  void restore_alone(std::int64_t steps, const NamedTensors& state) {
+  void restore(std::int64_t steps, const NamedTensors& state) {
     restore_all(state, "algo/", algo().state());
     if (learner_.replay) learner_.replay->restore(with_prefix("replay/", state));
     steps_ = steps;
     if (learner_.replay) explore();
   }
 
+  std::int64_t steps() const { return steps_; }
+  std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
+
+ private:
   Algo& algo() { return on_policy_ ? static_cast<Algo&>(*on_policy_) : *learner_.algo; }
   Progress progress() const {
     const auto schedule = config_.schedule_steps > 0 ? config_.schedule_steps : config_.steps;
@@ -105,15 +101,16 @@ void bind_algos(py::module_& m) {
       .def(
           "update",
           [](BoundAlgo& algo, const py::object& batch) {
-            const auto& samples = samples_of(batch);
-            return numbers(interruptible([&] { return algo.update(samples); }));
+            const auto samples = samples_of(batch);
+            return numbers(interruptible(
+                [&] { return algo.use([&](BoundAlgo& own) { return own.update(samples()); }); }));
           },
           py::arg("batch"))
       .def("state",
            [](BoundAlgo& algo) {
              const auto state = [&] {
                const py::gil_scoped_release unlocked;
-               return algo.state();
+               return algo.use([](BoundAlgo& own) { return own.state(); });
              }();
              return as_dict(state);
            })
@@ -122,7 +119,7 @@ void bind_algos(py::module_& m) {
           [](BoundAlgo& algo, std::int64_t steps, const TensorDict& state) {
             const auto tensors = named(state);
             const py::gil_scoped_release unlocked;
-            algo.restore(steps, tensors);
+            algo.use([&](BoundAlgo& own) { own.restore(steps, tensors); });
           },
           py::arg("steps"), py::arg("state"))
       .def_property_readonly("steps", &BoundAlgo::steps)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,8 +47,8 @@ class BoundAgent {
   EnvSpec env;
   bool own_module;  // its network is a module of the user's
 
-  // The agent, for one thread at a time, whose environment or module may use it in turn. A forked
-  // process does not wait for threads of its parent.
+  // The agent, for one thread at a time, whose environments or module may use it in turn. A forked
+  // process does not wait for threads of its parent. Locked before samplers.
   template <class Act>
   auto use(const Act& act) {
     if (process_ != getpid()) {
@@ -118,9 +119,9 @@ TensorDict as_dict(const NamedTensors& tensors);
 NamedTensors named(const TensorDict& tensors);
 
 std::string shape_of(const at::Tensor& tensor);  // "[4, 84, 84]"
-// The samples of a Batch, for the algorithms. Throws Error for a batch that a later collect() has
-// overwritten.
-const Samples& samples_of(const py::handle& batch);
+// Gives the samples of a Batch, which must outlive it. Throws Error if a later collect() has
+// overwritten them: call it when no other thread can collect any more.
+std::function<const Samples&()> samples_of(const py::handle& batch);
 
 void bind_config(py::module_& m);
 void bind_setting_docs(py::module_& m);

@@ -71,7 +71,7 @@ void bind_replay(py::module_& m, const char* name, Make make, const Arguments&..
       .def(
           "append",
           [](R& replay, const py::object& batch) {
-            const auto& samples = samples_of(batch);
+            const auto& samples = samples_of(batch)();
             const py::gil_scoped_release unlocked;
             replay.append(samples);
           },

@@ -1,6 +1,8 @@
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 
+#include <atomic>
+
 #include "bindings.h"
 #include "interruptible.h"
 #include "runners/fix_sampler.h"
@@ -16,14 +18,13 @@ struct BoundSampler {
   Config config;                 // with the sampler that was chosen
   std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler
   Owned<Sampler> sampler{"sampler"};
-  std::int64_t collected = 0;
-  bool is_closed = false;
+  std::atomic<std::int64_t> collected = 0;
+  std::atomic<bool> is_closed = false;
 
   // One thread at a time uses the sampler, and its agent.
   template <class Act>
   auto use(const Act& act) {
-    return sampler.use(
-        [&](Sampler& each) { return agent->use([&](Agent&) { return act(each); }); });
+    return agent->use([&](Agent&) { return sampler.use(act); });
   }
 
   BoundSampler(std::shared_ptr<BoundAgent> of, Config settings)
@@ -217,8 +218,9 @@ void bind_batch(py::module_& m) {
 
 }  // namespace
 
-const Samples& samples_of(const py::handle& batch) {
-  return batch.cast<const BoundBatch&>().samples();
+std::function<const Samples&()> samples_of(const py::handle& batch) {
+  const auto& bound = batch.cast<const BoundBatch&>();
+  return [&bound]() -> const Samples& { return bound.samples(); };
 }
 
 void bind_samplers(py::module_& m) {

@@ -81,7 +81,7 @@ class PythonModel : public ActorCriticModel {
     if (memory) rows = {in.time, n / in.time};
     std::vector<std::pair<at::Tensor, std::int64_t>> given;
     const auto keep = [&](const at::Tensor& t) {
-      given.emplace_back(t, t._version());
+      if (!t.is_inference()) given.emplace_back(t, t._version());
       return t;
     };
     const auto dense = one_or_dict(

@@ -27,7 +27,10 @@ class ThreadsKept {
 std::vector<double> play(const Config& config, BoundAgent& agent,
                          const EvaluationOptions& options) {
   return agent.use([&](Agent& own) {
-    require_finite(own.parameters());
+    NamedTensors learned;  // buffers of a module may be infinite
+    for (const auto& [name, tensor] : own.parameters())
+      if (tensor.requires_grad() || !agent.own_module) learned.add(name, tensor);
+    require_finite(learned);
     return evaluate(make_env_factory(whole_games(config)), own, options).returns;
   });
 }
@@ -49,9 +52,8 @@ void bind_training(py::module_& m) {
           validate(config);
           return train(config, folder,
                        {.quiet = quiet, .resume = resume, .ends_at_once = config.ranks > 1});
-        } catch (const Interrupted&) {  // before the first rollout
-          PyErr_SetNone(PyExc_KeyboardInterrupt);
-          throw py::error_already_set();
+        } catch (const Interrupted& before_the_first_rollout) {
+          return TrainingEnd{.signal = before_the_first_rollout.signal};
         }
       },
       py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));

@@ -1,6 +1,5 @@
 #include "shoal/envs/mujoco.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -306,11 +305,10 @@ TEST(MujocoEnvTest, ForkedProcessesPlayTheSame) {
 
 // ---- Pictures ----
 
-// Draws, or returns false on a machine without EGL.
-bool draws(Env& env, Image& image) {
-  if (dlopen("libEGL.so.1", RTLD_NOW) != nullptr) return env.render(image);
-  EXPECT_THAT(message_of<std::exception>([&] { env.render(image); }),
-              HasSubstr("cannot be drawn: libEGL.so.1 cannot be loaded"));
+// Draws, or returns false on a machine without EGL or a driver for it.
+bool draws(Env& env, Image& image) try { return env.render(image); } catch (const Error& error) {
+  EXPECT_THAT(error.what(), testing::AnyOf(HasSubstr("libEGL.so.1 cannot be loaded"),
+                                           HasSubstr("EGL found no device that draws")));
   return false;
 }
 

@@ -451,6 +451,10 @@ class LoopTest(unittest.TestCase):
             with self.assertRaisesRegex(shoal.Error, "parameters have 2072 bytes, and had 1036 when the sampler"):
                 sampler.collect()
 
+    @staticmethod
+    def changed(module, before):
+        return {name for name, tensor in module.state_dict().items() if not tensor.equal(before[name])}
+
     def test_frozen_parameters_stay_as_they_are(self):
         for algo in shoal.PPO, shoal.A2C, shoal.IMPALA:
             with self.subTest(algo.__name__):
@@ -459,11 +463,14 @@ class LoopTest(unittest.TestCase):
                 agent = shoal.TorchAgent("CartPole-v1", module, algo=algo.__name__.lower())
                 before = copy.deepcopy(module.state_dict())
                 with shoal.Sampler(None, agent, kind="serial", envs=4, horizon=8) as sampler:
-                    algo(agent).update(sampler.collect())
-                changed = {name for name, tensor in module.state_dict().items() if not tensor.equal(before[name])}
-                self.assertEqual(
-                    changed, {f"{head}.{part}" for head in ("policy", "value") for part in ("weight", "bias")}
-                )
+                    trained = algo(agent)
+                    trained.update(sampler.collect())
+                    heads = {f"{head}.{part}" for head in ("policy", "value") for part in ("weight", "bias")}
+                    self.assertEqual(self.changed(module, before), heads)
+                    module.policy.requires_grad_(False)  # between two updates
+                    before = copy.deepcopy(module.state_dict())
+                    trained.update(sampler.collect())
+                self.assertEqual(self.changed(module, before), {"value.weight", "value.bias"})
                 module.requires_grad_(False)
                 with shoal.Sampler(None, agent, kind="serial", envs=4, horizon=8) as sampler:
                     with self.assertRaisesRegex(shoal.Error, "no parameter requires a gradient"):

@@ -49,8 +49,8 @@ class DistributedOptimizer {
                   double max_grad_norm);
   // The same for shares of unequal size, even empty ones, with the loss of this rank in so many
   // pieces, at least one: the memory of a piece is freed before the next one is computed. Returns
-  // an undefined tensor if no rank has any steps. Parameters that require no gradient, or on which
-  // the loss does not depend, have gradient 0.
+  // an undefined tensor if no rank has any steps. Parameters on which the loss does not depend have
+  // gradient 0; those that require no gradient stay as they are.
   at::Tensor step(std::size_t pieces, const std::function<RankLoss(std::size_t piece)>& loss_of,
                   double max_grad_norm);
 
