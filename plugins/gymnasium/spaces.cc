@@ -147,15 +147,9 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
     type = stored_type(std::string(py::str(space.attr("dtype"))));
     std::tie(low, high) = range_of(all<double>(space.attr("low")), all<double>(space.attr("high")));
   } else if (is_a(space, "Discrete")) {
-    low = space.attr("start").cast<double>();
-    high = low + space.attr("n").cast<double>() - 1;
     lowest = {space.attr("start").cast<std::int64_t>()};
     highest = {lowest[0] + (space.attr("n").cast<std::int64_t>() - 1)};
   } else if (is_a(space, "MultiDiscrete")) {
-    const auto start = all<double>(space.attr("start"));
-    auto last = all<double>(space.attr("nvec"));
-    for (std::size_t i = 0; i < last.size(); ++i) last[i] += start[i] - 1;
-    std::tie(low, high) = range_of(start, last);
     lowest = all<std::int64_t>(space.attr("start"));
     highest = all<std::int64_t>(space.attr("nvec"));
     for (std::size_t i = 0; i < highest.size(); ++i) highest[i] += lowest[i] - 1;
@@ -165,6 +159,9 @@ void ObservationSpace::add(const py::object& space, const std::string& name,
     refuse(space, name);
   }
   if (type.empty()) refuse(space, name);
+  if (!lowest.empty())
+    std::tie(low, high) =
+        range_of({lowest.begin(), lowest.end()}, {highest.begin(), highest.end()});
   const auto one = shape_of(space), shape = shape_of(space, envs_);  // () for a Discrete
   const auto dtype = py::dtype(type);
   description_ += fmt::format("observation {} {} {} {} {} {}\n", type, low, high, one.size(),

@@ -38,8 +38,8 @@ class ObservationSpace {
     bool same;  // declared == stored
     std::vector<py::ssize_t> shape;
     std::size_t bytes;
-    std::vector<std::int64_t> lowest,
-        highest;  // of each choice of an environment; empty: any number
+    // Of each choice of an environment; empty: any number.
+    std::vector<std::int64_t> lowest, highest;
 
     void check_choices(const std::int64_t* numbers, std::size_t count) const;
     py::object part_of(const py::object& observation) const;

@@ -7,14 +7,16 @@ from typing import Any
 
 from . import _core
 from .parts import Agent
-from .settings import apply, describe, make_config, require_used, table_of
-
-# What every algorithm accepts: the settings of these tables, and single ones.
-_SHARED_TABLES, _SHARED_SETTINGS = ("sampler",), ("steps", "schedule_steps", "seed")
+from .settings import apply, describe, make_config, require_used
 
 
 def _own_tables(algo: str, off_policy: bool) -> tuple[str, ...]:
     return (algo, "off_policy", "replay") if off_policy else (algo,)
+
+
+def _taken(own: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tables and the single settings that an algorithm with these tables of its own takes."""
+    return ("sampler", *own), ("steps", "schedule_steps", "seed")
 
 
 class Algo:
@@ -31,15 +33,9 @@ class Algo:
             raise _core.Error(f"algo: found {algo!r}, expected {self.name!r} or none")
         self.config = apply(_core.Config(agent.config), {"algo": algo or None})
         on_policy = not _core.is_off_policy(self.config)
-        tables = _SHARED_TABLES + _own_tables(self.config.algo, not on_policy)
+        taken = _taken(_own_tables(self.config.algo, not on_policy))
         advice = "give those of networks and environments to the agent"
-        require_used(
-            self.config,
-            settings,
-            type(self).__name__,
-            lambda key: table_of(key) in tables or key in _SHARED_SETTINGS,
-            advice,
-        )
+        require_used(self.config, settings, type(self).__name__, taken, advice)
         apply(self.config, settings)
         made_for = agent.config.algo
         if self.config.algo != made_for and not (on_policy and not _core.is_off_policy(agent.config)):
@@ -87,7 +83,7 @@ def _algo_class(name: str, description: str) -> type[Algo]:
     )
     cls = type(name.upper(), (Algo,), {"name": name, "__doc__": doc, "__module__": __name__})
     own = _own_tables(name, _core.is_off_policy(make_config(algo=name)))
-    describe(cls, *own, algo=name, takes=(_SHARED_TABLES + own, _SHARED_SETTINGS))
+    describe(cls, *own, algo=name, takes=_taken(own))
     return cls
 
 

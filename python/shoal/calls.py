@@ -18,12 +18,14 @@ class Calls:
     """Reaches the environments that a callable makes, one for each of these seeds, in any process that is forked later.
 
     The environment whose first reset() has seeds[i] is environment i. A thread of its process answers. The environments
-    must not be in a step meanwhile. defer: that reset() begins no episode, so that the environment's
-    first one is the user's; wrappers around the environment would see that.
+    must not be in a step meanwhile.
     """
 
-    def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float, defer: bool) -> None:
-        self._make, self._seeds, self._seconds, self._defer = make, seeds, seconds, defer
+    def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float) -> None:
+        self._make, self._seeds, self._seconds = make, seeds, seconds
+        # The first reset() begins no episode, so that the environment's first one is the user's. Wrappers outside of
+        # the callable would notice.
+        self.defer = False
         self._pipes = [multiprocessing.Pipe() for _ in seeds]
         self._requests = 0
 
@@ -38,7 +40,7 @@ class Calls:
                 waits = False
                 arguments = (self._pipes[self._seeds.index(seed)][1], env, options)
                 threading.Thread(target=_answer, args=arguments, daemon=True).start()
-                if self._defer:
+                if self.defer:
                     with contextlib.suppress(Exception):  # a space that cannot be sampled
                         return _placeholder(env)
             given = dict(options)
@@ -79,8 +81,10 @@ class Calls:
 
 def _placeholder(env: Any) -> tuple[Any, dict[str, Any]]:
     """An observation and an info that nobody sees."""
+    import gymnasium
+
     observation = copy.deepcopy(env.observation_space).sample()  # the generator of the space stays as it is
-    choices = env.action_space.n if type(env.action_space).__name__ == "Discrete" else 0
+    choices = env.action_space.n if isinstance(env.action_space, gymnasium.spaces.Discrete) else 0
     return observation, {"action_mask": [True] * choices}
 
 

@@ -105,11 +105,15 @@ def _action_space(part: _core.ActionSpec) -> gymnasium.Space[Any]:
     return spaces.Box(np.float32(part.low), np.float32(part.high), (part.dims,), np.float32)
 
 
+def wrappers_of(config: _core.Config) -> list[str]:
+    """The setting gymnasium.wrappers."""
+    return tomllib.loads(config.to_toml())["gymnasium"]["wrappers"]
+
+
 def with_wrapper(config: _core.Config, wrapper: str) -> _core.Config:
     """A copy whose environments in Python have this wrapper around all others."""
     config = _core.Config(config)
-    wrappers = tomllib.loads(config.to_toml())["gymnasium"]["wrappers"]
-    config.set("gymnasium.wrappers", json.dumps([*wrappers, wrapper]))
+    config.set("gymnasium.wrappers", json.dumps([*wrappers_of(config), wrapper]))
     return config
 
 

@@ -17,9 +17,11 @@ from .settings import Base, Settings, apply, describe, from_toml, make_config, r
 if TYPE_CHECKING:
     from .algos import Algo
 
-# Tables whose settings a Sampler accepts. It also accepts the discount of the algorithm.
-_SAMPLER_TABLES = ("sampler", "async", "env", "atari", "gymnasium")
-_SAMPLER_SETTINGS = ("seed",)  # and these
+# The tables of the settings that a Sampler takes, and single ones: the discount is that of the algorithm.
+_SAMPLER_SETTINGS = (
+    ("sampler", "async", "env", "atari", "gymnasium"),
+    ("seed", *(key for key, *_ in _core.setting_docs(_core.Config()) if key.endswith(".discount"))),
+)
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -220,17 +222,7 @@ class Sampler:
         if env is not None:
             agent._begin(env)
         advice = "give those of networks to the agent and those of learning to the algorithm"
-        require_used(
-            agent.config,
-            settings,
-            "Sampler",
-            lambda key: (
-                table_of(key) in _SAMPLER_TABLES
-                or key in _SAMPLER_SETTINGS
-                or key.endswith(".discount")  # that of the algorithm
-            ),
-            advice,
-        )
+        require_used(agent.config, settings, "Sampler", _SAMPLER_SETTINGS, advice)
         before, state = ({}, {}) if saved is None else _saved_sampler(saved)
         config = apply(apply(_core.Config(agent.config), before), {"env": env, **settings})
         self._core = _core.Sampler(config, agent._core, state)
@@ -302,5 +294,4 @@ class Policy:
 
 for _each in (Agent, ActorCritic):
     describe(_each, "model", "agent")
-_discounts = [f"{name}.discount" for name, _ in _core.algos()]
-describe(Sampler, "sampler", takes=(_SAMPLER_TABLES, [*_SAMPLER_SETTINGS, *_discounts]))
+describe(Sampler, "sampler", takes=_SAMPLER_SETTINGS)

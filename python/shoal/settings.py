@@ -8,7 +8,7 @@ import json
 import keyword
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Unpack
 
 from . import _core
@@ -97,11 +97,19 @@ def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
 
 
 def require_used(
-    config: _core.Config, keywords: dict[str, Any], user: str, used: Callable[[str], bool], advice: str
+    config: _core.Config,
+    keywords: dict[str, Any],
+    user: str,
+    taken: tuple[Container[str], Container[str]],
+    advice: str,
 ) -> None:
-    """Raises Error for a keyword whose setting, such as "ppo.clip", is not used(key)."""
+    """Raises Error for a keyword whose setting, such as "ppo.clip", is not taken.
+
+    taken: the tables of the settings that the user takes, and single settings.
+    """
+    tables, single = taken
     for name, value in keywords.items():
-        if value is not None and not used(key := key_of(name, config)):
+        if value is not None and table_of(key := key_of(name, config)) not in tables and key not in single:
             raise _core.Error(f"{name}: found the setting {key}, which {user} does not use; {advice}")
 
 

@@ -16,9 +16,9 @@ from gymnasium.vector.utils import batch_space
 
 from . import _core
 from .calls import Calls, assign, attribute, call, give_options
-from .envs import action_space, observation_space, parts_of, planes, spaces_of, value_of, with_wrapper
+from .envs import action_space, observation_space, parts_of, planes, spaces_of, value_of, with_wrapper, wrappers_of
 from .parts import _open
-from .settings import ENV_SETTINGS, EnvSettings, make_config, require_used, table_of
+from .settings import ENV_SETTINGS, EnvSettings, make_config, require_used
 
 
 def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
@@ -131,21 +131,17 @@ class VectorEnv(GymnasiumVectorEnv):
         tables, also = ENV_SETTINGS
         if settings.get("seed") is not None:
             raise _core.Error("seed: found a setting of a training; give it to reset(seed=...)")
-        require_used(
-            make_config(),
-            settings,
-            "a vector environment",
-            lambda key: table_of(key) in tables or key in also,
-            f"expected one of {', '.join(tables + also)}",
-        )
+        expected = f"expected one of {', '.join(tables + also)}"
+        require_used(make_config(), settings, "a vector environment", ENV_SETTINGS, expected)
         shape = {"envs": num_envs, "workers": 0 if workers is None else max(workers, 1)}
         if callable(env):
             limit = settings.get("step_limit")
-            wrapped = any(settings.get(each) for each in ("wrappers", "gymnasium__wrappers", "gymnasium.wrappers"))
-            self._calls = Calls(env, self._first_seeds, 60 if limit is None else float(limit), defer=not wrapped)
+            self._calls = Calls(env, self._first_seeds, 60 if limit is None else float(limit))
             weakref.finalize(self, self._calls.close)  # Gymnasium's registry keeps what makes the environments
             env = self._calls.make
         self.config = make_config(None, env=env, **shape, **settings)
+        if self._calls:
+            self._calls.defer = not wrappers_of(self.config)
         self._workers = _core.worker_count(self.config) if workers is None else workers
         spec, own = spaces_of(self.config)
         self.metadata = {"autoreset_mode": mode, "render_modes": []}

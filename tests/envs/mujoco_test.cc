@@ -89,7 +89,7 @@ class MujocoPlayer {
 
 // ---- Equality with Python ----
 
-// What a script of tests/envs/mujoco writes.
+// Runs a script of tests/envs/mujoco and returns its output.
 template <class Item>
 std::vector<Item> written_by(const std::string& script, const std::string& words) {
   const std::string command = SHOAL_PYTHON_PATH " " SHOAL_MUJOCO_SCRIPTS "/" + script + " " + words;
@@ -319,7 +319,7 @@ TEST(MujocoEnvTest, DrawsWhatMujocosOwnRendererDraws) {
     MujocoPlayer player(make_env_factory(id), 3);
     player.reset();
     Image image;
-    if (!draws(player.env, image)) GTEST_SKIP();
+    if (!draws(player.env, image)) GTEST_SKIP() << "this machine cannot draw: no EGL, or no driver";
     std::string words = (mujoco_models() / model).string();
     for (const double number : player.env.physics().qpos()) words += fmt::format(" {}", number);
     const auto python = written_by<std::uint8_t>("draw.py", words);
@@ -336,7 +336,7 @@ TEST(MujocoEnvTest, DrawingChangesOnlyThePicture) {
   a.reset();
   b.reset();
   Image first, image;
-  if (!draws(a.env, first)) GTEST_SKIP();
+  if (!draws(a.env, first)) GTEST_SKIP() << "this machine cannot draw: no EGL, or no driver";
   for (int t = 0; t < 10; ++t) {
     a.step(t);
     b.step(t);
@@ -352,7 +352,7 @@ TEST(MujocoEnvTest, AForkedProcessSaysThatItCannotDrawAfterItsParentHas) {
   MujocoPlayer player(make_env);
   player.reset();
   Image image;
-  if (!draws(player.env, image)) GTEST_SKIP();
+  if (!draws(player.env, image)) GTEST_SKIP() << "this machine cannot draw: no EGL, or no driver";
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);

@@ -267,6 +267,9 @@ class VectorTest(unittest.TestCase):
         envs.reset()
         self.assertEqual(resets[before + 2 :], [{"seed": None}] * 2)
         self.assert_equals_gymnasium("NextStep", 2, lambda: gymnasium.wrappers.NormalizeObservation(Counter()))
+        before = len(resets)
+        self.vector(make, 2, workers=0, gymnasium__wrappers=["gymnasium.wrappers.NormalizeObservation"])
+        self.assertEqual(len(resets[before:]), 2, "wrappers outside of the callable see an episode of each environment")
 
     def test_an_observation_outside_its_space(self):
         for space, bad in (gymnasium.spaces.Discrete(5, start=2), 7), (gymnasium.spaces.MultiDiscrete([2, 3]), [0, 3]):

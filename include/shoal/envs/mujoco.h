@@ -20,7 +20,7 @@ namespace shoal {
 // with Gymnasium's names; rewards are summed over an episode, positions keep the last value.
 // reset() sets all infos but the positions to 0. (Humanoid's tendons are left out.) A terminated
 // step is never also truncated. save() and load() continue exactly. render() draws 480×480
-// pixels through EGL, without a display, from the model's camera "track" where it has one; Throws
+// pixels through EGL, without a display, from the model's camera "track" where it has one; throws
 // Error where the machine has no EGL, and in a process forked from one that has drawn.
 //
 // MuJoCo is in a plugin, loaded on first use from $SHOAL_MUJOCO_PLUGIN, lib/shoal_mujoco.so beside
