@@ -47,7 +47,8 @@ double peak_operations(int threads, Precision precision) {
 }
 
 const char* instructions(Precision precision) {
-  return bf16_for(precision) ? "AVX512-BF16" : panel_kernels().instructions;
+  const auto* bf16 = bf16_for(precision);
+  return bf16 ? bf16->instructions : panel_kernels().instructions;
 }
 
 double peak_copying() {

@@ -168,21 +168,17 @@ class FusedLearner : public QpgLearner {
     }
   }
 
-  // The critics' errors, and their gradients; panel by panel, so that on the way back a panel's
-  // numbers are still in the cache.
+  // The critics' errors, and their gradients.
   void judge(const PanelRange& range) {
-    for (std::size_t k = 0; k < critics_.size(); ++k)
-      for (auto panel = range.from; panel < range.to; ++panel) judge_panel(k, panel);
-  }
-  void judge_panel(std::size_t k, std::int64_t panel) {
-    auto& net = critics_[k];
-    const float* parameters = critic(networks_.critics, k);
-    const PanelRange range{panel, panel + 1};
-    net.forward(parameters, input(seen_), range);
-    for (auto row = panel * kPanel; row < (panel + 1) * kPanel; ++row)
-      net.output_gradient()[row] =
-          scale_.data[row] * weight_.data[row] * (net.output()[row] - wanted_.data[row]);
-    net.backward(parameters, critic(transposed_critics_, k), range);
+    for (std::size_t k = 0; k < critics_.size(); ++k) {
+      auto& net = critics_[k];
+      const float* parameters = critic(networks_.critics, k);
+      net.forward(parameters, input(seen_), range);
+      for (auto row = range.from * kPanel; row < range.to * kPanel; ++row)
+        net.output_gradient()[row] =
+            scale_.data[row] * weight_.data[row] * (net.output()[row] - wanted_.data[row]);
+      net.backward(parameters, critic(transposed_critics_, k), range);
+    }
   }
 
   void sum_up(QpgResult& result) {

@@ -37,7 +37,8 @@ class QpgSpecOf : public BatchSpecOf<Self, Options> {
  public:
   void check(const RunOptions& run) const override {
     OffPolicySpec::check(run);
-    require(this->own_.precision == Precision::kFloat32 || run.model.name == "mlp",
+    require(this->own_.precision == Precision::kFloat32 || run.model.name == "mlp" ||
+                run.model.name == "auto",  // the algorithm checks what it turns out to be
             "{}.precision: found bf16, expected float32 with model '{}'; bf16 is for mlp "
             "(model.precision is that of nature-cnn)",
             this->name(), run.model.name);

@@ -2,9 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/TracerMode.h>
-#include <ATen/cpu/Utils.h>
 
-#include "src/core/cpu_features.h"
 #include "src/models/panel_bf16.h"
 #include "src/models/stacked_frames.h"
 #include "src/models/winograd.h"
@@ -19,18 +17,9 @@ constexpr std::int64_t kLeastImages = 8;
 // An export traces operations that other programs know.
 bool is_traced() { return at::tracer::impl::is_dispatch_enabled(); }
 
-bool has_amx_bf16() {
-  const auto all = at::cpu::get_cpu_capabilities();
-  const auto found = all.find("amx_bf16");
-  return found != all.end() && found->second.toBool();
-}
-
 }  // namespace
 
-bool has_fast_bf16() {
-  static const bool kHas = has_amx_bf16() || (panel_bf16() && is_amd());
-  return kHas;
-}
+bool has_fast_bf16() { return panel_bf16() != nullptr; }
 
 at::ScalarType compute_dtype(Precision precision, const at::Device& device) {
   const bool is_slow = device.is_cpu() && !has_fast_bf16();

@@ -6,16 +6,13 @@
 #include <immintrin.h>
 
 #include "src/models/aligned_scratch.h"
+#include "src/models/bf16_pairs.h"
 #include "src/models/panel_tile.h"
 
 namespace shoal {
 namespace {
 
-// Needed by every function with these instructions, because inlining requires equal targets.
-#define SHOAL_BF16 SHOAL_TARGET("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")
-
-constexpr std::int64_t kWide = 16;  // numbers of a vector
-constexpr int kTileRows = 12;       // the sums that fit into the registers, beside two vectors
+constexpr int kTileRows = 12;  // the sums that fit into the registers, beside two vectors
 
 // The rounded factors, in pairs of consecutive k (the first one in the low half), as the
 // instruction multiplies and adds pairs. An odd last number is paired with zero.
@@ -25,34 +22,6 @@ struct Pairs {
   std::int64_t a_row, a_pair;  // (m, pair) is at [m * a_row + pair * a_pair]
   const std::uint32_t* b;      // [count][kPanel]
 };
-
-__mmask16 first_lanes(std::int64_t n) {
-  return static_cast<__mmask16>(n >= kWide ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
-}
-
-// n pairs of even[i] and odd[i], where odd may be null.
-SHOAL_BF16 inline void pair_up(const float* even, const float* odd, std::int64_t n,
-                               std::uint32_t* to) {
-  const auto order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
-                                      23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  for (std::int64_t i = 0; i < n; i += kWide) {
-    const auto lanes = first_lanes(n - i);
-    const auto low = _mm512_maskz_loadu_ps(lanes, even + i);
-    const auto high = odd ? _mm512_maskz_loadu_ps(lanes, odd + i) : _mm512_setzero_ps();
-    const auto both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
-    _mm512_mask_storeu_epi32(to + i, lanes, _mm512_permutexvar_epi16(order, both));
-  }
-}
-
-// Converts n consecutive numbers to pairs.
-SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::uint32_t* to) {
-  for (std::int64_t i = 0; i < n; i += 2 * kWide, to += kWide) {
-    const auto low = _mm512_maskz_loadu_ps(first_lanes(n - i), from + i);
-    const auto high = _mm512_maskz_loadu_ps(first_lanes(n - i - kWide), from + i + kWide);
-    _mm512_mask_storeu_epi32(to, first_lanes((n - i + 1) / 2),
-                             (__m512i)_mm512_cvtne2ps_pbh(high, low));
-  }
-}
 
 SHOAL_BF16 Pairs pairs_of(const PanelProduct& p) {
   const auto steps = p.blocks * p.steps, count = (steps + 1) / 2;
@@ -103,12 +72,15 @@ SHOAL_BF16 void columns(const PanelProduct& p, const Pairs& pairs, std::int64_t 
   for (; m < p.rows; ++m) tile<1, kVecs>(p, pairs, m, column);
 }
 
-SHOAL_BF16 void product(const PanelProduct& p) {
-  const auto pairs = pairs_of(p);
-  if (p.columns > kWide)
-    columns<2>(p, pairs, 0);
-  else
-    columns<1>(p, pairs, 0);
+SHOAL_BF16 void product(const PanelProduct& of_all) {
+  for (std::int64_t i = 0; i < of_all.panels; ++i) {
+    const auto p = panel_of(of_all, i);
+    const auto pairs = pairs_of(p);
+    if (p.columns > kWide)
+      columns<2>(p, pairs, 0);
+    else
+      columns<1>(p, pairs, 0);
+  }
 }
 
 SHOAL_BF16 std::int64_t multiply_add(std::int64_t times) {
@@ -124,12 +96,10 @@ SHOAL_BF16 std::int64_t multiply_add(std::int64_t times) {
   return total > 0 ? times * kSums * kWide * 4 : 0;
 }
 
-#undef SHOAL_BF16
-
 }  // namespace
 
-const PanelBf16* panel_bf16() {
-  static const PanelBf16 kKernels{product, multiply_add};
+const PanelBf16* panel_avx512_bf16() {
+  static const PanelBf16 kKernels{"AVX512-BF16", product, multiply_add};
   static const bool kHas = __builtin_cpu_supports("avx512bf16") &&
                            __builtin_cpu_supports("avx512bw") &&
                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -142,8 +112,17 @@ const PanelBf16* panel_bf16() {
 
 namespace shoal {
 
-const PanelBf16* panel_bf16() { return nullptr; }
+const PanelBf16* panel_avx512_bf16() { return nullptr; }
 
 }  // namespace shoal
 
 #endif
+
+namespace shoal {
+
+const PanelBf16* panel_bf16() {
+  if (const auto* amx = panel_amx()) return amx;
+  return is_amd() ? panel_avx512_bf16() : nullptr;
+}
+
+}  // namespace shoal

@@ -48,11 +48,14 @@ SHOAL_INLINE void product_columns(const PanelProduct& p, std::int64_t column) {
 }
 
 template <int kWidth, int kMostRows>
-SHOAL_INLINE void product(const PanelProduct& p) {
-  std::int64_t column = 0;
-  for (; column + kWidth < p.columns; column += 2 * kWidth)
-    product_columns<kWidth, kMostRows, 2>(p, column);
-  if (column < p.columns) product_columns<kWidth, kMostRows, 1>(p, column);
+SHOAL_INLINE void product(const PanelProduct& of_all) {
+  for (std::int64_t i = 0; i < of_all.panels; ++i) {
+    const auto p = panel_of(of_all, i);
+    std::int64_t column = 0;
+    for (; column + kWidth < p.columns; column += 2 * kWidth)
+      product_columns<kWidth, kMostRows, 2>(p, column);
+    if (column < p.columns) product_columns<kWidth, kMostRows, 1>(p, column);
+  }
 }
 
 template <int kWidth>

@@ -13,7 +13,8 @@ constexpr std::int64_t kPanel = 32;
 constexpr std::int64_t panels_of(std::int64_t n) { return divide_up(n, kPanel); }
 
 // c[m][n] = bias[m] + sum over k of a(m, k) * b[k][n], for n below `columns`; then ReLU, or 0 where
-// `mask` is 0 or below. Sums run over k in order. As in ATen, NaN propagates.
+// `mask` is 0 or below. Sums run over k in order. As in ATen, NaN propagates. With several panels
+// all are multiplied by the same a.
 struct PanelProduct {
   const float* a;              // (m, k) is at [m * a_row + k * a_step]
   std::int64_t a_row, a_step;  //
@@ -24,12 +25,25 @@ struct PanelProduct {
   std::int64_t rows;           // m is below this
   float* c;
   std::int64_t c_row = kPanel;  // m is at c + m * c_row
-  std::int64_t columns = kPanel;
-  const float* bias = nullptr;  // [rows]
-  const float* mask = nullptr;  // [rows][kPanel]
+  std::int64_t panels = 1;
+  std::int64_t b_panel = 0, c_panel = 0;  // offsets between panels; those of mask are c_panel, too
+  std::int64_t columns = kPanel;          // of the last panel
+  const float* bias = nullptr;            // [rows]
+  const float* mask = nullptr;            // [rows][kPanel]
   bool relu = false;
   bool add = false;  // to what c holds; requires whole panels, without bias
 };
+
+// The product of panel i alone.
+inline PanelProduct panel_of(const PanelProduct& p, std::int64_t i) {
+  PanelProduct one = p;
+  one.b += i * p.b_panel;
+  one.c += i * p.c_panel;
+  if (p.mask) one.mask += i * p.c_panel;
+  if (i + 1 < p.panels) one.columns = kPanel;
+  one.panels = 1;
+  return one;
+}
 
 // to[i] = sum over the panels and their n of g[n] * h[i][n].
 struct PanelDots {

@@ -39,23 +39,24 @@ void PanelMlp::multiply(const PanelProduct& p) const {
 }
 
 void PanelMlp::forward(const float* parameters, const PanelInput& input, const PanelRange& range) {
-  for (auto panel = range.from; panel < range.to; ++panel) {
-    const float* x = input.data + panel * input.stride;
-    for (std::size_t l = 0; l < mlp_.layers(); ++l) {
-      const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
-      float* y = at(outputs_[l], panel, out);
-      multiply({.a = parameters + mlp_.offset(l),
-                .a_row = in,
-                .a_step = 1,
-                .steps = in,
-                .b = x,
-                .rows = out,
-                .c = y,
-                .columns = range.columns_of(panel),
-                .bias = parameters + mlp_.bias_offset(l),
-                .relu = l + 1 < mlp_.layers()});
-      x = y;
-    }
+  const float* x = input.data + range.from * input.stride;
+  for (std::size_t l = 0; l < mlp_.layers(); ++l) {
+    const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
+    float* y = at(outputs_[l], range.from, out);
+    multiply({.a = parameters + mlp_.offset(l),
+              .a_row = in,
+              .a_step = 1,
+              .steps = in,
+              .b = x,
+              .rows = out,
+              .c = y,
+              .panels = range.count(),
+              .b_panel = l == 0 ? input.stride : in * kPanel,
+              .c_panel = out * kPanel,
+              .columns = range.columns,
+              .bias = parameters + mlp_.bias_offset(l),
+              .relu = l + 1 < mlp_.layers()});
+    x = y;
   }
 }
 
@@ -75,20 +76,21 @@ void PanelMlp::transpose_weights(const float* parameters, float* to) const {
 
 void PanelMlp::backward(const float* parameters, const float* transposed, const PanelRange& range,
                         bool learns) {
-  for (auto panel = range.from; panel < range.to; ++panel) {
-    for (auto l = mlp_.layers() - 1; l > 0; --l) {
-      const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
-      const bool rows = transposed && transposes(l);
-      multiply({.a = (rows ? transposed : parameters) + mlp_.offset(l),
-                .a_row = rows ? out : 1,
-                .a_step = rows ? 1 : in,
-                .steps = out,
-                .b = at(gradients_[l], panel, out),
-                .rows = in,
-                .c = at(gradients_[l - 1], panel, in),
-                .columns = range.columns_of(panel),
-                .mask = at(outputs_[l - 1], panel, in)});
-    }
+  for (auto l = mlp_.layers() - 1; l > 0; --l) {
+    const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
+    const bool rows = transposed && transposes(l);
+    multiply({.a = (rows ? transposed : parameters) + mlp_.offset(l),
+              .a_row = rows ? out : 1,
+              .a_step = rows ? 1 : in,
+              .steps = out,
+              .b = at(gradients_[l], range.from, out),
+              .rows = in,
+              .c = at(gradients_[l - 1], range.from, in),
+              .panels = range.count(),
+              .b_panel = out * kPanel,
+              .c_panel = in * kPanel,
+              .columns = range.columns,
+              .mask = at(outputs_[l - 1], range.from, in)});
   }
   for (std::size_t l = 0; learns && l < rows_.size(); ++l) {
     const auto width = mlp_.widths[l + 1];
@@ -100,15 +102,17 @@ void PanelMlp::backward(const float* parameters, const float* transposed, const 
 void PanelMlp::input_gradient(const float* parameters, std::int64_t first, std::int64_t count,
                               const PanelRange& range, float* to) {
   const auto in = mlp_.in(), out = mlp_.widths[1];
-  for (auto panel = range.from; panel < range.to; ++panel)
-    multiply({.a = parameters + first,
-              .a_row = 1,
-              .a_step = in,
-              .steps = out,
-              .b = at(gradients_[0], panel, out),
-              .rows = count,
-              .c = to + panel * count * kPanel,
-              .columns = range.columns_of(panel)});
+  multiply({.a = parameters + first,
+            .a_row = 1,
+            .a_step = in,
+            .steps = out,
+            .b = at(gradients_[0], range.from, out),
+            .rows = count,
+            .c = to + range.from * count * kPanel,
+            .panels = range.count(),
+            .b_panel = out * kPanel,
+            .c_panel = count * kPanel,
+            .columns = range.columns});
 }
 
 void PanelMlp::take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
@@ -169,18 +173,21 @@ void PanelMlp::layer_gradient(std::size_t l, const PanelInput& input, const floa
   }
   if (last) return;
   const float* rows = l == 0 ? input_rows : rows_[l - 1].data;
-  for (std::int64_t i = 0; i < in; i += kPanel)
-    multiply({.a = g + from * kPanel,
-              .a_row = kPanel,
-              .a_step = 1,
-              .steps = kPanel,
-              .blocks = panels_,
-              .a_block = out * kPanel,
-              .b = rows + i * panels_ * kPanel,
-              .rows = to_row - from,
-              .c = to + mlp_.offset(l) + from * in + i,
-              .c_row = in,
-              .columns = std::min(kPanel, in - i)});
+  const auto panels = panels_of(in);
+  multiply({.a = g + from * kPanel,
+            .a_row = kPanel,
+            .a_step = 1,
+            .steps = kPanel,
+            .blocks = panels_,
+            .a_block = out * kPanel,
+            .b = rows,
+            .rows = to_row - from,
+            .c = to + mlp_.offset(l) + from * in,
+            .c_row = in,
+            .panels = panels,
+            .b_panel = panels_ * kPanel * kPanel,
+            .c_panel = kPanel,
+            .columns = in - (panels - 1) * kPanel});
 }
 
 }  // namespace shoal

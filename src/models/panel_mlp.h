@@ -16,7 +16,7 @@ namespace shoal {
 struct PanelRange {
   std::int64_t from, to;
   std::int64_t columns = kPanel;  // used columns of the last panel; the rest may be left unset
-  std::int64_t columns_of(std::int64_t panel) const { return panel + 1 < to ? kPanel : columns; }
+  std::int64_t count() const { return to - from; }
 };
 
 // Memory for panels: whole blocks of [kPanel][kPanel], and one more because kernels read beyond the
@@ -41,7 +41,7 @@ struct PanelInput {
 class PanelMlp {
  public:
   // backward: allocate for backward(). precision: of the products; float32 nevertheless on a CPU
-  // without bf16 instructions and for layers with few units.
+  // that multiplies float32 faster, and for layers with few units.
   PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward,
            Precision precision = Precision::kFloat32);
 

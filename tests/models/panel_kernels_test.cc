@@ -20,6 +20,15 @@ void for_all(const Check& check) {
   }
 }
 
+template <class Check>
+void for_all_bf16(const Check& check) {
+  for (const auto* kernels : {panel_amx(), panel_avx512_bf16()}) {
+    if (!kernels) continue;
+    SCOPED_TRACE(kernels->instructions);
+    check(*kernels);
+  }
+}
+
 float* data(const at::Tensor& t) { return t.data_ptr<float>(); }
 
 double furthest(const at::Tensor& a, const at::Tensor& b) {
@@ -78,41 +87,45 @@ TEST(PanelKernelsTest, ProductsOfAllShapes) {
 
 // Both layouts of the first factor, odd counts, and several blocks.
 TEST(PanelKernelsTest, Bf16ProductsAreThoseOfRoundedFactors) {
-  const auto* bf16 = panel_bf16();
-  if (!bf16) GTEST_SKIP() << "this CPU has no instructions for bf16";
+  if (!panel_avx512_bf16()) GTEST_SKIP() << "this CPU has no instructions for bf16";
   torch::manual_seed(4);
   const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
-  for (const std::int64_t rows : {1, 12, 31}) {
-    for (const std::int64_t columns : {1, 16, 17, 32}) {
-      for (const auto& [steps, blocks] : {std::pair{1, 1}, {19, 1}, {64, 1}, {32, 3}}) {
-        for (const bool transposed : {false, true}) {
-          if (transposed && blocks > 1) continue;
-          const auto a = at::randn({blocks, rows, steps}), b = at::randn({blocks * steps, kPanel}),
-                     bias = at::randn({rows}), mask = at::randn({rows, kPanel});
-          const auto laid = transposed ? a[0].t().contiguous() : a;
-          auto c = at::full({rows, kPanel}, 7.0F);
-          PanelProduct p{.a = data(laid),
-                         .a_row = transposed ? 1 : steps,
-                         .a_step = transposed ? rows : 1,
-                         .steps = steps,
-                         .blocks = blocks,
-                         .a_block = rows * steps,
-                         .b = data(b),
-                         .rows = rows,
-                         .c = data(c),
-                         .columns = columns};
-          p.bias = data(bias);
-          p.mask = data(mask);
-          bf16->product(p);
-          const auto want = (at::bmm(rounded(a), rounded(b).view({blocks, steps, kPanel})).sum(0) +
-                             bias.unsqueeze(1)) *
-                            mask.gt(0);
-          EXPECT_LT(furthest(c.narrow(1, 0, columns), want.narrow(1, 0, columns)), 1e-4);
-          EXPECT_TRUE(c.narrow(1, columns, kPanel - columns).eq(7).all().item<bool>());
+  for_all_bf16([&](const PanelBf16& bf16) {
+    for (const std::int64_t rows : {1, 12, 31, 48, 70}) {
+      for (const std::int64_t columns : {1, 16, 17, 32}) {
+        for (const auto& [steps, blocks] :
+             {std::pair{1, 1}, {19, 1}, {64, 1}, {150, 1}, {32, 3}, {10, 2}}) {
+          for (const bool transposed : {false, true}) {
+            if (transposed && blocks > 1) continue;
+            const auto a = at::randn({blocks, rows, steps}),
+                       b = at::randn({blocks * steps, kPanel}), bias = at::randn({rows}),
+                       mask = at::randn({rows, kPanel});
+            const auto laid = transposed ? a[0].t().contiguous() : a;
+            auto c = at::full({rows, kPanel}, 7.0F);
+            PanelProduct p{.a = data(laid),
+                           .a_row = transposed ? 1 : steps,
+                           .a_step = transposed ? rows : 1,
+                           .steps = steps,
+                           .blocks = blocks,
+                           .a_block = rows * steps,
+                           .b = data(b),
+                           .rows = rows,
+                           .c = data(c),
+                           .columns = columns};
+            p.bias = data(bias);
+            p.mask = data(mask);
+            bf16.product(p);
+            const auto want =
+                (at::bmm(rounded(a), rounded(b).view({blocks, steps, kPanel})).sum(0) +
+                 bias.unsqueeze(1)) *
+                mask.gt(0);
+            EXPECT_LT(furthest(c.narrow(1, 0, columns), want.narrow(1, 0, columns)), 1e-4);
+            EXPECT_TRUE(c.narrow(1, columns, kPanel - columns).eq(7).all().item<bool>());
+          }
         }
       }
     }
-  }
+  });
 }
 
 TEST(PanelKernelsTest, DotsAndTranspositions) {
@@ -261,7 +274,7 @@ TEST(PanelKernelsTest, SpecialValuesGoThroughProductsAsThroughTensors) {
       EXPECT_TRUE(testing::alike(sum, special.narrow(0, i, 1), kTolerance));
     }
   });
-  if (const auto* bf16 = panel_bf16()) check(bf16->product);
+  for_all_bf16([&](const PanelBf16& bf16) { check(bf16.product); });
 }
 
 TEST(PanelKernelsTest, SpecialValuesAreSquashedAsByTensors) {

@@ -26,7 +26,8 @@ struct DdpgOptions {
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
   // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
-  // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.
+  // numbers faster (with AMX, and AMD's with AVX512-BF16), and is float32 elsewhere. Sums and
+  // parameters are float32.
   Precision precision = Precision::kFloat32;
   double tau = 0.005;              // how far targets move
   double exploration_noise = 0.1;  // deviation, in half-widths of the action's bounds

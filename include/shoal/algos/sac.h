@@ -27,7 +27,8 @@ struct SacOptions {
   bool anneal_learning_rate = false;  // linearly to 0 over the schedule
   std::int64_t batch = 256;           // steps of one update
   // Of the networks' products, on the CPU: bf16 rounds both factors, where the CPU multiplies such
-  // numbers (AVX512-BF16), and is float32 elsewhere. Sums and parameters are float32.
+  // numbers faster (with AMX, and AMD's with AVX512-BF16), and is float32 elsewhere. Sums and
+  // parameters are float32.
   Precision precision = Precision::kFloat32;
   double tau = 0.005;  // how far the target critics move towards the critics
   double alpha = 1;    // what entropy is worth, in rewards; the first one if it is learned

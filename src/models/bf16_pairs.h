@@ -1,0 +1,52 @@
+#pragma once
+
+#include "src/core/cpu_features.h"
+
+#if SHOAL_X86_KERNELS
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace shoal {
+
+// Needed by every function with these instructions, because inlining requires equal targets.
+#define SHOAL_BF16 SHOAL_TARGET("avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")
+
+constexpr std::int64_t kWide = 16;  // numbers of a vector
+
+inline __mmask16 first_lanes(std::int64_t n) {
+  return static_cast<__mmask16>(n >= kWide ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+// n pairs of even[i] and odd[i], where odd may be null.
+SHOAL_BF16 inline void pair_up(const float* even, const float* odd, std::int64_t n,
+                               std::uint32_t* to) {
+  const auto order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+                                      23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  for (std::int64_t i = 0; i < n; i += kWide) {
+    const auto lanes = first_lanes(n - i);
+    const auto low = _mm512_maskz_loadu_ps(lanes, even + i);
+    const auto high = odd ? _mm512_maskz_loadu_ps(lanes, odd + i) : _mm512_setzero_ps();
+    const auto both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    _mm512_mask_storeu_epi32(to + i, lanes, _mm512_permutexvar_epi16(order, both));
+  }
+}
+
+// Converts n consecutive numbers to pairs.
+SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::uint32_t* to) {
+  std::int64_t i = 0;
+  for (; i + 2 * kWide <= n; i += 2 * kWide, to += kWide) {
+    const auto low = _mm512_loadu_ps(from + i), high = _mm512_loadu_ps(from + i + kWide);
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+  }
+  if (i < n) {
+    const auto low = _mm512_maskz_loadu_ps(first_lanes(n - i), from + i);
+    const auto high = _mm512_maskz_loadu_ps(first_lanes(n - i - kWide), from + i + kWide);
+    _mm512_mask_storeu_epi32(to, first_lanes((n - i + 1) / 2),
+                             (__m512i)_mm512_cvtne2ps_pbh(high, low));
+  }
+}
+
+}  // namespace shoal
+
+#endif

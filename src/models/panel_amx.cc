@@ -1,0 +1,162 @@
+#include <ATen/cpu/Utils.h>
+
+#include "src/models/panel_bf16.h"
+
+#if SHOAL_X86_KERNELS
+#include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/models/aligned_scratch.h"
+#include "src/models/bf16_pairs.h"
+#include "src/models/divide_up.h"
+#include "src/models/panel_tile.h"
+
+namespace shoal {
+namespace {
+
+#define SHOAL_AMX \
+  SHOAL_TARGET("amx-tile,amx-bf16,avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")
+
+constexpr std::int64_t kTile = 16;         // rows of a tile, and numbers or pairs in each
+constexpr std::int64_t kBand = 2 * kTile;  // rows that are multiplied at a time
+static_assert(kPanel == 2 * kTile);
+
+// How the tile registers are divided, as the instruction reads it: 0 to 3 hold sums, 4 and 5 rows
+// of a, 6 and 7 columns of b; all of 16 rows of 64 bytes.
+struct TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileShapes) == 64);
+constexpr TileShapes kShapes;
+
+// sums = a [kBand][pairs] times b [pairs][kPanel], where pairs is a multiple of kTile. The second
+// half of the rows is left out if it is not needed.
+SHOAL_AMX void multiply_band(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
+                             bool both_halves, float* sums) {
+  constexpr std::int64_t kBytes = kPanel * 4;  // of a row of b or of the sums
+  const auto a_bytes = pairs * 4;
+  asm volatile("" ::: "memory");  // g++ 12 does not know that the instructions read memory
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::int64_t k = 0; k < pairs; k += kTile) {
+    _tile_loadd(4, a + k, a_bytes);
+    _tile_loadd(6, b + k * kPanel, kBytes);
+    _tile_loadd(7, b + k * kPanel + kTile, kBytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    if (!both_halves) continue;
+    _tile_loadd(5, a + kTile * pairs + k, a_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, sums, kBytes);
+  _tile_stored(1, sums + kTile, kBytes);
+  if (!both_halves) return;
+  _tile_stored(2, sums + kTile * kPanel, kBytes);
+  _tile_stored(3, sums + kTile * kPanel + kTile, kBytes);
+}
+
+template <int kRows>
+SHOAL_AMX void store_rows(const PanelProduct& p, std::int64_t m, const float* from) {
+  __m512 sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) {
+    const auto bias = _mm512_set1_ps(p.bias ? p.bias[m + r] : 0.0F);
+    for (int v = 0; v < 2; ++v)
+      sum[r][v] = _mm512_add_ps(bias, _mm512_loadu_ps(from + r * kPanel + v * kWide));
+  }
+  store_tile<kWide>(p, m, 0, sum);
+}
+
+// Rows [first, first + kBand) of a as far as there are any, in pairs.
+SHOAL_AMX void pair_band(const PanelProduct& p, std::int64_t first, std::int64_t pairs,
+                         std::uint32_t* to) {
+  for (auto m = first; m < std::min(first + kBand, p.rows); ++m, to += pairs) {
+    const float* row = p.a + m * p.a_row;
+    for (std::int64_t block = 0; block < p.blocks; ++block)
+      pair_neighbours(row + block * p.a_block, p.steps, to + block * (p.steps / 2));
+    std::fill(to + divide_up(p.blocks * p.steps, 2), to + pairs, 0U);
+  }
+}
+
+// b of one panel in pairs, with zeros up to `pairs`.
+SHOAL_AMX void pair_panel(const float* b, std::int64_t steps, std::int64_t pairs,
+                          std::uint32_t* to) {
+  for (std::int64_t k = 0; k < steps; k += 2)
+    pair_up(b + k * kPanel, k + 1 < steps ? b + (k + 1) * kPanel : nullptr, kPanel,
+            to + k / 2 * kPanel);
+  std::fill(to + divide_up(steps, 2) * kPanel, to + pairs * kPanel, 0U);
+}
+
+SHOAL_AMX void product_amx(const PanelProduct& p) {
+  if (p.a_step != 1) return panel_avx512_bf16()->product(p);
+  const auto steps = p.blocks * p.steps, pairs = divide_up(divide_up(steps, 2), kTile) * kTile;
+  thread_local AlignedScratch<std::uint32_t> scratch;
+  auto* const b = scratch.take((p.panels * kPanel + 2 * kBand) * pairs);
+  auto *a = b + p.panels * kPanel * pairs, *next = a + kBand * pairs;
+  for (std::int64_t i = 0; i < p.panels; ++i)
+    pair_panel(p.b + i * p.b_panel, steps, pairs, b + i * kPanel * pairs);
+
+  alignas(64) float sums[kBand * kPanel];
+  _tile_loadconfig(&kShapes);
+  pair_band(p, 0, pairs, a);
+  for (std::int64_t band = 0; band < p.rows; band += kBand) {
+    // One band ahead, because tiles wait for what was stored just before they are loaded.
+    pair_band(p, band + kBand, pairs, next);
+    const auto rows = std::min(kBand, p.rows - band);
+    for (std::int64_t i = 0; i < p.panels; ++i) {
+      multiply_band(a, b + i * kPanel * pairs, pairs, rows > kTile, sums);
+      const auto one = panel_of(p, i);
+      std::int64_t r = 0;
+      for (; r + 4 <= rows; r += 4) store_rows<4>(one, band + r, sums + r * kPanel);
+      for (; r < rows; ++r) store_rows<1>(one, band + r, sums + r * kPanel);
+    }
+    std::swap(a, next);
+  }
+  _tile_release();
+}
+
+SHOAL_AMX std::int64_t multiply_add_amx(std::int64_t times) {
+  _tile_loadconfig(&kShapes);  // fills the tiles with zeros
+  for (std::int64_t t = 0; t < times; ++t) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 6);
+    _tile_dpbf16ps(2, 4, 6);
+    _tile_dpbf16ps(3, 4, 6);
+  }
+  _tile_release();
+  constexpr std::int64_t kOperations = 2 * kTile * kTile * (2 * kTile);
+  return times * 4 * kOperations;
+}
+
+bool has_amx_bf16() {
+  const auto all = at::cpu::get_cpu_capabilities();
+  const auto found = all.find("amx_bf16");
+  return found != all.end() && found->second.toBool();
+}
+
+}  // namespace
+
+const PanelBf16* panel_amx() {
+  static const PanelBf16 kKernels{"AMX", product_amx, multiply_add_amx};
+  // Linux grants the tiles' registers to a process that asks, and to those that it forks.
+  static const bool kHas = panel_avx512_bf16() && has_amx_bf16() && at::cpu::init_amx();
+  return kHas ? &kKernels : nullptr;
+}
+
+}  // namespace shoal
+
+#else
+
+namespace shoal {
+
+const PanelBf16* panel_amx() { return nullptr; }
+
+}  // namespace shoal
+
+#endif
