@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/TracerMode.h>
 
+#include "src/models/amx_convolution.h"
 #include "src/models/panel_bf16.h"
 #include "src/models/stacked_frames.h"
 #include "src/models/winograd.h"
@@ -28,7 +29,8 @@ at::ScalarType compute_dtype(Precision precision, const at::Device& device) {
 
 at::Tensor first_layer_input(const Observed& observation, at::ScalarType dtype) {
   const auto& data = observation.data;
-  const bool reads_bytes = data.is_cpu() && data.scalar_type() == at::kByte && dtype == at::kFloat;
+  const bool reads_bytes =
+      data.is_cpu() && data.scalar_type() == at::kByte && (dtype == at::kFloat || panel_amx());
   return images(observation, reads_bytes && !is_traced() ? at::kByte : dtype);
 }
 
@@ -37,6 +39,8 @@ at::Tensor relu_convolution(const at::Tensor& x, const at::Tensor& weight, const
   if (dtype == at::kFloat && !is_traced() && x.size(0) >= kLeastImages &&
       fits_winograd(x, weight, stride))
     return winograd_convolution(x, weight, bias, stride);
+  if (dtype == at::kBFloat16 && !is_traced() && fits_amx_convolution(x, weight, stride))
+    return amx_convolution(x.scalar_type() == at::kByte ? x : x.to(dtype), weight, bias, stride);
   return at::conv2d(x.to(dtype), weight.to(dtype), bias.to(dtype), stride).relu_();
 }
 

@@ -17,11 +17,12 @@ bool has_fast_bf16();
 // The dtype in which the layers of a CNN are computed: bfloat16 on the CPU only if that is faster.
 at::ScalarType compute_dtype(Precision precision, const at::Device& device);
 
-// images() for the first relu_convolution(), which reads bytes if the dtype is float32 on the CPU.
+// images() for the first relu_convolution(), which reads bytes where its own kernels do.
 at::Tensor first_layer_input(const Observed& observation, at::ScalarType dtype);
 
-// relu(conv2d(x, weight, bias, stride)) in this dtype, by winograd_convolution() where that is
-// faster. x and the result: [N, channels, H, W], channels last in memory.
+// relu(conv2d(x, weight, bias, stride)) in this dtype, by winograd_convolution() or
+// amx_convolution() where that is faster. x and the result: [N, channels, H, W], channels last in
+// memory.
 at::Tensor relu_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             std::int64_t stride, at::ScalarType dtype);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/models/aligned_scratch.h"
+#include "src/models/amx_tiles.h"
 #include "src/models/bf16_pairs.h"
 #include "src/models/divide_up.h"
 #include "src/models/panel_tile.h"
@@ -16,22 +17,8 @@
 namespace shoal {
 namespace {
 
-#define SHOAL_AMX \
-  SHOAL_TARGET("amx-tile,amx-bf16,avx512bf16,avx512bw,avx512f,avx512dq,avx512vl,avx2,fma")
-
-constexpr std::int64_t kTile = 16;         // rows of a tile, and numbers or pairs in each
 constexpr std::int64_t kBand = 2 * kTile;  // rows that are multiplied at a time
 static_assert(kPanel == 2 * kTile);
-
-// How the tile registers are divided, as the instruction reads it: 0 to 3 hold sums, 4 and 5 rows
-// of a, 6 and 7 columns of b; all of 16 rows of 64 bytes.
-struct TileShapes {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileShapes) == 64);
-constexpr TileShapes kShapes;
 
 // sums = a [kBand][pairs] times b [pairs][kPanel], where pairs is a multiple of kTile. The second
 // half of the rows is left out if it is not needed.
@@ -103,7 +90,7 @@ SHOAL_AMX void product_amx(const PanelProduct& p) {
     pair_panel(p.b + i * p.b_panel, steps, pairs, b + i * kPanel * pairs);
 
   alignas(64) float sums[kBand * kPanel];
-  _tile_loadconfig(&kShapes);
+  _tile_loadconfig(&kTileShapes);
   pair_band(p, 0, pairs, a);
   for (std::int64_t band = 0; band < p.rows; band += kBand) {
     // One band ahead, because tiles wait for what was stored just before they are loaded.
@@ -122,7 +109,7 @@ SHOAL_AMX void product_amx(const PanelProduct& p) {
 }
 
 SHOAL_AMX std::int64_t multiply_add_amx(std::int64_t times) {
-  _tile_loadconfig(&kShapes);  // fills the tiles with zeros
+  _tile_loadconfig(&kTileShapes);  // fills the tiles with zeros
   for (std::int64_t t = 0; t < times; ++t) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 6);
@@ -130,7 +117,7 @@ SHOAL_AMX std::int64_t multiply_add_amx(std::int64_t times) {
     _tile_dpbf16ps(3, 4, 6);
   }
   _tile_release();
-  constexpr std::int64_t kOperations = 2 * kTile * kTile * (2 * kTile);
+  constexpr std::int64_t kOperations = 2 * kTile * kTile * kTileDepth;
   return times * 4 * kOperations;
 }
 
