@@ -7,7 +7,7 @@ namespace shoal::cli {
 // Peak rates of this CPU, measured by these calls.
 
 // Multiplications and additions per second of `threads` threads in registers, with the fastest
-// instructions for this precision (float32 instead of bf16 if the CPU has no bf16 instructions).
+// instructions for this precision (float32 instead of bf16 if the CPU multiplies float32 faster).
 double peak_operations(int threads, Precision precision);
 const char* instructions(Precision precision);
 

@@ -17,6 +17,7 @@
 #include "src/models/divide_up.h"
 #include "src/models/panel_bf16.h"
 #include "src/models/panel_kernels.h"
+#include "src/models/weight_chunks.h"
 
 namespace shoal {
 namespace {
@@ -26,7 +27,7 @@ using torch::autograd::tensor_list;
 
 using Bits = std::uint16_t;  // a number in bfloat16
 
-constexpr std::int64_t kSquare = 2 * kTile;  // rows and columns that are summed at a time
+constexpr std::int64_t kSquare = 2 * kTile;  // rows and columns of a square of sums
 constexpr std::int64_t kChunkImages =
     16;  // images of a chunk, which has weight gradients of its own
 
@@ -97,44 +98,28 @@ at::Tensor by_pixels(const at::Tensor& gradient, const AmxLayer& l) {
 struct ShiftedProduct {
   const AmxLayer& layer;
   std::int64_t sign;          // of the shifts
-  const Bits* from;           // [cells][depth], readable as far as shifts and whole blocks reach
+  const Bits* from;           // [cells][depth], readable as far as shifts and squares reach
   std::int64_t depth;         // a multiple of kTileDepth
   const Bits* weights;        // as_tiles()
   std::int64_t count, width;  // of m and n; the width is a multiple of kSquare
-  float* to;                  // [count rounded up to blocks][width]
+  float* to;                  // [count rounded up to squares][width]
 };
 
 SHOAL_AMX void multiply_shifted(const ShiftedProduct& p) {
   constexpr std::int64_t kTileSize = kTile * kTileDepth;
-  const auto tiles = p.width / kTile, row_bytes = p.depth * 2, to_bytes = p.width * 4;
-  asm volatile("" ::: "memory");  // g++ 12 does not know that the instructions read memory
+  const auto tiles = p.width / kTile;
   for (std::int64_t n = 0; n < p.width; n += kSquare) {
     for (std::int64_t m = 0; m < p.count; m += kSquare) {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
+      clear_square();
       const Bits* weights = p.weights + n / kTile * kTileSize;
       for (std::int64_t i = 0; i < p.layer.taps; ++i) {
         for (std::int64_t j = 0; j < p.layer.taps; ++j) {
           const Bits* from = p.from + (m + p.sign * p.layer.tap(i, j)) * p.depth;
-          for (std::int64_t k = 0; k < p.depth; k += kTileDepth, weights += tiles * kTileSize) {
-            _tile_loadd(4, from + k, row_bytes);
-            _tile_loadd(6, weights, 64);
-            _tile_loadd(7, weights + kTileSize, 64);
-            _tile_loadd(5, from + kTile * p.depth + k, row_bytes);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-          }
+          for (std::int64_t k = 0; k < p.depth; k += kTileDepth, weights += tiles * kTileSize)
+            add_to_square(from + k, p.depth * 2, weights, 64, kTileSize * 2);
         }
       }
-      float* to = p.to + m * p.width + n;
-      _tile_stored(0, to, to_bytes);
-      _tile_stored(1, to + kTile, to_bytes);
-      _tile_stored(2, to + kTile * p.width, to_bytes);
-      _tile_stored(3, to + kTile * p.width + kTile, to_bytes);
+      store_square(p.to + m * p.width + n, p.width);
     }
   }
 }
@@ -144,41 +129,25 @@ struct WeightProduct {
   const AmxLayer& layer;
   const Bits* from;    // [filters][count]
   std::int64_t count;  // of m, a multiple of kTileDepth
-  const Bits*
-      pairs[2];  // [cells / 2][cell][2], of cells 2i and 2i + 1, and of cells 2i + 1 and 2i + 2
-  float* to;     // [filters][taps * taps][cell]
+  // [cells / 2][cell][2]: cells 0 and 1, 2 and 3, and so on; cells 1 and 2, 3 and 4, and so on.
+  const Bits* pairs[2];
+  float* to;  // [filters][taps * taps][cell]
 };
 
 SHOAL_AMX void add_products(const WeightProduct& p) {
   const auto cell = p.layer.cell(), width = p.layer.taps * p.layer.taps * cell;
-  const auto from_bytes = p.count * 2, pair_bytes = cell * 4, to_bytes = width * 4;
-  asm volatile("" ::: "memory");
   for (std::int64_t i = 0; i < p.layer.taps; ++i) {
     for (std::int64_t j = 0; j < p.layer.taps; ++j) {
       const auto shift = p.layer.tap(i, j);
       const Bits* const pairs = p.pairs[shift % 2] + shift / 2 * cell * 2;
       for (std::int64_t c = 0; c < cell; c += kSquare) {
         for (std::int64_t f = 0; f < p.layer.filters; f += kSquare) {
-          float* to = p.to + f * width + (i * p.layer.taps + j) * cell + c;
-          _tile_loadd(0, to, to_bytes);
-          _tile_loadd(1, to + kTile, to_bytes);
-          _tile_loadd(2, to + kTile * width, to_bytes);
-          _tile_loadd(3, to + kTile * width + kTile, to_bytes);
-          for (std::int64_t m = 0; m < p.count; m += kTileDepth) {
-            const Bits* from = p.from + f * p.count + m;
-            _tile_loadd(4, from, from_bytes);
-            _tile_loadd(6, pairs + m * cell + c * 2, pair_bytes);
-            _tile_loadd(7, pairs + m * cell + (c + kTile) * 2, pair_bytes);
-            _tile_loadd(5, from + kTile * p.count, from_bytes);
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-          }
-          _tile_stored(0, to, to_bytes);
-          _tile_stored(1, to + kTile, to_bytes);
-          _tile_stored(2, to + kTile * width, to_bytes);
-          _tile_stored(3, to + kTile * width + kTile, to_bytes);
+          float* const to = p.to + f * width + (i * p.layer.taps + j) * cell + c;
+          load_square(to, width);
+          for (std::int64_t m = 0; m < p.count; m += kTileDepth)
+            add_to_square(p.from + f * p.count + m, p.count * 2, pairs + m * cell + c * 2, cell * 4,
+                          64);
+          store_square(to, width);
         }
       }
     }
@@ -238,8 +207,8 @@ SHOAL_AMX void store_outputs(const AmxLayer& l, const float* sums, const float* 
     }
 }
 
-// The gradient of the sums [outputs][filters], which is zero where there is no output and where the
-// ReLU is; adds it up for the bias.
+// Writes the gradient of the sums, [outputs][filters]: zero where there is no output, and where the
+// ReLU's output is zero. Adds it to the gradient of the bias.
 SHOAL_AMX void load_gradient(const AmxLayer& l, const Bits* y, const Bits* gradient, Bits* to,
                              float* bias_gradient) {
   const auto none = l.taps - 1;
@@ -247,7 +216,7 @@ SHOAL_AMX void load_gradient(const AmxLayer& l, const Bits* y, const Bits* gradi
     for (std::int64_t j = 0; j < l.out_columns(); ++j) {
       for (std::int64_t f = 0; f < l.filters; f += kTileDepth) {
         const auto value = _mm512_loadu_si512(y + f);
-        // As bits, numbers above zero are positive integers; so is what is not a number.
+        // As bits, numbers above zero are positive integers, and so are NaNs.
         const auto passes =
             _mm512_cmpgt_epi16_mask(value, _mm512_setzero_si512()) |
             _mm512_cmpgt_epu16_mask(value, _mm512_set1_epi16(static_cast<short>(0xFF80)));
@@ -269,8 +238,8 @@ SHOAL_AMX void load_gradient(const AmxLayer& l, const Bits* y, const Bits* gradi
 }
 
 // Rows `first` and `first + 1`, then the next two, and so on, in pairs: [count / 2][width][2].
-SHOAL_AMX void pair_rows(const Bits* from, std::int64_t first, std::int64_t count,
-                         std::int64_t width, Bits* to) {
+SHOAL_AMX void interleave_rows(const Bits* from, std::int64_t first, std::int64_t count,
+                               std::int64_t width, Bits* to) {
   alignas(64) Bits low[32], high[32];
   for (int i = 0; i < 32; ++i) {
     const int lane = i / 2 + (i % 2 ? 32 : 0);
@@ -287,7 +256,7 @@ SHOAL_AMX void pair_rows(const Bits* from, std::int64_t first, std::int64_t coun
   }
 }
 
-// What one image after another is computed in. All of a thread use the same memory.
+// Buffers for one image. Images of a thread share them, so one object is alive at a time.
 class AmxImage {
  public:
   explicit AmxImage(const AmxLayer& layer)
@@ -299,20 +268,16 @@ class AmxImage {
     input_ = cells.take(cells_ * l_.cell());
     std::fill_n(input_, cells_ * l_.cell(), Bits{0});
     // Before the gradient of the first output, and behind that of the last one, it is zero.
-    gradient_size_ = (l_.last_tap() + cells_) * l_.filters;
-    gradient_ = gradient.take(gradient_size_);
-    std::fill_n(gradient_, gradient_size_, Bits{0});
+    const auto size = (l_.last_tap() + cells_) * l_.filters;
+    gradient_ = gradient.take(size);
+    std::fill_n(gradient_, size, Bits{0});
     gradient_ += l_.last_tap() * l_.filters;
     gradient_pairs_ = pairs.take(outputs_ * l_.filters);
     transposed_ = transposed.take(outputs_ * l_.filters);
     even_ = even.take(cells_ * l_.cell());
     odd_ = odd.take(cells_ * l_.cell());
     sums_ = sums.take(cells_ * std::max(l_.cell(), l_.filters));
-    configure();
   }
-  ~AmxImage() { release(); }
-  AmxImage(const AmxImage&) = delete;
-  AmxImage& operator=(const AmxImage&) = delete;
 
   void load(const at::Tensor& x, std::int64_t n) {
     if (x.scalar_type() == at::kByte)
@@ -328,11 +293,11 @@ class AmxImage {
     load_gradient(l_, y, gradient, gradient_, of_bias);
   }
   void add_weight_gradient(float* to) {
-    pair_rows(gradient_, 0, outputs_, l_.filters, gradient_pairs_);
+    interleave_rows(gradient_, 0, outputs_, l_.filters, gradient_pairs_);
     panel_kernels().transpose(reinterpret_cast<const float*>(gradient_pairs_), outputs_ / 2,
                               l_.filters, reinterpret_cast<float*>(transposed_));
-    pair_rows(input_, 0, cells_ - 2, l_.cell(), even_);
-    pair_rows(input_, 1, cells_ - 2, l_.cell(), odd_);
+    interleave_rows(input_, 0, cells_ - 2, l_.cell(), even_);
+    interleave_rows(input_, 1, cells_ - 2, l_.cell(), odd_);
     add_products({l_, transposed_, outputs_, {even_, odd_}, to});
   }
   // transposed: the weights as_tiles() with filters and cell exchanged.
@@ -343,12 +308,9 @@ class AmxImage {
   }
 
  private:
-  static SHOAL_AMX void configure() { _tile_loadconfig(&kTileShapes); }
-  static SHOAL_AMX void release() { _tile_release(); }
-
+  ConfiguredTiles tiles_;
   const AmxLayer& l_;
   std::int64_t outputs_, cells_;  // rounded up to what is read
-  std::int64_t gradient_size_;
   Bits *input_, *gradient_, *gradient_pairs_, *transposed_, *even_, *odd_;
   float* sums_;
 };
@@ -388,18 +350,19 @@ class AmxConvolution : public torch::autograd::Function<AmxConvolution> {
       x_gradient = at::zeros_like(x);
       transposed = as_tiles(by_cells(weight, l).transpose(1, 2).contiguous());
     }
-    const auto chunks = divide_up(l.images, kChunkImages);
+    const auto chunk = images_of_chunk(l.images, weight.numel());
+    const auto chunks = divide_up(l.images, chunk);
     const auto of_weights =
         at::zeros({chunks, l.filters, l.taps * l.taps, l.cell()}, weight.options());
     const auto of_bias = at::zeros({chunks, l.filters}, weight.options());
     at::parallel_for(0, chunks, 1, [&](std::int64_t from, std::int64_t end) {
       AmxImage image(l);
-      for (auto n = from * kChunkImages; n < std::min(end * kChunkImages, l.images); ++n) {
-        const auto chunk = n / kChunkImages, out = n * l.out_size();
+      for (auto n = from * chunk; n < std::min(end * chunk, l.images); ++n) {
+        const auto c = n / chunk, out = n * l.out_size();
         image.load(x, n);
         image.load_output_gradient(bits_of(y) + out, bits_of(y_gradient) + out,
-                                   of_bias.data_ptr<float>() + chunk * l.filters);
-        image.add_weight_gradient(of_weights[chunk].data_ptr<float>());
+                                   of_bias.data_ptr<float>() + c * l.filters);
+        image.add_weight_gradient(of_weights.data_ptr<float>() + c * weight.numel());
         if (x_gradient.defined())
           image.input_gradient(transposed, bits_of_mutable(x_gradient) + n * l.in_size());
       }
@@ -412,8 +375,8 @@ class AmxConvolution : public torch::autograd::Function<AmxConvolution> {
 
 bool fits_amx_convolution(const at::Tensor& x, const at::Tensor& weight, std::int64_t stride) {
   const auto size = weight.size(2), channels = weight.size(1);
-  return panel_amx() && x.is_cpu() && size % stride == 0 && size == weight.size(3) &&
-         weight.size(0) % kSquare == 0 && x.size(1) == channels &&
+  return panel_amx() && x.is_cpu() && weight.scalar_type() == at::kFloat && size % stride == 0 &&
+         size == weight.size(3) && weight.size(0) % kSquare == 0 && x.size(1) == channels &&
          channels * stride * stride % kSquare == 0 && channels * stride % kTile == 0 &&
          x.size(2) >= size && x.size(3) >= size;
 }

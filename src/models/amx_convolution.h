@@ -18,8 +18,9 @@ bool fits_amx_convolution(const at::Tensor& x, const at::Tensor& weight, std::in
 // relu(conv2d(x, weight, bias, stride)): [N, filters, H', W'] bfloat16, channels last in memory, as
 // x has to be to avoid a copy. weight and bias: float32; the weights are rounded to bfloat16.
 // Differentiable once by weight, bias and a bfloat16 x. Neither results nor gradients depend on the
-// number of threads, and the output of an image does not depend on the other images. Throws Error
-// if a second derivative is asked for.
+// number of threads, and the output of an image does not depend on the other images. A number that
+// is not finite reaches the outputs that read it, and may make gradients NaN beside those of
+// LibTorch. Throws Error if a second derivative is asked for.
 at::Tensor amx_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            std::int64_t stride);
 

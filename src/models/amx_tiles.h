@@ -26,6 +26,56 @@ struct TileShapes {
 static_assert(sizeof(TileShapes) == 64);
 inline constexpr TileShapes kTileShapes;
 
+// The tile registers of this thread are for use while an object exists: one at a time, because the
+// end of any of them takes the registers away.
+class ConfiguredTiles {
+ public:
+  SHOAL_AMX ConfiguredTiles() { _tile_loadconfig(&kTileShapes); }  // fills them with zeros
+  SHOAL_AMX ~ConfiguredTiles() { _tile_release(); }
+  ConfiguredTiles(const ConfiguredTiles&) = delete;
+  ConfiguredTiles& operator=(const ConfiguredTiles&) = delete;
+};
+
+// A square is four tiles of sums, 32 x 32: 0 and 1 beside each other, 2 and 3 below them.
+
+SHOAL_AMX SHOAL_INLINE void clear_square() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+
+// row: numbers between rows.
+SHOAL_AMX SHOAL_INLINE void load_square(const float* from, std::int64_t row) {
+  asm volatile("" ::: "memory");  // g++ 12 does not know that loading a tile reads memory
+  _tile_loadd(0, from, row * 4);
+  _tile_loadd(1, from + kTile, row * 4);
+  _tile_loadd(2, from + kTile * row, row * 4);
+  _tile_loadd(3, from + kTile * row + kTile, row * 4);
+}
+SHOAL_AMX SHOAL_INLINE void store_square(float* to, std::int64_t row) {
+  _tile_stored(0, to, row * 4);
+  _tile_stored(1, to + kTile, row * 4);
+  _tile_stored(2, to + kTile * row, row * 4);
+  _tile_stored(3, to + kTile * row + kTile, row * 4);
+}
+
+// Two tiles of a below each other times two of b beside each other. a_row, b_row: bytes between
+// rows; b_tile: bytes between the tiles.
+SHOAL_AMX SHOAL_INLINE void add_to_square(const void* a, std::int64_t a_row, const void* b,
+                                          std::int64_t b_row, std::int64_t b_tile) {
+  const char *const left = static_cast<const char*>(a), *const right = static_cast<const char*>(b);
+  asm volatile("" ::: "memory");
+  _tile_loadd(4, left, a_row);
+  _tile_loadd(6, right, b_row);
+  _tile_loadd(7, right + b_tile, b_row);
+  _tile_loadd(5, left + kTile * a_row, a_row);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
+}
+
 }  // namespace shoal
 
 #endif

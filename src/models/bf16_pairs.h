@@ -47,6 +47,14 @@ SHOAL_BF16 inline void pair_neighbours(const float* from, std::int64_t n, std::u
   }
 }
 
+// Two rows of b [steps][width] after the other in pairs; an odd last row is paired with zero.
+SHOAL_BF16 inline void pair_rows(const float* b, std::int64_t width, std::int64_t steps,
+                                 std::uint32_t* to) {
+  for (std::int64_t k = 0; k < steps; k += 2)
+    pair_up(b + k * width, k + 1 < steps ? b + (k + 1) * width : nullptr, width,
+            to + k / 2 * width);
+}
+
 }  // namespace shoal
 
 #endif

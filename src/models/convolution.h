@@ -17,7 +17,7 @@ bool has_fast_bf16();
 // The dtype in which the layers of a CNN are computed: bfloat16 on the CPU only if that is faster.
 at::ScalarType compute_dtype(Precision precision, const at::Device& device);
 
-// images() for the first relu_convolution(), which reads bytes where its own kernels do.
+// images() for the first relu_convolution(), which reads bytes on the CPU, in float32 and with AMX.
 at::Tensor first_layer_input(const Observed& observation, at::ScalarType dtype);
 
 // relu(conv2d(x, weight, bias, stride)) in this dtype, by winograd_convolution() or

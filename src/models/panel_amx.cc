@@ -1,8 +1,8 @@
-#include <ATen/cpu/Utils.h>
-
+#include "src/core/cpu_features.h"
 #include "src/models/panel_bf16.h"
 
 #if SHOAL_X86_KERNELS
+#include <ATen/cpu/Utils.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -20,33 +20,13 @@ namespace {
 constexpr std::int64_t kBand = 2 * kTile;  // rows that are multiplied at a time
 static_assert(kPanel == 2 * kTile);
 
-// sums = a [kBand][pairs] times b [pairs][kPanel], where pairs is a multiple of kTile. The second
-// half of the rows is left out if it is not needed.
+// sums = a [kBand][pairs] times b [pairs][kPanel], where pairs is a multiple of kTile.
 SHOAL_AMX void multiply_band(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
-                             bool both_halves, float* sums) {
-  constexpr std::int64_t kBytes = kPanel * 4;  // of a row of b or of the sums
-  const auto a_bytes = pairs * 4;
-  asm volatile("" ::: "memory");  // g++ 12 does not know that the instructions read memory
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (std::int64_t k = 0; k < pairs; k += kTile) {
-    _tile_loadd(4, a + k, a_bytes);
-    _tile_loadd(6, b + k * kPanel, kBytes);
-    _tile_loadd(7, b + k * kPanel + kTile, kBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    if (!both_halves) continue;
-    _tile_loadd(5, a + kTile * pairs + k, a_bytes);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, sums, kBytes);
-  _tile_stored(1, sums + kTile, kBytes);
-  if (!both_halves) return;
-  _tile_stored(2, sums + kTile * kPanel, kBytes);
-  _tile_stored(3, sums + kTile * kPanel + kTile, kBytes);
+                             float* sums) {
+  clear_square();
+  for (std::int64_t k = 0; k < pairs; k += kTile)
+    add_to_square(a + k, pairs * 4, b + k * kPanel, kPanel * 4, kTile * 4);
+  store_square(sums, kPanel);
 }
 
 template <int kRows>
@@ -71,33 +51,27 @@ SHOAL_AMX void pair_band(const PanelProduct& p, std::int64_t first, std::int64_t
   }
 }
 
-// b of one panel in pairs, with zeros up to `pairs`.
-SHOAL_AMX void pair_panel(const float* b, std::int64_t steps, std::int64_t pairs,
-                          std::uint32_t* to) {
-  for (std::int64_t k = 0; k < steps; k += 2)
-    pair_up(b + k * kPanel, k + 1 < steps ? b + (k + 1) * kPanel : nullptr, kPanel,
-            to + k / 2 * kPanel);
-  std::fill(to + divide_up(steps, 2) * kPanel, to + pairs * kPanel, 0U);
-}
-
 SHOAL_AMX void product_amx(const PanelProduct& p) {
   if (p.a_step != 1) return panel_avx512_bf16()->product(p);
   const auto steps = p.blocks * p.steps, pairs = divide_up(divide_up(steps, 2), kTile) * kTile;
   thread_local AlignedScratch<std::uint32_t> scratch;
   auto* const b = scratch.take((p.panels * kPanel + 2 * kBand) * pairs);
   auto *a = b + p.panels * kPanel * pairs, *next = a + kBand * pairs;
-  for (std::int64_t i = 0; i < p.panels; ++i)
-    pair_panel(p.b + i * p.b_panel, steps, pairs, b + i * kPanel * pairs);
+  for (std::int64_t i = 0; i < p.panels; ++i) {
+    auto* const panel = b + i * kPanel * pairs;
+    pair_rows(p.b + i * p.b_panel, kPanel, steps, panel);
+    std::fill(panel + divide_up(steps, 2) * kPanel, panel + pairs * kPanel, 0U);
+  }
 
   alignas(64) float sums[kBand * kPanel];
-  _tile_loadconfig(&kTileShapes);
+  const ConfiguredTiles tiles;
   pair_band(p, 0, pairs, a);
   for (std::int64_t band = 0; band < p.rows; band += kBand) {
     // One band ahead, because tiles wait for what was stored just before they are loaded.
     pair_band(p, band + kBand, pairs, next);
     const auto rows = std::min(kBand, p.rows - band);
     for (std::int64_t i = 0; i < p.panels; ++i) {
-      multiply_band(a, b + i * kPanel * pairs, pairs, rows > kTile, sums);
+      multiply_band(a, b + i * kPanel * pairs, pairs, sums);
       const auto one = panel_of(p, i);
       std::int64_t r = 0;
       for (; r + 4 <= rows; r += 4) store_rows<4>(one, band + r, sums + r * kPanel);
@@ -105,18 +79,16 @@ SHOAL_AMX void product_amx(const PanelProduct& p) {
     }
     std::swap(a, next);
   }
-  _tile_release();
 }
 
 SHOAL_AMX std::int64_t multiply_add_amx(std::int64_t times) {
-  _tile_loadconfig(&kTileShapes);  // fills the tiles with zeros
+  const ConfiguredTiles tiles;
   for (std::int64_t t = 0; t < times; ++t) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 6);
     _tile_dpbf16ps(2, 4, 6);
     _tile_dpbf16ps(3, 4, 6);
   }
-  _tile_release();
   constexpr std::int64_t kOperations = 2 * kTile * kTile * kTileDepth;
   return times * 4 * kOperations;
 }

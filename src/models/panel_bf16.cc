@@ -28,9 +28,7 @@ SHOAL_BF16 Pairs pairs_of(const PanelProduct& p) {
   thread_local AlignedScratch<std::uint32_t> scratch;
   auto* b = scratch.take((kPanel + p.rows) * count);
   auto* a = b + kPanel * count;
-  for (std::int64_t k = 0; k < steps; k += 2)
-    pair_up(p.b + k * kPanel, k + 1 < steps ? p.b + (k + 1) * kPanel : nullptr, kPanel,
-            b + k / 2 * kPanel);
+  pair_rows(p.b, kPanel, steps, b);
   if (p.a_step == 1) {
     for (std::int64_t m = 0; m < p.rows; ++m)
       for (std::int64_t block = 0; block < p.blocks; ++block)

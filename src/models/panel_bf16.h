@@ -9,8 +9,8 @@ namespace shoal {
 // Products of panels with factors rounded to bfloat16 (8 significant bits) and sums in float32.
 struct PanelBf16 {
   const char* instructions;
-  // Like PanelKernels::product, with a_step or a_row 1, and an even number of steps if there are
-  // several blocks.
+  // Like PanelKernels::product, without `add`, with a_step or a_row 1, and with an even number of
+  // steps if there are several blocks.
   void (*product)(const PanelProduct&);
   // Like PanelKernels::multiply_add.
   std::int64_t (*multiply_add)(std::int64_t times);

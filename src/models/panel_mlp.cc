@@ -30,9 +30,9 @@ PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward, Pre
   }
 }
 
-void PanelMlp::multiply(const PanelProduct& p) const {
+void PanelMlp::multiply(std::int64_t rows, const PanelProduct& p) const {
   constexpr std::int64_t kWorth = 8;  // below, rounding takes longer than it saves
-  if (bf16_ && p.rows >= kWorth)
+  if (bf16_ && rows >= kWorth)
     bf16_->product(p);
   else
     kernels_.product(p);
@@ -43,28 +43,29 @@ void PanelMlp::forward(const float* parameters, const PanelInput& input, const P
   for (std::size_t l = 0; l < mlp_.layers(); ++l) {
     const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
     float* y = at(outputs_[l], range.from, out);
-    multiply({.a = parameters + mlp_.offset(l),
-              .a_row = in,
-              .a_step = 1,
-              .steps = in,
-              .b = x,
-              .rows = out,
-              .c = y,
-              .panels = range.count(),
-              .b_panel = l == 0 ? input.stride : in * kPanel,
-              .c_panel = out * kPanel,
-              .columns = range.columns,
-              .bias = parameters + mlp_.bias_offset(l),
-              .relu = l + 1 < mlp_.layers()});
+    multiply(out, {.a = parameters + mlp_.offset(l),
+                   .a_row = in,
+                   .a_step = 1,
+                   .steps = in,
+                   .b = x,
+                   .rows = out,
+                   .c = y,
+                   .panels = range.count(),
+                   .b_panel = l == 0 ? input.stride : in * kPanel,
+                   .c_panel = out * kPanel,
+                   .columns = range.columns,
+                   .bias = parameters + mlp_.bias_offset(l),
+                   .relu = l + 1 < mlp_.layers()});
     x = y;
   }
 }
 
 // Columns of a small layer are read as fast as rows; in a large layer each element of a column is
-// on its own memory page.
+// on its own memory page. AMX reads rows.
 bool PanelMlp::transposes(std::size_t l) const {
   constexpr std::int64_t kLarge = 16384;
-  return l > 0 && mlp_.widths[l] * mlp_.widths[l + 1] >= kLarge;
+  const bool reads_rows = bf16_ && bf16_ == panel_amx();
+  return l > 0 && (reads_rows || mlp_.widths[l] * mlp_.widths[l + 1] >= kLarge);
 }
 
 void PanelMlp::transpose_weights(const float* parameters, float* to) const {
@@ -79,18 +80,18 @@ void PanelMlp::backward(const float* parameters, const float* transposed, const 
   for (auto l = mlp_.layers() - 1; l > 0; --l) {
     const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
     const bool rows = transposed && transposes(l);
-    multiply({.a = (rows ? transposed : parameters) + mlp_.offset(l),
-              .a_row = rows ? out : 1,
-              .a_step = rows ? 1 : in,
-              .steps = out,
-              .b = at(gradients_[l], range.from, out),
-              .rows = in,
-              .c = at(gradients_[l - 1], range.from, in),
-              .panels = range.count(),
-              .b_panel = out * kPanel,
-              .c_panel = in * kPanel,
-              .columns = range.columns,
-              .mask = at(outputs_[l - 1], range.from, in)});
+    multiply(in, {.a = (rows ? transposed : parameters) + mlp_.offset(l),
+                  .a_row = rows ? out : 1,
+                  .a_step = rows ? 1 : in,
+                  .steps = out,
+                  .b = at(gradients_[l], range.from, out),
+                  .rows = in,
+                  .c = at(gradients_[l - 1], range.from, in),
+                  .panels = range.count(),
+                  .b_panel = out * kPanel,
+                  .c_panel = in * kPanel,
+                  .columns = range.columns,
+                  .mask = at(outputs_[l - 1], range.from, in)});
   }
   for (std::size_t l = 0; learns && l < rows_.size(); ++l) {
     const auto width = mlp_.widths[l + 1];
@@ -102,17 +103,17 @@ void PanelMlp::backward(const float* parameters, const float* transposed, const 
 void PanelMlp::input_gradient(const float* parameters, std::int64_t first, std::int64_t count,
                               const PanelRange& range, float* to) {
   const auto in = mlp_.in(), out = mlp_.widths[1];
-  multiply({.a = parameters + first,
-            .a_row = 1,
-            .a_step = in,
-            .steps = out,
-            .b = at(gradients_[0], range.from, out),
-            .rows = count,
-            .c = to + range.from * count * kPanel,
-            .panels = range.count(),
-            .b_panel = out * kPanel,
-            .c_panel = count * kPanel,
-            .columns = range.columns});
+  multiply(count, {.a = parameters + first,
+                   .a_row = 1,
+                   .a_step = in,
+                   .steps = out,
+                   .b = at(gradients_[0], range.from, out),
+                   .rows = count,
+                   .c = to + range.from * count * kPanel,
+                   .panels = range.count(),
+                   .b_panel = out * kPanel,
+                   .c_panel = count * kPanel,
+                   .columns = range.columns});
 }
 
 void PanelMlp::take(const PanelMlp& other, const std::vector<std::int64_t>& columns,
@@ -174,20 +175,20 @@ void PanelMlp::layer_gradient(std::size_t l, const PanelInput& input, const floa
   if (last) return;
   const float* rows = l == 0 ? input_rows : rows_[l - 1].data;
   const auto panels = panels_of(in);
-  multiply({.a = g + from * kPanel,
-            .a_row = kPanel,
-            .a_step = 1,
-            .steps = kPanel,
-            .blocks = panels_,
-            .a_block = out * kPanel,
-            .b = rows,
-            .rows = to_row - from,
-            .c = to + mlp_.offset(l) + from * in,
-            .c_row = in,
-            .panels = panels,
-            .b_panel = panels_ * kPanel * kPanel,
-            .c_panel = kPanel,
-            .columns = in - (panels - 1) * kPanel});
+  multiply(out, {.a = g + from * kPanel,
+                 .a_row = kPanel,
+                 .a_step = 1,
+                 .steps = kPanel,
+                 .blocks = panels_,
+                 .a_block = out * kPanel,
+                 .b = rows,
+                 .rows = to_row - from,
+                 .c = to + mlp_.offset(l) + from * in,
+                 .c_row = in,
+                 .panels = panels,
+                 .b_panel = panels_ * kPanel * kPanel,
+                 .c_panel = kPanel,
+                 .columns = in - (panels - 1) * kPanel});
 }
 
 }  // namespace shoal

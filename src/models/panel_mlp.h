@@ -83,7 +83,8 @@ class PanelMlp {
   static float* at(const PanelBuffer& buffer, std::int64_t panel, std::int64_t width) {
     return buffer.data + panel * width * kPanel;
   }
-  void multiply(const PanelProduct& p) const;
+  // rows: of the whole product, of which p is a part; the precision does not depend on the parts.
+  void multiply(std::int64_t rows, const PanelProduct& p) const;
   bool transposes(std::size_t l) const;
   void layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
                       std::int64_t from, std::int64_t to_row, float* to) const;

@@ -11,6 +11,7 @@
 #include "src/models/aligned_scratch.h"
 #include "src/models/divide_up.h"
 #include "src/models/panel_kernels.h"
+#include "src/models/weight_chunks.h"
 #include "src/models/winograd_kernels.h"
 
 namespace shoal {
@@ -23,10 +24,6 @@ using torch::autograd::tensor_list;
 constexpr std::int64_t kMostLanes = 16;
 // Images are multiplied together until they have at least so many tiles.
 constexpr std::int64_t kLeastTiles = 36;
-// Each thread adds up the weight gradients of chunks of the batch: of at least so many images, at
-// most so many chunks, and with at most so many numbers in all of them.
-constexpr std::int64_t kLeastChunk = 16, kMostChunks = 16, kMostNumbers = std::int64_t{1} << 24;
-
 struct WinogradLayer {
   std::int64_t images, height, width, channels;
   std::int64_t filters, taps, stride;
@@ -68,10 +65,6 @@ struct WinogradLayer {
 
   std::int64_t images_together() const {
     return std::clamp<std::int64_t>(images, 1, divide_up(kLeastTiles, tiles()));
-  }
-  std::int64_t chunk() const {
-    const auto most = std::clamp<std::int64_t>(kMostNumbers / weights(), 1, kMostChunks);
-    return std::max(kLeastChunk, divide_up(images, most));
   }
 };
 
@@ -256,7 +249,7 @@ class WinogradConvolution : public torch::autograd::Function<WinogradConvolution
       x_gradient = at::empty_like(x);
       transposed = transpose(weights, l);
     }
-    const auto chunk = l.chunk(), chunks = divide_up(l.images, chunk);
+    const auto chunk = images_of_chunk(l.images, l.weights()), chunks = divide_up(l.images, chunk);
     const auto weight_gradients = at::empty({chunks, l.weights()}, weights.options());
     const auto bias_gradients = at::zeros({chunks, l.filters}, weights.options());
     const auto together = l.images_together();

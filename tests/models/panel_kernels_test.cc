@@ -1,10 +1,12 @@
 #include "src/models/panel_kernels.h"
 
+#include <ATen/cpu/Utils.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
+#include "src/core/cpu_features.h"
 #include "src/models/panel_bf16.h"
 #include "tests/support/special_values.h"
 
@@ -126,6 +128,52 @@ TEST(PanelKernelsTest, Bf16ProductsAreThoseOfRoundedFactors) {
       }
     }
   });
+}
+
+// Several panels of one product are as many products; the panels of c may lie side by side.
+TEST(PanelKernelsTest, PanelsAreProductsOfTheirOwn) {
+  torch::manual_seed(5);
+  constexpr std::int64_t kRows = 45, kSteps = 40, kPanels = 3, kLast = 9;
+  const auto a = at::randn({kRows, kSteps}), b = at::randn({kPanels, kSteps, kPanel}),
+             mask = at::randn({kPanels, kRows, kPanel});
+  const auto check = [&](void (*product)(const PanelProduct&)) {
+    PanelProduct p{
+        .a = data(a), .a_row = kSteps, .a_step = 1, .steps = kSteps, .b = data(b), .rows = kRows, .c = nullptr};
+    auto each = at::full({kPanels, kRows, kPanel}, 7.0F);
+    for (std::int64_t i = 0; i < kPanels; ++i) {
+      p.b = data(b[i]), p.c = data(each[i]), p.mask = data(mask[i]);
+      p.columns = i + 1 < kPanels ? kPanel : kLast;
+      product(p);
+    }
+    auto all = at::full({kPanels, kRows, kPanel}, 7.0F);
+    p.b = data(b), p.c = data(all), p.mask = data(mask);
+    p.panels = kPanels, p.b_panel = kSteps * kPanel, p.c_panel = kRows * kPanel;
+    product(p);
+    EXPECT_TRUE(at::equal(all, each));
+    auto rows = at::full({kRows, kPanels * kPanel}, 7.0F);
+    p.c = data(rows), p.c_row = kPanels * kPanel, p.c_panel = kPanel, p.mask = nullptr;
+    product(p);
+    const auto found = rows.view({kRows, kPanels, kPanel}).transpose(0, 1);
+    const auto kept = mask.gt(0).logical_and(each.ne(7));
+    EXPECT_TRUE(at::equal(found.masked_select(kept), each.masked_select(kept)));
+    EXPECT_TRUE(found[kPanels - 1].narrow(1, kLast, kPanel - kLast).eq(7).all().item<bool>());
+  };
+  for_all([&](const PanelKernels& kernels) { check(kernels.product); });
+  for_all_bf16([&](const PanelBf16& kernels) { check(kernels.product); });
+}
+
+// A build that leaves the kernels out would pass every test of them.
+TEST(PanelKernelsTest, AmxIsUsedWhereTheProcessorHasIt) {
+  const auto all = at::cpu::get_cpu_capabilities();
+  const auto found = all.find("amx_bf16");
+  if (found == all.end() || !found->second.toBool() || !at::cpu::init_amx())
+    GTEST_SKIP() << "this CPU has no AMX, or the operating system does not let it be used";
+#if SHOAL_X86_KERNELS
+  EXPECT_EQ(panel_bf16(), panel_amx());
+  EXPECT_NE(panel_amx(), nullptr);
+#else
+  EXPECT_EQ(panel_amx(), nullptr);
+#endif
 }
 
 TEST(PanelKernelsTest, DotsAndTranspositions) {

@@ -294,6 +294,8 @@ TEST(Config, OffPolicyActorCriticsTakeAnyModelWithoutMemory) {
     EXPECT_NO_THROW(validate(config));
     set(config, std::string(algo) + ".precision", "bf16");
     EXPECT_TRUE(contains(message_of([&] { validate(config); }), "expected float32 with model"));
+    set(config, "model.name", "auto");
+    EXPECT_NO_THROW(validate(config));
     set(config, std::string(algo) + ".precision", "float32");
     set(config, "model.memory", "gru");
     EXPECT_TRUE(contains(message_of([&] { validate(config); }), "learns from single steps"));
