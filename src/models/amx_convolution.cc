@@ -28,8 +28,6 @@ using torch::autograd::tensor_list;
 using Bits = std::uint16_t;  // a number in bfloat16
 
 constexpr std::int64_t kSquare = 2 * kTile;  // rows and columns of a square of sums
-constexpr std::int64_t kChunkImages =
-    16;  // images of a chunk, which has weight gradients of its own
 
 // The intrinsics without a mask make g++ 12 warn of the lanes that a mask would leave out.
 constexpr __mmask16 kAll = 0xFFFF;
