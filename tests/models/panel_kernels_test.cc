@@ -137,8 +137,13 @@ TEST(PanelKernelsTest, PanelsAreProductsOfTheirOwn) {
   const auto a = at::randn({kRows, kSteps}), b = at::randn({kPanels, kSteps, kPanel}),
              mask = at::randn({kPanels, kRows, kPanel});
   const auto check = [&](void (*product)(const PanelProduct&)) {
-    PanelProduct p{
-        .a = data(a), .a_row = kSteps, .a_step = 1, .steps = kSteps, .b = data(b), .rows = kRows, .c = nullptr};
+    PanelProduct p{.a = data(a),
+                   .a_row = kSteps,
+                   .a_step = 1,
+                   .steps = kSteps,
+                   .b = data(b),
+                   .rows = kRows,
+                   .c = nullptr};
     auto each = at::full({kPanels, kRows, kPanel}, 7.0F);
     for (std::int64_t i = 0; i < kPanels; ++i) {
       p.b = data(b[i]), p.c = data(each[i]), p.mask = data(mask[i]);
