@@ -242,6 +242,29 @@ TEST(PanelKernelsTest, AdamOfAnyCountAndWithoutATarget) {
   });
 }
 
+// Denormal moments would make every later step slow.
+TEST(PanelKernelsTest, MomentsWithoutAGradientBecomeZero) {
+  for_all([](const PanelKernels& kernels) {
+    const std::int64_t n = 20;
+    auto x = at::ones({n}), m = at::full({n}, 1e-20F), v = at::full({n}, 1e-34F);
+    m[3] = -1e-20F;
+    const auto g = at::zeros({n});
+    for (int t = 0; t < 10'000; ++t)
+      kernels.adam({.rate = 0.1F,
+                    .root = 1,
+                    .epsilon = 1e-8F,
+                    .tau = 0,
+                    .n = n,
+                    .parameter = data(x),
+                    .mean = data(m),
+                    .square = data(v),
+                    .gradient = data(g)});
+    EXPECT_EQ(m.abs().max().item<float>(), 0);
+    EXPECT_EQ(v.max().item<float>(), 0);
+    EXPECT_EQ(x.min().item<float>(), 1);
+  });
+}
+
 // From numbers around 0 to those where 1 - tanh^2 is 0 in float32.
 TEST(PanelKernelsTest, SquashedActionsAndTheirDensity) {
   const auto mean = at::linspace(-30, 30, 64).view({2, kPanel});
