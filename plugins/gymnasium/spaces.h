@@ -38,7 +38,7 @@ class ObservationSpace {
     bool same;  // declared == stored
     std::vector<py::ssize_t> shape;
     std::size_t bytes;
-    // Of each choice of an environment; empty: any number.
+    // The bounds of each choice of an environment; empty if any number is allowed.
     std::vector<std::int64_t> lowest, highest;
 
     void check_choices(const std::int64_t* numbers, std::size_t count) const;

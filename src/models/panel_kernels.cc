@@ -149,8 +149,8 @@ SHOAL_INLINE void root_lanes(typename Lanes<kWidth>::Float& x) {
 }
 
 // Where gradients are zero, as behind a ReLU that is always off, moments shrink until they are
-// denormal, and stay so because products are rounded up: each operation then takes a hundred times
-// as long. Numbers so small that they change no parameter become zero instead.
+// denormal, and rounding keeps them there: operations on such numbers are much slower. Moments too
+// small to change a parameter become zero instead.
 template <int kWidth>
 SHOAL_INLINE void clear_tiny(typename Lanes<kWidth>::Float& x) {
   // As bits without the sign, which are in the order of the numbers: g++ 12 makes scalar code of

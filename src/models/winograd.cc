@@ -24,6 +24,7 @@ using torch::autograd::tensor_list;
 constexpr std::int64_t kMostLanes = 16;
 // Images are multiplied together until they have at least so many tiles.
 constexpr std::int64_t kLeastTiles = 36;
+
 struct WinogradLayer {
   std::int64_t images, height, width, channels;
   std::int64_t filters, taps, stride;

@@ -25,9 +25,9 @@ struct DdpgOptions {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
-  // Of the networks' products, on the CPU: bf16 rounds both factors on CPUs that multiply such
-  // numbers faster (those with AMX, and AMD's with AVX512-BF16); elsewhere it means float32. Sums
-  // and parameters are float32.
+  // Arithmetic of the networks' products on the CPU. kBf16 rounds both factors to bfloat16 where
+  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. On other CPUs it means float32.
+  // Sums and parameters are always float32.
   Precision precision = Precision::kFloat32;
   double tau = 0.005;              // how far targets move
   double exploration_noise = 0.1;  // deviation, in half-widths of the action's bounds

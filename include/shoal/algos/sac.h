@@ -26,9 +26,9 @@ struct SacOptions {
   double learning_rate = 3e-4;        // of the critics, the policy and log_alpha; Adam
   bool anneal_learning_rate = false;  // linearly to 0 over the schedule
   std::int64_t batch = 256;           // steps of one update
-  // Of the networks' products, on the CPU: bf16 rounds both factors on CPUs that multiply such
-  // numbers faster (those with AMX, and AMD's with AVX512-BF16); elsewhere it means float32. Sums
-  // and parameters are float32.
+  // Arithmetic of the networks' products on the CPU. kBf16 rounds both factors to bfloat16 where
+  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. On other CPUs it means float32.
+  // Sums and parameters are always float32.
   Precision precision = Precision::kFloat32;
   double tau = 0.005;  // how far the target critics move towards the critics
   double alpha = 1;    // what entropy is worth, in rewards; the first one if it is learned
