@@ -1,11 +1,15 @@
 #include "algos/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
+#include "algos/adam.h"
 #include "src/compute/accelerator.h"
 
 namespace shoal {
@@ -38,15 +42,39 @@ void keep_where_defined(const std::vector<at::Tensor>& gradients, std::vector<at
   list.resize(kept);
 }
 
+bool fits_kernels(const at::Tensor& t) {
+  return t.is_cpu() && t.scalar_type() == at::kFloat && t.is_non_overlapping_and_dense();
+}
+
+constexpr std::int64_t kBlock = 1 << 14;
+
+// Calls act(block, first, last) for blocks of [0, n), which do not depend on the number of threads.
+template <class Act>
+void for_blocks(std::int64_t n, const Act& act) {
+  at::parallel_for(0, divide_up(n, kBlock), 2, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) act(i, i * kBlock, std::min((i + 1) * kBlock, n));
+  });
+}
+
 at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
   double total = 0;
-  for (const auto& g : gradients) total += sum_of_squares(g.const_data_ptr<float>(), g.numel());
+  std::vector<double> sums;  // one for each block
+  for (const auto& g : gradients) {
+    const auto* values = g.const_data_ptr<float>();
+    sums.resize(static_cast<std::size_t>(divide_up(g.numel(), kBlock)));
+    for_blocks(g.numel(), [&](std::int64_t block, std::int64_t first, std::int64_t last) {
+      sums[static_cast<std::size_t>(block)] = sum_of_squares(values + first, last - first);
+    });
+    for (const double sum : sums) total += sum;
+  }
   const double norm = std::sqrt(total);
   if (limit > 0 && norm + 1e-6 > limit) {
     const auto scale = static_cast<float>(limit / (norm + 1e-6));
     for (auto& g : gradients) {
       auto* values = g.data_ptr<float>();
-      for (std::int64_t i = 0; i < g.numel(); ++i) values[i] *= scale;
+      for_blocks(g.numel(), [&](std::int64_t, std::int64_t first, std::int64_t last) {
+        for (auto i = first; i < last; ++i) values[i] *= scale;
+      });
     }
   }
   return at::scalar_tensor(static_cast<float>(norm), gradients.front().options());
@@ -55,7 +83,10 @@ at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
 }  // namespace
 
 Optimizer::Optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters, double epsilon)
-    : kind_(kind), parameters_(std::move(parameters)), epsilon_(epsilon) {
+    : kind_(kind),
+      parameters_(std::move(parameters)),
+      plain_(std::ranges::all_of(parameters_, fits_kernels)),
+      epsilon_(epsilon) {
   for (const auto& p : parameters_) {
     if (kind == OptimizerKind::kAdam) mean_.push_back(at::zeros_like(p));
     square_.push_back(at::zeros_like(p));
@@ -88,6 +119,12 @@ void Optimizer::step(std::vector<at::Tensor> gradients) {
   }
   if (kind_ == OptimizerKind::kAdam) {
     step_count_.add_(1);
+    if (plain_) {
+      const auto step = adam_step(step_count_.item<double>(), rate_, epsilon_);
+      for (std::size_t i = 0; i < gradients.size(); ++i)
+        take_adam_step(step, {parameters[i], mean[i], square[i], gradients[i]});
+      return;
+    }
     const auto adam = [&](const auto& rate) {
       at::_fused_adam_(parameters, gradients, mean, square, /*max_exp_avg_sqs=*/{}, steps, rate,
                        /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_,
@@ -99,6 +136,9 @@ void Optimizer::step(std::vector<at::Tensor> gradients) {
   constexpr double kDecay = 0.99;
   at::_foreach_mul_(square, kDecay);
   at::_foreach_addcmul_(square, gradients, gradients, 1 - kDecay);
+  // Where no gradient comes any more they would become denormal, and slow.
+  if (plain_)
+    for (auto& s : square) at::threshold_(s, std::numeric_limits<float>::min(), 0);
   auto root = at::_foreach_sqrt(square);
   at::_foreach_add_(root, epsilon_);
   if (rate_there_.defined()) {
@@ -122,10 +162,7 @@ NamedTensors Optimizer::state() const {
 
 at::Tensor clip_gradients(std::vector<at::Tensor>& gradients, double limit) {
   torch::NoGradGuard no_grad;
-  bool plain = true;
-  for (const auto& g : gradients)
-    plain &= g.is_cpu() && g.scalar_type() == at::kFloat && g.is_non_overlapping_and_dense();
-  if (plain) return clip_in_loops(gradients, limit);
+  if (std::ranges::all_of(gradients, fits_kernels)) return clip_in_loops(gradients, limit);
   auto norm = at::stack(at::_foreach_norm(gradients)).norm();
   if (limit > 0) at::_foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp_max(1));
   return norm;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 
+#include "algos/adam.h"
 #include "algos/qpg/qpg_learner.h"
 #include "shoal/core/error.h"
 #include "src/models/panel_mlp.h"
@@ -208,10 +208,9 @@ class FusedLearner : public QpgLearner {
   };
   AdamStep adam_of(const Going& going) const {
     const auto t = static_cast<double>(*going.moments.steps.data_ptr<std::int64_t>());
-    return {.rate = static_cast<float>(going.rate / (1 - std::pow(0.9, t))),
-            .root = static_cast<float>(1 / std::sqrt(1 - std::pow(0.999, t))),
-            .epsilon = static_cast<float>(going.epsilon),
-            .tau = static_cast<float>(going.tau)};
+    auto step = adam_step(t, going.rate, going.epsilon);
+    step.tau = static_cast<float>(going.tau);
+    return step;
   }
   void step(const AdamStep& adam, const Going& going, std::int64_t offset, std::int64_t n) const {
     auto s = adam;

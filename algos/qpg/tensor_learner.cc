@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "algos/adam.h"
 #include "algos/qpg/qpg_learner.h"
 #include "src/compute/captured_graph.h"
 #include "src/models/panel_kernels.h"
@@ -158,7 +159,7 @@ class TensorLearner : public QpgLearner {
     const auto error = value - wanted;
     const auto loss = (0.5 * in_[In::kWeight] * error.square()).mean(1).sum();
     step(n.critics, agent_.critics_gradient(loss), critic_moments,
-         {In::kCriticStep, In::kCriticRoot}, update.epsilon);
+         {In::kCriticStep, In::kCriticRoot}, update.critic_rate, update.epsilon);
     auto policy_loss = at::zeros_like(loss), mean_log_prob = policy_loss;
     if (update.policy) {
       const auto [chosen, log_prob] = act(seen);
@@ -170,7 +171,7 @@ class TensorLearner : public QpgLearner {
         policy_loss = policy_loss + in_.number(In::kAlpha) * mean_log_prob;
       }
       step(n.policy, agent_.policy_gradient(policy_loss), policy_moments,
-           {In::kPolicyStep, In::kPolicyRoot}, update.epsilon);
+           {In::kPolicyStep, In::kPolicyRoot}, update.policy_rate, update.epsilon);
     }
     torch::NoGradGuard no_grad;
     agent_.move_targets(in_.number(In::kTau));
@@ -230,9 +231,13 @@ class TensorLearner : public QpgLearner {
   }
 
   void step(const at::Tensor& parameters, const at::Tensor& gradient, QpgMoments& m,
-            std::pair<In::Number, In::Number> step_and_root, double epsilon) const {
+            std::pair<In::Number, In::Number> step_and_root, double rate, double epsilon) const {
     torch::NoGradGuard no_grad;
     average(gradient);
+    if (is_host(parameters.device())) {
+      const auto t = static_cast<double>(*m.steps.data_ptr<std::int64_t>());
+      return take_adam_step(adam_step(t, rate, epsilon), {parameters, m.mean, m.square, gradient});
+    }
     m.mean.lerp_(gradient, 1 - kBeta1);
     m.square.mul_(kBeta2).addcmul_(gradient, gradient, 1 - kBeta2);
     const auto root = (m.square.sqrt() * in_.number(step_and_root.second)).add_(epsilon);

@@ -148,20 +148,6 @@ SHOAL_INLINE void root_lanes(typename Lanes<kWidth>::Float& x) {
   x = root + (x - root * root) * 0.5F * inverse;
 }
 
-// Where gradients are zero, as behind a ReLU that is always off, moments shrink until they are
-// denormal, and rounding keeps them there: operations on such numbers are much slower. Moments too
-// small to change a parameter become zero instead.
-template <int kWidth>
-SHOAL_INLINE void clear_tiny(typename Lanes<kWidth>::Float& x) {
-  // As bits without the sign, which are in the order of the numbers: g++ 12 makes scalar code of
-  // comparing 16 numbers here.
-  constexpr std::int32_t kWithoutSign = 0x7FFFFFFF, kLeast = 0x04000000;  // 2^-119
-  typename Lanes<kWidth>::Int bits;
-  reinterpret(bits, x);
-  bits &= ~(((bits & kWithoutSign) - kLeast) >> 31);
-  reinterpret(x, bits);
-}
-
 // The whole Adam step for kWidth numbers.
 template <int kWidth>
 SHOAL_INLINE void adam_lanes(const AdamStep& s, float* parameter, float* mean, float* square,
@@ -175,8 +161,6 @@ SHOAL_INLINE void adam_lanes(const AdamStep& s, float* parameter, float* mean, f
   load_lanes(g, gradient);
   m += (g - m) * (1 - kBeta1);
   v = v * kBeta2 + g * g * (1 - kBeta2);
-  clear_tiny<kWidth>(m);
-  clear_tiny<kWidth>(v);
   V root = v;
   root_lanes<kWidth>(root);
   x -= m * s.rate / (root * s.root + s.epsilon);
@@ -192,6 +176,9 @@ SHOAL_INLINE void adam_lanes(const AdamStep& s, float* parameter, float* mean, f
 
 template <int kWidth>
 SHOAL_INLINE void adam(const AdamStep& s) {
+  // Where gradients are zero, as behind a ReLU that is always off, moments would shrink until they
+  // are denormal and stay so, because they are rounded.
+  const FlushDenormals flush;
   std::int64_t i = 0;
   for (; i + kWidth <= s.n; i += kWidth)
     adam_lanes<kWidth>(s, s.parameter + i, s.mean + i, s.square + i, s.gradient + i,

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
+
 namespace shoal {
 namespace {
 
@@ -45,6 +47,48 @@ TEST(OptimizerTest, GradientsMayLieInAnotherOrder) {
     one.step({gradient});
     other.step({gradient.contiguous(at::MemoryFormat::ChannelsLast)});
     EXPECT_TRUE(at::equal(a[0], b[0]));
+  }
+}
+
+TEST(OptimizerTest, StepsDoNotDependOnTheNumberOfThreads) {
+  torch::manual_seed(1);
+  const int threads = at::get_num_threads();
+  // Larger than the share of a thread, with a remainder.
+  const auto start = at::randn({3, 70'001}), gradient = at::randn({3, 70'001});
+  for (const auto kind : {OptimizerKind::kAdam, OptimizerKind::kRmsProp}) {
+    std::vector<at::Tensor> results;
+    for (const int count : {1, 2, 5}) {
+      at::set_num_threads(count);
+      std::vector<at::Tensor> parameters = {start.clone()};
+      Optimizer optimizer(kind, parameters, 1e-5);
+      optimizer.set_learning_rate(0.1);
+      for (int i = 0; i < 2; ++i) {
+        std::vector<at::Tensor> gradients = {gradient.clone()};
+        clip_gradients(gradients, 2);
+        optimizer.step(gradients);
+      }
+      results.push_back(parameters[0]);
+      EXPECT_TRUE(at::equal(results[0], parameters[0])) << count << " threads";
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+// Denormal moments would make every later step slow.
+TEST(OptimizerTest, MomentsWithoutAGradientAreNotDenormal) {
+  for (const auto kind : {OptimizerKind::kAdam, OptimizerKind::kRmsProp}) {
+    std::vector<at::Tensor> parameters = {at::ones({20})};
+    Optimizer optimizer(kind, parameters, 1e-5);
+    optimizer.set_learning_rate(0.1);
+    for (const auto& [name, moment] : optimizer.state())
+      if (name != "optimizer.steps") at::Tensor(moment).fill_(1e-36);
+    for (int i = 0; i < 6000; ++i) optimizer.step({at::zeros({20})});
+    for (const auto& [name, moment] : optimizer.state())
+      if (name != "optimizer.steps") {
+        const float most = moment.max().item<float>();
+        EXPECT_LT(most, 1e-37) << name;
+        EXPECT_TRUE(most == 0 || most >= std::numeric_limits<float>::min()) << name << ' ' << most;
+      }
   }
 }
 
