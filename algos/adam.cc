@@ -4,25 +4,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+
+#include "src/models/divide_up.h"
 
 namespace shoal {
 
-AdamStep adam_step(double t, double rate, double epsilon) {
-  return {.rate = static_cast<float>(rate / (1 - std::pow(0.9, t))),
-          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(0.999, t))),
+AdamStep make_adam_step(double t, double rate, double epsilon) {
+  return {.rate = static_cast<float>(rate / (1 - std::pow(kAdamBeta1, t))),
+          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(kAdamBeta2, t))),
           .epsilon = static_cast<float>(epsilon),
           .tau = 0};
 }
 
-void take_adam_step(AdamStep step, const AdamTensors& tensors) {
+void apply_adam(AdamStep step, const AdamTensors& tensors) {
   auto* const parameter = tensors.parameter.data_ptr<float>();
   auto* const mean = tensors.mean.data_ptr<float>();
   auto* const square = tensors.square.data_ptr<float>();
   const auto* const gradient = tensors.gradient.const_data_ptr<float>();
   const auto size = tensors.parameter.numel();
-  constexpr std::int64_t kBlock = 4096;  // so that vectors are the same with any number of threads
-  constexpr std::int64_t kLeastBlocks = 4;  // of a thread
-  at::parallel_for(0, divide_up(size, kBlock), kLeastBlocks,
+  constexpr std::int64_t kBlock = 4096;  // whole vectors, with any number of threads
+  constexpr std::int64_t kGrainSize = 4;
+  tensors.parameter.unsafeGetTensorImpl()->bump_version();  // as operations in place do
+  at::parallel_for(0, divide_up(size, kBlock), kGrainSize,
                    [&](std::int64_t first, std::int64_t last) {
                      auto part = step;
                      const auto offset = first * kBlock;

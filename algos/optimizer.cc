@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "algos/adam.h"
 #include "src/compute/accelerator.h"
+#include "src/models/divide_up.h"
 
 namespace shoal {
 
@@ -46,13 +48,13 @@ bool fits_kernels(const at::Tensor& t) {
   return t.is_cpu() && t.scalar_type() == at::kFloat && t.is_non_overlapping_and_dense();
 }
 
-constexpr std::int64_t kBlock = 1 << 14;
+constexpr std::int64_t kClipBlock = 1 << 14;
 
 // Calls act(block, first, last) for blocks of [0, n), which do not depend on the number of threads.
 template <class Act>
 void for_blocks(std::int64_t n, const Act& act) {
-  at::parallel_for(0, divide_up(n, kBlock), 2, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = begin; i < end; ++i) act(i, i * kBlock, std::min((i + 1) * kBlock, n));
+  at::parallel_for(0, divide_up(n, kClipBlock), 2, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) act(i, i * kClipBlock, std::min((i + 1) * kClipBlock, n));
   });
 }
 
@@ -61,7 +63,7 @@ at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
   std::vector<double> sums;  // one for each block
   for (const auto& g : gradients) {
     const auto* values = g.const_data_ptr<float>();
-    sums.resize(static_cast<std::size_t>(divide_up(g.numel(), kBlock)));
+    sums.resize(static_cast<std::size_t>(divide_up(g.numel(), kClipBlock)));
     for_blocks(g.numel(), [&](std::int64_t block, std::int64_t first, std::int64_t last) {
       sums[static_cast<std::size_t>(block)] = sum_of_squares(values + first, last - first);
     });
@@ -85,7 +87,8 @@ at::Tensor clip_in_loops(std::vector<at::Tensor>& gradients, double limit) {
 Optimizer::Optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters, double epsilon)
     : kind_(kind),
       parameters_(std::move(parameters)),
-      plain_(std::ranges::all_of(parameters_, fits_kernels)),
+      uses_kernel_(is_host(parameters_.front().device()) &&
+                   std::ranges::all_of(parameters_, fits_kernels)),
       epsilon_(epsilon) {
   for (const auto& p : parameters_) {
     if (kind == OptimizerKind::kAdam) mean_.push_back(at::zeros_like(p));
@@ -119,15 +122,15 @@ void Optimizer::step(std::vector<at::Tensor> gradients) {
   }
   if (kind_ == OptimizerKind::kAdam) {
     step_count_.add_(1);
-    if (plain_) {
-      const auto step = adam_step(step_count_.item<double>(), rate_, epsilon_);
+    if (uses_kernel_) {
+      const auto step = make_adam_step(step_count_.item<double>(), rate_, epsilon_);
       for (std::size_t i = 0; i < gradients.size(); ++i)
-        take_adam_step(step, {parameters[i], mean[i], square[i], gradients[i]});
+        apply_adam(step, {parameters[i], mean[i], square[i], gradients[i]});
       return;
     }
     const auto adam = [&](const auto& rate) {
       at::_fused_adam_(parameters, gradients, mean, square, /*max_exp_avg_sqs=*/{}, steps, rate,
-                       /*beta1=*/0.9, /*beta2=*/0.999, /*weight_decay=*/0, epsilon_,
+                       kAdamBeta1, kAdamBeta2, /*weight_decay=*/0, epsilon_,
                        /*amsgrad=*/false, /*maximize=*/false);
     };
     rate_there_.defined() ? adam(rate_there_) : adam(rate_);
@@ -136,8 +139,8 @@ void Optimizer::step(std::vector<at::Tensor> gradients) {
   constexpr double kDecay = 0.99;
   at::_foreach_mul_(square, kDecay);
   at::_foreach_addcmul_(square, gradients, gradients, 1 - kDecay);
-  // Where no gradient comes any more they would become denormal, and slow.
-  if (plain_)
+  // Without gradients, mean squares would shrink to denormal numbers, which are slow.
+  if (uses_kernel_)
     for (auto& s : square) at::threshold_(s, std::numeric_limits<float>::min(), 0);
   auto root = at::_foreach_sqrt(square);
   at::_foreach_add_(root, epsilon_);

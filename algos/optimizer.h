@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// Adam or RMSprop over all parameters, in few fused operations.
+// Adam or RMSprop over all parameters.
 class Optimizer {
  public:
   // epsilon: added to the root of the mean square.
@@ -29,7 +29,7 @@ class Optimizer {
  private:
   OptimizerKind kind_;
   std::vector<at::Tensor> parameters_;
-  bool plain_;                             // all are dense, on the host, and float32
+  bool uses_kernel_;                       // all are dense, on the host, and float32
   std::vector<at::Tensor> mean_, square_;  // moving averages of gradients (Adam) and their squares
   at::Tensor step_count_;                  // Adam
   std::vector<at::Tensor> steps_;          // step_count_, once for each parameter

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "algos/adam.h"
@@ -208,7 +209,7 @@ class FusedLearner : public QpgLearner {
   };
   AdamStep adam_of(const Going& going) const {
     const auto t = static_cast<double>(*going.moments.steps.data_ptr<std::int64_t>());
-    auto step = adam_step(t, going.rate, going.epsilon);
+    auto step = make_adam_step(t, going.rate, going.epsilon);
     step.tau = static_cast<float>(going.tau);
     return step;
   }

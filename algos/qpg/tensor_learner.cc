@@ -146,8 +146,9 @@ class TensorLearner : public QpgLearner {
   // A step of Adam more: what corrects its moments for their start at 0.
   void count(QpgMoments& m, double rate, std::pair<In::Number, In::Number> step_and_root) {
     const auto t = static_cast<double>(++*m.steps.data_ptr<std::int64_t>());
-    in_.set(step_and_root.first, rate / (1 - std::pow(kBeta1, t)));
-    in_.set(step_and_root.second, 1 / std::sqrt(1 - std::pow(kBeta2, t)));
+    const auto step = make_adam_step(t, rate, /*epsilon=*/0);
+    in_.set(step_and_root.first, step.rate);
+    in_.set(step_and_root.second, step.root);
   }
 
   // Losses of critics and policy, the mean value and log p, and the errors.
@@ -236,15 +237,13 @@ class TensorLearner : public QpgLearner {
     average(gradient);
     if (is_host(parameters.device())) {
       const auto t = static_cast<double>(*m.steps.data_ptr<std::int64_t>());
-      return take_adam_step(adam_step(t, rate, epsilon), {parameters, m.mean, m.square, gradient});
+      return apply_adam(make_adam_step(t, rate, epsilon), {parameters, m.mean, m.square, gradient});
     }
-    m.mean.lerp_(gradient, 1 - kBeta1);
-    m.square.mul_(kBeta2).addcmul_(gradient, gradient, 1 - kBeta2);
+    m.mean.lerp_(gradient, 1 - kAdamBeta1);
+    m.square.mul_(kAdamBeta2).addcmul_(gradient, gradient, 1 - kAdamBeta2);
     const auto root = (m.square.sqrt() * in_.number(step_and_root.second)).add_(epsilon);
     parameters.sub_(m.mean / root * in_.number(step_and_root.first));
   }
-
-  static constexpr double kBeta1 = 0.9, kBeta2 = 0.999;  // of Adam
 
   QpgAgent& agent_;
   In in_;

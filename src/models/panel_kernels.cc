@@ -132,7 +132,7 @@ SHOAL_INLINE void transpose(const float* from, std::int64_t rows, std::int64_t c
 }
 
 // sqrt(x) in place, for x >= 0, by Newton's method for 1 / sqrt(x), because the compiler does not
-// vectorize std::sqrt. Below 1e-38 the result is small but inaccurate.
+// vectorize std::sqrt. No intermediate result is much smaller than x.
 template <int kWidth>
 SHOAL_INLINE void root_lanes(typename Lanes<kWidth>::Float& x) {
   using V = typename Lanes<kWidth>::Float;
@@ -142,10 +142,9 @@ SHOAL_INLINE void root_lanes(typename Lanes<kWidth>::Float& x) {
   bits = 0x5F375A86 - (bits >> 1);  // halves the exponent, and with it the logarithm
   V inverse;
   reinterpret(inverse, bits);
-  const V half = x * 0.5F;
-  for (int i = 0; i < 3; ++i) inverse *= 1.5F - half * inverse * inverse;
+  for (int i = 0; i < 3; ++i) inverse *= 1.5F - x * inverse * inverse * 0.5F;
   const V root = x * inverse;
-  x = root + (x - root * root) * 0.5F * inverse;
+  x = root + root * (0.5F - root * inverse * 0.5F);
 }
 
 // The whole Adam step for kWidth numbers.
@@ -153,14 +152,16 @@ template <int kWidth>
 SHOAL_INLINE void adam_lanes(const AdamStep& s, float* parameter, float* mean, float* square,
                              const float* gradient, float* target) {
   using V = typename Lanes<kWidth>::Float;
-  constexpr float kBeta1 = 0.9F, kBeta2 = 0.999F;
+  constexpr auto kNew = static_cast<float>(1 - kAdamBeta1);
+  constexpr auto kNewSquare = static_cast<float>(1 - kAdamBeta2);
+  constexpr auto kOldSquare = static_cast<float>(kAdamBeta2);
   V x, m, v, g;
   load_lanes(x, parameter);
   load_lanes(m, mean);
   load_lanes(v, square);
   load_lanes(g, gradient);
-  m += (g - m) * (1 - kBeta1);
-  v = v * kBeta2 + g * g * (1 - kBeta2);
+  m += (g - m) * kNew;
+  v = v * kOldSquare + g * g * kNewSquare;
   V root = v;
   root_lanes<kWidth>(root);
   x -= m * s.rate / (root * s.root + s.epsilon);
@@ -177,7 +178,8 @@ SHOAL_INLINE void adam_lanes(const AdamStep& s, float* parameter, float* mean, f
 template <int kWidth>
 SHOAL_INLINE void adam(const AdamStep& s) {
   // Where gradients are zero, as behind a ReLU that is always off, moments would shrink until they
-  // are denormal and stay so, because they are rounded.
+  // are denormal, and rounding would keep them so. This way they become zero, or (means, without
+  // fused multiply-add) stay at the smallest number of which a tenth is not denormal.
   const FlushDenormals flush;
   std::int64_t i = 0;
   for (; i + kWidth <= s.n; i += kWidth)

@@ -55,8 +55,10 @@ struct PanelDots {
   float* to;
 };
 
+constexpr double kAdamBeta1 = 0.9, kAdamBeta2 = 0.999;
+
 // One step of Adam on n numbers (Kingma and Ba, arXiv 1412.6980), and of the running average
-// (Polyak) of the parameters.
+// (Polyak) of the parameters. Squares of gradients must be finite in float32.
 struct AdamStep {
   float rate;     // learning rate / (1 - beta1^t)
   float root;     // 1 / sqrt(1 - beta2^t)

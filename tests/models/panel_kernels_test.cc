@@ -273,6 +273,28 @@ TEST(PanelKernelsTest, MomentsWithoutAGradientAreNotDenormal) {
   });
 }
 
+TEST(PanelKernelsTest, AdamOfTheSmallestNumbers) {
+  for_all([](const PanelKernels& kernels) {
+    std::vector<float> sizes;
+    for (int i = 40; i < 127; ++i) sizes.push_back(std::ldexp(1.1F, -i));
+    const auto n = static_cast<std::int64_t>(sizes.size());
+    auto x = at::zeros({n}), m = at::ones({n}), v = at::tensor(sizes);
+    const auto g = m.clone() * 1e-20, want = m / (v * 0.999).sqrt();
+    kernels.adam({.rate = -1,
+                  .root = 1,
+                  .epsilon = 1e-30F,
+                  .tau = 0,
+                  .n = n,
+                  .parameter = data(x),
+                  .mean = data(m),
+                  .square = data(v),
+                  .gradient = data(g)});
+    EXPECT_LT(furthest(x / (want * 0.9), at::ones({n})), 1e-6);
+    volatile float smallest = std::numeric_limits<float>::min();
+    EXPECT_GT(smallest / 2, 0) << "flushing has ended";
+  });
+}
+
 // From numbers around 0 to those where 1 - tanh^2 is 0 in float32.
 TEST(PanelKernelsTest, SquashedActionsAndTheirDensity) {
   const auto mean = at::linspace(-30, 30, 64).view({2, kPanel});
