@@ -25,6 +25,7 @@ struct ExportFlags {
   std::filesystem::path run;
   std::vector<std::filesystem::path> out = {"policy.pt"};
   std::string checkpoint = kCheckpointFile;
+  bool half = false;
 };
 
 void require_format(const std::filesystem::path& file) {
@@ -35,7 +36,11 @@ void require_format(const std::filesystem::path& file) {
 }
 
 int export_command(const ExportFlags& flags) {
-  for (const auto& file : flags.out) require_format(file);
+  for (const auto& file : flags.out) {
+    require_format(file);
+    require(!flags.half || file.extension() == ".safetensors",
+            "--half: found --out {}, expected names ending in .safetensors", file.string());
+  }
   const Config config = trained_config(flags.run, "cpu");
   at::set_num_threads(1);
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
@@ -48,7 +53,7 @@ int export_command(const ExportFlags& flags) {
   };
   for (const auto& file : flags.out) {
     if (file.extension() == ".safetensors")
-      export_weights(*agent, config, file);
+      export_weights(*agent, config, file, flags.half);
     else
       export_policy(*agent, spec, file);
     add(file);
@@ -80,6 +85,8 @@ void add_export(CLI::App& app, Command& chosen) {
       ->capture_default_str()
       ->take_all()
       ->allow_extra_args(false);
+  command->add_flag("--half", flags->half,
+                    "Round weights to float16, for .safetensors files of half the size");
   command
       ->add_option("--checkpoint", flags->checkpoint,
                    "Name of the checkpoint file in the run folder")

@@ -37,6 +37,8 @@ std::string dtype_of(const std::string& name, at::ScalarType type) {
       return "U8";
     case at::kBool:
       return "BOOL";
+    case at::kHalf:
+      return "F16";
     case at::kBFloat16:
       return "BF16";
     default:
@@ -77,8 +79,11 @@ Weights open_weights(std::istream& in, std::uint64_t bytes) {
 at::Tensor read_tensor(Weights& file, const std::string& name, const at::Tensor& like) {
   const auto described = file.header.find(name);
   require(described != file.header.end(), "it lacks '{}'", name);
-  const nlohmann::json expected = {{"dtype", dtype_of(name, like.scalar_type())},
-                                   {"shape", like.sizes().vec()}};
+  auto type = like.scalar_type();
+  if (type == at::kFloat && described->is_object() &&
+      described->value("dtype", nlohmann::json()) == "F16")
+    type = at::kHalf;
+  const nlohmann::json expected = {{"dtype", dtype_of(name, type)}, {"shape", like.sizes().vec()}};
   for (const auto* key : {"dtype", "shape"})
     require(
         described->is_object() && described->contains(key) && (*described)[key] == expected[key],
@@ -89,16 +94,17 @@ at::Tensor read_tensor(Weights& file, const std::string& name, const at::Tensor&
               offsets[1].is_number_unsigned(),
           "'{}': found {}, expected data_offsets", name, one_line(described->dump()));
   const auto first = offsets[0].get<std::uint64_t>(), last = offsets[1].get<std::uint64_t>();
-  require(first <= last && last <= file.size && last - first == like.nbytes(),
+  const auto bytes = static_cast<std::uint64_t>(like.numel()) * c10::elementSize(type);
+  require(first <= last && last <= file.size && last - first == bytes,
           "'{}' has the bytes {} to {} of {}, expected {} bytes", name, first, last, file.size,
-          like.nbytes());
-  auto tensor = at::empty(like.sizes(), like.scalar_type());
+          bytes);
+  auto tensor = at::empty(like.sizes(), type);
   file.in.seekg(static_cast<std::streamoff>(file.begin + first));
   if (tensor.nbytes() > 0)
     file.in.read(static_cast<char*>(tensor.data_ptr()),
                  static_cast<std::streamsize>(tensor.nbytes()));
   require(file.in.good(), "'{}' cannot be read: {}", name, std::strerror(errno));
-  return tensor;
+  return tensor.to(like.scalar_type());
 }
 
 // `read` of an opened file and its size. Errors name the file.
@@ -114,6 +120,17 @@ auto with_file(const std::filesystem::path& path, Read read) {
   } catch (const Error& e) {
     throw Error("{}: {}", path.string(), e.what());
   }
+}
+
+// The networks' float32 numbers as float16.
+NamedTensors halved(const NamedTensors& tensors) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : tensors) {
+    const bool keep = tensor.scalar_type() != at::kFloat || name.starts_with("normalizer/");
+    all.add(name, keep ? tensor : tensor.detach().to(at::kHalf));
+  }
+  require_finite(all);
+  return all;
 }
 
 }  // namespace
@@ -153,8 +170,9 @@ void import_weights(Agent& agent, const std::filesystem::path& path) {
 
 // The length of a JSON header, the header, and the elements. The header is padded, so that elements
 // are aligned.
-void export_weights(Agent& agent, const Config& config, const std::filesystem::path& file) {
-  const auto tensors = agent.parameters();
+void export_weights(Agent& agent, const Config& config, const std::filesystem::path& file,
+                    bool half) {
+  const auto tensors = half ? halved(agent.parameters()) : agent.parameters();
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"shoal", kVersion}, {"config", write_config(config)}};
   std::uint64_t offset = 0;

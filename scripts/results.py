@@ -71,7 +71,7 @@ def export_best(options, folder, runs):
         return
     (ROOT / "results" / "zoo").mkdir(exist_ok=True)
     out = ROOT / "results" / "zoo" / f"{folder.name}.safetensors"
-    subprocess.run([options.shoal, "export", runs[best], "--out", out], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([options.shoal, "export", runs[best], "--half", "--out", out], check=True, stdout=subprocess.DEVNULL)
 
 
 def collect_run(options, folder, seed, run):

@@ -71,6 +71,26 @@ TEST_F(WeightsTest, AnAgentGetsTheWeightsOfAnother) {
   EXPECT_EQ(write_config(weights_config(file_)), write_config(config_));
 }
 
+TEST_F(WeightsTest, NetworksMayBeRoundedToHalfPrecision) {
+  const auto from = agent(1), to = agent(2);
+  const auto expected = from->parameters();
+  export_weights(*from, config_, file_, /*half=*/true);
+  EXPECT_LT(std::filesystem::file_size(file_) + 40, bytes_.size());
+  import_weights(*to, file_);
+  int rounded = 0;
+  for (const auto& [name, tensor] : to->parameters()) {
+    const auto& exact = expected.at(name);
+    const bool is_network = !name.starts_with("normalizer/");
+    EXPECT_TRUE(tensor.equal(is_network ? exact.to(at::kHalf).to(at::kFloat) : exact)) << name;
+    rounded += !tensor.equal(exact);
+  }
+  EXPECT_GT(rounded, 0);
+  at::NoGradGuard no_grad;
+  expected.at("policy0.weight").fill_(65'600);
+  EXPECT_NE(message_of([&] { export_weights(*from, config_, file_, true); }).find("policy0.weight"),
+            std::string::npos);
+}
+
 TEST_F(WeightsTest, RefusesATruncatedFile) {
   EXPECT_NE(refused("").find("policy.safetensors: it is not in the format"), std::string::npos);
   for (const std::uint64_t size : {std::uint64_t{7}, std::uint64_t{8}, std::uint64_t{9}, begin_ - 1,
