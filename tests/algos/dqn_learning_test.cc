@@ -24,7 +24,7 @@ double train_on_cart_pole(SamplerKind kind, bool prioritized, std::int64_t steps
   const auto dqn = make_dqn(*agent, replay,
                             {.learning_rate = 1e-3,
                              .batch = 64,
-                             .target_interval = 100,
+                             .target_interval = 200,
                              .epsilon_end = 0.02,
                              .exploration_fraction = 0.3});
   std::vector<double> scores;

@@ -85,7 +85,7 @@ class ResultsTest(unittest.TestCase):
         self.assertNotEqual(kept["2"]["sampled"], kept["2"]["greedy"])
         best = max(kept, key=lambda seed: kept[seed]["greedy"]["mean_return"])
         weights = self.dir / "weights.safetensors"
-        subprocess.run([SHOAL, "export", runs / f"first-{best}", "--out", weights], check=True, capture_output=True)
+        subprocess.run([SHOAL, "export", runs / f"first-{best}", "--half", "--out", weights], check=True, capture_output=True)
         self.assertEqual((self.dir / "results" / "zoo" / "first.safetensors").read_bytes(), weights.read_bytes())
         with (runs / "first-2" / "progress.csv").open() as full, (table / "first" / "2.csv").open() as thin:
             full, thin = list(csv.DictReader(full)), list(csv.DictReader(thin))
