@@ -163,7 +163,8 @@ def sb3(options):
 
     torch.set_num_threads(CORES)
     gymnasium.register_envs(ale_py)
-    env = VecFrameStack(make_atari_env("PongNoFrameskip-v4", ENVS, seed=options.seed, vec_env_cls=SubprocVecEnv), 4)
+    processes = {"vec_env_cls": SubprocVecEnv, "vec_env_kwargs": {"start_method": "fork"}}
+    env = VecFrameStack(make_atari_env("PongNoFrameskip-v4", ENVS, seed=options.seed, **processes), 4)
     schedules = {"learning_rate": lambda left: 2.5e-4 * left, "clip_range": lambda left: 0.1 * left}
     model = PPO("CnnPolicy", env, n_steps=HORIZON, batch_size=256, n_epochs=4, ent_coef=0.01, seed=options.seed, **schedules)
     model.learn(STEPS, callback=Until())
