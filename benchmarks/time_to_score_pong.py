@@ -18,7 +18,12 @@ import subprocess
 import tempfile
 import time
 
-STEPS, ENVS, HORIZON, CORES = 10_000_000, 8, 128, 2
+STEPS, ENVS, HORIZON, CORES, GAMES = 10_000_000, 8, 128, 2, 100
+
+
+def mean_of(games):
+    """None before there are as many returns as a mean takes."""
+    return sum(games) / GAMES if len(games) == GAMES else None
 
 
 class Report:
@@ -26,17 +31,15 @@ class Report:
         self.line = {"program": program, "seed": options.seed, "bf16": options.bf16, "goal": options.goal}
         self.options, self.start, self.minutes = options, time.monotonic(), 0
 
-    def is_last(self, steps, games, seconds=None):
-        """games: the returns of those that have ended, or their mean."""
+    def is_last(self, steps, mean, seconds=None):
+        """mean: that of the last games; None before there are enough."""
         if seconds is None:
             seconds = time.monotonic() - self.start
-        if isinstance(games, collections.deque):
-            games = sum(games) / len(games) if len(games) == games.maxlen else None
-        reached = games is not None and games >= self.options.goal
+        reached = mean is not None and mean >= self.options.goal
         last = reached or seconds >= 60 * self.options.minutes or steps >= STEPS
         if last or seconds >= 60 * (self.minutes + 1):
             self.minutes = int(seconds / 60)
-            print(json.dumps({**self.line, "steps": steps, "seconds": seconds, "return": games, "reached": reached}), flush=True)
+            print(json.dumps({**self.line, "steps": steps, "seconds": seconds, "return": mean, "reached": reached}), flush=True)
         return last
 
 
@@ -55,7 +58,7 @@ def shoal(options):
                 ended = training.poll() is not None
                 rows = list(csv.DictReader(progress.open())) if progress.exists() else []
                 for row in rows[seen:]:
-                    mean = float(row["return_mean"]) if int(row["episodes"]) >= 100 else None
+                    mean = float(row["return_mean"]) if int(row["episodes"]) >= GAMES else None
                     if report.is_last(int(row["steps"]), mean, float(row["seconds"])):
                         training.terminate()
                         return
@@ -98,7 +101,7 @@ def cleanrl(options):
     actions = torch.zeros(HORIZON, ENVS, dtype=torch.long)
     log_probs, values, rewards, dones = (torch.zeros(HORIZON, ENVS) for _ in range(4))
     next_obs, _ = env.reset()
-    next_done, totals, games = torch.zeros(ENVS), np.zeros(ENVS), collections.deque(maxlen=100)
+    next_done, totals, games = torch.zeros(ENVS), np.zeros(ENVS), collections.deque(maxlen=GAMES)
     report, steps, last = Report("CleanRL's PPO with EnvPool", options), 0, False
     while not last:
         optimizer.param_groups[0]["lr"] = 2.5e-4 * (1 - steps / STEPS)
@@ -138,7 +141,7 @@ def cleanrl(options):
                 (policy_loss - 0.01 * entropy + 0.5 * value_loss).backward()
                 nn.utils.clip_grad_norm_(parameters, 0.5)
                 optimizer.step()
-        last = report.is_last(steps, games)
+        last = report.is_last(steps, mean_of(games))
 
 
 def sb3(options):
@@ -155,8 +158,8 @@ def sb3(options):
             self.report, self.last = Report("Stable-Baselines3", options), False
 
         def _on_rollout_end(self):
-            games = collections.deque((game["r"] for game in self.model.ep_info_buffer), self.model.ep_info_buffer.maxlen)
-            self.last = self.report.is_last(self.num_timesteps, games)
+            games = [game["r"] for game in self.model.ep_info_buffer]
+            self.last = self.report.is_last(self.num_timesteps, mean_of(games))
 
         def _on_step(self):
             return not self.last

@@ -160,7 +160,7 @@ class TensorLearner : public QpgLearner {
     const auto error = value - wanted;
     const auto loss = (0.5 * in_[In::kWeight] * error.square()).mean(1).sum();
     step(n.critics, agent_.critics_gradient(loss), critic_moments,
-         {In::kCriticStep, In::kCriticRoot}, update.critic_rate, update.epsilon);
+         {In::kCriticStep, In::kCriticRoot}, update.epsilon);
     auto policy_loss = at::zeros_like(loss), mean_log_prob = policy_loss;
     if (update.policy) {
       const auto [chosen, log_prob] = act(seen);
@@ -172,7 +172,7 @@ class TensorLearner : public QpgLearner {
         policy_loss = policy_loss + in_.number(In::kAlpha) * mean_log_prob;
       }
       step(n.policy, agent_.policy_gradient(policy_loss), policy_moments,
-           {In::kPolicyStep, In::kPolicyRoot}, update.policy_rate, update.epsilon);
+           {In::kPolicyStep, In::kPolicyRoot}, update.epsilon);
     }
     torch::NoGradGuard no_grad;
     agent_.move_targets(in_.number(In::kTau));
@@ -232,17 +232,19 @@ class TensorLearner : public QpgLearner {
   }
 
   void step(const at::Tensor& parameters, const at::Tensor& gradient, QpgMoments& m,
-            std::pair<In::Number, In::Number> step_and_root, double rate, double epsilon) const {
+            std::pair<In::Number, In::Number> step_and_root, double epsilon) const {
     torch::NoGradGuard no_grad;
     average(gradient);
-    if (is_host(parameters.device())) {
-      const auto t = static_cast<double>(*m.steps.data_ptr<std::int64_t>());
-      return apply_adam(make_adam_step(t, rate, epsilon), {parameters, m.mean, m.square, gradient});
-    }
+    const auto rate = in_.number(step_and_root.first), root = in_.number(step_and_root.second);
+    if (is_host(parameters.device()))
+      return apply_adam({.rate = rate.item<float>(),
+                         .root = root.item<float>(),
+                         .epsilon = static_cast<float>(epsilon),
+                         .tau = 0},
+                        {parameters, m.mean, m.square, gradient});
     m.mean.lerp_(gradient, 1 - kAdamBeta1);
     m.square.mul_(kAdamBeta2).addcmul_(gradient, gradient, 1 - kAdamBeta2);
-    const auto root = (m.square.sqrt() * in_.number(step_and_root.second)).add_(epsilon);
-    parameters.sub_(m.mean / root * in_.number(step_and_root.first));
+    parameters.sub_(m.mean / (m.square.sqrt() * root).add_(epsilon) * rate);
   }
 
   QpgAgent& agent_;

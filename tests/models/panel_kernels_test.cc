@@ -200,6 +200,23 @@ TEST(PanelKernelsTest, DotsAndTranspositions) {
   });
 }
 
+struct AdamTensors {
+  const at::Tensor &parameter, &mean, &square, &gradient;
+};
+
+// A step without corrections for its number, and without a target.
+void step_adam(const PanelKernels& kernels, float rate, float epsilon, const AdamTensors& t) {
+  kernels.adam({.rate = rate,
+                .root = 1,
+                .epsilon = epsilon,
+                .tau = 0,
+                .n = t.parameter.numel(),
+                .parameter = data(t.parameter),
+                .mean = data(t.mean),
+                .square = data(t.square),
+                .gradient = data(t.gradient)});
+}
+
 TEST(PanelKernelsTest, AdamOfAnyCountAndWithoutATarget) {
   torch::manual_seed(3);
   for_all([](const PanelKernels& kernels) {
@@ -230,15 +247,7 @@ TEST(PanelKernelsTest, AdamOfAnyCountAndWithoutATarget) {
     }
     auto x = at::ones({1}), m = at::zeros({1}), v = at::zeros({1});
     const auto g = at::zeros({1});
-    kernels.adam({.rate = 0.1F,
-                  .root = 1,
-                  .epsilon = 1e-8F,
-                  .tau = 0,
-                  .n = 1,
-                  .parameter = data(x),
-                  .mean = data(m),
-                  .square = data(v),
-                  .gradient = data(g)});
+    step_adam(kernels, 0.1F, 1e-8F, {x, m, v, g});
     EXPECT_EQ(x.item<float>(), 1) << "a gradient of 0 moves nothing";
   });
 }
@@ -255,16 +264,7 @@ TEST(PanelKernelsTest, MomentsWithoutAGradientAreNotDenormal) {
     auto x = at::ones({n}), m = at::full({n}, 1e-20F), v = at::full({n}, 1e-34F);
     m[3] = -1e-20F;
     const auto g = at::zeros({n});
-    for (int t = 0; t < 20'000; ++t)
-      kernels.adam({.rate = 0.1F,
-                    .root = 1,
-                    .epsilon = 1e-8F,
-                    .tau = 0,
-                    .n = n,
-                    .parameter = data(x),
-                    .mean = data(m),
-                    .square = data(v),
-                    .gradient = data(g)});
+    for (int t = 0; t < 20'000; ++t) step_adam(kernels, 0.1F, 1e-8F, {x, m, v, g});
     for (const auto& moment : {m, v}) {
       EXPECT_LT(moment.abs().max().item<float>(), 1e-36);
       EXPECT_FALSE(has_denormal(moment));
@@ -280,15 +280,7 @@ TEST(PanelKernelsTest, AdamOfTheSmallestNumbers) {
     const auto n = static_cast<std::int64_t>(sizes.size());
     auto x = at::zeros({n}), m = at::ones({n}), v = at::tensor(sizes);
     const auto g = m.clone() * 1e-20, want = m / (v * 0.999).sqrt();
-    kernels.adam({.rate = -1,
-                  .root = 1,
-                  .epsilon = 1e-30F,
-                  .tau = 0,
-                  .n = n,
-                  .parameter = data(x),
-                  .mean = data(m),
-                  .square = data(v),
-                  .gradient = data(g)});
+    step_adam(kernels, -1, 1e-30F, {x, m, v, g});
     EXPECT_LT(furthest(x / (want * 0.9), at::ones({n})), 1e-6);
     volatile float smallest = std::numeric_limits<float>::min();
     EXPECT_GT(smallest / 2, 0) << "flushing has ended";
