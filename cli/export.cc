@@ -43,7 +43,10 @@ int export_command(const ExportFlags& flags) {
   }
   const Config config = trained_config(flags.run, "cpu");
   at::set_num_threads(1);
-  const auto agent = load_agent(config, flags.run, flags.checkpoint);
+  // Other programs have no use for our kernels, and bfloat16 would make the trace less exact.
+  Config in_float32 = config;
+  in_float32.model.precision = in_float32.agent.act_precision = Precision::kFloat32;
+  const auto agent = load_agent(in_float32, flags.run, flags.checkpoint);
   const auto spec = make_env_factory(config)({})->spec();
   std::vector<std::filesystem::path> written;
   const auto add = [&](const std::filesystem::path& file) {

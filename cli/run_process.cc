@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "cli/cores.h"
+#include "cli/train_settings.h"
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/ipc/worker_group.h"
@@ -29,13 +30,27 @@ namespace {
 
 std::vector<std::string> program;
 
+struct Difference {
+  std::string key, before, now;
+};
+// Of the settings in the run's folder and those of the file.
+std::vector<Difference> differences(const SweepRun& run) {
+  const auto begun = read_run_config(run.folder);
+  const auto before = setting_docs(begun), now = setting_docs(as_begun(run.config, begun));
+  std::vector<Difference> all;
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (before[i].value != now[i].value) all.push_back({now[i].key, before[i].value, now[i].value});
+  return all;
+}
+
 // Arguments of the `shoal train` that begins or resumes a run.
 std::vector<std::string> arguments_of(const SweepRun& run, const Slot& slot) {
   auto words = program.empty() ? std::vector<std::string>{"shoal"} : program;
   words.emplace_back("train");
   if (fs::exists(run.folder / kCheckpointFile)) {
-    words.insert(words.end(),
-                 {"--resume", run.folder.string(), "--steps", fmt::format("{}", run.config.steps)});
+    words.insert(words.end(), {"--resume", run.folder.string()});
+    for (const auto& d : differences(run))
+      words.insert(words.end(), {"--set", fmt::format("{}={}", d.key, d.now)});
   } else {
     if (fs::exists(run.folder)) {  // killed before its first checkpoint
       const RunFolder lock(run.folder, RunFolder::Kind::kExisting);
@@ -100,6 +115,7 @@ std::optional<RunSummary> outcome_of(const SweepRun& run) {
   RunSummary outcome;
   if (fs::exists(run.folder / kSummaryFile)) {
     outcome = read_summary(run.folder / kSummaryFile);
+    outcome.solved = outcome.solved && outcome.final_return >= run.config.stop_return;
   } else if (fs::exists(run.folder / kCheckpointFile)) {
     const auto checkpoint = read_checkpoint(run.folder / kCheckpointFile);
     outcome.steps = checkpoint.counters.at("steps");
@@ -110,16 +126,15 @@ std::optional<RunSummary> outcome_of(const SweepRun& run) {
   return outcome;
 }
 
-void require_same(const SweepRun& run) {
+void require_same(const SweepRun& run, const std::string& fixed) {
   if (!fs::exists(run.folder)) return;
   require(fs::exists(run.folder / kConfigFile),
           "{} exists, but is not a run folder; give another folder with --out",
           run.folder.string());
-  const auto before = setting_docs(read_run_config(run.folder)), now = setting_docs(run.config);
-  for (std::size_t i = 0; i < now.size(); ++i)
-    require(before[i].value == now[i].value || may_change(now[i].key),
+  for (const auto& [key, before, now] : differences(run))
+    require(may_change(key) && key != fixed,
             "{} was trained with {} = {}, but the file says {}; give another folder with --out",
-            run.folder.string(), now[i].key, before[i].value, now[i].value);
+            run.folder.string(), key, before, now);
 }
 
 std::filesystem::path log_of(const SweepRun& run) { return run.folder.string() + ".log"; }

@@ -12,7 +12,8 @@
 
 namespace shoal::cli {
 
-// The result so far, from the summary or, of a run that was killed, from its last checkpoint.
+// The result so far, from the summary or, of a run that was killed, from its last checkpoint. Only
+// a run that has reached the stop_return that the file has now is solved.
 std::optional<RunSummary> outcome_of(const SweepRun& run);
 
 // Whether the run has reached its last step or its stop_return; a run that was stopped has an
@@ -22,8 +23,8 @@ inline bool is_end(const RunSummary& outcome, const SweepRun& run) {
 }
 
 // Throws Error unless a run in the folder has the settings of the file, as far as they may not
-// change.
-void require_same(const SweepRun& run);
+// change; `fixed` may not either.
+void require_same(const SweepRun& run, const std::string& fixed = "");
 
 // The file of its output, beside its folder.
 std::filesystem::path log_of(const SweepRun& run);
@@ -43,7 +44,8 @@ std::vector<Slot> make_slots(const Sweep& sweep);
 // the file of this process is executed.
 void set_program(std::vector<std::string> words);
 
-// Starts a `shoal train` that begins the run or resumes it. Throws Error if it cannot be started.
+// Starts a `shoal train` that begins the run, or resumes it with what has changed in the file.
+// Throws Error if it cannot be started.
 void begin(const SweepRun& run, Slot& slot);
 
 // The wait status of the slot's process once it has ended; the slot is then free.

@@ -53,8 +53,9 @@ struct Halving {
 //   max_steps = 270000
 //   factor = 3
 //
-// A range gives numbers of three significant digits, or whole numbers if both ends are whole. The
-// settings of a combination are in the name of the variant. More draws keep the first ones.
+// A range gives numbers of three significant digits, of more if it is narrow, or whole numbers if
+// both ends are whole. The settings of a combination are in the name of the variant. More draws
+// keep the first ones; equal draws are one.
 struct Sweep {
   int cores = 1, gpus = 0;
   std::optional<Halving> halving = {};

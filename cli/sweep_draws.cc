@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "shoal/core/error.h"
@@ -66,7 +67,19 @@ double number_in(const std::string& key, const toml::table& range, const char* e
   return *value;
 }
 
-// A number of three significant digits, which its name repeats; whole between whole numbers.
+// The fewest significant digits, at least three, that are near the number, of a range of `width`;
+// the name of the run repeats them.
+std::string rounded(double number, double low, double high, double width) {
+  constexpr double kParts = 200;
+  for (int digits = 3;; ++digits) {
+    auto text = fmt::format("{:.{}g}", number, digits);
+    const double value = std::strtod(text.c_str(), nullptr);
+    const bool near = std::abs(value - number) <= width / kParts && low <= value && value <= high;
+    if (near || digits == std::numeric_limits<double>::max_digits10) return text;
+  }
+}
+
+// Whole between whole numbers.
 std::string draw_from(const std::string& key, const toml::table& range, Rng& rng) {
   for (const auto& [name, node] : range)
     require(name == "low" || name == "high" || name == "log",
@@ -83,7 +96,8 @@ std::string draw_from(const std::string& key, const toml::table& range, Rng& rng
   const double drawn =
       log ? std::exp(rng.uniform(std::log(low), std::log(high))) : rng.uniform(low, high);
   if (whole) return fmt::format("{}", std::lround(drawn));
-  return fmt::format("{:.3g}", std::clamp(drawn, low, high));
+  const double number = std::clamp(drawn, low, high);
+  return rounded(number, low, high, log ? number * std::log(high / low) : high - low);
 }
 
 }  // namespace

@@ -47,12 +47,7 @@ void go_on(Config& config, const std::filesystem::path& folder, SessionOptions& 
   if (!std::filesystem::exists(folder / kConfigFile, error) && !error) return;
   auto begun = read_run_config(folder);
   begun.ranks = config.ranks;
-  if (config.schedule_steps == 0) begun.schedule_steps = 0;  // set by the session
-  if (config.sampler.kind == SamplerKind::kAuto) {           // chosen when the run began
-    config.sampler.kind = begun.sampler.kind;
-    config.sampler.workers = begun.sampler.workers;
-    config.sampler.groups = begun.sampler.groups;
-  }
+  config = as_begun(std::move(config), begun);
   require(write_config(begun) == write_config(config),
           "the run in {} has other settings than this job, which would resume it; give another "
           "--out, or --resume {}",

@@ -94,9 +94,7 @@ void require_no_env(const std::string& source) {
 Config begin_from(const TrainFlags& flags, const Changes& changes) {
   if (!flags.resume.empty()) return read_run_config(flags.resume);
   require_no_env(flags.source);
-  Config config = flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source);
-  // The schedules of a file that are as long as its run follow --steps.
-  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
+  Config config = flags.source.empty() ? without_preset(changes) : with_preset(flags.source);
   if (!flags.init_from.empty()) config.init_from = flags.init_from;
   return config;
 }
@@ -126,6 +124,22 @@ std::string warn_of_no_learning(const Config& config) {
 }
 
 }  // namespace
+
+Config with_preset(const std::string& preset_or_file) {
+  Config config = shoal::preset_or_file(preset_or_file);
+  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
+  return config;
+}
+
+Config as_begun(Config asked, const Config& begun) {
+  if (asked.schedule_steps == 0) asked.schedule_steps = begun.schedule_steps;
+  if (asked.sampler.kind == SamplerKind::kAuto) {
+    asked.sampler.kind = begun.sampler.kind;
+    asked.sampler.workers = begun.sampler.workers;
+    asked.sampler.groups = begun.sampler.groups;
+  }
+  return asked;
+}
 
 Config without_preset(const Changes& changes) {
   Config asked;

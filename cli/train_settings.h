@@ -37,6 +37,8 @@ struct TrainFlags {
 // Keys and values in the form of --set, in the order in which they apply.
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
+// The settings of a preset or file, whose schedules follow changed steps if they are as long.
+Config with_preset(const std::string& preset_or_file);
 // The settings for an environment without a preset, which is made to see what kind of task it is.
 Config without_preset(const Changes& changes);
 
@@ -44,6 +46,10 @@ struct Configured {
   Config config;
   std::string notes;  // lines for the user
 };
+
+// `asked`, with what it leaves to the program as a run has chosen it that began with these
+// settings.
+Config as_begun(Config asked, const Config& begun);
 
 // The settings of the run that the flags begin or resume. Throws Error for mistakes in them.
 Configured configure(const TrainFlags& flags, const JobPlace& job);

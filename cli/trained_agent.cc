@@ -19,7 +19,7 @@ bool is_weights(const std::filesystem::path& run) { return run.extension() == ".
 
 Config trained_config(const std::filesystem::path& run, const std::string& device) {
   const auto found = run_or_zoo(run);
-  Config config = whole_games(is_weights(found) ? weights_config(found) : read_run_config(found));
+  Config config = is_weights(found) ? weights_config(found) : read_run_config(found);
   if (!device.empty()) set(config, "device", device);
   validate(config);
   return config;

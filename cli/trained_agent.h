@@ -9,7 +9,7 @@
 
 namespace shoal::cli {
 
-// The configuration of a run, changed for playing: complete games, on `device` unless it is empty.
+// The configuration of a run, on `device` unless it is empty.
 // `run` is a run folder, a .safetensors file of `shoal export`, or "zoo:NAME". Throws Error if
 // there is no such run.
 Config trained_config(const std::filesystem::path& run, const std::string& device);

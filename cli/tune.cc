@@ -182,7 +182,7 @@ int tune_command(const TuneFlags& flags) {
   fs::create_directories(out, error);
   require(!error, "cannot create the folder {}: {}", out.string(), error.message());
   const RunFolder lock(out, RunFolder::Kind::kExisting);  // one tuner at a time
-  for (const auto& run : sweep.runs) require_same(run);
+  for (const auto& run : sweep.runs) require_same(run, "schedule_steps");
   Tuner tuner(std::move(sweep));
   const int failed = tuner.run();
   tuner.print_best();

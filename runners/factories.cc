@@ -31,11 +31,6 @@ int tensor_threads(const Config& config) {
   return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
 }
 
-Config whole_games(Config config) {
-  config.env.atari.episodic_life = false;
-  return config;
-}
-
 int worker_count(const Config& config) {
   const auto& s = config.sampler;
   if (s.workers > 0) return s.workers;

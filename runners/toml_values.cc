@@ -103,7 +103,8 @@ std::string node_text(const toml::node& node) {
   if (const auto* number = node.as_floating_point()) return number_as_toml(number->get());
   if (const auto* list = node.as_array()) {
     std::vector<std::string> texts;
-    for (const auto& element : *list) texts.push_back(node_text(element));
+    for (const auto& element : *list)
+      texts.push_back(element.is_string() ? toml_text(**element.as_string()) : node_text(element));
     return fmt::format("[{}]", fmt::join(texts, ", "));
   }
   if (node.is_table()) return "a table";

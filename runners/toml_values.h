@@ -35,7 +35,7 @@ toml::table parse_toml(const std::string& text, const std::string& file);
 [[noreturn]] void refuse(const std::string& key, const toml::node& node,
                          const std::string& expected);
 
-// The value as users write it: strings without quotes.
+// The value as users write it: strings without quotes, but for those in lists.
 std::string node_text(const toml::node& node);
 
 // Each writes a value to a field, or throws Error if the types differ.

@@ -32,8 +32,6 @@
 namespace shoal {
 namespace {
 
-EnvFactory make_evaluated(const Config& config) { return make_env_factory(whole_games(config)); }
-
 // Each rank plays its share in its own process. The seeds depend on the current step, so that a
 // resumed run uses the same ones.
 Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
@@ -43,7 +41,7 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
   const auto now = env_seed(config.seed, Stream::kEval, session.steps());
   EvaluationResult played;
   if (share > 0)
-    played = Evaluator(make_evaluated(config), agent,
+    played = Evaluator(make_env_factory(config), agent,
                        {.episodes = share,
                         .seed = r == 0 ? now : env_seed(now, Stream::kEval, r),
                         .kind = SamplerKind::kSerial})
@@ -130,7 +128,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   }
 
   if (config.live_eval_seconds > 0 && ranks.rank() == 0)
-    session.add_sink(make_live_evaluation(make_evaluated(config), *agent, folder,
+    session.add_sink(make_live_evaluation(make_env_factory(config), *agent, folder,
                                           {.seconds = config.live_eval_seconds,
                                            .episodes = config.eval_episodes,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));

@@ -39,7 +39,7 @@ def thinned(path):
     if not rows:
         return []
     every = -(-len(rows) // ROWS)
-    kept = [row for i, row in enumerate(rows) if i % every == every - 1 or i == len(rows) - 1 or row.get("eval_return", "nan") != "nan"]
+    kept = [row for i, row in enumerate(rows) if i % every == every - 1 or i == len(rows) - 1 or row.get("eval_return", "") not in ("", "nan")]
     header = [column for column in COLUMNS if column in rows[0]]
     return [header] + [[row[column] for column in header] for row in kept]
 
@@ -52,6 +52,19 @@ def evaluation(shoal, run, flags):
 def settings_of(config):
     """The text of a config.toml without its comments."""
     return "".join(re.sub(r"\s+#.*", "", line) for line in config.read_text().splitlines(keepends=True) if not line.startswith("#"))
+
+
+def require_same_settings(config, kept):
+    """Seeds of a row differ in the seed alone."""
+
+    def settings(table, prefix=""):
+        for key, value in table.items():
+            yield from settings(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+
+    new, old = (dict(settings(tomllib.loads(file.read_text()))) for file in (config, kept))
+    for key in sorted(new.keys() & old.keys() - {"seed"}):
+        if new[key] != old[key]:
+            raise SystemExit(f"{config} has {key} = {new[key]}, but {kept} has {old[key]}; remove the other seeds first")
 
 
 def collect(options):
@@ -87,6 +100,8 @@ def collect_run(options, folder, seed, run):
     if entry.items() <= before.items():
         return False
     entry["commit"] = options.commit
+    if entries.keys() - {seed}:
+        require_same_settings(run / "config.toml", folder / "config.toml")
     if entry["ended_by"] in ("steps", "stop_return"):
         entry |= {name: evaluation(options.shoal, run, flags) for name, flags in EVALUATIONS.items()}
     folder.mkdir(exist_ok=True)
@@ -148,12 +163,14 @@ def write_table(shoal, folder, out):
     for variant in variants_of(folder, table):
         runs = json.loads((variant / "runs.json").read_text()).values()
         ended = [run for run in runs if "greedy" in run]
-        steps = sorted({run["steps"] for run in runs})
+        shown = ended or runs
+        steps = sorted({run["steps"] for run in shown})
         goal = goals.get(variant.name)
-        cells = [f"`{variant.name}`" if table["row"] == "preset" else variant.name, str(len(runs)),
-                 f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}", interval([run["final_return"] for run in runs])]
+        cells = [f"`{variant.name}`" if table["row"] == "preset" else variant.name,
+                 str(len(runs)) if len(ended) == len(runs) else f"{len(ended)} of {len(runs)}",
+                 f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}", interval([run["final_return"] for run in shown])]
         cells += [interval([run[name]["mean_return"] for run in ended]) for name in EVALUATIONS]
-        cells.append(number(statistics.median(run["seconds"] for run in runs)))
+        cells.append(number(statistics.median(run["seconds"] for run in shown)))
         if goals:
             reached = sum(run["greedy"]["mean_return"] >= goal for run in ended) if goal is not None else 0
             cells += ["" if goal is None else number(goal), "" if goal is None else f"{reached} of {len(runs)}"]
@@ -174,9 +191,11 @@ collect` copies summaries and curves to these files, and `report` writes this pa
 
 *Last 100 episodes* is the mean return of the last 100 training episodes. *Greedy* and *sampled* are
 means of 100 evaluation episodes of seeds that training never has, with the most likely action and
-with actions drawn as in training. All three are means over seeds with a 95 % confidence interval
-(Student's t). *Seconds* are the median of one run. Runs that did not reach a goal are in the
-tables.
+with actions drawn as in training, the same episodes for all seeds. All three are means over seeds
+with a 95 % confidence interval (Student's t), which is that of training: another 100 episodes would
+move all seeds together. *Seconds* are the median of one run. Runs that did not reach a goal are in
+the tables. Where runs have not come to their end, *seeds* says how many have, and the other columns
+are of those.
 """
 
 FILMS = """## Films

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "bindings.h"
 #include "interruptible.h"
 #include "shoal/data/saved.h"
@@ -57,6 +59,11 @@ class BoundAlgo {
   }
 
   std::int64_t steps() const { return steps_; }
+  // Whether the next rollout changes nothing.
+  bool has_rate_0() const {
+    const auto now = progress();
+    return algo_of(config_).anneals_learning_rate() && now.steps >= now.schedule_steps;
+  }
   std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
 
  private:
@@ -83,6 +90,14 @@ py::typing::Dict<py::str, double> numbers(const Metrics& metrics) {
   return all;
 }
 
+void warn_of_rate_0(std::int64_t steps) {
+  const auto text = fmt::format(
+      "found {} steps, but the learning rate has reached 0 before: this update changes nothing. "
+      "Give the algorithm more with steps=..., or anneal_learning_rate=False",
+      steps);
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) throw py::error_already_set();
+}
+
 }  // namespace
 
 void bind_algos(py::module_& m) {
@@ -102,6 +117,7 @@ void bind_algos(py::module_& m) {
           "update",
           [](BoundAlgo& algo, const py::object& batch) {
             const auto samples = samples_of(batch);
+            if (algo.has_rate_0()) warn_of_rate_0(algo.steps());
             return numbers(interruptible(
                 [&] { return algo.use([&](BoundAlgo& own) { return own.update(samples()); }); }));
           },

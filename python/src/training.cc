@@ -31,7 +31,7 @@ std::vector<double> play(const Config& config, BoundAgent& agent,
     for (const auto& [name, tensor] : own.parameters())
       if (tensor.requires_grad() || !agent.own_module) learned.add(name, tensor);
     require_finite(learned);
-    return evaluate(make_env_factory(whole_games(config)), own, options).returns;
+    return evaluate(make_env_factory(config), own, options).returns;
   });
 }
 

@@ -220,6 +220,36 @@ TEST(GaussianTest, SquashedDensityIsOne) {
               0.02);
 }
 
+// Beside differences of the entropy itself, an integral over the normal distribution. The entropy
+// of a wide one falls as its deviation grows.
+TEST(GaussianTest, TheEntropyOfSquashedActionsHasItsGradient) {
+  constexpr std::int64_t kDraws = 400'000;
+  constexpr double kMean = 0.4, kStep = 1e-3;
+  const auto z = at::arange(-80'000, 80'001, at::kDouble) / 10'000;
+  const auto density = (-0.5 * z.square()).exp() / std::sqrt(2 * std::numbers::pi) / 10'000;
+  const auto entropy = [&](double mean, double log_std) {
+    const auto tanh = (mean + std::exp(log_std) * z).tanh();
+    const auto slope = ((1 - tanh.square()).clamp_min(1e-300).log() * density).sum();
+    return log_std + slope.item<double>();  // and a constant
+  };
+  for (const double deviation : {0.5, 2.0}) {
+    const auto env = box(1);
+    const auto agent = make_echo(env, {.initial_std = deviation, .squash = true});
+    const auto policy = at::full({kDraws, 1}, static_cast<float>(kMean)).requires_grad_();
+    const auto taken = act_on(env, *agent, policy.detach(), {.seed = 5});
+    evaluate_taken(*agent, policy, taken).entropy.mean().backward();
+    const double log_std = std::log(deviation);
+    EXPECT_NEAR(agent->parameters().at("log_std").grad().item<double>(),
+                (entropy(kMean, log_std + kStep) - entropy(kMean, log_std - kStep)) / (2 * kStep),
+                0.02)
+        << deviation;
+    EXPECT_NEAR(policy.grad().sum().item<double>(),
+                (entropy(kMean + kStep, log_std) - entropy(kMean - kStep, log_std)) / (2 * kStep),
+                0.02)
+        << deviation;
+  }
+}
+
 TEST(GaussianTest, FarOutSquashedActionsStayFinite) {
   const auto env = box(1);
   const auto agent = make_echo(env, {.squash = true});

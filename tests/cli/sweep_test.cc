@@ -127,6 +127,39 @@ TEST_F(SweepTest, AGridHasEveryCombinationForEveryVariantAndSeed) {
   EXPECT_EQ(sweep.runs[4].config.seed, 4U);
 }
 
+TEST_F(SweepTest, AListOfWordsIsASetting) {
+  const auto sweep = read(R"toml(
+    base = "cartpole-ppo"
+    seeds = [1]
+    [all]
+    env.info = ["score:sum"]
+    [grid]
+    gymnasium.wrappers = [["one.Wrapper", "two.Wrapper(size=4)"], []]
+  )toml");
+  ASSERT_EQ(sweep.runs.size(), 2U);
+  EXPECT_EQ(sweep.runs[0].config.env.info, (std::vector<std::string>{"score:sum"}));
+  EXPECT_EQ(sweep.runs[0].config.env.gymnasium.wrappers,
+            (std::vector<std::string>{"one.Wrapper", "two.Wrapper(size=4)"}));
+  EXPECT_EQ(sweep.runs[0].folder,
+            "out/cartpole-ppo-gymnasium.wrappers=one.Wrapperxtwo.Wrappersize4-1");
+}
+
+TEST_F(SweepTest, DrawsOfANarrowRangeStayWithinIt) {
+  const auto sweep = read(R"(
+    base = "cartpole-ppo"
+    seeds = [1]
+    [random]
+    draws = 60
+    ppo.discount = {low = 0.99, high = 0.9999}
+  )");
+  EXPECT_GT(sweep.runs.size(), 40U);
+  for (const auto& run : sweep.runs) {
+    const double discount = std::stod(run.settings.at(0).second);
+    EXPECT_GE(discount, 0.99);
+    EXPECT_LE(discount, 0.9999);
+  }
+}
+
 TEST_F(SweepTest, DrawsAreWithinTheirRangesAndStayWhenThereAreMore) {
   const std::string begin = "base = \"cartpole-ppo\"\nseeds = [1]\n[random]\ndraws = ", end = R"(
     ppo.epochs = {low = 2, high = 5}

@@ -134,6 +134,16 @@ TEST(AtariTest, ALostLifeEndsAnEpisodeButNotTheGame) {
   EXPECT_FALSE(last.life_lost);
 }
 
+// Evaluation plays such games. The agent never had to press FIRE in training.
+TEST(AtariTest, FireServesTheNextBallInAGameThatIsOneEpisode) {
+  EnvPlayer player(make_atari("ALE/Breakout-v5", {.noop_max = 0, .fire_on_reset = true}));
+  player.reset(1);
+  StepResult last;
+  for (int t = 0; t < 2000 && !last.terminated; ++t) last = player.step(3);
+  EXPECT_TRUE(last.terminated);
+  EXPECT_FALSE(last.life_lost);
+}
+
 TEST(AtariTest, ClipsTheRewardButNotTheScore) {
   EnvPlayer player(make_atari("ALE/Seaquest-v5", {.noop_max = 0, .clip_reward = true}));
   player.reset(1);

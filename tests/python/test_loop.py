@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import textwrap
 import unittest
+import warnings
 
 import torch
 
@@ -71,6 +72,25 @@ class LoopTest(unittest.TestCase):
         self.assertNotEqual(before, expected)
         self.assertEqual(bits(agent), expected)
         self.assertEqual(algo.steps, updates * 16 * 32)
+
+    def test_warns_once_the_learning_rate_is_0(self):
+        agent = shoal.ActorCritic("CartPole-v1", hidden=[16])
+        with shoal.Sampler("CartPole-v1", agent, kind="serial", envs=4, horizon=8) as sampler:
+            algo = shoal.PPO(agent, steps=64, minibatches=2)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                for _ in range(2):
+                    algo.update(sampler.collect())
+            before = bits(agent)
+            with self.assertWarnsRegex(RuntimeWarning, "found 64 steps.*steps=..."):
+                algo.update(sampler.collect())
+            self.assertEqual(bits(agent), before)
+            constant = shoal.PPO(agent, steps=32, minibatches=2, anneal_learning_rate=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                for _ in range(2):
+                    constant.update(sampler.collect())
+            self.assertNotEqual(bits(agent), before)
 
     def assert_equals_a_run(self, algo_class, **settings):
         """The loop of the class makes the parameters of shoal.train() with these settings."""

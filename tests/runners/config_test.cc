@@ -286,6 +286,19 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
   }
 }
 
+TEST(Config, SettingsThatAnAlgorithmDoesNotUseAreRefused) {
+  for (const auto* name : {"pendulum-sac", "cartpole-dqn", "cartpole-r2d1"}) {
+    for (const auto& [key, value] : {std::pair{"normalize_observation", "true"},
+                                     {"initial_std", "0.5"},
+                                     {"network_std", "true"},
+                                     {"squash", "true"}}) {
+      Config config = preset(name);
+      set(config, std::string("agent.") + key, value);
+      EXPECT_TRUE(contains(message_of([&] { validate(config); }), "does not use")) << name << key;
+    }
+  }
+}
+
 TEST(Config, OffPolicyActorCriticsTakeAnyModelWithoutMemory) {
   for (const auto* algo : {"sac", "td3", "ddpg"}) {
     Config config = preset("pendulum-sac");

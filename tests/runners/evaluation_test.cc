@@ -54,6 +54,18 @@ class CoresEnv : public StaircaseEnv {
   }
 };
 
+// Loses a life with every step but the last.
+class LivesEnv : public StaircaseEnv {
+ public:
+  explicit LivesEnv(std::int64_t lives) : StaircaseEnv(lives - 1) {}
+  StepResult step(ArraysIn action, StepOut out) override {
+    auto result = StaircaseEnv::step(action, out);
+    result.life_lost = !result.terminated;
+    result.terminated = true;
+    return result;
+  }
+};
+
 // Prints the error message for workers that the system does not permit to fork.
 [[noreturn]] void fork_in_vain() {
   const rlimit one{1, 1};
@@ -75,6 +87,12 @@ TEST(Evaluation, CountsTheFirstEpisodesOfEachEnvironment) {
     EXPECT_DOUBLE_EQ(result.mean_return, 82.3);
     EXPECT_NEAR(result.std_return, 74.5199, 1e-3);
   }
+}
+
+TEST(Evaluation, ALostLifeDoesNotEndAGame) {
+  const auto result = play({.episodes = 2, .envs = 1, .kind = SamplerKind::kSerial, .horizon = 2},
+                           [](const EnvContext&) { return std::make_unique<LivesEnv>(3); });
+  EXPECT_EQ(result.returns, (std::vector<double>{3, 103}));
 }
 
 // After ten steps environment 0 is in episode 10, and environment 3 in episode 2. Only later

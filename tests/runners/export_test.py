@@ -12,6 +12,7 @@ import unittest
 import torch
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
+RESULTS = pathlib.Path(__file__).resolve().parents[2] / "results"
 
 
 def shoal(*arguments, status=0):
@@ -75,6 +76,15 @@ class ExportTest(unittest.TestCase):
             h = torch.tanh(torch.nn.functional.linear(h, p[f"policy{layer}.weight"], p[f"policy{layer}.bias"]))
         mean = torch.nn.functional.linear(h, p["policy_head.weight"], p["policy_head.bias"])
         torch.testing.assert_close(policy(x)[0], mean.clamp(-1, 1) * 2, rtol=1e-4, atol=1e-4)
+
+    def test_a_network_of_bfloat16_is_exported_in_float32(self):
+        if "ALE/Pong-v5" not in shoal("list", "envs").stdout:
+            self.skipTest("there are no ROMs")
+        self.assertIn("bf16", (RESULTS / "atari-ppo" / "pong-ppo" / "config.toml").read_text())
+        file = self.dir / "policy.pt"
+        shoal("export", "zoo:pong-ppo", "--out", file)
+        _, value = torch.jit.load(file)(torch.zeros(3, 4, 84, 84, dtype=torch.uint8))
+        self.assertEqual((value.shape, value.dtype), ((3,), torch.float32))
 
     def test_weights(self):
         run, file = self.dir / "run", self.dir / "weights.safetensors"

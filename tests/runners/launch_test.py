@@ -1,5 +1,6 @@
 """Many runs with `shoal launch`, and which cores a run uses. Usage: launch_test.py SHOAL [unittest arguments]"""
 
+import json
 import os
 import pathlib
 import re
@@ -134,6 +135,40 @@ max_steps = 24576
         self.assertEqual(self.model(name), (alone / "model.ckpt").read_bytes())
         again = shoal("tune", file, "--out", self.out).stdout.splitlines()
         self.assertEqual(again[-4:], lines[-4:], "nothing is trained twice")
+
+    def test_what_changes_in_the_file_reaches_runs_that_go_on(self):
+        file = self.dir / "solved.toml"
+
+        def launch(stop_return, steps, more=""):
+            file.write_text(f'''
+                base = "cartpole-ppo"
+                seeds = [1]
+                [all]
+                stop_return = {stop_return}
+                steps = {steps}
+                {more}
+            ''')
+            return shoal("launch", file, "--out", self.out).stdout
+
+        run = self.out / "cartpole-ppo-1"
+        launch(15, 16384)
+        solved = json.loads((run / "summary.json").read_text())
+        self.assertEqual(solved["ended_by"], "stop_return")
+        self.assertIn("1 of them done", launch(15, 16384))
+        self.assertIn("0 of them done", launch('"off"', 16384))
+        self.assertEqual(json.loads((run / "summary.json").read_text())["ended_by"], "steps")
+        launch('"off"', 32768, "schedule_steps = 65536\nlog_steps = 8192")
+        config = (run / "config.toml").read_text()
+        for setting in ("steps = 32768", "schedule_steps = 65536", "log_steps = 8192", 'stop_return = "off"'):
+            self.assertIn("\n" + setting, config)
+
+        tune = self.dir / "tune.toml"
+        trials = 'base = "cartpole-ppo"\nseeds = [1]\n[all]\nstop_return = inf\n[tune]\nmin_steps = 4096\nmax_steps = '
+        tune.write_text(trials + "8192\n")
+        shoal("tune", tune, "--out", self.dir / "trials")
+        tune.write_text(trials + "16384\n")
+        self.assertIn("was trained with schedule_steps = 8192, but the file says 16384",
+                      shoal("tune", tune, "--out", self.dir / "trials", status=2).stderr)
 
     def test_a_run_that_fails_is_said_and_the_others_are_trained(self):
         sweep = self.sweep(1024, '[variant.orphan]\ninit_from = "{}"\n'.format(self.dir / "none"))

@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,14 @@ class ResultsTest(unittest.TestCase):
         for docs in self.dir, ROOT / "docs":
             self.assertEqual({f"results/{file.name}" for file in (docs / "results").iterdir()}, set(curves))
 
+    def test_the_zoo_has_the_best_seeds(self):
+        for kept in (ROOT / "results").glob("*/*/runs.json"):
+            returns = {seed: run["greedy"]["mean_return"] for seed, run in json.loads(kept.read_text()).items() if "greedy" in run}
+            with (ROOT / "results" / "zoo" / f"{kept.parent.name}.safetensors").open("rb") as file:
+                (size,) = struct.unpack("<Q", file.read(8))
+                config = tomllib.loads(json.loads(file.read(size))["__metadata__"]["config"])
+            self.assertEqual(returns[str(config["seed"])], max(returns.values()), kept)
+
     def test_tables_name_variants_of_their_sweeps(self):
         for file in (ROOT / "results").glob("*/sweep.toml"):
             variants = set(tomllib.loads(file.read_text())["variant"])
@@ -91,7 +100,26 @@ class ResultsTest(unittest.TestCase):
             full, thin = list(csv.DictReader(full)), list(csv.DictReader(thin))
         self.assertEqual(thin[-1], {column: full[-1][column] for column in thin[-1]})
 
+        config = runs / "first-1" / "config.toml"
+        right = config.read_text()
+        summary = runs / "first-1" / "summary.json"
+        summary.write_text(summary.read_text().replace('"steps": 4096', '"steps": 4095'))
+        config.write_text(right.replace("clip = 0.25", "clip = 0.3"))
+        with self.assertRaises(subprocess.CalledProcessError) as refused:
+            self.results(script, "collect", "poles", runs, "--commit", "abc")
+        self.assertIn("has ppo.clip = 0.3, but", refused.exception.stderr)
+        config.write_text(right)
+        summary.write_text(summary.read_text().replace('"ended_by": "steps"', '"ended_by": "signal"'))
+        shutil.copytree(table / "first", self.dir / "first")
+        self.results(script, "collect", "poles", runs, "--commit", "abc")
         (self.dir / "docs").mkdir()
+        self.results(script, "report")
+        row = next(line for line in (self.dir / "docs" / "results.md").read_text().splitlines() if line.startswith("| `first`"))
+        ended = kept["2"]
+        self.assertIn(f"| `first` | 1 of 2 | 4,096 | {ended['final_return']:.1f} | {ended['greedy']['mean_return']:.1f} |", row)
+        shutil.rmtree(table / "first")
+        shutil.move(self.dir / "first", table / "first")
+
         self.results(script, "report")
         page = (self.dir / "docs" / "results.md").read_text()
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]

@@ -40,10 +40,10 @@ struct AtariOptions {
 //
 // Observation: uint8 [screen, screen], the newest grayscale frame; with rgb [3, screen, screen],
 // channels first as torch's convolutions expect (Gymnasium's order is [screen, screen, 3]). Action:
-// one of n. Info "score": the raw reward. With fire_on_reset and episodic_life, the step that loses
-// a life also presses FIRE and the third action (if the game's second action is FIRE), so its
-// observation is the first of the next life; rewards during these frames count. If a life is lost
-// at the frame limit, the game ends there: terminated, and not life_lost. save() and load()
+// one of n. Info "score": the raw reward. With fire_on_reset, the step that loses a life also
+// presses FIRE and the third action (if the game's second action is FIRE), so its observation is
+// the first of the next life; rewards during these frames count. If episodic_life is set and a life
+// is lost at the frame limit, the game ends there: terminated, and not life_lost. save() and load()
 // continue exactly.
 //
 // The emulator is a plugin, loaded on first use from $SHOAL_ALE_PLUGIN, lib/shoal_ale.so beside the

@@ -118,7 +118,6 @@ SamplerOptions training_sampler(const Config& config);
 // sampler requires it.
 int worker_count(const Config& config);
 int tensor_threads(const Config& config);  // `threads`; if 0, one per allowed core
-Config whole_games(Config config);         // a copy in which a lost life does not end an episode
 // The spec of the algorithm that learns. Throws Error, naming the nearest algorithm, for an unknown
 // one.
 const AlgoSpec& algo_of(const Config& config);

@@ -62,8 +62,11 @@ class GaussianHead : public Head {
     const auto [mean, log_std] = distribution(in.policy);
     auto entropy = (log_std + 0.5 + kHalfLogTwoPi).sum(1);
     // The entropy after tanh has no closed form: the expected log-slope of tanh, which it adds, is
-    // estimated at the action.
-    if (squash_) entropy = entropy + log_slope(in.raw).sum(1);
+    // estimated at the action, written as mean + deviation * z so that the estimate has a gradient.
+    if (squash_) {
+      const auto z = ((in.raw - mean) * (-log_std).exp()).detach();
+      entropy = entropy + log_slope(mean + log_std.exp() * z).sum(1);
+    }
     return {density(mean, log_std, in.raw), entropy};
   }
 

@@ -99,9 +99,10 @@ AtariEnv::Skipped AtariEnv::skip(int action) {
     const shoal_ale_frame frame = emulate(action);
     result.reward += static_cast<float>(frame.reward);
     result.game_over = frame.game_over != 0;
-    result.life_lost = options_.episodic_life && frame.lives < lives_;
+    result.life_lost |= frame.lives < lives_;
     lives_ = frame.lives;
-    if (result.game_over || result.life_lost || out_of_time()) break;
+    const bool episode_ends = result.life_lost && options_.episodic_life;
+    if (result.game_over || episode_ends || out_of_time()) break;
     if (i == options_.frame_skip - 1)
       frames_of_.newest(ale_.screen(console_.get()));
     else if (i == options_.frame_skip - 2)
@@ -115,8 +116,8 @@ StepResult AtariEnv::step(ArraysIn action, StepOut out) {
   const auto n = static_cast<std::int64_t>(game_.actions.size());
   require(choice >= 0 && choice < n, "{}: action {}, expected 0 to {}", spec_.id, choice, n - 1);
   Skipped all = skip(game_.actions[choice]);
-  const bool lost = all.life_lost;
-  if (lost && fires()) {
+  const bool lost = all.life_lost && options_.episodic_life;
+  if (all.life_lost && fires()) {
     for (std::size_t i = 1; i <= 2 && !all.game_over && !out_of_time(); ++i) {
       const Skipped fired = skip(game_.actions[i]);
       all.reward += fired.reward;
