@@ -127,7 +127,7 @@ std::optional<RunSummary> outcome_of(const SweepRun& run) {
 }
 
 void require_same(const SweepRun& run, const std::string& fixed) {
-  if (!fs::exists(run.folder)) return;
+  if (!fs::exists(run.folder) || fs::is_empty(run.folder)) return;  // or killed as it began
   require(fs::exists(run.folder / kConfigFile),
           "{} exists, but is not a run folder; give another folder with --out",
           run.folder.string());

@@ -200,17 +200,20 @@ bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline 
 }
 
 bool wait_for(std::span<pollfd> all, Deadline deadline) {
-  constexpr long kLongest = 100;  // ms between checks for a request to stop
-  for (;;) {
+  constexpr std::chrono::milliseconds kLongest{100};  // between checks for a request to stop
+  auto before = std::chrono::steady_clock::now();
+  for (auto left = deadline - before;;) {
     throw_if_interrupted();
-    const auto rest =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
-            .count();
-    if (rest <= 0) return false;
-    const int ready = poll(all.data(), all.size(), static_cast<int>(std::min(rest, kLongest)));
+    if (left.count() <= 0) return false;
+    const auto part = std::min(std::chrono::ceil<std::chrono::milliseconds>(left), kLongest);
+    const int ready = poll(all.data(), all.size(), static_cast<int>(part.count()));
     if (ready > 0) return true;
     const bool nothing = ready == 0 || errno == EINTR;
     require(nothing, "waiting for a socket failed: {}", last_error());
+    // While the whole run is suspended no time passes.
+    const auto now = std::chrono::steady_clock::now();
+    left -= std::min<Deadline::duration>(now - before, part);
+    before = now;
   }
 }
 

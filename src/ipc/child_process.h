@@ -29,10 +29,19 @@ inline void end_if_forked_by_worker() {
   if (forked_by_worker) _exit(0);
 }
 
+// A program that ignores SIGCHLD, or inherits that through exec(), never learns how a child ended.
+inline void learn_of_ended_children() {
+  struct sigaction now {};
+  if (sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);
+}
+
+inline void ignore_requests_to_stop() {
+  for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
+}
+
 inline void become_child_of(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // the parent died before the prctl() call
-  for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
   for (const int ordinary : {SIGPIPE, SIGCHLD}) signal(ordinary, SIG_DFL);
 }
 

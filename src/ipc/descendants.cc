@@ -185,7 +185,6 @@ void start_reaper() {
   run.main = getpid();
   run.started = process_of("self").started;
   run.mark = fmt::format("shoal-{}-{}.", run.main, run.started);
-  set_mark(run.mark);
   const int main = static_cast<int>(syscall(SYS_pidfd_open, run.main, 0));
   if (main < 0) return;  // kernels before 5.3
   {

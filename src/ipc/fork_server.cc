@@ -51,6 +51,7 @@ void WorkerGroup::start_fork_server(const Body& body) {
     if (fork_server_pid_ < 0) throw Error("cannot fork the fork server: {}", std::strerror(errno));
     if (fork_server_pid_ > 0) return;
     become_child_of(parent);
+    ignore_requests_to_stop();
   }
   serve_forks(body);
 }

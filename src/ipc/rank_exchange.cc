@@ -145,11 +145,14 @@ void RankExchange::wait_for(int rank, std::uint32_t generation) {
   const auto over = [&](std::uint32_t value) {
     return come(value) || stopped.load(std::memory_order_seq_cst) != 0;
   };
-  const auto deadline = deadline_of(options_.timeout);
   const CountedWaiter counted(of.waiters);
-  while (!park(of.generation, std::min(deadline, deadline_of(kLookAgain)), over) &&
-         std::chrono::steady_clock::now() < deadline)
+  // The time left is counted, not measured: while the whole run is suspended none of it passes.
+  for (auto left = options_.timeout; left.count() > 0;) {
+    const auto part = std::min<std::chrono::milliseconds>(left, kLookAgain);
+    if (park(of.generation, deadline_of(part), over)) break;
     throw_if_interrupted();
+    left -= part;
+  }
   if (!come(of.generation.load(std::memory_order_acquire))) give_up_on(rank);
 }
 

@@ -75,7 +75,7 @@ void end_openmp_threads() {
     pause(kHard);
 }
 
-// Rank 0, until its body sets handlers: a signal that it ignored would be lost.
+// Rank 0, until its body sets handlers: a signal that it ignored, even for a moment, would be lost.
 void exit_at_signals() {
   for (const int number : forwarded_signals())
     std::signal(number, [](int caught) { exit_suddenly(128 + caught); });
@@ -101,6 +101,7 @@ class Processes {
     for (int r = 0; r < ranks; ++r) new (&end(r)) RankEnd;
     std::fflush(nullptr);  // otherwise each rank would print the buffered output
     end_openmp_threads();
+    learn_of_ended_children();
     for (int r = 0; r < ranks; ++r) start(r, ranks, body);
   }
   ~Processes() {
@@ -148,7 +149,10 @@ class Processes {
         return;
       }
       become_child_of(parent);
-      if (rank == 0) exit_at_signals();
+      if (rank == 0)
+        exit_at_signals();
+      else
+        ignore_requests_to_stop();
     }
     pids_.clear();
     auto& own = end(rank);

@@ -98,6 +98,7 @@ pid_t WorkerGroup::start(int worker, const Body& body) {
     const pid_t pid = fork();
     if (pid != 0) return pid;
     become_child_of(parent);
+    ignore_requests_to_stop();
   }
   know_own_forks();
   mark_worker();

@@ -22,6 +22,7 @@ namespace shoal {
 struct StepReplay::Slice {
   Rng rng;
   std::unique_ptr<Priorities> priorities = {};  // of its cells; null: uniform
+  std::int64_t size = 0;                        // steps that can be drawn
 };
 
 StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options)
@@ -72,7 +73,14 @@ std::size_t StepReplay::bytes(const EnvSpec& env, std::int64_t envs,
   return steps + (options.prioritized ? Priorities::bytes(options.size) : 0);
 }
 
-std::int64_t StepReplay::size() const { return size_; }
+std::int64_t StepReplay::size() const {
+  std::int64_t all = 0;
+  for (const auto& slice : slices_) {
+    if (slice.size == 0) return 0;
+    all += slice.size;
+  }
+  return all;
+}
 
 void StepReplay::append(const Samples& samples) {
   store_->check(samples);
@@ -96,7 +104,7 @@ NamedTensors StepReplay::save() {
   const auto draws = at::empty({slices}, at::kLong), largest = at::empty({slices}, at::kDouble);
   std::vector<at::Tensor> powers;
   for (std::int64_t s = 0; s < slices; ++s) {
-    const auto& [rng, priorities] = slices_[static_cast<std::size_t>(s)];
+    const auto& [rng, priorities, size] = slices_[static_cast<std::size_t>(s)];
     draws[s] = static_cast<std::int64_t>(rng.counter());
     if (!priorities) continue;
     largest[s] = priorities->largest();
@@ -122,7 +130,8 @@ void StepReplay::restore(const NamedTensors& from) {
   };
   const auto draws = of_slices("draws");
   for (std::size_t s = 0; s < slices_.size(); ++s) {
-    auto& [rng, priorities] = slices_[s];
+    auto& [rng, priorities, size] = slices_[s];
+    size = 0;
     const auto slice = static_cast<std::int64_t>(s);
     rng = Rng(rng.key(), static_cast<std::uint64_t>(draws[slice].item<std::int64_t>()));
     if (!priorities) continue;
@@ -134,14 +143,17 @@ void StepReplay::restore(const NamedTensors& from) {
     priorities->restore(powers.narrow(1, slice * slice_envs(), slice_envs()).contiguous(),
                         of_slices("largest_priority")[slice].item<double>());
   }
-  size_ = 0;
   for (auto tick = store_->oldest(); tick < store_->end(); ++tick)
     for (std::int64_t b = 0; b < store_->envs(); ++b)
-      size_ += store_->valid(store_->cell_of(tick) + b);
+      slice_of(b).size += store_->valid(store_->cell_of(tick) + b);
 }
 
 std::int64_t StepReplay::slice_envs() const {
   return store_->envs() / static_cast<std::int64_t>(slices_.size());
+}
+
+StepReplay::Slice& StepReplay::slice_of(std::int64_t env) {
+  return slices_[static_cast<std::size_t>(env / slice_envs())];
 }
 
 // The index among all cells of a slice's cell.
@@ -155,7 +167,7 @@ void StepReplay::offer(std::int64_t tick, bool can_be_drawn) {
   const auto B = store_->envs(), first = tick * B % store_->cells();
   for (std::int64_t b = 0; b < B; ++b) {
     const bool valid = store_->valid(first + b);
-    size_ += can_be_drawn ? valid : -static_cast<int>(valid);
+    slice_of(b).size += can_be_drawn ? valid : -static_cast<int>(valid);
     row_[static_cast<std::size_t>(b)] = valid && can_be_drawn;
   }
   if (!prioritized()) return;
@@ -170,7 +182,9 @@ const Transitions& StepReplay::sample(std::int64_t n, double beta) {
           "batch: found {} steps, expected 1 to {} (StepReplayOptions::largest_batch)", n,
           largest_batch_);
   require(beta >= 0 && beta <= 1, "beta: found {}, expected 0 to 1", beta);
-  require(size_ > 0, "replay: found no complete step; append more rollouts before drawing");
+  require(size() > 0,
+          "replay: found no complete step, or a slice without one; append more rollouts before "
+          "drawing");
   const auto own = share_->part_of(n, "steps");
   store_->prepare(static_cast<std::int64_t>(own.count), batch_);
   drawn_.resize(static_cast<std::size_t>(n));

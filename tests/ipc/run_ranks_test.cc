@@ -162,6 +162,23 @@ TEST_F(RankGroupTest, ASignalBeforeRankZeroHasAHandlerEndsAll) {
   EXPECT_EQ(result, 128 + SIGTERM);
 }
 
+// It was sent while the rank was being forked, and is pending when that sets its handlers.
+TEST_F(RankGroupTest, ASignalThatIsPendingInRankZeroIsNotLost) {
+  static bool in_child = false;
+  pthread_atfork(nullptr, nullptr, [] {
+    if (in_child) kill(getpid(), SIGTERM);  // blocked
+  });
+  in_child = true;
+  EXPECT_THROW(run_ranks(1, [](int) { return 0; }), RankError);
+  in_child = false;
+}
+
+TEST_F(RankGroupTest, ItsEndIsSeenThoughSigchldIsIgnored) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(run_ranks(2, [](int rank) { return 7 - rank; }), 7);
+  signal(SIGCHLD, before);
+}
+
 // Ranks are forked from the main thread, as workers are.
 TEST_F(RankGroupTest, OtherThreadsMayNotFork) {
   std::string text;

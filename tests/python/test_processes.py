@@ -51,6 +51,31 @@ class ProcessesTest(unittest.TestCase):
         settings = {"envs": 4, "workers": 2, "horizon": 8, **settings}
         return shoal.Sampler(env, shoal.ActorCritic(env), **settings)
 
+    def test_a_program_that_is_started_after_a_sampler_outlives_this_one(self):
+        done = run(
+            """
+            import os, subprocess, shoal
+            def reapers():
+                return {pid for pid in filter(str.isdigit, os.listdir("/proc")) if name(pid) == "shoal-reaper"}
+            def name(pid):
+                try:
+                    return open(f"/proc/{pid}/comm").read().strip()
+                except OSError:
+                    return ""
+            before = reapers()
+            with shoal.Sampler("CartPole-v1", shoal.ActorCritic("CartPole-v1"), envs=4, workers=2, horizon=8) as sampler:
+                sampler.collect()
+            own = [pid for pid in reapers() - before]
+            other = subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            print(other.pid, *own)
+            """
+        )
+        other, *reapers = map(int, done.stdout.split())
+        self.addCleanup(os.kill, other, signal.SIGKILL)
+        self.assertTrue(reapers, done.stderr)
+        self.assertTrue(await_end(reapers))
+        self.assertTrue(os.path.exists(f"/proc/{other}"))
+
     def test_close_and_del_and_a_garbage_cycle_end_the_workers(self):
         before = children()
         sampler = self.sampler()

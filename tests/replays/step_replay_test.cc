@@ -237,6 +237,23 @@ TEST(StepReplayTest, DrawsAsManyStepsOfEachSlice) {
   }
 }
 
+// Its worker died in its first step.
+TEST(StepReplayTest, NothingIsDrawnWhileASliceIsEmpty) {
+  for (const bool prioritized : {false, true}) {
+    History history(1, false, 10);
+    StepReplay replay(toy_spec(1), kEnvs, {.size = 60, .prioritized = prioritized, .slices = 3});
+    auto lost = history.rollout(7);
+    lost.valid.select(1, 1).fill_(false);
+    lost.steps = lost.valid.sum().item<std::int64_t>();
+    replay.append(lost);
+    EXPECT_EQ(replay.size(), 0);
+    EXPECT_THAT(message_of([&] { replay.sample(30); }), HasSubstr("a slice without one"));
+    replay.append(history.rollout(7));
+    EXPECT_GT(replay.size(), 0);
+    EXPECT_TRUE((replay.sample(30).index % kEnvs).eq(1).any().item<bool>());
+  }
+}
+
 void expect_same_batch(const Transitions& a, const Transitions& b) {
   EXPECT_TRUE(at::equal(a.index, b.index));
   EXPECT_TRUE(at::equal(a.weight, b.weight));

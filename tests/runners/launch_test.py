@@ -136,6 +136,25 @@ max_steps = 24576
         again = shoal("tune", file, "--out", self.out).stdout.splitlines()
         self.assertEqual(again[-4:], lines[-4:], "nothing is trained twice")
 
+    def test_a_rung_may_end_before_the_first_row(self):
+        file = self.dir / "tune.toml"
+        file.write_text("""
+base = "cartpole-ppo"
+seeds = [4]
+[all]
+stop_return = inf
+sampler.horizon = 16
+log_steps = 8192
+[grid]
+ppo.learning_rate = [1e-12, 1e-3]
+[tune]
+min_steps = 8000
+max_steps = 16000
+factor = 2
+""")
+        lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
+        self.assertIn("  ppo.learning_rate = 0.001", lines)
+
     def test_what_changes_in_the_file_reaches_runs_that_go_on(self):
         file = self.dir / "solved.toml"
 
@@ -195,6 +214,7 @@ max_steps = 24576
         self.assertTrue(precious.exists())
 
     def test_a_run_that_was_killed_after_its_last_checkpoint_is_done(self):
+        (self.out / "a2c-2").mkdir(parents=True)  # that of a run which was killed as it began
         lines = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
         summary = self.out / "narrow-1" / "summary.json"
         for text in ("{", '{"steps": 512}', ""):

@@ -83,6 +83,27 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(training.returncode, 1, text)
         self.assertIn("rank 0 waits for rank 1 for more than 0.5 s", text)
 
+    def test_time_in_which_all_are_suspended_does_not_count(self):
+        training = self.begin("--set", "rank_timeout=1")
+        ranks, workers = self.family(training)
+        for _ in range(3):
+            for signal_of_all, seconds in ((signal.SIGSTOP, 1.5), (signal.SIGCONT, 0)):
+                for process in (training.pid, *ranks, *workers):
+                    os.kill(process, signal_of_all)
+                time.sleep(seconds)
+            steps = self.steps()
+            while self.steps() <= steps + 1024:
+                self.assertIsNone(training.poll(), "a rank has given up")
+                time.sleep(0.01)
+        training.send_signal(signal.SIGINT)
+        self.ends(training, ranks + workers)
+        self.assertEqual(training.returncode, 130)
+
+    def test_they_end_if_whoever_starts_them_ignores_the_ends_of_children(self):
+        done = subprocess.run([SHOAL, "train", "cartpole-ppo", "--ranks", "2", "--steps", "2000", "--quiet", "--out", self.run_folder], timeout=60,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 0)
+
     def test_ctrl_c_ends_all_and_they_go_on(self):
         training = self.begin()
         ranks, workers = self.family(training)

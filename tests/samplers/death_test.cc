@@ -175,7 +175,7 @@ TEST_F(DeathTest, TheSameAtTheirOwnPace) {
 
 constexpr Mishap kWays[] = {Mishap::kThrow, Mishap::kExit, Mishap::kKill, Mishap::kHang};
 
-// Environment 5 fails in each of these ways in turn, after 12, 13, 14 and 15 steps, and then no
+// One environment fails in each of these ways in turn, after 12, 13, 14 and 15 steps, and then no
 // more. The number of failures is in shared memory. Episodes have 7 steps.
 class Fate {
  public:
@@ -186,14 +186,14 @@ class Fate {
   Fate(const Fate&) = delete;
   Fate& operator=(const Fate&) = delete;
 
-  EnvFactory factory() const {
-    return [met = met_](const EnvContext& c) -> std::unique_ptr<Env> {
+  EnvFactory factory(std::int64_t env = 5) const {
+    return [met = met_, env](const EnvContext& c) -> std::unique_ptr<Env> {
       const testing::CounterOptions options{.length = 7};
       const auto mishap = met->load();
-      if (c.index != 5 || mishap >= std::ssize(kWays))
+      if (c.index != env || mishap >= std::ssize(kWays))
         return std::make_unique<testing::Counter>(c, options);
       ++*met;
-      return std::make_unique<testing::Unlucky>(c, kWays[mishap], 5, 12 + mishap, options);
+      return std::make_unique<testing::Unlucky>(c, kWays[mishap], env, 12 + mishap, options);
     };
   }
 
@@ -208,17 +208,20 @@ void expect_all_ways(const std::string& said) {
 }
 
 // Worker 1 of 2 dies four times, in four ways. Rollouts before and after are complete, none comes
-// twice, and only those under way are lost. Worker 0 is not affected.
+// twice, and only those under way are lost. Worker 0 is not affected. The same for the sampler of a
+// rank that is not the first.
 TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
-  const Fate fate;
   constexpr std::int64_t kT = 10;
-  testing::ToyAgent agent(2), actor(2);
-  ::testing::internal::CaptureStderr();
-  {
-    const auto sampler = make_async_sampler(fate.factory(), agent, actor,
+  for (const std::int64_t first_env : {0, 8}) {
+    SCOPED_TRACE(first_env);
+    const Fate fate;
+    testing::ToyAgent agent(2), actor(2);
+    ::testing::internal::CaptureStderr();
+    const auto sampler = make_async_sampler(fate.factory(first_env + 5), agent, actor,
                                             {.kind = SamplerKind::kParallelCpu,
                                              .horizon = kT,
                                              .envs = 8,
+                                             .first_env = first_env,
                                              .workers = 2,
                                              .step_limit = 300ms,
                                              .on_death = OnDeath::kRestart});
@@ -242,8 +245,8 @@ TEST_F(DeathTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
     EXPECT_EQ(lost, std::ssize(kWays));
     EXPECT_EQ(sampler->counts().reclaimed, std::ssize(kWays));
     EXPECT_GT(due[0], 0);
+    expect_all_ways(::testing::internal::GetCapturedStderr());
   }
-  expect_all_ways(::testing::internal::GetCapturedStderr());
 }
 
 // The number of valid steps of an environment whose worker died in this rollout. They come first,

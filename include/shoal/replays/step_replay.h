@@ -81,7 +81,8 @@ class StepReplay : public Replay {
 
   // T: at most size / B. New steps get the largest priority so far.
   void append(const Samples& samples) override;
-  // Excludes the last n - 1 steps of each environment, which are not complete yet.
+  // Excludes the last n - 1 steps of each environment, which are not complete yet. 0 while a slice
+  // has none, because each gives its part of a draw.
   std::int64_t size() const override;
   NamedTensors save() override;
   void restore(const NamedTensors& saved) override;
@@ -107,6 +108,7 @@ class StepReplay : public Replay {
              const ReplayShare& share);
   void offer(std::int64_t tick, bool can_be_drawn);
   struct Slice;
+  Slice& slice_of(std::int64_t env);
   void draw_alike(std::size_t slice, std::span<std::int64_t> cells);
   std::int64_t cell_of_slice(std::size_t slice, std::int64_t cell) const;
   std::int64_t slice_envs() const;
@@ -116,7 +118,6 @@ class StepReplay : public Replay {
   std::unique_ptr<ReplayShare> share_;
   std::unique_ptr<StepStore> store_;
   std::vector<Slice> slices_;
-  std::int64_t size_ = 0;
   Transitions batch_;
   // Work space.
   std::vector<std::int64_t> drawn_;  // cells, for all ranks
