@@ -60,18 +60,6 @@ void OffPolicySpec::check(const RunOptions& run) const {
 }
 
 void OffPolicySpec::check_replay(const RunOptions& run) const {
-  const auto unused = [&](const char* key, bool is_set) {
-    require(!is_set,
-            "agent.{}: found a setting that algo '{}' does not use, expected none; it is one of "
-            "ppo, a2c and impala",
-            key, name());
-  };
-  const ActorCriticOptions defaults;
-  unused("act_precision", run.agent.act_precision != defaults.act_precision);
-  unused("normalize_observation", run.agent.normalize_observation);
-  unused("initial_std", run.agent.initial_std != defaults.initial_std);
-  unused("network_std", run.agent.network_std);
-  unused("squash", run.agent.squash);
   const auto& r = run.replay;
   const auto rollout = run.envs * run.horizon;
   require(r.size >= rollout,

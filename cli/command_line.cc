@@ -105,7 +105,7 @@ int parse_and_run(CLI::App& app, const Command& chosen, int argc, char** argv) {
 
 int run_app(CLI::App& app, const Command& chosen, int argc, char** argv) {
   open_standard_streams();
-  std::signal(SIGCHLD, SIG_DFL);  // it may be inherited that ends of children are not reported
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how children end
   // A write beyond the file size limit fails with an error instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
   return check_output(parse_and_run(app, chosen, argc, argv));

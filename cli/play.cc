@@ -56,7 +56,10 @@ class Shown : public Wrapper {
   }
   StepResult step(ArraysIn action, StepOut out) override {
     auto result = Wrapper::step(action, out);
-    if (++steps_ == stage_.max_steps && !result.terminated) result.truncated = true;
+    if (++steps_ == stage_.max_steps) {
+      result.truncated = !result.terminated;
+      result.life_lost = false;  // the game does not continue
+    }
     show();
     if (result.episode_over()) stage_.lengths.push_back(steps_);
     return result;

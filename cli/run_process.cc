@@ -30,6 +30,15 @@ namespace {
 
 std::vector<std::string> program;
 
+// Whether there is more than a run leaves that is killed as it begins: files half written.
+bool has_begun(const fs::path& folder) {
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() != ".new") return true;
+  return fs::exists(folder) && !fs::is_directory(folder);
+}
+
 struct Difference {
   std::string key, before, now;
 };
@@ -127,7 +136,7 @@ std::optional<RunSummary> outcome_of(const SweepRun& run) {
 }
 
 void require_same(const SweepRun& run, const std::string& fixed) {
-  if (!fs::exists(run.folder) || fs::is_empty(run.folder)) return;  // or killed as it began
+  if (!has_begun(run.folder)) return;
   require(fs::exists(run.folder / kConfigFile),
           "{} exists, but is not a run folder; give another folder with --out",
           run.folder.string());

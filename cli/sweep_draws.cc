@@ -67,8 +67,8 @@ double number_in(const std::string& key, const toml::table& range, const char* e
   return *value;
 }
 
-// The fewest significant digits, at least three, that are near the number, of a range of `width`;
-// the name of the run repeats them.
+// Rounds to the fewest digits, at least three, whose error is below 1/200 of `width`; the name of
+// the run repeats them.
 std::string rounded(double number, double low, double high, double width) {
   constexpr double kParts = 200;
   for (int digits = 3;; ++digits) {

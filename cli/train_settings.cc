@@ -125,8 +125,8 @@ std::string warn_of_no_learning(const Config& config) {
 
 }  // namespace
 
-Config with_preset(const std::string& preset_or_file) {
-  Config config = shoal::preset_or_file(preset_or_file);
+Config with_preset(const std::string& source) {
+  Config config = preset_or_file(source);
   if (config.schedule_steps == config.steps) config.schedule_steps = 0;
   return config;
 }

@@ -38,7 +38,7 @@ struct TrainFlags {
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
 // The settings of a preset or file, whose schedules follow changed steps if they are as long.
-Config with_preset(const std::string& preset_or_file);
+Config with_preset(const std::string& source);
 // The settings for an environment without a preset, which is made to see what kind of task it is.
 Config without_preset(const Changes& changes);
 
@@ -47,8 +47,8 @@ struct Configured {
   std::string notes;  // lines for the user
 };
 
-// `asked`, with what it leaves to the program as a run has chosen it that began with these
-// settings.
+// Fills in what `asked` leaves open (schedules, automatic sampler) from the settings with which the
+// run began.
 Config as_begun(Config asked, const Config& begun);
 
 // The settings of the run that the flags begin or resume. Throws Error for mistakes in them.

@@ -129,6 +129,16 @@ void validate_ranks(const Config& config) {
           config.sampler.envs, config.ranks);
 }
 
+// Settings that change nothing are refused.
+void validate_agent(const Config& config) {
+  if (algo_of(config).uses_agent_options()) return;
+  const auto now = setting_docs(config), defaults = setting_docs();
+  for (std::size_t i = 0; i < now.size(); ++i)
+    require(!now[i].key.starts_with("agent.") || now[i].value == defaults[i].value,
+            "{}: found {}, but algo '{}' does not use it; leave it at its default, {}", now[i].key,
+            now[i].value, config.algo, defaults[i].value);
+}
+
 }  // namespace
 
 void validate(const Config& config) {
@@ -136,6 +146,7 @@ void validate(const Config& config) {
   check_ranges(options_of(copy));
   const auto& algo = algo_of(config);
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
+  validate_agent(config);
   require(config.schedule_steps == 0 || config.steps <= config.schedule_steps ||
               !algo.anneals_learning_rate(),
           "steps: found {}, but the learning rate reaches 0 after {} (schedule_steps); give "

@@ -54,15 +54,20 @@ def settings_of(config):
     return "".join(re.sub(r"\s+#.*", "", line) for line in config.read_text().splitlines(keepends=True) if not line.startswith("#"))
 
 
+# Settings that change no result.
+FREE = {"seed", "device", "threads", "log_steps", "checkpoint_seconds", "checkpoint_steps", "keep_checkpoints",
+        "sampler.kind", "sampler.workers", "sampler.groups", "sampler.pin", "sampler.cores"}
+
+
 def require_same_settings(config, kept):
-    """Seeds of a row differ in the seed alone."""
+    """The seeds of a row have the same settings."""
 
     def settings(table, prefix=""):
         for key, value in table.items():
             yield from settings(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
 
     new, old = (dict(settings(tomllib.loads(file.read_text()))) for file in (config, kept))
-    for key in sorted(new.keys() & old.keys() - {"seed"}):
+    for key in sorted((new.keys() & old.keys()) - FREE):
         if new[key] != old[key]:
             raise SystemExit(f"{config} has {key} = {new[key]}, but {kept} has {old[key]}; remove the other seeds first")
 
@@ -173,7 +178,7 @@ def write_table(shoal, folder, out):
         cells.append(number(statistics.median(run["seconds"] for run in shown)))
         if goals:
             reached = sum(run["greedy"]["mean_return"] >= goal for run in ended) if goal is not None else 0
-            cells += ["" if goal is None else number(goal), "" if goal is None else f"{reached} of {len(runs)}"]
+            cells += ["" if goal is None else number(goal), "" if goal is None else f"{reached} of {len(shown)}"]
         cells += [number(published[variant.name][peer]) if peer in published.get(variant.name, {}) else "" for peer in peers]
         lines.append(f"| {' | '.join(cells)} |")
         name = f"results/{folder.name}-{variant.name}.png"
@@ -191,11 +196,11 @@ collect` copies summaries and curves to these files, and `report` writes this pa
 
 *Last 100 episodes* is the mean return of the last 100 training episodes. *Greedy* and *sampled* are
 means of 100 evaluation episodes of seeds that training never has, with the most likely action and
-with actions drawn as in training, the same episodes for all seeds. All three are means over seeds
-with a 95 % confidence interval (Student's t), which is that of training: another 100 episodes would
-move all seeds together. *Seconds* are the median of one run. Runs that did not reach a goal are in
-the tables. Where runs have not come to their end, *seeds* says how many have, and the other columns
-are of those.
+with actions drawn as in training, the same initial states for all seeds. All three are means over
+seeds with a 95 % confidence interval (Student's t). It covers the variation between trainings, not
+that of the evaluation episodes. *Seconds* are the median of one run. Runs that did not reach a goal
+are in the tables. Where runs have not come to their end, *seeds* says how many have, and the other
+columns are of those, if there are any.
 """
 
 FILMS = """## Films

@@ -59,7 +59,7 @@ class BoundAlgo {
   }
 
   std::int64_t steps() const { return steps_; }
-  // Whether the next rollout changes nothing.
+  // Whether the optimizer changes nothing with the next rollout.
   bool has_rate_0() const {
     const auto now = progress();
     return algo_of(config_).anneals_learning_rate() && now.steps >= now.schedule_steps;
@@ -92,10 +92,11 @@ py::typing::Dict<py::str, double> numbers(const Metrics& metrics) {
 
 void warn_of_rate_0(std::int64_t steps) {
   const auto text = fmt::format(
-      "found {} steps, but the learning rate has reached 0 before: this update changes nothing. "
-      "Give the algorithm more with steps=..., or anneal_learning_rate=False",
+      "found {} steps, after which the learning rate is 0; give the algorithm more with steps=..., "
+      "or anneal_learning_rate=False",
       steps);
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) throw py::error_already_set();
+  constexpr int kCaller = 2;  // of shoal.Algo.update()
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), kCaller) != 0) throw py::error_already_set();
 }
 
 }  // namespace

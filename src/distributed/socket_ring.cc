@@ -85,6 +85,7 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
   // A process that deviates may send less, or have exited: its header is checked first.
   bool known = false;
   int looks = 0;
+  Clock::duration left = timeout();
   for (;;) {
     const bool comes = move_on(received, before_, recvmsg);
     if (!known && received.parts[0].iov_len == 0) {
@@ -97,7 +98,7 @@ void SocketRing::pass(const Act& act, std::span<const std::byte> out, std::span<
     if (++looks < kLooks) continue;
     std::array<pollfd, 2> ready{{{sent.rest() > 0 ? next_.fd() : -1, POLLOUT, 0},
                                  {received.rest() > 0 ? before_.fd() : -1, POLLIN, 0}}};
-    if (!wait_for(ready, Clock::now() + timeout()))
+    if (!wait_for(ready, left))
       fail_for_lateness(received.rest() > 0 ? place_before() : next_place());
   }
 }

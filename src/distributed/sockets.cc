@@ -200,20 +200,22 @@ bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline 
 }
 
 bool wait_for(std::span<pollfd> all, Deadline deadline) {
+  auto left = deadline - std::chrono::steady_clock::now();
+  return wait_for(all, left);
+}
+
+bool wait_for(std::span<pollfd> all, Deadline::duration& left) {
   constexpr std::chrono::milliseconds kLongest{100};  // between checks for a request to stop
-  auto before = std::chrono::steady_clock::now();
-  for (auto left = deadline - before;;) {
+  for (;;) {
     throw_if_interrupted();
     if (left.count() <= 0) return false;
     const auto part = std::min(std::chrono::ceil<std::chrono::milliseconds>(left), kLongest);
+    const auto before = std::chrono::steady_clock::now();
     const int ready = poll(all.data(), all.size(), static_cast<int>(part.count()));
+    const bool nothing = ready == 0 || (ready < 0 && errno == EINTR);
+    require(ready > 0 || nothing, "waiting for a socket failed: {}", last_error());
+    left -= std::min<Deadline::duration>(std::chrono::steady_clock::now() - before, part);
     if (ready > 0) return true;
-    const bool nothing = ready == 0 || errno == EINTR;
-    require(nothing, "waiting for a socket failed: {}", last_error());
-    // While the whole run is suspended no time passes.
-    const auto now = std::chrono::steady_clock::now();
-    left -= std::min<Deadline::duration>(now - before, part);
-    before = now;
   }
 }
 

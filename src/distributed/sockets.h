@@ -62,5 +62,8 @@ bool receive_all(const Socket& connection, std::span<std::byte> bytes, Deadline 
 // Waits for an event of `all`, in their revents; false at the deadline. Throws Interrupted on a
 // request to stop.
 bool wait_for(std::span<pollfd> all, Deadline deadline);
+// The same for as long as time is left, which it takes the wait from; none passes while the whole
+// run is suspended.
+bool wait_for(std::span<pollfd> all, Deadline::duration& left);
 
 }  // namespace shoal

@@ -29,12 +29,6 @@ inline void end_if_forked_by_worker() {
   if (forked_by_worker) _exit(0);
 }
 
-// A program that ignores SIGCHLD, or inherits that through exec(), never learns how a child ended.
-inline void learn_of_ended_children() {
-  struct sigaction now {};
-  if (sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);
-}
-
 inline void ignore_requests_to_stop() {
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
 }

@@ -36,7 +36,8 @@ struct Process {
   bool runs = false;
 };
 
-// A run and its descendants. A process that descends from two runs has the marks of both.
+// A process that has workers. A process that descends from workers of two runs has the marks of
+// both.
 struct Run {
   pid_t main = 0;
   unsigned long long started = 0;
@@ -157,7 +158,7 @@ void unmap_shared() {
   }
 }
 
-// Waits for the end of the main process and kills its remaining descendants.
+// Waits for the end of the main process and kills the remaining descendants of its workers.
 [[noreturn]] void run_reaper(const Run& run, int main) {
   ::setsid();  // detaches from the terminal's signals
   ::prctl(PR_SET_NAME, "shoal-reaper");

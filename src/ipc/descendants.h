@@ -6,8 +6,9 @@ namespace shoal {
 // ends, Linux reparents its children, so the descendants of each worker carry a mark: in a forked
 // process a mapping with the mark's name, in an executed program an environment variable.
 
-// Starts the reaper, a process that kills the remaining descendants of this process when this one
-// ends. Call it before forking workers; later calls do nothing.
+// Starts the reaper, a process that kills the remaining descendants of this process's workers when
+// this process ends. What this process starts itself, other than workers, may outlive it. Call it
+// before forking workers; later calls do nothing.
 void start_reaper();
 
 // Call it in a worker before it starts anything.

@@ -46,10 +46,15 @@ std::span<const int> forwarded_signals() {
   return std::span(kForwarded).first(std::size(kForwarded) - (hangup_is_ignored() ? 1 : 0));
 }
 
-// While it lives, forwards signals of this process to rank 0.
+// While it lives, forwards signals of this process to rank 0, and lets it see how children end: a
+// program may ignore SIGCHLD, or inherit that.
 class SignalsPassedOn {
  public:
   SignalsPassedOn() {
+    struct sigaction ordinary {};
+    ordinary.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, nullptr, &of_children_);
+    if (of_children_.sa_handler == SIG_IGN) sigaction(SIGCHLD, &ordinary, nullptr);
     signal_to_pass_on = 0;
     struct sigaction action {};
     action.sa_handler = [](int number) { signal_to_pass_on = number; };
@@ -60,10 +65,11 @@ class SignalsPassedOn {
   ~SignalsPassedOn() {
     for (std::size_t i = 0; i < forwarded_signals().size(); ++i)
       sigaction(forwarded_signals()[i], &before_[i], nullptr);
+    if (of_children_.sa_handler == SIG_IGN) sigaction(SIGCHLD, &of_children_, nullptr);
   }
 
  private:
-  struct sigaction before_[std::size(kForwarded)];
+  struct sigaction before_[std::size(kForwarded)], of_children_;
 };
 
 // A forked process has none of the threads that OpenMP keeps for the next parallel region, and
@@ -101,7 +107,6 @@ class Processes {
     for (int r = 0; r < ranks; ++r) new (&end(r)) RankEnd;
     std::fflush(nullptr);  // otherwise each rank would print the buffered output
     end_openmp_threads();
-    learn_of_ended_children();
     for (int r = 0; r < ranks; ++r) start(r, ranks, body);
   }
   ~Processes() {

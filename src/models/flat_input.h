@@ -48,8 +48,6 @@ class FlatInput {
     if (field.choices > 0) {
       const auto first = static_cast<std::int64_t>(field.low);
       x = x.unsqueeze(-1).eq(at::arange(first, first + field.choices, x.options()));
-      // A blank frame is none of the choices.
-      if (o.stacked()) x.flatten(2).masked_fill_(o.index.lt(0).unsqueeze(-1), false);
     }
     x = x.to(at::kFloat);
     return x.dim() == 1 ? x.unsqueeze(1) : x.flatten(1);

@@ -104,11 +104,11 @@ NamedTensors StepReplay::save() {
   const auto draws = at::empty({slices}, at::kLong), largest = at::empty({slices}, at::kDouble);
   std::vector<at::Tensor> powers;
   for (std::int64_t s = 0; s < slices; ++s) {
-    const auto& [rng, priorities, size] = slices_[static_cast<std::size_t>(s)];
-    draws[s] = static_cast<std::int64_t>(rng.counter());
-    if (!priorities) continue;
-    largest[s] = priorities->largest();
-    powers.push_back(priorities->powers().view({-1, slice_envs()}));
+    const auto& slice = slices_[static_cast<std::size_t>(s)];
+    draws[s] = static_cast<std::int64_t>(slice.rng.counter());
+    if (!slice.priorities) continue;
+    largest[s] = slice.priorities->largest();
+    powers.push_back(slice.priorities->powers().view({-1, slice_envs()}));
     if (is_shared())
       powers.back() = powers.back().narrow(1, store_->first_env(), store_->own_envs());
   }

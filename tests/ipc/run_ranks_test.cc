@@ -164,13 +164,13 @@ TEST_F(RankGroupTest, ASignalBeforeRankZeroHasAHandlerEndsAll) {
 
 // It was sent while the rank was being forked, and is pending when that sets its handlers.
 TEST_F(RankGroupTest, ASignalThatIsPendingInRankZeroIsNotLost) {
-  static bool in_child = false;
+  static bool armed = false;
   pthread_atfork(nullptr, nullptr, [] {
-    if (in_child) kill(getpid(), SIGTERM);  // blocked
+    if (armed) kill(getpid(), SIGTERM);  // blocked
   });
-  in_child = true;
+  armed = true;
   EXPECT_THROW(run_ranks(1, [](int) { return 0; }), RankError);
-  in_child = false;
+  armed = false;
 }
 
 TEST_F(RankGroupTest, ItsEndIsSeenThoughSigchldIsIgnored) {

@@ -184,24 +184,6 @@ TEST(MlpTest, AChoiceIsAnInputOfItsOwn) {
   expect_equal(heads_of(*acting, x, 3), want, 1e-3);
 }
 
-// Blank frames of a stack, before the start of an episode, are none of the choices.
-TEST(MlpTest, ABlankFrameIsNoChoice) {
-  const NamedSpecs specs = {
-      {"", ArraySpec{.dtype = DType::kInt64, .shape = {}, .low = 0, .high = 2, .stack = 2}}};
-  const auto model = make_random_mlp(specs, 3, {8}, false);
-  const auto acting = model->make_acting_network(Precision::kFloat32);
-  Observations x;
-  x.add("", Observed{at::tensor({0, 1}, at::kLong),
-                     at::tensor({-1, 0, 0, 1, -1, -1}, at::kLong).view({3, 2})});
-  const auto inputs = at::tensor({0., 0., 0., /**/ 1., 0., 0.,  //
-                                  1., 0., 0., /**/ 0., 1., 0.,  //
-                                  0., 0., 0., /**/ 0., 0., 0.})
-                          .view({3, 6});
-  const auto want = ByHand(*model).heads(inputs);
-  expect_equal(heads_of(*model, x), want, 1e-3);
-  expect_equal(heads_of(*acting, x, 3), want, 1e-3);
-}
-
 TEST(MlpTest, RefreshTakesTheNewParameters) {
   torch::manual_seed(4);
   for (const bool shared : {false, true}) {

@@ -55,17 +55,15 @@ class ProcessesTest(unittest.TestCase):
         done = run(
             """
             import os, subprocess, shoal
-            def reapers():
-                return {pid for pid in filter(str.isdigit, os.listdir("/proc")) if name(pid) == "shoal-reaper"}
-            def name(pid):
+            def watches_us(pid):
                 try:
-                    return open(f"/proc/{pid}/comm").read().strip()
+                    with open(f"/proc/{pid}/comm") as name, open(f"/proc/{pid}/fdinfo/3") as watched:
+                        return name.read() == "shoal-reaper\\n" and f"Pid:\\t{os.getpid()}\\n" in watched.read()
                 except OSError:
-                    return ""
-            before = reapers()
+                    return False
             with shoal.Sampler("CartPole-v1", shoal.ActorCritic("CartPole-v1"), envs=4, workers=2, horizon=8) as sampler:
                 sampler.collect()
-            own = [pid for pid in reapers() - before]
+            own = [pid for pid in os.listdir("/proc") if pid.isdigit() and watches_us(pid)]
             other = subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             print(other.pid, *own)
             """

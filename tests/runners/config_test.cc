@@ -291,10 +291,13 @@ TEST(Config, SettingsThatAnAlgorithmDoesNotUseAreRefused) {
     for (const auto& [key, value] : {std::pair{"normalize_observation", "true"},
                                      {"initial_std", "0.5"},
                                      {"network_std", "true"},
-                                     {"squash", "true"}}) {
+                                     {"squash", "true"},
+                                     {"act_precision", "bf16"}}) {
       Config config = preset(name);
+      set(config, "model.name", "nature-cnn");  // the only one with act_precision
       set(config, std::string("agent.") + key, value);
-      EXPECT_TRUE(contains(message_of([&] { validate(config); }), "does not use")) << name << key;
+      const auto text = message_of([&] { validate(config); });
+      EXPECT_TRUE(contains(text, "does not use it")) << name << text;
     }
   }
 }

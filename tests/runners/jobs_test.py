@@ -143,6 +143,20 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(status, 1, err)
         self.assertIn("process 0 of 2: process 1 of 2 did not respond for 1.0 s", err)
 
+    def test_time_in_which_all_are_suspended_does_not_count(self):
+        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=1")
+        self.wait_for_rows(processes)
+        everybody = [member for process in processes for member in family(process.pid)]
+        for _ in range(3):
+            for signal_of_all, seconds in ((signal.SIGSTOP, 1.5), (signal.SIGCONT, 0)):
+                for member in everybody:
+                    os.kill(member, signal_of_all)
+                time.sleep(seconds)
+            self.wait_for_rows(processes, (self.run / "progress.csv").read_text().count("\n") + 2)
+        processes[0].send_signal(signal.SIGINT)
+        for _, err, status in self.ended(processes, within=10):
+            self.assertEqual(status, 130, err)
+
     def test_who_is_killed_or_stopped_while_they_join_is_named(self):
         random.seed(11)
         for kill in range(KILLS // 2):

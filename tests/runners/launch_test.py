@@ -215,6 +215,7 @@ factor = 2
 
     def test_a_run_that_was_killed_after_its_last_checkpoint_is_done(self):
         (self.out / "a2c-2").mkdir(parents=True)  # that of a run which was killed as it began
+        (self.out / "a2c-2" / "config.toml.new").write_text("")
         lines = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
         summary = self.out / "narrow-1" / "summary.json"
         for text in ("{", '{"steps": 512}', ""):

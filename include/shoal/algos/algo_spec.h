@@ -73,6 +73,7 @@ class AlgoSpec {
 
   virtual double discount(const RunOptions& run) const = 0;
   virtual bool anneals_learning_rate() const { return false; }  // to 0 over the schedule
+  virtual bool uses_agent_options() const { return true; }      // RunOptions::agent
   // Steps whose activations are in memory at once while learning.
   virtual std::int64_t steps_at_once(const RunOptions& run) const = 0;
 
