@@ -61,10 +61,12 @@ class ProcessesTest(unittest.TestCase):
                         return name.read() == "shoal-reaper\\n" and f"Pid:\\t{os.getpid()}\\n" in watched.read()
                 except OSError:
                     return False
-            with shoal.Sampler("CartPole-v1", shoal.ActorCritic("CartPole-v1"), envs=4, workers=2, horizon=8) as sampler:
+            agent = shoal.ActorCritic("CartPole-v1")
+            with shoal.Sampler("CartPole-v1", agent, envs=4, workers=2, horizon=8) as sampler:
                 sampler.collect()
             own = [pid for pid in os.listdir("/proc") if pid.isdigit() and watches_us(pid)]
-            other = subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            other = subprocess.Popen(["sleep", "60"], start_new_session=True, **quiet)
             print(other.pid, *own)
             """
         )
