@@ -16,6 +16,7 @@
 #include "cli/trained_agent.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/wrapper.h"
+#include "shoal/envs/wrappers.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/evaluation.h"
@@ -38,7 +39,6 @@ struct PlayFlags {
 // State that the played environment shares with the command.
 struct Stage {
   std::vector<std::unique_ptr<FrameSink>> sinks = {};
-  std::int64_t max_steps = 0;              // an episode ends after so many; 0: never
   std::size_t episodes = 1;                // after the last of them, nothing is shown
   std::vector<std::int64_t> lengths = {};  // of the finished episodes
   double pause = 0;                        // seconds for which a screen shows one frame
@@ -55,11 +55,8 @@ class Shown : public Wrapper {
     show();
   }
   StepResult step(ArraysIn action, StepOut out) override {
-    auto result = Wrapper::step(action, out);
-    if (++steps_ == stage_.max_steps) {
-      result.truncated = !result.terminated;
-      result.life_lost = false;  // the game does not continue
-    }
+    const auto result = Wrapper::step(action, out);
+    ++steps_;
     show();
     if (result.episode_over()) stage_.lengths.push_back(steps_);
     return result;
@@ -85,7 +82,7 @@ class Shown : public Wrapper {
 };
 
 Stage make_stage(const PlayFlags& flags, double fps) {
-  Stage stage{.max_steps = flags.max_steps, .episodes = static_cast<std::size_t>(flags.episodes)};
+  Stage stage{.episodes = static_cast<std::size_t>(flags.episodes)};
   if (!flags.video.empty()) stage.sinks.push_back(make_video(flags.video, fps));
   if (flags.live) {
     auto window = make_window();
@@ -108,7 +105,8 @@ int play_command(const PlayFlags& flags, char** argv) {
   at::set_num_threads(1);         // one environment does not need more threads
   const auto agent = load_agent(config, flags.run, flags.checkpoint);
 
-  const auto make_env = make_env_factory(config);
+  auto make_env = make_env_factory(config);
+  if (flags.max_steps > 0) make_env = with_time_limit(std::move(make_env), flags.max_steps);
   auto stage = make_stage(flags, flags.fps > 0 ? flags.fps : make_env({})->spec().fps);
   const auto make_shown = [&](const EnvContext& context) {
     return std::make_unique<Shown>(make_env(context), stage);

@@ -42,7 +42,7 @@ bool has_begun(const fs::path& folder) {
 struct Difference {
   std::string key, before, now;
 };
-// Of the settings in the run's folder and those of the file.
+// The settings in which the run's folder and the file differ.
 std::vector<Difference> differences(const SweepRun& run) {
   const auto begun = read_run_config(run.folder);
   const auto before = setting_docs(begun), now = setting_docs(as_begun(run.config, begun));

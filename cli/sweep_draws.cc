@@ -79,7 +79,7 @@ std::string rounded(double number, double low, double high, double width) {
   }
 }
 
-// Whole between whole numbers.
+// A whole number if both ends are whole.
 std::string draw_from(const std::string& key, const toml::table& range, Rng& rng) {
   for (const auto& [name, node] : range)
     require(name == "low" || name == "high" || name == "log",

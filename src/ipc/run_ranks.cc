@@ -51,10 +51,8 @@ std::span<const int> forwarded_signals() {
 class SignalsPassedOn {
  public:
   SignalsPassedOn() {
-    struct sigaction ordinary {};
-    ordinary.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, nullptr, &of_children_);
-    if (of_children_.sa_handler == SIG_IGN) sigaction(SIGCHLD, &ordinary, nullptr);
+    if (of_children_.sa_handler == SIG_IGN) std::signal(SIGCHLD, SIG_DFL);
     signal_to_pass_on = 0;
     struct sigaction action {};
     action.sa_handler = [](int number) { signal_to_pass_on = number; };

@@ -134,7 +134,7 @@ TEST(AtariTest, ALostLifeEndsAnEpisodeButNotTheGame) {
   EXPECT_FALSE(last.life_lost);
 }
 
-// Evaluation plays such games. The agent never had to press FIRE in training.
+// So an agent that has never had to press FIRE plays such a game to its end.
 TEST(AtariTest, FireServesTheNextBallInAGameThatIsOneEpisode) {
   EnvPlayer player(make_atari("ALE/Breakout-v5", {.noop_max = 0, .fire_on_reset = true}));
   player.reset(1);

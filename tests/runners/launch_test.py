@@ -13,6 +13,18 @@ import unittest
 
 SHOAL = os.path.abspath(sys.argv.pop(1))
 CORES = sorted(os.sched_getaffinity(0))
+SEARCH = """
+base = "cartpole-ppo"
+seeds = [4]
+[all]
+stop_return = inf
+sampler.horizon = 16
+{more}
+[grid]
+ppo.learning_rate = {rates}
+[tune]
+{rungs}
+"""
 SWEEP = """
 base = "cartpole-ppo"
 seeds = [1, 2]
@@ -52,6 +64,11 @@ class LaunchTest(unittest.TestCase):
     def sweep(self, steps, more=""):
         file = self.dir / "sweep.toml"
         file.write_text(SWEEP.format(steps=steps) + more)
+        return file
+
+    def search(self, rates, rungs, more=""):
+        file = self.dir / "tune.toml"
+        file.write_text(SEARCH.format(rates=rates, rungs=rungs, more=more))
         return file
 
     def model(self, name):
@@ -110,19 +127,7 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(rows, list(range(512, end + 1, 512)), "it went on where it had stopped")
 
     def test_the_best_trials_go_on_as_if_they_had_never_stopped(self):
-        file = self.dir / "tune.toml"
-        file.write_text("""
-base = "cartpole-ppo"
-seeds = [4]
-[all]
-stop_return = inf
-sampler.horizon = 16
-[grid]
-ppo.learning_rate = [1e-6, 1e-3, 2e-6]
-[tune]
-min_steps = 8192
-max_steps = 24576
-""")
+        file = self.search("[1e-6, 1e-3, 2e-6]", "min_steps = 8192\nmax_steps = 24576")
         self.assertIn("use shoal tune", shoal("launch", file, "--out", self.out, status=2).stderr)
         lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
         name = "cartpole-ppo-ppo.learning_rate=0.001-4"
@@ -137,21 +142,7 @@ max_steps = 24576
         self.assertEqual(again[-4:], lines[-4:], "nothing is trained twice")
 
     def test_a_rung_may_end_before_the_first_row(self):
-        file = self.dir / "tune.toml"
-        file.write_text("""
-base = "cartpole-ppo"
-seeds = [4]
-[all]
-stop_return = inf
-sampler.horizon = 16
-log_steps = 8192
-[grid]
-ppo.learning_rate = [1e-12, 1e-3]
-[tune]
-min_steps = 8000
-max_steps = 16000
-factor = 2
-""")
+        file = self.search("[1e-12, 1e-3]", "min_steps = 8000\nmax_steps = 16000\nfactor = 2", "log_steps = 8192")
         lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
         self.assertIn("  ppo.learning_rate = 0.001", lines)
 
