@@ -18,6 +18,7 @@ import contextlib
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -59,6 +60,13 @@ ENDED_BY_TERM = {143, -signal.SIGTERM}  # the second before training has begun
 
 class Broken(Exception):
     """A guarantee that did not hold."""
+
+
+def is_worker(pid):
+    """Whether a process has the mark that each worker gives itself; a child that only helps to begin has none."""
+    with contextlib.suppress(OSError):
+        return re.search(rf"memfd:shoal-\d+-\d+\.{pid}-", (pathlib.Path("/proc") / str(pid) / "maps").read_text()) is not None
+    return False
 
 
 def marked(mark):
@@ -161,9 +169,10 @@ class Chain:
             each["rank"] = ranks
         for rank in ranks:
             for child in children(rank):
-                grandchildren = children(child)
-                each.setdefault("fork server" if grandchildren else "worker", []).append(child)
-                each.setdefault("worker", []).extend(grandchildren)
+                workers = [pid for pid in [child, *children(child)] if is_worker(pid)]
+                each.setdefault("worker", []).extend(workers)
+                if workers and child not in workers:
+                    each.setdefault("fork server", []).append(child)
         return {role: pids for role, pids in each.items() if pids}
 
     def pick(self, training):
