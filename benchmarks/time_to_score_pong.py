@@ -23,7 +23,7 @@ STEPS, ENVS, HORIZON, CORES, GAMES = 10_000_000, 8, 128, 2, 100
 
 def mean_of(games):
     """None before there are as many returns as a mean takes."""
-    return sum(games) / GAMES if len(games) == GAMES else None
+    return float(sum(games)) / GAMES if len(games) == GAMES else None
 
 
 class Report:
@@ -35,7 +35,7 @@ class Report:
         """mean: that of the last games; None before there are enough."""
         if seconds is None:
             seconds = time.monotonic() - self.start
-        reached = mean is not None and mean >= self.options.goal
+        reached = mean is not None and bool(mean >= self.options.goal)
         last = reached or seconds >= 60 * self.options.minutes or steps >= STEPS
         if last or seconds >= 60 * (self.minutes + 1):
             self.minutes = int(seconds / 60)

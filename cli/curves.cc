@@ -77,9 +77,15 @@ Points read_points(const fs::path& run, const Axes& axes) {
 // The settings that determine a run, except its seed.
 Settings settings_of(const fs::path& run) {
   Settings settings;
-  for (const auto& [key, value, doc] : setting_docs(read_run_config(run)))
-    if (key != "seed" && (!may_change(key) || key == "steps" || key == "schedule_steps"))
-      settings[key] = value;
+  const auto config = read_run_config(run);
+  const auto counts = [&](const std::string& key) {
+    // What an asynchronous run learns depends on the pace of its workers.
+    const bool of_sampler = key == "sampler.kind" || key == "sampler.workers";
+    return !may_change(key) || key == "steps" || key == "schedule_steps" ||
+           (of_sampler && config.asynchronous);
+  };
+  for (const auto& [key, value, doc] : setting_docs(config))
+    if (key != "seed" && counts(key)) settings[key] = value;
   return settings;
 }
 

@@ -118,7 +118,9 @@ int play_command(const PlayFlags& flags, char** argv) {
                        .seed = static_cast<std::uint64_t>(flags.seed),
                        .greedy = !flags.sample,
                        .kind = SamplerKind::kSerial,
-                       .horizon = 1});
+                       .horizon = 1,
+                       .step_limit = std::chrono::hours(24),  // a viewer may pause
+                       .reset_limit = config.sampler.reset_limit});
   move_to_device(*agent, config.device);
   const auto result = evaluator.run([&] { return signals.caught() != 0; });
   for (const auto& sink : stage.sinks)

@@ -39,17 +39,10 @@ bool has_begun(const fs::path& folder) {
   return fs::exists(folder) && !fs::is_directory(folder);
 }
 
-struct Difference {
-  std::string key, before, now;
-};
 // The settings in which the run's folder and the file differ.
-std::vector<Difference> differences(const SweepRun& run) {
+std::vector<SettingChange> differences(const SweepRun& run) {
   const auto begun = read_run_config(run.folder);
-  const auto before = setting_docs(begun), now = setting_docs(as_begun(run.config, begun));
-  std::vector<Difference> all;
-  for (std::size_t i = 0; i < now.size(); ++i)
-    if (before[i].value != now[i].value) all.push_back({now[i].key, before[i].value, now[i].value});
-  return all;
+  return changed_settings(begun, as_begun(run.config, begun));
 }
 
 // Arguments of the `shoal train` that begins or resumes a run.

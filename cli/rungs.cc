@@ -60,7 +60,8 @@ std::optional<std::size_t> Rungs::best() const {
   const auto found = std::ranges::find_if(trials_, &Trial::solved);
   if (found != trials_.end()) return static_cast<std::size_t>(found - trials_.begin());
   for (int rung = count() - 1; rung >= 0; --rung)
-    if (const auto there = ranked(rung); !there.empty()) return there[0];
+    for (const auto i : ranked(rung))
+      if (!trials_[i].lost) return i;
   return {};
 }
 

@@ -24,7 +24,10 @@ class Rungs {
   // The trial has taken the steps of the rung, or was solved before.
   void record(std::size_t trial, int rung, double score, bool solved);
   // The trial has failed, and is not trained again.
-  void give_up(std::size_t trial) { trials_[trial].lost = true; }
+  void give_up(std::size_t trial) {
+    trials_[trial].lost = true;
+    trials_[trial].busy = false;
+  }
 
   struct Job {
     std::size_t trial;
@@ -37,7 +40,7 @@ class Rungs {
     return static_cast<int>(trials_[trial].scores.size()) - 1;
   }
   bool solved() const;
-  // A solved trial, or the best one of the highest rung reached.
+  // A solved trial, or the best one of the highest rung reached by any that has not failed.
   std::optional<std::size_t> best() const;
 
  private:

@@ -165,10 +165,12 @@ SweepRun run_of(std::string base, const std::string& variant, SweepSettings sett
       if (key == "base") base = value;  // the last, as for other settings
     std::erase_if(settings, [](const auto& setting) { return setting.first == "base"; });
     Config config = base.empty() ? defaults.of(settings) : with_preset(base);
+    const auto task = config.env_id;
     for (const auto& [key, value] : settings) {
       require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");
       set(config, key, value);
     }
+    if (find_setting(settings, "stop_return") == nullptr) forget_stop_return(config, task);
     validate(config);
     return {.variant = variant,
             .base = std::move(base),
@@ -213,12 +215,16 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
   if (const auto* grid = table["grid"].as_table()) named = with_grid(named, *grid);
   if (const auto* random = table["random"].as_table()) named = with_draws(named, *random);
   Defaults defaults;
+  std::set<std::filesystem::path> folders;
   for (const auto& [variant, settings] : named)
     variants.push_back(run_of(base, variant, settings, defaults));
   for (const auto seed : seeds_of(table))
     for (auto run : variants) {
       run.config.seed = static_cast<std::uint64_t>(seed);
       run.folder = out / fmt::format("{}-{}", run.variant, seed);
+      require(folders.insert(run.folder).second,
+              "{}: two runs have the folder {}; a grid has a value twice, or two variants one name",
+              file, run.folder.string());
       sweep.runs.push_back(std::move(run));
     }
   return sweep;

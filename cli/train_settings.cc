@@ -44,14 +44,11 @@ void pin_workers(Config& config, const std::string& how) {
 }
 
 // The settings that differ from those of the program, without the preset and the environment.
-std::vector<SettingDoc> changed_settings(const Config& config) {
-  const auto defaults = setting_docs();
-  auto changed = setting_docs(config);
-  std::size_t i = 0;
-  std::erase_if(changed, [&](const SettingDoc& setting) {
-    return setting.value == defaults[i++].value || setting.key == "base" || setting.key == "env.id";
-  });
-  return changed;
+std::vector<SettingChange> own_settings(const Config& config) {
+  auto own = changed_settings(Config(), config);
+  std::erase_if(
+      own, [](const auto& setting) { return setting.key == "base" || setting.key == "env.id"; });
+  return own;
 }
 
 // The changed settings, a few to a line; those of other algorithms are left out.
@@ -66,7 +63,7 @@ std::string chosen(const Config& config) {
   auto lines =
       fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
   std::string line;
-  for (const auto& [key, value, doc] : changed_settings(config)) {
+  for (const auto& [key, usual, value] : own_settings(config)) {
     if (other(key)) continue;
     const auto word = fmt::format("{} = {}", key, value);
     if (!line.empty() && line.size() + word.size() > kLineWidth) {
@@ -99,6 +96,15 @@ Config begin_from(const TrainFlags& flags, const Changes& changes) {
   return config;
 }
 
+// config.toml has the numbers of workers and groups that were chosen with the sampler. If it is to
+// be chosen again, so are they, unless they are given.
+void forget_choice(Config& config, const Changes& changes) {
+  if (config.sampler.kind != SamplerKind::kAuto) return;
+  const auto defaults = Config().sampler;
+  if (!changes_key(changes, "sampler.workers")) config.sampler.workers = defaults.workers;
+  if (!changes_key(changes, "sampler.groups")) config.sampler.groups = defaults.groups;
+}
+
 // What follows returns a line for the user, or "".
 
 std::string without_stop_return(Config& config, const Config& before, const Changes& changes) {
@@ -110,7 +116,7 @@ std::string without_stop_return(Config& config, const Config& before, const Chan
 // The settings of the environment that the preset or file gave for another one.
 std::string kept(const Config& config, const Config& before, const Changes& changes) {
   std::string words;
-  for (const auto& [key, value, doc] : changed_settings(config))
+  for (const auto& [key, usual, value] : own_settings(config))
     if (key.starts_with("env.") && !changes_key(changes, key))
       words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
@@ -168,6 +174,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
             "--init-from {}",
             key, flags.resume);
   }
+  if (!flags.resume.empty() && changes_key(changes, "sampler.kind")) forget_choice(config, changes);
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);

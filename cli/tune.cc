@@ -80,10 +80,7 @@ class Tuner {
     while (true) {
       if (signals_.caught() != 0 || rungs_.solved()) stop();
       bool busy = false;
-      for (auto& slot : slots_) {
-        supervise(slot);
-        busy = busy || slot.pid > 0;
-      }
+      for (auto& slot : slots_) busy = supervise(slot) || busy;
       if (!busy) break;
       std::fflush(stdout);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -136,11 +133,13 @@ class Tuner {
       if (slot.pid > 0) ::kill(slot.pid, SIGTERM);
   }
 
-  void supervise(Slot& slot) {
+  // False if there is nothing left to do for the slot, unless others are busy.
+  bool supervise(Slot& slot) {
     if (const auto status = ended(slot)) finish(slot.run, *status);
-    if (slot.pid > 0 || stopping_) return;
+    if (slot.pid > 0) return true;
+    if (stopping_) return false;
     const auto next = rungs_.next();
-    if (!next) return;
+    if (!next) return false;
     slot.run = next->trial;
     auto run = sweep_.runs[next->trial];
     run.config.steps = rungs_.steps(next->rung);
@@ -150,6 +149,7 @@ class Tuner {
     } catch (const Error& e) {
       fail(next->trial, e.what());
     }
+    return true;
   }
 
   void fail(std::size_t trial, const std::string& why) {

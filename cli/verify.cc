@@ -47,17 +47,14 @@ struct Comparison {
 
 // Settings that may_change() allows may differ.
 void compare_settings(const Runs& runs, Comparison& result) {
-  const auto a = setting_docs(runs.config_a), b = setting_docs(runs.config_b);
-  std::size_t differ = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].value == b[i].value) continue;
-    ++differ;
-    const bool counts = !may_change(a[i].key) && a[i].key != "base";
+  const auto changes = changed_settings(runs.config_a, runs.config_b);
+  for (const auto& [key, a, b] : changes) {
+    const bool counts = !may_change(key) && key != "base";
     if (counts) result.same = false;
-    fmt::print("settings: {} is {} in A and {} in B{}\n", a[i].key, a[i].value, b[i].value,
-               counts ? "" : " (ignored: does not affect what is trained)");
+    fmt::print("settings: {} is {} in A and {} in B{}\n", key, a, b,
+               counts ? "" : " (not counted: it may change when a run is resumed)");
   }
-  if (differ == 0) fmt::print("settings: the same\n");
+  if (changes.empty()) fmt::print("settings: the same\n");
 }
 
 // Names of A in its order, then names that only B has.
@@ -88,18 +85,33 @@ double cell(const Table& table, const std::string& column, std::size_t row) {
   return table.contains(column) ? table.at(column)[row] : std::numeric_limits<double>::quiet_NaN();
 }
 
-// With log_steps, a run that ends between two rows has an additional last row.
-std::size_t common_rows(const Table& a, const Table& b) {
-  auto rows = std::min(rows_of(a), rows_of(b));
-  if (rows == 0 || rows_of(a) == rows_of(b) || !a.contains("steps") || !b.contains("steps"))
-    return rows;
-  return same_number(a.at("steps")[rows - 1], b.at("steps")[rows - 1]) ? rows : rows - 1;
+// A row of A and the one of B at the same steps.
+struct RowPair {
+  std::size_t a, b;
+};
+
+// With log_steps, a run that ends between two rows has an additional one there.
+std::vector<RowPair> common_rows(const Table& a, const Table& b) {
+  std::vector<RowPair> common;
+  for (RowPair row{0, 0}; row.a < rows_of(a) && row.b < rows_of(b);) {
+    const double in_a = cell(a, "steps", row.a), in_b = cell(b, "steps", row.b);
+    if (in_a < in_b) {
+      ++row.a;
+    } else if (in_b < in_a) {
+      ++row.b;
+    } else {
+      common.push_back(row);
+      ++row.a;
+      ++row.b;
+    }
+  }
+  return common;
 }
 
-std::vector<std::string> differing_columns(const Table& a, const Table& b, std::size_t row) {
+std::vector<std::string> differing_columns(const Table& a, const Table& b, const RowPair& row) {
   std::vector<std::string> columns;
   for (const auto& column : names_of_both(a, b))
-    if (!of_time(column) && !same_number(cell(a, column, row), cell(b, column, row)))
+    if (!of_time(column) && !same_number(cell(a, column, row.a), cell(b, column, row.b)))
       columns.push_back(column);
   return columns;
 }
@@ -107,23 +119,27 @@ std::vector<std::string> differing_columns(const Table& a, const Table& b, std::
 void compare_progress(const Runs& runs, Comparison& result) {
   const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
   const auto rows = common_rows(a, b);
-  result.whole = result.whole && rows_of(a) == rows_of(b);
-  if (rows_of(a) != rows_of(b))
-    fmt::print("{}: {} rows in A and {} in B; the first {} are compared\n", kProgressFile,
-               rows_of(a), rows_of(b), rows);
-  if (rows == 0) return;
+  const bool one_end = rows.empty()
+                           ? rows_of(a) == rows_of(b)
+                           : rows.back().a + 1 == rows_of(a) && rows.back().b + 1 == rows_of(b);
+  result.whole = result.whole && one_end;
+  if (rows.size() < std::max(rows_of(a), rows_of(b)))
+    fmt::print("{}: {} rows in A and {} in B; {} of the same steps are compared\n", kProgressFile,
+               rows_of(a), rows_of(b), rows.size());
+  if (rows.empty()) return;
   std::vector<std::string> columns;
-  std::size_t row = 0;
-  while (row < rows && (columns = differing_columns(a, b, row)).empty()) ++row;
-  result.add(row == rows, fmt::format("{} rows of {}, to step {:.0f}", rows, kProgressFile,
-                                      cell(a, "steps", rows - 1)));
-  if (row == rows) {
-    fmt::print("{}: {} rows are the same, except for the columns of time\n", kProgressFile, rows);
+  std::size_t i = 0;
+  while (i < rows.size() && (columns = differing_columns(a, b, rows[i])).empty()) ++i;
+  result.add(i == rows.size(), fmt::format("{} rows of {}, to step {:.0f}", rows.size(),
+                                           kProgressFile, cell(a, "steps", rows.back().a)));
+  if (i == rows.size()) {
+    fmt::print("{}: {} rows are the same, except for the columns of time\n", kProgressFile, i);
     return;
   }
-  const auto text = [&](const Table& table) { return cell_text(cell(table, columns[0], row)); };
+  const auto [row_a, row_b] = rows[i];
   fmt::print("{}: row {} ({:.0f} steps) is the first that differs: {} is {} in A and {} in B",
-             kProgressFile, row + 1, cell(a, "steps", row), columns[0], text(a), text(b));
+             kProgressFile, row_a + 1, cell(a, "steps", row_a), columns[0],
+             cell_text(cell(a, columns[0], row_a)), cell_text(cell(b, columns[0], row_b)));
   if (columns.size() > 1) fmt::print("; {} more columns differ in it", columns.size() - 1);
   fmt::print("\n");
 }

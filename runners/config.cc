@@ -88,6 +88,15 @@ std::vector<SettingDoc> setting_docs(const Config& config) {
   return docs;
 }
 
+std::vector<SettingChange> changed_settings(const Config& before, const Config& now) {
+  const auto old = setting_docs(before), current = setting_docs(now);
+  std::vector<SettingChange> changes;
+  for (std::size_t i = 0; i < current.size(); ++i)
+    if (old[i].value != current[i].value)
+      changes.push_back({current[i].key, old[i].value, current[i].value});
+  return changes;
+}
+
 void set(Config& config, const std::string& key, const std::string& value) {
   const auto option = option_of(options_of(config), key);
   const bool word = (std::holds_alternative<std::string*>(option.field) ||

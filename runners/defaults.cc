@@ -4,6 +4,7 @@
 
 #include "runners/preset_names.h"
 #include "shoal/runners/config.h"
+#include "src/agents/observation_normalizer.h"
 #include "src/envs/construction.h"
 
 namespace shoal {
@@ -22,9 +23,8 @@ std::string kind_of(const EnvSpec& env) {
 }
 
 bool has_numbers_to_normalize(const EnvSpec& env) {
-  return std::ranges::any_of(env.observation, [](const auto& item) {
-    return item.second.dtype == DType::kFloat32 || item.second.dtype == DType::kFloat64;
-  });
+  return std::ranges::any_of(env.observation,
+                             [](const auto& item) { return is_normalized(item.second); });
 }
 
 Config defaults_of(const std::string& kind, const std::string& algo) {

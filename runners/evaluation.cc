@@ -5,6 +5,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/stop.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 namespace {
@@ -21,6 +22,13 @@ SamplerOptions sampler_options(const EvaluationOptions& o) {
           .reset_limit = o.reset_limit,
           .action_log_bytes = 0,
           .pin = o.pin};
+}
+
+// The environments that only work together, such as the agents of one game.
+std::int64_t stepped_together(const EnvFactory& make_env, const EvaluationOptions& o) {
+  return construct_here(make_env, {.seed = o.seed, .stream = Stream::kEval}, o.reset_limit)
+      ->batch()
+      .multiple;
 }
 
 EvaluationResult summarize(const std::vector<Episode>& episodes,
@@ -53,6 +61,13 @@ Evaluator::Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationO
   require(options.workers > 0, "workers: found {}, expected at least 1", options.workers);
   options_.envs = std::min(options.envs, options.episodes);
   options_.workers = static_cast<int>(std::min<std::int64_t>(options.workers, options_.envs));
+  const auto together = stepped_together(make_env, options);
+  if (together > 1) {  // environments beyond the number of episodes play, but do not count
+    const auto batches = (options_.envs + together - 1) / together;
+    options_.workers = static_cast<int>(std::min<std::int64_t>(options.workers, batches));
+    const auto share = (batches + options_.workers - 1) / options_.workers;
+    options_.envs = share * options_.workers * together;
+  }
   sampler_ = make_sampler(make_env, agent, sampler_options(options_));
   ended_.resize(static_cast<std::size_t>(options_.envs), 0);
 }

@@ -150,7 +150,7 @@ void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path
           agent.device().str());
   // Blanks in a stack must stay zeros, but are indistinguishable among the numbers of a caller.
   for (const auto& [name, spec] : env.observation)
-    require(spec.stack == 1 || !at::isFloatingType(torch_dtype(spec.dtype)) || !normalizes(agent),
+    require(spec.stack == 1 || !is_normalized(spec) || !normalizes(agent),
             "observation '{}' of {} is a stack of numbers that the agent normalizes; such a policy "
             "cannot be exported",
             name, env.id);
@@ -185,7 +185,8 @@ std::string describe_policy(Agent& agent, const Config& config, const EnvSpec& e
   nlohmann::ordered_json settings;
   const bool atari = config.env_id.starts_with("ALE/");
   for (const auto& [key, value, doc] : setting_docs(config))
-    if (key.starts_with("env.") || (atari && key.starts_with("atari.")))
+    if (key.starts_with("env.") || (atari && key.starts_with("atari.")) ||
+        key == "gymnasium.kwargs" || key == "gymnasium.wrappers")
       settings[key] = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);
   return nlohmann::ordered_json{{"shoal", kVersion},
                                 {"env", env.id},

@@ -34,12 +34,13 @@ int tensor_threads(const Config& config) {
 int worker_count(const Config& config) {
   const auto& s = config.sampler;
   if (s.workers > 0) return s.workers;
+  // Updates then learn from the environments of one worker, so that the number of cores would
+  // change what is learned.
+  if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
+    return is_off_policy(config) || s.envs % 2 != 0 ? 1 : 2;
   const auto cores = std::min<std::int64_t>(std::ssize(allowed_cores()), s.envs);
   const auto share = (s.envs + cores - 1) / cores;
-  auto count = (s.envs + share - 1) / share;
-  if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
-    while (s.envs % count != 0) --count;
-  return static_cast<int>(count);
+  return static_cast<int>((s.envs + share - 1) / share);
 }
 
 EnvFactory make_env_factory(const Config& config) {

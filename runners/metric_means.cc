@@ -16,10 +16,9 @@ void MetricMeans::add(const Metrics& metrics) {
   }
 }
 
-Metrics MetricMeans::take() {
+Metrics MetricMeans::means() const {
   Metrics means;
   for (const auto& [name, sum, count] : sums_) means.emplace_back(name, sum / count);
-  sums_.clear();
   return means;
 }
 

@@ -13,8 +13,8 @@ namespace shoal {
 class MetricMeans {
  public:
   void add(const Metrics& metrics);
-  // Returns the means and resets the accumulator.
-  Metrics take();
+  Metrics means() const;
+  void clear() { sums_.clear(); }
 
   // One tensor [2] of double per name: sum and count.
   NamedTensors save() const;

@@ -232,14 +232,20 @@ Progress Session::advance(const Batch& batch) {
 
 bool Session::row_is_due() const {
   const auto every = config_.log_steps;
-  return every == 0 || steps_ / every > row_steps_ / every || steps_ >= config_.steps || solved();
+  return every == 0 || steps_ / every > row_steps_ / every;
 }
 
 void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates) {
   learning_ += std::chrono::duration<double>(Clock::now() - learning_since_).count();
   updates_ += updates;
   means_->add(metrics);
-  if (row_is_due()) write_row(times);
+  // After a last row between two that are due, a resumed run goes on as if it had not been written.
+  const bool due = row_is_due();
+  if (due || steps_ >= config_.steps || solved()) write_row(times);
+  if (due) {
+    row_steps_ = steps_;
+    means_->clear();
+  }
   for (const auto& [name, value] : metrics)
     if (name == kEvalReturn) save_if_best(value);
   if (checkpoint_is_due()) save_checkpoint();
@@ -252,8 +258,8 @@ void Session::report(const Metrics& metrics, const SamplerTimes& times, std::int
 void Session::write_row(const SamplerTimes& times) {
   require_finite_parameters();
   const double now = seconds(), elapsed = std::max(now - row_seconds_, 1e-9);
-  const double sps = static_cast<double>(steps_ - row_steps_) / elapsed;
-  const auto row = row_of(means_->take(),
+  const double sps = static_cast<double>(steps_ - timed_steps_) / elapsed;
+  const auto row = row_of(means_->means(),
                           {.stepping = (times.stepping - row_times_.stepping) / elapsed,
                            .acting = (times.acting - row_times_.acting) / elapsed,
                            .waiting = (times.waiting - row_times_.waiting) / elapsed,
@@ -262,7 +268,7 @@ void Session::write_row(const SamplerTimes& times) {
                           sps);
   if (leads()) progress_.write(row);
   for (const auto& sink : sinks_) sink->write(row);
-  row_steps_ = steps_;
+  timed_steps_ = steps_;
   row_seconds_ = now;
   row_times_ = times;
   console_.show({.steps = steps_,

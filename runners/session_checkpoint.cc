@@ -18,6 +18,14 @@ namespace fs = std::filesystem;
 // Session: checkpoints.
 namespace shoal {
 
+namespace {
+
+// A counter of the best checkpoint: 1 if its return is that of an evaluation, 0 if that of
+// training.
+constexpr const char* kEvaluated = "evaluated";
+
+}  // namespace
+
 // Independent of the number of ranks that saved it.
 NamedTensors Session::sampler_state() const {
   auto all = with_prefix("sampler/", resumed_.tensors);
@@ -33,9 +41,13 @@ void Session::restore() {
   if (replay_ != nullptr) replay_->restore(saved_replay());
   episodes_.restore(with_prefix("episodes/", tensors));
   means_->restore(with_prefix("metrics/", tensors));
-  if (fs::exists(folder() / kBestFile))
-    best_return_ = saved(read_checkpoint(folder() / kBestFile).tensors, "return").item<double>();
-  steps_ = saved_steps_ = resumed_.counters.at("steps");
+  if (fs::exists(folder() / kBestFile)) {
+    const auto best = read_checkpoint(folder() / kBestFile);
+    const std::int64_t evaluated = config_.eval_steps > 0;
+    if (!best.counters.contains(kEvaluated) || best.counters.at(kEvaluated) == evaluated)
+      best_return_ = saved(best.tensors, "return").item<double>();
+  }
+  steps_ = saved_steps_ = timed_steps_ = resumed_.counters.at("steps");
   row_steps_ = resumed_.counters.at("row_steps");
   updates_ = resumed_.counters.at("updates");
   resumed_ = {};
@@ -159,6 +171,7 @@ void Session::save_if_best(double score) {
   best_return_ = score;
   Checkpoint best;
   best.counters = counters();
+  best.counters.add(kEvaluated, config_.eval_steps > 0);
   best.algo = config_.algo;
   add_with_prefix("agent/", agent_->parameters(), best.tensors);
   best.tensors.add("return", at::full({}, score, at::kDouble));

@@ -44,7 +44,9 @@ Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
     played = Evaluator(make_env_factory(config), agent,
                        {.episodes = share,
                         .seed = r == 0 ? now : env_seed(now, Stream::kEval, r),
-                        .kind = SamplerKind::kSerial})
+                        .kind = SamplerKind::kSerial,
+                        .step_limit = config.sampler.step_limit,
+                        .reset_limit = config.sampler.reset_limit})
                  .run([&] { return session.stop_signal() != 0; });
   const auto all = moments(ranks, at::tensor(played.returns, at::kDouble));
   Metrics metrics{{kEvalReturn, all.mean},

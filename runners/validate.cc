@@ -132,11 +132,10 @@ void validate_ranks(const Config& config) {
 // Settings that change nothing are refused.
 void validate_agent(const Config& config) {
   if (algo_of(config).uses_agent_options()) return;
-  const auto now = setting_docs(config), defaults = setting_docs();
-  for (std::size_t i = 0; i < now.size(); ++i)
-    require(!now[i].key.starts_with("agent.") || now[i].value == defaults[i].value,
-            "{}: found {}, but algo '{}' does not use it; leave it at its default, {}", now[i].key,
-            now[i].value, config.algo, defaults[i].value);
+  for (const auto& [key, usual, now] : changed_settings(Config(), config))
+    require(!key.starts_with("agent."),
+            "{}: found {}, but algo '{}' does not use it; leave it at its default, {}", key, now,
+            config.algo, usual);
 }
 
 }  // namespace

@@ -7,8 +7,12 @@ namespace shoal {
 
 SerialStepper::SerialStepper(const SharedRollouts& rollouts, const SamplerContext& context,
                              WorkerStatus* status, int workers, int worker)
-    : rollouts_(rollouts), first_env_(context.options.first_env) {
+    : rollouts_(rollouts), first_env_(context.options.first_env), limit_(0) {
   const auto& o = context.options;
+  if (status == nullptr) {
+    limit_ = o.reset_limit + o.envs * o.step_limit;
+    StopWatch::enforce_limits();
+  }
   const BlockingCall call(BlockingCall::kEnvironment);
   for (int g = 0; g < o.groups; ++g) {
     auto collector = make_collector(*rollouts[0], context, g, workers, worker, status);
@@ -27,7 +31,7 @@ void SerialStepper::start(Command command, std::int64_t t, std::size_t part, std
 
 std::int64_t SerialStepper::finish(std::size_t part) {
   throw_if_interrupted();
-  const BlockingCall call(BlockingCall::kEnvironment);
+  const BlockingCall call(BlockingCall::kEnvironment, limit_);
   return collectors_[part]->carry_out(due_[part].command, due_[part].t);
 }
 

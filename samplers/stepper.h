@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,6 +52,9 @@ class SerialStepper : public Stepper {
   };
   SharedRollouts rollouts_;
   std::int64_t first_env_;
+  // Of a call, in which every environment may take a step and some may be constructed or reset; 0
+  // in a worker, which its parent watches.
+  std::chrono::milliseconds limit_;
   std::vector<Range> parts_;
   std::vector<int> slots_;  // of a mailbox
   std::vector<Due> due_;

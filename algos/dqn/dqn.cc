@@ -31,6 +31,7 @@ class Dqn : public OffPolicyAlgo {
   void explore(const Progress& progress, bool learning) override {
     set_epsilons(agent_.epsilon(), options_, progress, learning);
     if (!learning || !agent_.options().noisy) return;
+    agent_.epsilon().zero_();  // the noise explores
     agent_.draw_noise();
     agent_.parameters_changed();
   }

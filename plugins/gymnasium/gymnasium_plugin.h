@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { SHOAL_GYMNASIUM_VERSION = 4 };  // incremented for every incompatible change of this file
+enum { SHOAL_GYMNASIUM_VERSION = 5 };  // incremented for every incompatible change of this file
 
 typedef struct shoal_gymnasium_env shoal_gymnasium_env;
 typedef struct shoal_gymnasium_vector shoal_gymnasium_vector;  // environments stepped together
@@ -37,11 +37,12 @@ typedef struct shoal_gymnasium_out {
 // gymnasium.make(id, **kwargs); kwargs: a JSON object, or "". With `render`, the render mode is
 // "rgb_array" unless kwargs override it. wrappers: "package.Wrapper(argument=1)", one per line, the
 // innermost first; a name without a package is one of Gymnasium's. infos: the names of the infos to
-// write, one per line; "a/b" is info["a"]["b"]. With `vector`, id may be "module:callable" of a
-// callable that returns a vector environment: callable(num_envs=N, **kwargs).
+// write, one per line; "a/b" is info["a"]["b"]. Each must occur in the first episode, unless
+// `rare_infos`. With `vector`, id may be "module:callable" of a callable that returns a vector
+// environment: callable(num_envs=N, **kwargs).
 typedef struct shoal_gymnasium_task {
   const char *id, *kwargs, *wrappers, *infos;
-  int render, vector;
+  int render, vector, rare_infos;
 } shoal_gymnasium_task;
 
 // Destination of a step of N environments: pointers to the arrays of the first one, which those of

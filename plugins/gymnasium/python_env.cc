@@ -40,7 +40,7 @@ std::vector<std::string> registered_ids() {
 
 PythonEnv::PythonEnv(const shoal_gymnasium_task& task) {
   bind(make_environment(task));
-  infos_ = requested_infos(task.infos);
+  infos_ = requested_infos(task);
   observation_.emplace(env_.attr("observation_space"));
   action_.emplace(env_.attr("action_space"));
   const py::dict metadata(env_.attr("metadata"));
@@ -124,6 +124,7 @@ const std::string& PythonEnv::save() {
 
 void PythonEnv::load(const std::string& bytes) {
   bind(py::module_::import("pickle").attr("loads")(py::bytes(bytes)));
+  for (auto& one : infos_) one.seen = true;  // maybe before the state was saved
 }
 
 PythonEnv::Picture PythonEnv::picture() {

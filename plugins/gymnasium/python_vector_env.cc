@@ -58,7 +58,7 @@ PythonVectorEnv::PythonVectorEnv(const shoal_gymnasium_task& task, std::size_t e
       autoreset_(find_autoreset()) {
   require(envs == 0 || envs_ == envs, "the vector environment has {} environments, expected {}",
           envs_, envs);
-  infos_ = requested_infos(task.infos);
+  infos_ = requested_infos(task);
   const py::object space = env_.attr("single_observation_space");
   one_.emplace(space);
   observation_.emplace(space, envs_);

@@ -27,12 +27,13 @@ py::object RequestedInfo::find_in(const py::object& info) {
   return part;
 }
 
-std::vector<RequestedInfo> requested_infos(const char* names) {
+std::vector<RequestedInfo> requested_infos(const shoal_gymnasium_task& task) {
   std::vector<RequestedInfo> infos;
-  std::istringstream lines(names);
+  std::istringstream lines(task.infos);
   for (std::string name; std::getline(lines, name);) {
     std::istringstream parts(name);
-    auto& info = infos.emplace_back(RequestedInfo{.name = name, .keys = {}});
+    auto& info =
+        infos.emplace_back(RequestedInfo{.name = name, .keys = {}, .seen = task.rare_infos != 0});
     for (std::string part; std::getline(parts, part, '/');) info.keys.push_back(py::str(part));
   }
   return infos;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "gymnasium_plugin.h"
+
 namespace shoal::python {
 
 namespace py = pybind11;
@@ -26,8 +28,7 @@ struct RequestedInfo {
   py::object find_in(const py::object& info);
 };
 
-// names: one per line.
-std::vector<RequestedInfo> requested_infos(const char* names);
+std::vector<RequestedInfo> requested_infos(const shoal_gymnasium_task& task);
 
 // Throws Error for an info that no step of the first episode had.
 void require_seen(const std::vector<RequestedInfo>& infos, const py::object& last);

@@ -110,7 +110,8 @@ def attribute(env: Any, options: dict[str, Any], name: str) -> Any:
 
 
 def call(env: Any, options: dict[str, Any], name: str, arguments: tuple, keywords: dict[str, Any]) -> Any:
-    return env.get_wrapper_attr(name)(*arguments, **keywords)
+    found = env.get_wrapper_attr(name)
+    return found(*arguments, **keywords) if callable(found) else found
 
 
 def assign(env: Any, options: dict[str, Any], name: str, value: Any) -> None:

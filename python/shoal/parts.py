@@ -31,6 +31,12 @@ def _close_all() -> None:
         each.close()
 
 
+def _require_agent_settings(settings: dict[str, Any]) -> None:
+    for name, instead in ("device", "agent.to(device)"), ("init_from", "agent.load(file)"):
+        if settings.get(name) is not None:
+            raise _core.Error(f"{name}: found a setting of a training, which an agent does not use; call {instead}")
+
+
 class Agent:
     """An agent for one environment, on the CPU.
 
@@ -47,6 +53,7 @@ class Agent:
         base: Base | None = None,
         **settings: Any,
     ) -> None:
+        _require_agent_settings(settings)
         self._core = _core.Agent(make_config(base, env=env, algo=algo, **settings))
 
     @classmethod
@@ -156,6 +163,7 @@ class TorchAgent(ActorCritic):
             raise _core.Error("module: found none, expected a torch.nn.Module")
         else:
             self.module = module
+        _require_agent_settings(settings)
         self._state, self._settings = state, {"base": base, "algo": "ppo", **settings}
         if env is not None:
             self._begin(env)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
+from gymnasium.spaces import MultiBinary
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as StableVecEnv
@@ -60,6 +61,8 @@ class VecEnv(StableVecEnv):
         return observation
 
     def step_async(self, actions: np.ndarray) -> None:
+        if isinstance(self.action_space, MultiBinary):
+            actions = actions.astype(self.action_space.dtype)  # SB3's Bernoulli distribution draws floats
         self._vector.step_async(actions)
 
     def step_wait(self):

@@ -259,11 +259,12 @@ class VectorEnv(GymnasiumVectorEnv):
         core = self._opened()
         if not self._stepping:
             raise _core.Error("no step is under way; call step_async() first")
-        self._stepping = False
+        self._stepping, started = False, core.row
         try:
             ended = core.finish()
-        except BaseException:  # a worker has failed or is in the middle of its step
-            self._close_workers()
+        except BaseException:
+            if core.row == started:  # a worker has failed or is in the middle of its step
+                self._close_workers()
             raise
         row = core.row
         before = row - 1

@@ -77,14 +77,23 @@ class Policy {
         "reward: found none, expected the rewards [{}] of the last actions, which the memory of "
         "this policy sees; give reward=",
         n);
-    ActIn in{.observation = observation,
-             .state = *state_,
-             .previous_action = action_,
-             .previous_reward = reward ? rewards(*reward) : at::zeros({n}),
-             .is_first = is_first ? *is_first : at::full({n}, begins, at::kBool),
-             .noise = {.seed = seed_, .tick = tick_++},
-             .greedy = greedy};
-    if (mask) in.mask = NamedTensors(*mask);
+    require(
+        agent.device().is_cpu(),
+        "the agent is on {}, but a Policy acts on the CPU; move it there with agent.to(\"cpu\")",
+        agent.device().str());
+    const auto choices = agent_->env.action[0].choices;
+    require(mask.has_value() == agent_->env.action_mask, "mask: found {}, but {} has {}",
+            mask ? "one" : "none", agent_->env.id,
+            agent_->env.action_mask ? "action masks; give mask=" : "no action masks");
+    ActIn in{
+        .observation = observation,
+        .state = *state_,
+        .previous_action = action_,
+        .previous_reward = reward ? rewards(*reward) : at::zeros({n}),
+        .is_first = is_first ? flags("is_first", *is_first, {n}) : at::full({n}, begins, at::kBool),
+        .noise = {.seed = seed_, .tick = tick_++},
+        .greedy = greedy};
+    if (mask) in.mask = NamedTensors(flags("mask", *mask, {n, choices.at(0)}));
     ActOut out{.action = actions(n),
                .agent_info = zeros(n, agent.spec().info),
                .state = zeros(n, agent.spec().state)};
@@ -94,6 +103,11 @@ class Policy {
     return out.action;
   }
 
+  static at::Tensor flags(const char* name, const at::Tensor& given, at::IntArrayRef sizes) {
+    require(given.sizes() == sizes, "{}: found the shape {}, expected [{}]", name, shape_of(given),
+            fmt::join(sizes, ", "));
+    return given.to(at::kCPU, at::kBool).contiguous();
+  }
   bool sees_rewards() const {
     return !agent_->own_module && !state_->empty() && agent_->config.model.memory_sees_previous;
   }

@@ -72,7 +72,12 @@ template <class T>
 class Owned {
  public:
   explicit Owned(const char* name) : name_(name) {}
-  ~Owned() { close(); }
+  ~Owned() {
+    // Python destroys it with the GIL, for which a thread of the object may be waiting.
+    std::optional<py::gil_scoped_release> unlocked;
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) unlocked.emplace();
+    close();
+  }
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
 

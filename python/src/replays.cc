@@ -71,9 +71,8 @@ void bind_replay(py::module_& m, const char* name, Make make, const Arguments&..
       .def(
           "append",
           [](R& replay, const py::object& batch) {
-            const auto& samples = samples_of(batch)();
-            const py::gil_scoped_release unlocked;
-            replay.append(samples);
+            // With the GIL: no other thread may sample or collect meanwhile.
+            replay.append(samples_of(batch)());
           },
           py::arg("batch"))
       .def(

@@ -34,8 +34,8 @@ struct BoundSampler {
 // A rollout: that of the last collect(), in memory of the sampler, or a copy of it.
 class BoundBatch {
  public:
-  BoundBatch(std::shared_ptr<BoundSampler> sampler, const Batch& batch)
-      : sampler_(std::move(sampler)), number_(sampler_->collected), batch_(batch) {}
+  BoundBatch(std::shared_ptr<BoundSampler> sampler, std::int64_t number, const Batch& batch)
+      : sampler_(std::move(sampler)), number_(number), batch_(batch) {}
 
   const Samples& samples() const { return batch().samples; }
   const Batch& batch() const {
@@ -237,8 +237,8 @@ void bind_samplers(py::module_& m) {
            })
       .def("collect",
            [](const std::shared_ptr<BoundSampler>& s) {
-             ++s->collected;
-             return BoundBatch(s, interruptible([&] {
+             const auto number = ++s->collected;
+             return BoundBatch(s, number, interruptible([&] {
                                  return s->use([](Sampler& each) { return each.collect(); });
                                }));
            })

@@ -59,7 +59,8 @@ class PythonModel : public ActorCriticModel {
       : module_(shared(module)),
         modules_(shared(py::list(module.attr("modules")()))),
         outputs_(outputs),
-        state_(std::move(state)) {
+        state_(std::move(state)),
+        contents_(contents()) {
     for (const auto& item : module.attr("named_parameters")()) {
       const auto [name, tensor] = item.cast<std::pair<std::string, at::Tensor>>();
       register_parameter(in_cpp(name), tensor, tensor.requires_grad());
@@ -92,6 +93,11 @@ class PythonModel : public ActorCriticModel {
         memory ? module(dense, one_or_dict(in.state, keep), keep(with_rows(in.is_first, rows)))
                : module(dense);
     acting.reset();
+    if (at::GradMode::is_enabled())
+      require(contents() == contents_,
+              "the module has replaced one of its parameters, buffers or parts since the agent was "
+              "made, which would be neither learned nor saved; change tensors in place, for "
+              "example with self.mean.copy_(...)");
     for (const auto& [tensor, version] : given)
       require(
           tensor._version() == version,
@@ -141,6 +147,15 @@ class PythonModel : public ActorCriticModel {
     return all;
   }
 
+  // Which objects the modules consist of. Their names would take as long as a small forward().
+  std::vector<PyObject*> contents() const {
+    std::vector<PyObject*> all;
+    for (const auto& each : py::handle(modules_.get()))
+      for (const auto* part : {"_parameters", "_buffers", "_modules"})
+        for (const auto& item : py::dict(each.attr(part))) all.push_back(item.second.ptr());
+    return all;
+  }
+
   static std::string in_cpp(std::string name) {
     std::ranges::replace(name, '.', '/');
     return name;
@@ -149,6 +164,7 @@ class PythonModel : public ActorCriticModel {
   std::shared_ptr<PyObject> module_, modules_;  // modules_: a list of it and the modules in it
   std::int64_t outputs_;
   NamedSpecs state_;
+  std::vector<PyObject*> contents_;
 };
 
 using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;

@@ -70,7 +70,9 @@ void bind_training(py::module_& m) {
                        .workers = std::max(workers, 1),
                        .seed = seed,
                        .greedy = greedy,
-                       .kind = kind});
+                       .kind = kind,
+                       .step_limit = config.sampler.step_limit,
+                       .reset_limit = config.sampler.reset_limit});
         });
       },
       py::arg("config"), py::arg("agent"), py::arg("episodes"), py::arg("workers"), py::arg("seed"),

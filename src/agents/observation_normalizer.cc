@@ -23,15 +23,20 @@ Observed only_used(const Observed& all) {
 
 }  // namespace
 
+bool is_normalized(const ArraySpec& field) {
+  return field.dtype == DType::kFloat32 || field.dtype == DType::kFloat64 ||
+         (field.dtype == DType::kUInt8 && field.shape.size() <= 1);
+}
+
 ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
   for (const auto& [name, spec] : observation) {
-    if (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64) continue;
+    if (!is_normalized(spec)) continue;
     // torch does not allow dots in names of buffers.
     auto prefix = name.empty() ? std::string("observation") : name;
     std::ranges::replace(prefix, '.', '_');
     Field field{.name = name,
                 .prefix = prefix,
-                .type = torch_dtype(spec.dtype),
+                .type = spec.dtype == DType::kFloat64 ? at::kDouble : at::kFloat,
                 .count = {},
                 .mean = {},
                 .variance = {},
@@ -100,7 +105,7 @@ Observations ObservationNormalizer::operator()(const Observations& observation) 
       continue;
     }
     const auto [data, index] = only_used(observed);
-    // The mean is subtracted in the input's precision, for large numbers that vary little.
+    // The mean is subtracted in double precision from doubles, which may be large and vary little.
     auto x = (data - field->shift).to(at::kFloat);
     out.add(name, {x.mul_(field->scale).clamp_(-kMostDeviations, kMostDeviations), index});
   }

@@ -7,7 +7,11 @@
 
 namespace shoal {
 
-// Normalizes every element of floating-point observation fields to mean 0 and standard deviation 1
+// Whether a field is normalized: real numbers, and a vector of bytes, such as the memory of an
+// Atari game, but no picture or table of bytes.
+bool is_normalized(const ArraySpec& field);
+
+// Normalizes every element of these observation fields to mean 0 and standard deviation 1
 // by running statistics, and clips it at 10 deviations. Other fields are unchanged. The buffers, in
 // double precision, are "FIELD/count", "FIELD/mean" and "FIELD/variance".
 class ObservationNormalizer : public torch::nn::Module {
@@ -27,7 +31,7 @@ class ObservationNormalizer : public torch::nn::Module {
  private:
   struct Field {
     std::string name, prefix;          // of the observation field, of its buffers
-    at::ScalarType type;               // of the observation
+    at::ScalarType type;               // in which the mean is subtracted
     at::Tensor count, mean, variance;  // double: [], [...], [...]
     at::Tensor shift, scale;           // type, float: subtracted, then multiplied
   };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -84,8 +85,7 @@ void request_stop(int signal) noexcept {
   grace_began = monotonic_nanoseconds();
   int none = 0;
   requested.compare_exchange_strong(none, signal);
-  if (const auto* const watch = stop_watch.load(); watch != nullptr && watch->made_)
-    set_timer(watch->timer_, kLookInterval, kLookInterval);
+  StopWatch::look_every(kLookInterval);
 }
 
 int stop_requested() noexcept { return requested.load(std::memory_order_relaxed); }
@@ -107,7 +107,7 @@ StopDeferred::~StopDeferred() {
   --deferred;
 }
 
-StopWatch::StopWatch() {
+StopWatch::StopWatch() : owner_(::getpid()) {
   CallTimeout::catch_timers();
   made_ = make_timer(nullptr, &timer_);
   stop_watch = this;
@@ -115,21 +115,40 @@ StopWatch::StopWatch() {
 
 StopWatch::~StopWatch() {
   stop_watch = nullptr;
-  if (made_) timer_delete(timer_);
+  if (made_ && owner_ == ::getpid()) timer_delete(timer_);
+}
+
+void StopWatch::look_every(std::int64_t interval) noexcept {
+  const auto* const watch = stop_watch.load();
+  if (watch != nullptr && watch->made_ && watch->owner_ == ::getpid())
+    set_timer(watch->timer_, interval, interval);
+}
+
+void StopWatch::enforce_limits() noexcept {
+  if (stop_requested() == 0) look_every(kSecond);
 }
 
 void StopWatch::look() noexcept {
   static std::uint64_t seen[BlockingCall::kKinds];  // the running calls, and since when
-  static std::int64_t since[BlockingCall::kKinds];
+  static std::int64_t since[BlockingCall::kKinds], ran[BlockingCall::kKinds], last_look;
+  const auto now = monotonic_nanoseconds();
+  // The process was suspended for what is beyond two seconds.
+  const auto passed = std::min(now - std::exchange(last_look, now), 2 * kSecond);
   const int signal = stop_requested();
   for (int kind = 0; kind < BlockingCall::kKinds; ++kind) {
     const auto count = BlockingCall::counts[kind].load(std::memory_order_relaxed);
-    if (count != seen[kind] || deferred != 0 || since[kind] == 0)
-      since[kind] = monotonic_nanoseconds();
+    const bool same = count == seen[kind], running = count % BlockingCall::kBegun != 0;
+    if (!same || deferred != 0 || since[kind] == 0) since[kind] = now;
+    ran[kind] = same && running ? ran[kind] + passed : 0;
     seen[kind] = count;
-    if (signal == 0 || count % BlockingCall::kBegun == 0 ||
-        monotonic_nanoseconds() - since[kind] < grace.load())
-      continue;
+    const auto limit = BlockingCall::limits[kind].load(std::memory_order_relaxed);
+    if (limit > 0 && ran[kind] > limit) {
+      write_to_stderr(
+          "shoal: the environments of this process have not returned within the limit; if this is "
+          "not a hang, raise sampler.step_limit or sampler.reset_limit\n");
+      exit_suddenly(1);
+    }
+    if (signal == 0 || !running || now - since[kind] < grace.load()) continue;
     write_to_stderr(
         "shoal: a stop was requested, but a call into an environment or a library has not "
         "returned; ending without it, the last checkpoint is kept\n");

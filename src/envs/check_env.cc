@@ -10,6 +10,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
+#include "src/envs/child.h"
 #include "src/envs/construction.h"
 #include "src/envs/env_probe.h"
 #include "src/envs/gymnasium/python_id.h"
@@ -212,6 +213,7 @@ class Check {
       : make_env_(make_env), options_(options) {}
 
   Findings run() {
+    construct_apart();
     try {
       spec_ = spec_of(make_env_, {.seed = options_.seed}, options_.reset_limit);
     } catch (const std::exception& e) {
@@ -234,6 +236,19 @@ class Check {
   }
 
  private:
+  // A constructor that crashes or hangs does so in this process.
+  void construct_apart() const {
+    run_in_child(
+        [&](WorkerStatus status) {
+          status.enter(WorkerStatus::kConstructing, 0, 0);
+          try {
+            make_env_({.seed = options_.seed});
+          } catch (const std::exception&) {  // it will be thrown in the calling process, too
+          }
+        },
+        {.step_limit = options_.step_limit, .reset_limit = options_.reset_limit});
+  }
+
   static constexpr std::byte kFillA{0xA5}, kFillB{0x5A};
 
   EnvProbe play(EnvProbe::Options mode) {

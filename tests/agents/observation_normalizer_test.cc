@@ -82,6 +82,18 @@ TEST(ObservationNormalizerTest, BlanksStayBlankAndImagesAreLeftAlone) {
               at::equal(out.at("camera").data, of(s).at("camera").data));
 }
 
+TEST(ObservationNormalizerTest, AVectorOfBytesHoldsNumbers) {
+  torch::manual_seed(1);
+  ObservationNormalizer normalizer({{"memory", {.dtype = DType::kUInt8, .shape = {5}}}});
+  const auto memory = at::randint(0, 256, {kSteps + 1, kEnvs, 5}, at::kByte);
+  normalizer.add(normalizer.statistics(rollout_of({{"memory", memory}})));
+  normalizer.refresh();
+  const auto seen = memory.narrow(0, 0, kSteps).flatten(0, 1);
+  const auto out = normalizer({{"memory", {seen, {}}}}).at("memory").data.to(at::kDouble);
+  EXPECT_LT(out.mean(0).abs().max().item<double>(), 1e-5);
+  EXPECT_LT((out.var(0, false) - 1).abs().max().item<double>(), 1e-5);
+}
+
 TEST(ObservationNormalizerTest, WhatIsFarAwayIsCut) {
   ObservationNormalizer normalizer(kFields);
   auto s = random_rollout(0);

@@ -233,6 +233,16 @@ TEST(DqnTest, EpsilonFallsOverItsShareOfTheSchedule) {
   EXPECT_FLOAT_EQ(epsilon_at(200, true), 0.1F);
 }
 
+TEST(DqnTest, NoiseExploresWithoutEpsilon) {
+  Learner learner(false, false, {}, {.noisy = true});
+  const auto epsilon_at = [&](std::int64_t steps, bool learning) {
+    learner.dqn->explore({.steps = steps, .schedule_steps = 100}, learning);
+    return learner.agent->epsilon().item<float>();
+  };
+  EXPECT_EQ(epsilon_at(10, false), 1) << "nothing has been learned yet";
+  EXPECT_EQ(epsilon_at(10, true), 0);
+}
+
 TEST(DqnTest, EveryEnvironmentMayHaveAnEpsilonOfItsOwn) {
   const auto agent = make_q_agent(toy_env(false), ModelOptions{.hidden = {8}}, {.epsilons = 3}, 3);
   StepReplay replay(toy_env(false), 3, {.size = 80});

@@ -111,6 +111,17 @@ TEST_F(CurvesTest, WhereARunTookPlaceDoesNotSetItApart) {
   EXPECT_EQ(curves.size(), 1U);
 }
 
+TEST_F(CurvesTest, WorkersOfAnAsynchronousRunDo) {
+  const std::string progress = "steps,return_mean\n1,1\n2,2\n";
+  for (const std::string asynchronous : {"false", "true"}) {
+    const auto with = [&](const std::string& workers) {
+      return run(asynchronous + workers, progress,
+                 {{"sampler.asynchronous", asynchronous}, {"sampler.workers", workers}});
+    };
+    EXPECT_EQ(read_curves({with("1"), with("2")}, {}).size(), asynchronous == "true" ? 2U : 1U);
+  }
+}
+
 TEST_F(CurvesTest, NamesWhatIsMissing) {
   const auto folder = run("a", "steps,return_mean\n1,nan\n");
   EXPECT_THROW(read_curves({folder}, {}), Error) << "no numbers yet";

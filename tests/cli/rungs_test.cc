@@ -51,6 +51,21 @@ TEST(RungsTest, APromotionNeedsAsManyResultsAsTheFactor) {
   EXPECT_EQ(next->rung, 1);
 }
 
+TEST(RungsTest, TheBestGoesOnToTheEndThoughOthersFail) {
+  Rungs rungs({.min_steps = 100, .max_steps = 1000, .factor = 3});
+  for (int i = 0; i < 4; ++i) rungs.add_trial();
+  int jobs = 0;
+  while (const auto job = rungs.next()) {
+    ASSERT_LT(++jobs, 20);
+    if ((job->trial == 3 && job->rung == 0) || (job->trial == 0 && job->rung == 2))
+      rungs.give_up(job->trial);
+    else
+      rungs.record(job->trial, job->rung, -static_cast<double>(job->trial), false);
+  }
+  EXPECT_EQ(rungs.best(), 1U) << "trial 0 led, and failed";
+  EXPECT_EQ(rungs.reached(1), rungs.count() - 1);
+}
+
 TEST(RungsTest, ASolvedTrialIsTheBestAndALostOneIsNotTrainedAgain) {
   auto rungs = nine_trials();
   const auto lost = rungs.next();

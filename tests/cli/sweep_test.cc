@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -54,6 +55,23 @@ TEST_F(SweepTest, WithoutVariantsThereIsOne) {
   ASSERT_EQ(sweep.runs.size(), 1U);
   EXPECT_EQ(sweep.runs[0].variant, "cartpole-ppo");
   EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
+}
+
+TEST_F(SweepTest, TheReturnThatSolvesATaskIsNotThatOfAnother) {
+  const auto sweep = read(R"(
+    base = "acrobot-ppo"
+    seeds = [1]
+    [variant.a]
+    ppo.clip = 0.1
+    [variant.b.env]
+    id = "CartPole-v1"
+    [variant.c]
+    stop_return = 400.0
+    env.id = "CartPole-v1"
+  )");
+  EXPECT_EQ(sweep.runs[0].config.stop_return, preset("acrobot-ppo").stop_return);
+  EXPECT_TRUE(std::isinf(sweep.runs[1].config.stop_return));
+  EXPECT_EQ(sweep.runs[2].config.stop_return, 400);
 }
 
 TEST_F(SweepTest, AVariantMayHaveItsOwnBase) {
@@ -192,6 +210,7 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + "seeds = \"4-2\"\n", "1-5"},
            {base + seeds + "[grid]\nppo.clip = 0.1\n", "a list of values"},
            {base + seeds + "[grid]\nppo.clip = [-1]\n", "ppo.clip"},
+           {base + seeds + "[grid]\nppo.clip = [0.1, 0.10]\n", "two runs have the folder out/"},
            {base + seeds + "[random]\nppo.clip = [0.1]\n", "random.draws"},
            {base + seeds + "[random]\ndraws = 2\nppo.clip = {low = 0.2, high = 0.1}\n", "smaller"},
            {base + seeds + "[tune]\nmin_steps = 9\nmax_steps = 3\n", "not to be larger"},

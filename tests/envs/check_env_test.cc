@@ -39,6 +39,8 @@ enum class Mistake {
   kHangs,
   kBadSpec,
   kCannotBeMade,
+  kCrashesAtOnce,
+  kHangsAtOnce,
 };
 
 int shared_by_all = 0;
@@ -47,6 +49,8 @@ int shared_by_all = 0;
 class Walk : public Env {
  public:
   explicit Walk(Mistake mistake) : mistake_(mistake) {
+    if (is(Mistake::kCrashesAtOnce)) std::abort();
+    if (is(Mistake::kHangsAtOnce)) std::this_thread::sleep_for(std::chrono::hours(1));
     if (is(Mistake::kCannotBeMade)) throw std::runtime_error("no such file: map.png");
     if (is(Mistake::kWrongDtype)) spec_.observation[0].dtype = DType::kFloat64;
     if (is(Mistake::kInfinite)) spec_.observation[0].low = -HUGE_VAL;
@@ -134,11 +138,13 @@ class Walk : public Env {
 std::int64_t allocations_of_walk = 0;
 
 std::vector<std::string> mistakes_of(Mistake mistake) {
-  return check_env(
-      [mistake](const EnvContext&) { return std::make_unique<Walk>(mistake); },
-      {.steps = 100, .step_limit = std::chrono::milliseconds(500), .allocations = [mistake] {
-         return mistake == Mistake::kAllocates ? allocations_of_walk++ : 0;
-       }});
+  return check_env([mistake](const EnvContext&) { return std::make_unique<Walk>(mistake); },
+                   {.steps = 100,
+                    .step_limit = std::chrono::milliseconds(500),
+                    .reset_limit = std::chrono::seconds(2),
+                    .allocations = [mistake] {
+                      return mistake == Mistake::kAllocates ? allocations_of_walk++ : 0;
+                    }});
 }
 
 struct Case {
@@ -172,6 +178,8 @@ const Case kCases[] = {
     {Mistake::kHangs, "Hangs", "for more than 0.5 s"},
     {Mistake::kBadSpec, "BadSpec", "spec: action '' has 0 choices"},
     {Mistake::kCannotBeMade, "CannotBeMade", "it cannot be constructed: no such file: map.png"},
+    {Mistake::kCrashesAtOnce, "CrashesAtOnce", "was killed by SIGABRT while constructing"},
+    {Mistake::kHangsAtOnce, "HangsAtOnce", "has been constructing environment 0 at step 0 for more than"},
 };
 
 class CheckEnvTest : public ::testing::TestWithParam<Case> {};

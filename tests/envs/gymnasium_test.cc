@@ -157,6 +157,33 @@ TEST_F(GymnasiumTest, AMaskComesWithEveryStep) {
   }
 }
 
+TEST_F(GymnasiumTest, AnInfoMustOccurInTheFirstEpisodeOfTraining) {
+  const auto make = make_gymnasium("gymnasium:toy_gymnasium:Lucky-v0",
+                                   {.infos = {InfoSpec{.name = "luck", .array = {}}}});
+  const auto step = [](Env& env) {
+    Row row(env.spec());
+    env.step(row.action(), row.out());
+  };
+  const auto begin = [&](Stream stream, std::uint64_t seed) {
+    auto env = make({.stream = stream});
+    env->reset(seed, Row(env->spec()).out());
+    step(*env);
+    return env;
+  };
+  constexpr std::uint64_t kLucky = 2, kUnlucky = 1;
+  EXPECT_THAT(message_of<std::exception>([&] { step(*begin(Stream::kTrain, kUnlucky)); }),
+              HasSubstr("no step of the first episode has an info 'luck'"));
+  EXPECT_NO_THROW(step(*begin(Stream::kEval, kUnlucky)));
+
+  const auto env = begin(Stream::kTrain, kLucky);
+  std::vector<std::byte> state;
+  ASSERT_TRUE(env->save(state));
+  EXPECT_NO_THROW(step(*env));
+  const auto resumed = make({});
+  ASSERT_TRUE(resumed->load(state));
+  EXPECT_NO_THROW(step(*resumed));
+}
+
 TEST_F(GymnasiumTest, KeywordArgumentsAreGivenOn) {
   const auto env = toy("Echo", R"({"length": 1})")({});
   Row row(env->spec());

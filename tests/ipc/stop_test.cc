@@ -120,6 +120,22 @@ TEST_F(StopDeathTest, CallsOfTwoThreadsDoToo) {
       ::testing::ExitedWithCode(128 + SIGTERM), "has not returned");
 }
 
+TEST_F(StopDeathTest, ACallHasItsLimitWithoutARequest) {
+  const auto call_for = [](std::chrono::milliseconds each, std::chrono::milliseconds limit) {
+    const StopWatch watch;
+    StopWatch::enforce_limits();
+    for (const auto end = Clock::now() + 4s; Clock::now() < end;) {
+      const BlockingCall call(BlockingCall::kEnvironment, limit);
+      for (const auto back = Clock::now() + each; Clock::now() < back;)
+        std::this_thread::sleep_until(back);  // the timer interrupts it
+    }
+    _exit(7);
+  };
+  EXPECT_EXIT(call_for(1h, 500ms), ::testing::ExitedWithCode(1), "raise sampler.step_limit");
+  EXPECT_EXIT(call_for(10ms, 500ms), ::testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(call_for(10s, 0ms), ::testing::ExitedWithCode(7), "");
+}
+
 TEST_F(StopDeathTest, CallsThatComeBackDoNot) {
   EXPECT_EXIT(
       {

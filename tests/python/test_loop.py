@@ -521,6 +521,47 @@ class LoopTest(unittest.TestCase):
             with self.assertRaisesRegex(shoal.Error, "changed an input in place"):
                 sampler.collect()
 
+    def test_a_module_that_replaces_its_tensors_is_refused(self):
+        def buffer(module):
+            module.mean = module.mean * 0.9
+
+        def part(module):
+            module.value = torch.nn.Linear(32, 1)
+
+        for replace in buffer, part:
+            with self.subTest(replace.__name__):
+                module = Network()
+                module.register_buffer("mean", torch.zeros(4))
+                agent = shoal.TorchAgent("CartPole-v1", module)
+                algo = shoal.PPO(agent)
+                with shoal.Sampler("CartPole-v1", agent, kind="serial", envs=2, horizon=8) as sampler:
+                    algo.update(sampler.collect())
+                    replace(module)
+                    with self.assertRaisesRegex(shoal.Error, "has replaced one of its parameters, buffers or parts"):
+                        algo.update(sampler.collect())
+
+    def test_a_policy_checks_its_flags(self):
+        policy = shoal.Policy(shoal.ActorCritic("CartPole-v1", memory="lstm"))
+        seen = torch.zeros(3, 4)
+        policy.act(seen)
+        policy.act(seen, is_first=torch.zeros(3, 2, dtype=torch.uint8)[:, 0], reward=torch.zeros(3))
+        with self.assertRaisesRegex(shoal.Error, r"is_first: found the shape \[1\], expected \[3\]"):
+            policy.act(seen, is_first=torch.tensor([True]), reward=torch.zeros(3))
+        with self.assertRaisesRegex(shoal.Error, "mask: found one, but CartPole-v1 has no action masks"):
+            policy.act(seen, torch.ones(3, 2, dtype=torch.bool), reward=torch.zeros(3))
+        try:
+            from toys import Room
+        except ImportError:
+            self.skipTest("needs Gymnasium")
+        policy = shoal.Policy(shoal.ActorCritic(Room))
+        mask = torch.tensor([[1, 0, 1]], dtype=torch.int8)
+        for _ in range(30):
+            self.assertNotEqual(policy.act(torch.zeros(1, 1), mask, greedy=False).item(), 1)
+        with self.assertRaisesRegex(shoal.Error, r"mask: found the shape \[1, 2\], expected \[1, 3\]"):
+            policy.act(torch.zeros(1, 1), mask[:, :2])
+        with self.assertRaisesRegex(shoal.Error, "mask: found none, but .* has action masks; give mask="):
+            policy.act(torch.zeros(1, 1))
+
     def test_numbers_that_are_not_finite_are_not_acted_on(self):
         agent = shoal.ActorCritic("CartPole-v1")
         with self.assertRaisesRegex(shoal.Error, "observation: found a number that is not finite"):
@@ -599,6 +640,11 @@ class LoopTest(unittest.TestCase):
             for make in shoal.PPO, lambda *given, **settings: shoal.Sampler(None, *given, **settings):
                 with self.assertRaisesRegex(shoal.Error, "does not use"):
                     make(agent, **setting)
+        for setting, instead in ({"device": "cuda"}, "agent.to"), ({"init_from": "run"}, "agent.load"):
+            with self.assertRaisesRegex(shoal.Error, f"an agent does not use; call {instead}"):
+                shoal.ActorCritic("CartPole-v1", **setting)
+            with self.assertRaisesRegex(shoal.Error, f"an agent does not use; call {instead}"):
+                shoal.TorchAgent("CartPole-v1", torch.nn.Linear(4, 3), **setting)
         with self.assertRaisesRegex(shoal.Error, "algo: found 'a2c', expected 'ppo'"):
             shoal.PPO(agent, algo="a2c")
         self.assertEqual(shoal.Algo(agent, algo="a2c").config.algo, "a2c")

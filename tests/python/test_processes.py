@@ -93,6 +93,21 @@ class ProcessesTest(unittest.TestCase):
         gc.collect()
         self.assertEqual(children(), before)
 
+    def test_an_asynchronous_sampler_whose_thread_runs_python_is_dropped(self):
+        done = run(
+            """
+            import shoal
+            from toys import Counter
+            agent = shoal.ActorCritic(lambda: Counter(length=7))
+            for _ in range(20):
+                sampler = shoal.Sampler(None, agent, kind="serial", asynchronous=True, envs=4, horizon=16)
+                sampler.collect()
+                del sampler
+            print("done")
+            """
+        )
+        self.assertEqual(done.stdout, "done\n", done.stderr)
+
     def test_samplers_made_and_dropped_in_a_loop_leave_nothing(self):
         stop, beside = threading.Event(), []
 

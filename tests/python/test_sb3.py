@@ -146,6 +146,18 @@ class VecEnvTest(unittest.TestCase):
         model.learn(32)
         self.assertEqual(set(envs.step(np.zeros((2, 2)))[0]), {"eye/at", "ear/0"})
 
+    def test_trains_ppo_with_bits_as_actions(self):
+        model = PPO(
+            "MlpPolicy",
+            self.envs(lambda: Echo(gymnasium.spaces.MultiBinary(3)), 2),
+            n_steps=8,
+            batch_size=8,
+            n_epochs=1,
+            device="cpu",
+        )
+        model.learn(32)
+        self.assertEqual(model.num_timesteps, 32)
+
     def test_a_dict_keeps_the_order_of_its_parts(self):
         parts = [
             (name, gymnasium.spaces.Box(-1, 1, (2,), np.float32)) for name in ("observation", "desired", "achieved")

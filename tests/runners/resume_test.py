@@ -59,6 +59,7 @@ RUNS |= {
                                           "off_policy.epsilon_each=true", "--ranks", "2"], 3001, 4500),
     "rainbow, two ranks with one replay": (["cartpole-rainbow", *OFF_POLICY, "--set", "log_steps=0", "--ranks", "2", "--set", "replay.shared=true"], 3001, 6000),
     "dqn, serial": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=64"], 3001, 6000),
+    "dqn, stopped between two rows": (["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=1300"], 3001, 6000),
     "dqn, by priority, an epsilon each, parallel-gpu": (
         ["cartpole-dqn", *OFF_POLICY, "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set",
          "off_policy.epsilon_each=true", "--set", "dqn.returns=quantile", "--sampler", "parallel-gpu"], 3001, 6000),
@@ -114,7 +115,10 @@ class ResumeTest(unittest.TestCase):
                 shoal("train", *arguments, *ENDLESS, "--out", whole, "--steps", steps)
                 shoal("train", *arguments, *ENDLESS, "--out", part, "--steps", stop)
                 shoal("train", "--resume", part, "--steps", steps, "--quiet")
-                self.assertEqual(table(part), table(whole))
+                steps_of_rows = {row["steps"] for row in table(whole)}
+                rows = [row for row in table(part) if row["steps"] in steps_of_rows]
+                self.assertEqual(rows, table(whole))
+                self.assertEqual(len(table(part)) - len(rows), 1 if "between two rows" in name else 0, "the row where it stopped")
                 if "in Python" not in name:  # equal objects may pickle to different bytes
                     self.assertEqual((part / "model.ckpt").read_bytes(), (whole / "model.ckpt").read_bytes())
                     ranks = int(arguments[arguments.index("--ranks") + 1]) if "--ranks" in arguments else 1

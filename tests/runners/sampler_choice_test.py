@@ -63,10 +63,13 @@ class SamplerChoiceTest(unittest.TestCase):
     def test_a_resumed_run_measures_again_if_it_is_told_to(self):
         run, whole = self.dir / "run", self.dir / "whole"
         shoal(*SLOW, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
-        shoal(*SLOW, "--out", run, "--steps", PART, "--sampler", "parallel-gpu", "--workers", "3", "--quiet")
-        said = shoal("train", "--resume", run, "--steps", WHOLE, "--sampler", "auto", "--workers", "2").stdout
+        shoal(*SLOW, "--out", run, "--steps", PART, "--sampler", "parallel-gpu", "--workers", "3", "--set", "sampler.groups=2", "--quiet")
+        said = shoal("train", "--resume", run, "--steps", PART + 2048, "--sampler", "auto", "--workers", "2").stdout
         self.assertIn("samplers, in steps/s:", said)
         self.assertEqual(sampler_of(run)["workers"], 2)
+        said = shoal("train", "--resume", run, "--steps", WHOLE, "--sampler", "auto").stdout
+        self.assertIn("  parallel-cpu", said)
+        self.assertRegex(said, f"  parallel-gpu, {len(os.sched_getaffinity(0))} workers  ", "neither its workers nor its groups were kept")
         shoal("verify", whole, run)
 
     def test_ranks_agree(self):

@@ -50,7 +50,7 @@ Config reader_of(const std::string& key) {
   if (table == "async") name = "cartpole-appo";
   Config config = preset(name);
   config.sampler.kind = SamplerKind::kSerial;
-  config.sampler.horizon = table == "r2d1" ? config.sampler.horizon : 4;
+  config.sampler.horizon = 4;
   config.sampler.envs = 8;
   config.asynchronous = false;
   config.model.hidden = {8};

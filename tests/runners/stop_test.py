@@ -177,6 +177,15 @@ class StubbornTest(StopCase):
                 self.assertIn("has not returned", self.assert_ends(training, 128 + signal.SIGTERM))
                 self.run_folder = self.folder / "another"
 
+    def test_a_hung_step_in_the_process_itself_has_a_limit(self):
+        for arguments in (["--sampler", "serial"], ["--sampler", "serial", *ASYNCHRONOUS]):
+            with self.subTest(arguments):
+                training = self.start_stubborn("step", *arguments, "--set", "sampler.step_limit=0.1", "--set", "sampler.reset_limit=5")
+                errors = self.assert_ends(training, 1, within=60)
+                self.assertTrue(self.file.exists(), "this machine is too slow for the test")
+                self.assertIn("raise sampler.step_limit or sampler.reset_limit", errors)
+                self.run_folder = self.folder / "another"
+
     def test_slow_steps_are_given_up_with_a_checkpoint(self):
         training = self.asked_while("slow", "--set", "sampler.horizon=200", "--set", "stop_grace=1")
         self.assert_ends(training, 128 + signal.SIGTERM)

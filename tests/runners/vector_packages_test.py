@@ -74,8 +74,11 @@ class VectorPackagesTest(unittest.TestCase):
                 shoal("train", preset, "--steps", 1500, "--envs", 4, "--workers", 2, *sets, "--out", self.run_of(preset))
 
     def test_agents_of_a_game_learn(self):
-        self.train("relay", "env.id=pettingzoo:vectors", 'env.info=["answers"]', "stop_return=3.3", steps=60000)
+        self.train("relay", "env.id=pettingzoo:vectors", 'env.info=["answers"]', "stop_return=3.3", "eval_steps=500", "eval_episodes=5", steps=60000)
         last = self.rows("relay")[-1]
+        self.assertTrue(any(row.get("eval_return") for row in self.rows("relay")), "5 episodes need 3 games of 2")
+        played = shoal("eval", self.run_of("relay"), "--episodes", 7, "--workers", 3)
+        self.assertIn("over 7 episodes", played)
         self.assertGreater(float(last["return_mean"]), 3.2)  # 3 for one agent and 4 for the other
         self.assertAlmostEqual(float(last["info_answers_mean"]), 3.5, delta=0.1)
 

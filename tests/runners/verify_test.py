@@ -118,11 +118,18 @@ class VerifyTest(unittest.TestCase):
     def test_of_a_shorter_run_the_common_part_is_compared(self):
         shorter = self.run_of("shorter", steps=1024)
         text = self.verify(shorter, 3)
-        self.assertIn("progress.csv: 4 rows in A and 2 in B; the first 2 are compared\n", text)
+        self.assertIn("progress.csv: 4 rows in A and 2 in B; 2 of the same steps are compared\n", text)
         self.assertTrue(text.endswith("\nthe same so far: 2 rows of progress.csv, to step 1024\n"), text)
         self.assertIn("model.ckpt: at 2048 steps in A and 1024 in B, not compared\n", text)
         shoal("train", "--resume", shorter, "--steps", 2048, "--quiet")
         self.assertIn("model.ckpt: the same\n", self.verify(shorter, 0))
+
+    def test_rows_where_a_run_has_ended_are_not_compared(self):
+        log = ["--set", "log_steps=1000", "--set", "schedule_steps=8192"]
+        a, b = self.run_of("later", *log, steps=3584), self.run_of("earlier", *log, steps=2560)
+        self.assertEqual(shoal("verify", a, b, status=3).stdout.splitlines()[-1], "the same so far: 2 rows of progress.csv, to step 2048")
+        shoal("train", "--resume", b, "--steps", 3584, "--quiet")
+        self.assertIn("model.ckpt: the same\n", shoal("verify", a, b).stdout)
 
     def test_older_checkpoints_of_as_many_steps_are_compared(self):
         keep = ["--set", "keep_checkpoints=9", "--set", "checkpoint_steps=512"]

@@ -46,13 +46,17 @@ class StopDeferred {
 
 // Marks a call that cannot poll for a stop request, because it runs an environment in this process
 // or another library's code. A StopWatch ends the process if such a call is still running when the
-// grace period is over and has run for at least that long. Several threads may be in calls of the
-// same kind. Costs two atomic additions.
+// grace period is over and has run for at least that long; without a request, if it has run for
+// longer than the limit, in which time that the process is suspended does not count (0: no limit).
+// Several threads may be in calls of the same kind; the last one to begin sets the limit. Costs two
+// atomic additions.
 class BlockingCall {
  public:
   enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
-  explicit BlockingCall(Kind kind) noexcept : kind_(kind) {
-    if (depth[kind_]++ == 0) counts[kind_].fetch_add(kBegun + 1, std::memory_order_relaxed);
+  explicit BlockingCall(Kind kind, std::chrono::nanoseconds limit = {}) noexcept : kind_(kind) {
+    if (depth[kind_]++ != 0) return;
+    limits[kind_].store(limit.count(), std::memory_order_relaxed);
+    counts[kind_].fetch_add(kBegun + 1, std::memory_order_relaxed);
   }
   ~BlockingCall() {
     if (--depth[kind_] == 0) counts[kind_].fetch_sub(1, std::memory_order_relaxed);
@@ -65,25 +69,30 @@ class BlockingCall {
   // Calls begun so far, times kBegun, plus the number of threads in such a call now.
   inline static std::atomic<std::uint64_t> counts[kKinds]{};
   static constexpr std::uint64_t kBegun = 1 << 16;
-  inline static thread_local int depth[kKinds]{};  // calls may nest
+  inline static std::atomic<std::int64_t> limits[kKinds]{};  // in nanoseconds
+  inline static thread_local int depth[kKinds]{};            // calls may nest
   Kind kind_;
 };
 
-// Checks blocking calls on a timer once a stop is requested: see BlockingCall. At most one per
-// process.
+// Checks blocking calls on a timer once a stop is requested, or once they have limits: see
+// BlockingCall. At most one per process.
 class StopWatch {
  public:
   StopWatch();
   ~StopWatch();
+  // For processes that give limits to calls. Without a StopWatch it does nothing.
+  static void enforce_limits() noexcept;
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
  private:
   friend class CallTimeout;
   friend void request_stop(int signal) noexcept;
+  static void look_every(std::int64_t interval) noexcept;
   static void look() noexcept;
   timer_t timer_{};
   bool made_ = false;
+  pid_t owner_;  // children have a copy of this object, but not the timer
 };
 
 // Unless it is destroyed within the limit, the process prints this sentence to standard error and

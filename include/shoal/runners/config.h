@@ -70,6 +70,12 @@ struct SettingDoc {
 };
 std::vector<SettingDoc> setting_docs(const Config& config = {});
 
+// A setting that has another value in a second configuration; both as TOML.
+struct SettingChange {
+  std::string key, before, now;
+};
+std::vector<SettingChange> changed_settings(const Config& before, const Config& now);
+
 // Sets one setting from text. Strings need no quotes: set(config, "sampler.kind", "serial"). Throws
 // Error naming the key, the found and the expected value; for an unknown key, the error names the
 // nearest known key.
@@ -114,8 +120,8 @@ std::vector<std::string> sampler_names();
 EnvFactory make_env_factory(const Config& config);
 SamplerOptions training_sampler(const Config& config);
 // `sampler.workers`. If it is 0: one worker per core that this process may use, or fewer if the
-// largest share of environments stays the same. Shares are equal where an asynchronous parallel-cpu
-// sampler requires it.
+// largest share of environments stays the same. For asynchronous parallel-cpu, where it changes
+// what is learned: two, or one for an algorithm with a replay or an odd number of environments.
 int worker_count(const Config& config);
 int tensor_threads(const Config& config);  // `threads`; if 0, one per allowed core
 // The spec of the algorithm that learns. Throws Error, naming the nearest algorithm, for an unknown

@@ -12,7 +12,7 @@ namespace shoal {
 
 struct EvaluationOptions {
   std::int64_t episodes = 100;
-  std::int64_t envs = 16;  // at most one per episode is used
+  std::int64_t envs = 16;  // at most one per episode is used, but for those stepped together
   int workers = 2;         // at most one per environment is used; ignored by serial
   std::uint64_t seed = 1;  // of the evaluation stream, whose seeds training never uses
   bool greedy = true;      // greedy instead of sampled actions

@@ -23,7 +23,7 @@ struct LiveEvaluationOptions {
 //
 // Forks: the rules of make_sampler() apply. Pass the sink to Session::add_sink(); it receives the
 // agent's parameters with each row. If the process fails, a message is printed and training
-// continues.
+// continues; write() throws WorkerDataError if an environment gives a number that is not finite.
 std::unique_ptr<LogSink> make_live_evaluation(const EnvFactory& make_env, Agent& agent,
                                               const std::filesystem::path& folder,
                                               const LiveEvaluationOptions& options = {});

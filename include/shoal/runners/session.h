@@ -63,8 +63,8 @@ inline constexpr const char* kEvalReturn = "eval_return";
 //
 // A resumed run equals the run without interruption: on the CPU, with the same number of threads,
 // progress.csv is the same except for the columns of time (seconds, sps, share_*) and, with
-// log_steps, the row where the first part ended. If environments cannot be saved, this holds for
-// runs that stop at Config::checkpoint_steps.
+// log_steps, an additional row where the first part has ended by its steps or stop_return. If
+// environments cannot be saved, this holds for runs that stop at Config::checkpoint_steps.
 class Session {
  public:
   // Throws Error if the folder is not empty, cannot be created or is not writable. For a run to
@@ -183,9 +183,10 @@ class Session {
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_, learning_since_;
   std::int64_t steps_ = 0, updates_ = 0, saved_steps_ = 0;
-  std::int64_t rollout_steps_ = 0, row_steps_ = 0;  // before the last rollout; at the last row
-  std::unique_ptr<MetricMeans> means_;              // since the last row
-  double seconds_before_ = 0;                       // of the run before it was resumed
+  std::int64_t rollout_steps_ = 0, row_steps_ = 0;  // before the last rollout; at the last row due
+  std::int64_t timed_steps_ = 0;        // at the last row of this process, or at its start
+  std::unique_ptr<MetricMeans> means_;  // since the last row
+  double seconds_before_ = 0;           // of the run before it was resumed
   double row_seconds_ = 0, saved_seconds_ = 0;
   double best_return_ = -std::numeric_limits<double>::infinity();
   SamplerTimes row_times_;

@@ -250,7 +250,7 @@ std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
                         ? std::make_shared<ObservationNormalizer>(spec.observation)
                         : nullptr;
   require(!normalizer || !normalizer->buffers().empty(),
-          "agent.normalize_observation: {} has no floating-point observations; leave it off",
+          "agent.normalize_observation: {} has no observations of real numbers; leave it off",
           spec.id);
   return std::make_unique<HeadedActorCritic>(make_parts(spec, options), std::move(model),
                                              std::move(normalizer), options);

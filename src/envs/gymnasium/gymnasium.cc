@@ -183,6 +183,12 @@ std::string lines(const std::vector<std::string>& wrappers) {
   return all;
 }
 
+// In training a name that never occurs is a mistake. By the time of an evaluation it has occurred.
+GymnasiumTask in_stream(GymnasiumTask task, Stream stream) {
+  task.rare_infos = stream == Stream::kEval;
+  return task;
+}
+
 }  // namespace
 
 std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
@@ -220,11 +226,12 @@ EnvFactory make_gymnasium(const std::string& id, const GymnasiumOptions& options
   if (report->vector) {
     task.vector = true;
     return make_batched([task, spec, batch, description](const BatchContext& context) {
-      return std::make_unique<GymnasiumBatch>(task, spec, batch, description, context.envs());
+      return std::make_unique<GymnasiumBatch>(in_stream(task, context.stream), spec, batch,
+                                              description, context.envs());
     });
   }
-  return [task, spec, description](const EnvContext&) {
-    return std::make_unique<GymnasiumEnv>(task, spec, description);
+  return [task, spec, description](const EnvContext& context) {
+    return std::make_unique<GymnasiumEnv>(in_stream(task, context.stream), spec, description);
   };
 }
 

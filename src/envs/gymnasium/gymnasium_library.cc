@@ -29,7 +29,8 @@ shoal_gymnasium_task plain(const GymnasiumTask& task) {
           .wrappers = task.wrappers.c_str(),
           .infos = task.infos.c_str(),
           .render = static_cast<int>(task.renders),
-          .vector = static_cast<int>(task.vector)};
+          .vector = static_cast<int>(task.vector),
+          .rare_infos = static_cast<int>(task.rare_infos)};
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct GymnasiumTask {
   std::string id, kwargs, python;
   std::string wrappers, infos;  // one per line
   bool renders = false, vector = false;
+  bool rare_infos = false;  // an episode may have none of them
 
   // For messages: what the user wrote.
   std::string name() const {

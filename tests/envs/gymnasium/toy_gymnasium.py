@@ -226,6 +226,18 @@ class Flags(Numbers):
         return observation, reward, flags[self.steps - 1], truncated, info
 
 
+class Lucky(Numbers):
+    """Episodes of two steps; with an even seed the first one has the info `luck`."""
+
+    def reset(self, *, seed=None, options=None):
+        self.lucky = seed % 2 == 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        observation, reward, _, truncated, _ = super().step(action)
+        return observation, reward, self.steps == 2, truncated, {"luck": 1.0} if self.lucky and self.steps == 1 else {}
+
+
 class CountsImports(Numbers):
     """Its third step observes how often NumPy was imported since the first one."""
 
@@ -244,5 +256,5 @@ class CountsImports(Numbers):
 
 
 for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked, Returns, Choice,
-             Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports):
+             Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports, Lucky):
     gymnasium.register(f"{made.__name__}-v0", made)
