@@ -179,7 +179,8 @@ const Case kCases[] = {
     {Mistake::kBadSpec, "BadSpec", "spec: action '' has 0 choices"},
     {Mistake::kCannotBeMade, "CannotBeMade", "it cannot be constructed: no such file: map.png"},
     {Mistake::kCrashesAtOnce, "CrashesAtOnce", "was killed by SIGABRT while constructing"},
-    {Mistake::kHangsAtOnce, "HangsAtOnce", "has been constructing environment 0 at step 0 for more than"},
+    {Mistake::kHangsAtOnce, "HangsAtOnce",
+     "has been constructing environment 0 at step 0 for more than"},
 };
 
 class CheckEnvTest : public ::testing::TestWithParam<Case> {};
