@@ -17,6 +17,7 @@
 #include "shoal/core/text.h"
 #include "shoal/runners/files.h"
 #include "shoal/runners/version.h"
+#include "src/agents/observation_normalizer.h"
 
 namespace shoal {
 namespace {
