@@ -52,7 +52,7 @@ void compare_settings(const Runs& runs, Comparison& result) {
     const bool counts = !may_change(key) && key != "base";
     if (counts) result.same = false;
     fmt::print("settings: {} is {} in A and {} in B{}\n", key, a, b,
-               counts ? "" : " (not counted: it may change when a run is resumed)");
+               counts ? "" : " (not counted)");
   }
   if (changes.empty()) fmt::print("settings: the same\n");
 }
@@ -119,14 +119,17 @@ std::vector<std::string> differing_columns(const Table& a, const Table& b, const
 void compare_progress(const Runs& runs, Comparison& result) {
   const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
   const auto rows = common_rows(a, b);
-  const bool one_end = rows.empty()
-                           ? rows_of(a) == rows_of(b)
-                           : rows.back().a + 1 == rows_of(a) && rows.back().b + 1 == rows_of(b);
-  result.whole = result.whole && one_end;
+  const auto end = rows.empty() ? RowPair{0, 0} : RowPair{rows.back().a + 1, rows.back().b + 1};
+  result.whole = result.whole && end.a == rows_of(a) && end.b == rows_of(b);
   if (rows.size() < std::max(rows_of(a), rows_of(b)))
     fmt::print("{}: {} rows in A and {} in B; {} of the same steps are compared\n", kProgressFile,
                rows_of(a), rows_of(b), rows.size());
   if (rows.empty()) return;
+  const auto missing = std::max(end.a, end.b) - rows.size();
+  if (missing > 0 && runs.config_a.log_steps == 0 && runs.config_b.log_steps == 0) {
+    result.same = false;
+    fmt::print("{}: {} rows are missing in one of them\n", kProgressFile, missing);
+  }
   std::vector<std::string> columns;
   std::size_t i = 0;
   while (i < rows.size() && (columns = differing_columns(a, b, rows[i])).empty()) ++i;

@@ -64,9 +64,8 @@ Evaluator::Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationO
   const auto together = stepped_together(make_env, options);
   if (together > 1) {  // environments beyond the number of episodes play, but do not count
     const auto batches = (options_.envs + together - 1) / together;
-    options_.workers = static_cast<int>(std::min<std::int64_t>(options.workers, batches));
-    const auto share = (batches + options_.workers - 1) / options_.workers;
-    options_.envs = share * options_.workers * together;
+    options_.envs = batches * together;
+    while (options_.workers > batches || batches % options_.workers != 0) --options_.workers;
   }
   sampler_ = make_sampler(make_env, agent, sampler_options(options_));
   ended_.resize(static_cast<std::size_t>(options_.envs), 0);

@@ -1,5 +1,7 @@
 #include "samplers/stepper.h"
 
+#include <algorithm>
+
 #include "samplers/saved_state.h"
 #include "shoal/core/stop.h"
 
@@ -10,10 +12,11 @@ SerialStepper::SerialStepper(const SharedRollouts& rollouts, const SamplerContex
     : rollouts_(rollouts), first_env_(context.options.first_env), limit_(0) {
   const auto& o = context.options;
   if (status == nullptr) {
-    limit_ = o.reset_limit + o.envs * o.step_limit;
-    StopWatch::enforce_limits();
+    constexpr std::chrono::hours kYear{24 * 365};
+    limit_ = std::min<std::chrono::milliseconds>(o.envs * (o.reset_limit + o.step_limit), kYear);
+    limits_.emplace();
   }
-  const BlockingCall call(BlockingCall::kEnvironment);
+  const BlockingCall call(BlockingCall::kEnvironment, limit_);
   for (int g = 0; g < o.groups; ++g) {
     auto collector = make_collector(*rollouts[0], context, g, workers, worker, status);
     if (!collector) continue;
@@ -36,7 +39,7 @@ std::int64_t SerialStepper::finish(std::size_t part) {
 }
 
 void SerialStepper::save(Command how, NamedTensors& to) {
-  const BlockingCall call(BlockingCall::kEnvironment);
+  const BlockingCall call(BlockingCall::kEnvironment, limit_);
   for (std::size_t part = 0; part < parts_.size(); ++part)
     add_env_states(collectors_[part]->save(how), parts_[part], first_env_, to);
 }

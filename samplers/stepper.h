@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "samplers/mailbox.h"
 #include "samplers/partition.h"
 #include "samplers/sampler_context.h"
+#include "shoal/core/stop.h"
 #include "shoal/ipc/step_barrier.h"
 
 namespace shoal {
@@ -52,9 +54,10 @@ class SerialStepper : public Stepper {
   };
   SharedRollouts rollouts_;
   std::int64_t first_env_;
-  // Of a call, in which every environment may take a step and some may be constructed or reset; 0
-  // in a worker, which its parent watches.
+  // Of a call, in which every environment may be constructed or reset, and take a step. Without
+  // them in a worker, which its parent watches.
   std::chrono::milliseconds limit_;
+  std::optional<CallLimits> limits_;
   std::vector<Range> parts_;
   std::vector<int> slots_;  // of a mailbox
   std::vector<Due> due_;

@@ -29,8 +29,8 @@ class Dqn : public OffPolicyAlgo {
   }
 
   void explore(const Progress& progress, bool learning) override {
-    set_epsilons(agent_.epsilon(), options_, progress, learning);
-    if (!learning || !agent_.options().noisy) return;
+    if (!learning || !agent_.options().noisy)
+      return set_epsilons(agent_.epsilon(), options_, progress, learning);
     agent_.epsilon().zero_();  // the noise explores
     agent_.draw_noise();
     agent_.parameters_changed();

@@ -265,6 +265,7 @@ class VectorEnv(GymnasiumVectorEnv):
         except BaseException:
             if core.row == started:  # a worker has failed or is in the middle of its step
                 self._close_workers()
+            self._begun = False  # nobody has seen the result
             raise
         row = core.row
         before = row - 1

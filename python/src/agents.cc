@@ -66,6 +66,18 @@ class Policy {
                    const std::optional<at::Tensor>& is_first, bool greedy) {
     const at::NoGradGuard no_grad;
     const auto n = observation[0].size();
+    const auto& env = agent_->env;
+    require(
+        agent.device().is_cpu(),
+        "the agent is on {}, but a Policy acts on the CPU; move it there with agent.to(\"cpu\")",
+        agent.device().str());
+    require(mask.has_value() == env.action_mask, "mask: found {}, but {} has {}",
+            mask ? "one" : "none", env.id,
+            env.action_mask ? "action masks; give mask=" : "no action masks");
+    NamedTensors legal;
+    if (mask) legal = NamedTensors(flags("mask", *mask, {n, env.action[0].choices.at(0)}));
+    std::optional<at::Tensor> first;
+    if (is_first) first = flags("is_first", *is_first, {n});
     const bool begins = !state_ || n != n_;
     n_ = n;
     if (begins) {
@@ -77,23 +89,14 @@ class Policy {
         "reward: found none, expected the rewards [{}] of the last actions, which the memory of "
         "this policy sees; give reward=",
         n);
-    require(
-        agent.device().is_cpu(),
-        "the agent is on {}, but a Policy acts on the CPU; move it there with agent.to(\"cpu\")",
-        agent.device().str());
-    const auto choices = agent_->env.action[0].choices;
-    require(mask.has_value() == agent_->env.action_mask, "mask: found {}, but {} has {}",
-            mask ? "one" : "none", agent_->env.id,
-            agent_->env.action_mask ? "action masks; give mask=" : "no action masks");
-    ActIn in{
-        .observation = observation,
-        .state = *state_,
-        .previous_action = action_,
-        .previous_reward = reward ? rewards(*reward) : at::zeros({n}),
-        .is_first = is_first ? flags("is_first", *is_first, {n}) : at::full({n}, begins, at::kBool),
-        .noise = {.seed = seed_, .tick = tick_++},
-        .greedy = greedy};
-    if (mask) in.mask = NamedTensors(flags("mask", *mask, {n, choices.at(0)}));
+    ActIn in{.observation = observation,
+             .state = *state_,
+             .previous_action = action_,
+             .previous_reward = reward ? rewards(*reward) : at::zeros({n}),
+             .is_first = first ? *first : at::full({n}, begins, at::kBool),
+             .noise = {.seed = seed_, .tick = tick_++},
+             .greedy = greedy};
+    in.mask = std::move(legal);
     ActOut out{.action = actions(n),
                .agent_info = zeros(n, agent.spec().info),
                .state = zeros(n, agent.spec().state)};

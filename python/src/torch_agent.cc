@@ -147,12 +147,16 @@ class PythonModel : public ActorCriticModel {
     return all;
   }
 
-  // Which objects the modules consist of. Their names would take as long as a small forward().
+  // Which objects the modules consist of, but for buffers that are not to be saved, which hold what
+  // forward() may make anew. named_parameters() would take as long as a small forward().
   std::vector<PyObject*> contents() const {
     std::vector<PyObject*> all;
-    for (const auto& each : py::handle(modules_.get()))
+    for (const auto& each : py::handle(modules_.get())) {
+      const py::set left_out = each.attr("_non_persistent_buffers_set");
       for (const auto* part : {"_parameters", "_buffers", "_modules"})
-        for (const auto& item : py::dict(each.attr(part))) all.push_back(item.second.ptr());
+        for (const auto& item : py::dict(each.attr(part)))
+          if (!left_out.contains(item.first)) all.push_back(item.second.ptr());
+    }
     return all;
   }
 

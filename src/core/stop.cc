@@ -17,6 +17,7 @@ const int kTimerSignal = SIGRTMAX - 1;
 
 std::atomic<int> requested{0};
 std::atomic<int> deferred{0};
+std::atomic<int> limiting{0};              // instances of CallLimits
 std::atomic<std::int64_t> grace_began{0};  // nanoseconds of the monotonic clock
 std::atomic<std::int64_t> grace{std::chrono::nanoseconds(kStopGrace).count()};
 std::atomic<void (*)()> exit_hook{nullptr};
@@ -124,8 +125,12 @@ void StopWatch::look_every(std::int64_t interval) noexcept {
     set_timer(watch->timer_, interval, interval);
 }
 
-void StopWatch::enforce_limits() noexcept {
-  if (stop_requested() == 0) look_every(kSecond);
+CallLimits::CallLimits() noexcept {
+  if (limiting++ == 0 && stop_requested() == 0) StopWatch::look_every(kSecond);
+}
+
+CallLimits::~CallLimits() {
+  if (--limiting == 0 && stop_requested() == 0) StopWatch::look_every(0);
 }
 
 void StopWatch::look() noexcept {
@@ -142,7 +147,7 @@ void StopWatch::look() noexcept {
     ran[kind] = same && running ? ran[kind] + passed : 0;
     seen[kind] = count;
     const auto limit = BlockingCall::limits[kind].load(std::memory_order_relaxed);
-    if (limit > 0 && ran[kind] > limit) {
+    if (limiting > 0 && limit > 0 && ran[kind] > limit) {
       write_to_stderr(
           "shoal: the environments of this process have not returned within the limit; if this is "
           "not a hang, raise sampler.step_limit or sampler.reset_limit\n");

@@ -93,13 +93,14 @@ class ProcessesTest(unittest.TestCase):
         gc.collect()
         self.assertEqual(children(), before)
 
+    @unittest.skipUnless(Counter, "needs Gymnasium")
     def test_an_asynchronous_sampler_whose_thread_runs_python_is_dropped(self):
         done = run(
             """
             import shoal
             from toys import Counter
             agent = shoal.ActorCritic(lambda: Counter(length=7))
-            for _ in range(20):
+            for _ in range(6):
                 sampler = shoal.Sampler(None, agent, kind="serial", asynchronous=True, envs=4, horizon=16)
                 sampler.collect()
                 del sampler

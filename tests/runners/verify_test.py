@@ -79,7 +79,7 @@ class VerifyTest(unittest.TestCase):
 
     def test_where_a_run_trains_is_no_difference(self):
         text = self.verify(self.run_of("elsewhere", "--sampler", "serial"), 0)
-        self.assertIn('settings: sampler.kind is "parallel-gpu" in A and "serial" in B (ignored', text)
+        self.assertIn('settings: sampler.kind is "parallel-gpu" in A and "serial" in B (not counted)', text)
 
     def test_another_seed_is_told_with_the_first_row_and_tensor(self):
         text = self.verify(self.run_of("seed", "--seed", 2), 1)

@@ -47,15 +47,15 @@ class StopDeferred {
 // Marks a call that cannot poll for a stop request, because it runs an environment in this process
 // or another library's code. A StopWatch ends the process if such a call is still running when the
 // grace period is over and has run for at least that long; without a request, if it has run for
-// longer than the limit, in which time that the process is suspended does not count (0: no limit).
-// Several threads may be in calls of the same kind; the last one to begin sets the limit. Costs two
-// atomic additions.
+// longer than the limit, in which time that the process is suspended does not count (0: the limit
+// of the last call of the kind that had one). Several threads may be in calls of the same kind.
+// Costs two atomic additions.
 class BlockingCall {
  public:
   enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
   explicit BlockingCall(Kind kind, std::chrono::nanoseconds limit = {}) noexcept : kind_(kind) {
     if (depth[kind_]++ != 0) return;
-    limits[kind_].store(limit.count(), std::memory_order_relaxed);
+    if (limit.count() > 0) limits[kind_].store(limit.count(), std::memory_order_relaxed);
     counts[kind_].fetch_add(kBegun + 1, std::memory_order_relaxed);
   }
   ~BlockingCall() {
@@ -80,12 +80,11 @@ class StopWatch {
  public:
   StopWatch();
   ~StopWatch();
-  // For processes that give limits to calls. Without a StopWatch it does nothing.
-  static void enforce_limits() noexcept;
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
  private:
+  friend class CallLimits;
   friend class CallTimeout;
   friend void request_stop(int signal) noexcept;
   static void look_every(std::int64_t interval) noexcept;
@@ -93,6 +92,15 @@ class StopWatch {
   timer_t timer_{};
   bool made_ = false;
   pid_t owner_;  // children have a copy of this object, but not the timer
+};
+
+// While an instance lives, and a StopWatch, the limits of blocking calls are checked once a second.
+class CallLimits {
+ public:
+  CallLimits() noexcept;
+  ~CallLimits();
+  CallLimits(const CallLimits&) = delete;
+  CallLimits& operator=(const CallLimits&) = delete;
 };
 
 // Unless it is destroyed within the limit, the process prints this sentence to standard error and
