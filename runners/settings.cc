@@ -143,7 +143,7 @@ OptionList sampler_options(Config& c) {
   sampler.add("envs", s.envs, "number of environments", within(1, 0x1p40));
   sampler.add("workers", s.workers,
               "processes that step the environments; 0: chosen with sampler.kind = auto, otherwise "
-              "one per core, at most one per environment (asynchronous parallel-cpu: two)",
+              "one per core, at most one per environment",
               within(0, 4096));
   sampler.add("groups", s.groups,
               "groups of environments; 2: one half is stepped while the agent acts for the other; "
