@@ -35,7 +35,7 @@ class Report:
         """mean: that of the last games; None before there are enough."""
         if seconds is None:
             seconds = time.monotonic() - self.start
-        reached = mean is not None and bool(mean >= self.options.goal)
+        reached = mean is not None and mean >= self.options.goal
         last = reached or seconds >= 60 * self.options.minutes or steps >= STEPS
         if last or seconds >= 60 * (self.minutes + 1):
             self.minutes = int(seconds / 60)

@@ -79,7 +79,7 @@ Settings settings_of(const fs::path& run) {
   Settings settings;
   const auto config = read_run_config(run);
   const auto counts = [&](const std::string& key) {
-    // What an asynchronous run learns depends on the pace of its workers.
+    // In an asynchronous run they change the samples that each update learns from.
     const bool of_sampler = key == "sampler.kind" || key == "sampler.workers";
     return !may_change(key) || key == "steps" || key == "schedule_steps" ||
            (of_sampler && config.asynchronous);

@@ -65,7 +65,7 @@ Evaluator::Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationO
   if (together > 1) {  // environments beyond the number of episodes play, but do not count
     const auto batches = (options_.envs + together - 1) / together;
     options_.envs = batches * together;
-    while (options_.workers > batches || batches % options_.workers != 0) --options_.workers;
+    while (batches % options_.workers != 0) --options_.workers;
   }
   sampler_ = make_sampler(make_env, agent, sampler_options(options_));
   ended_.resize(static_cast<std::size_t>(options_.envs), 0);

@@ -54,8 +54,8 @@ class SerialStepper : public Stepper {
   };
   SharedRollouts rollouts_;
   std::int64_t first_env_;
-  // Of a call, in which every environment may be constructed or reset, and take a step. Without
-  // them in a worker, which its parent watches.
+  // The limit of one call, in which every environment may be constructed or reset, and stepped. A
+  // worker has no limit here: its parent enforces one.
   std::chrono::milliseconds limit_;
   std::optional<CallLimits> limits_;
   std::vector<Range> parts_;

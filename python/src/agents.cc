@@ -75,9 +75,11 @@ class Policy {
             mask ? "one" : "none", env.id,
             env.action_mask ? "action masks; give mask=" : "no action masks");
     NamedTensors legal;
-    if (mask) legal = NamedTensors(flags("mask", *mask, {n, env.action[0].choices.at(0)}));
-    std::optional<at::Tensor> first;
-    if (is_first) first = flags("is_first", *is_first, {n});
+    if (mask)
+      legal = NamedTensors(checked("mask", *mask, {n, env.action[0].choices.at(0)}, at::kBool));
+    std::optional<at::Tensor> first, last_reward;
+    if (is_first) first = checked("is_first", *is_first, {n}, at::kBool);
+    if (reward) last_reward = checked("reward", *reward, {n}, at::kFloat);
     const bool begins = !state_ || n != n_;
     n_ = n;
     if (begins) {
@@ -92,7 +94,7 @@ class Policy {
     ActIn in{.observation = observation,
              .state = *state_,
              .previous_action = action_,
-             .previous_reward = reward ? rewards(*reward) : at::zeros({n}),
+             .previous_reward = last_reward ? *last_reward : at::zeros({n}),
              .is_first = first ? *first : at::full({n}, begins, at::kBool),
              .noise = {.seed = seed_, .tick = tick_++},
              .greedy = greedy};
@@ -106,18 +108,14 @@ class Policy {
     return out.action;
   }
 
-  static at::Tensor flags(const char* name, const at::Tensor& given, at::IntArrayRef sizes) {
+  static at::Tensor checked(const char* name, const at::Tensor& given, at::IntArrayRef sizes,
+                            at::ScalarType type) {
     require(given.sizes() == sizes, "{}: found the shape {}, expected [{}]", name, shape_of(given),
             fmt::join(sizes, ", "));
-    return given.to(at::kCPU, at::kBool).contiguous();
+    return given.to(at::kCPU, type).contiguous();
   }
   bool sees_rewards() const {
     return !agent_->own_module && !state_->empty() && agent_->config.model.memory_sees_previous;
-  }
-  at::Tensor rewards(const at::Tensor& given) const {
-    require(given.dim() == 1 && given.size(0) == n_, "reward: found the shape {}, expected [{}]",
-            shape_of(given), n_);
-    return given.to(at::kFloat).contiguous();
   }
   NamedTensors actions(std::int64_t n) const {
     NamedTensors all;

@@ -11,8 +11,8 @@ namespace shoal {
 // Atari game, but no picture or table of bytes.
 bool is_normalized(const ArraySpec& field);
 
-// Normalizes every element of these observation fields to mean 0 and standard deviation 1
-// by running statistics, and clips it at 10 deviations. Other fields are unchanged. The buffers, in
+// Normalizes every element of these observation fields to mean 0 and standard deviation 1 by
+// running statistics, and clips it at 10 deviations. Other fields are unchanged. The buffers, in
 // double precision, are "FIELD/count", "FIELD/mean" and "FIELD/variance".
 class ObservationNormalizer : public torch::nn::Module {
  public:

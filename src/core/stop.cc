@@ -134,8 +134,8 @@ CallLimits::~CallLimits() {
 }
 
 void StopWatch::look() noexcept {
-  static std::uint64_t seen[BlockingCall::kKinds];  // the running calls, and since when
-  static std::int64_t since[BlockingCall::kKinds], ran[BlockingCall::kKinds], last_look;
+  static std::uint64_t seen[BlockingCall::kKinds];  // the running calls, and for how long
+  static std::int64_t ran[BlockingCall::kKinds], last_look;
   const auto now = monotonic_nanoseconds();
   // The process was suspended for what is beyond two seconds.
   const auto passed = std::min(now - std::exchange(last_look, now), 2 * kSecond);
@@ -143,8 +143,7 @@ void StopWatch::look() noexcept {
   for (int kind = 0; kind < BlockingCall::kKinds; ++kind) {
     const auto count = BlockingCall::counts[kind].load(std::memory_order_relaxed);
     const bool same = count == seen[kind], running = count % BlockingCall::kBegun != 0;
-    if (!same || deferred != 0 || since[kind] == 0) since[kind] = now;
-    ran[kind] = same && running ? ran[kind] + passed : 0;
+    ran[kind] = same && running && deferred == 0 ? ran[kind] + passed : 0;
     seen[kind] = count;
     const auto limit = BlockingCall::limits[kind].load(std::memory_order_relaxed);
     if (limiting > 0 && limit > 0 && ran[kind] > limit) {
@@ -153,7 +152,7 @@ void StopWatch::look() noexcept {
           "not a hang, raise sampler.step_limit or sampler.reset_limit\n");
       exit_suddenly(1);
     }
-    if (signal == 0 || !running || now - since[kind] < grace.load()) continue;
+    if (signal == 0 || !running || !grace_is_over() || ran[kind] < grace) continue;
     write_to_stderr(
         "shoal: a stop was requested, but a call into an environment or a library has not "
         "returned; ending without it, the last checkpoint is kept\n");

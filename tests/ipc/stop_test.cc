@@ -135,6 +135,23 @@ TEST_F(StopDeathTest, ACallHasItsLimitWithoutARequest) {
   EXPECT_EXIT(call_for(10s, 0ms), ::testing::ExitedWithCode(7), "");
 }
 
+TEST_F(StopDeathTest, ACallThatHasRunForLongHasTheWholeGracePeriod) {
+  EXPECT_EXIT(
+      {
+        set_stop_grace(1500ms);
+        const StopWatch watch;
+        const CallLimits limits;
+        {
+          const BlockingCall call(BlockingCall::kEnvironment, 1h);
+          std::this_thread::sleep_for(3500ms);
+          request_stop(SIGTERM);
+          std::this_thread::sleep_for(500ms);
+        }
+        _exit(7);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
 TEST_F(StopDeathTest, CallsThatComeBackDoNot) {
   EXPECT_EXIT(
       {

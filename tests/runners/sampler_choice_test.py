@@ -63,7 +63,7 @@ class SamplerChoiceTest(unittest.TestCase):
     def test_a_resumed_run_measures_again_if_it_is_told_to(self):
         run, whole = self.dir / "run", self.dir / "whole"
         shoal(*SLOW, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
-        shoal(*SLOW, "--out", run, "--steps", PART, "--sampler", "parallel-gpu", "--workers", "3", "--set", "sampler.groups=2", "--quiet")
+        shoal(*SLOW, "--out", run, "--steps", PART, "--sampler", "parallel-gpu", "--workers", "2", "--set", "sampler.groups=2", "--quiet")
         said = shoal("train", "--resume", run, "--steps", PART + 2048, "--sampler", "auto", "--workers", "3").stdout
         self.assertIn("samplers, in steps/s:", said)
         self.assertEqual(sampler_of(run)["workers"], 3)

@@ -45,11 +45,11 @@ class StopDeferred {
 };
 
 // Marks a call that cannot poll for a stop request, because it runs an environment in this process
-// or another library's code. A StopWatch ends the process if such a call is still running when the
-// grace period is over and has run for at least that long; without a request, if it has run for
-// longer than the limit, in which time that the process is suspended does not count (0: the limit
-// of the last call of the kind that had one). Several threads may be in calls of the same kind.
-// Costs two atomic additions.
+// or another library's code. A StopWatch ends the process if a requested stop's grace period is
+// over and the call has run for at least that long, or if the call has run for longer than its
+// limit (0: the limit of the previous call of this kind that had one). Time in which the process is
+// suspended does not count. Several threads may be in calls of the same kind. Costs two atomic
+// additions.
 class BlockingCall {
  public:
   enum Kind : std::uint8_t { kEnvironment, kRanks, kThread, kKinds };
