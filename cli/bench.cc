@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "shoal/core/error.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/launch.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -93,25 +93,25 @@ void print_json(const Config& config, const BenchResult& result) {
   line["acting_alone"] = five_digits(result.acting);
   line["share_of_bound"] = std::round(result.share() * 1000) / 1000;
   line["arithmetic"] = arithmetic(config);
-  fmt::print("{}\n", line.dump());
+  print_output("{}\n", line.dump());
 }
 
 void print_text(const Config& config, const BenchResult& result) {
   const auto [least, most] = std::minmax_element(result.sampling.begin(), result.sampling.end());
   const auto& sampler = result.sampler;
-  fmt::print("{}: {}, {} environments in {} group{}, {} workers, {} threads, {}\n", config.env_id,
-             name_of(sampler.kind), sampler.envs, sampler.groups, sampler.groups == 1 ? "" : "s",
-             sampler.kind == SamplerKind::kSerial ? 0 : sampler.workers, config.threads,
-             arithmetic(config));
-  fmt::print("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
-             result.median(), result.sampling.size(), *least, *most);
-  fmt::print("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n", result.environments,
-             result.acting);
-  fmt::print("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
-             result.overlap ? "the smaller rate: acting and stepping overlap"
-                            : "acting and stepping take turns",
-             100 * result.share());
-  fmt::print("other processes used {:.2f} cores during the runs\n", result.other_cpu);
+  print_output("{}: {}, {} environments in {} group{}, {} workers, {} threads, {}\n", config.env_id,
+               name_of(sampler.kind), sampler.envs, sampler.groups, sampler.groups == 1 ? "" : "s",
+               sampler.kind == SamplerKind::kSerial ? 0 : sampler.workers, config.threads,
+               arithmetic(config));
+  print_output("sampling            {:>12.0f} agent steps/s, median of {} ({:.0f} to {:.0f})\n",
+               result.median(), result.sampling.size(), *least, *most);
+  print_output("environments alone  {:>12.0f}\nacting alone        {:>12.0f}\n",
+               result.environments, result.acting);
+  print_output("bound               {:>12.0f}  ({}); reached: {:.0f} %\n", result.bound(),
+               result.overlap ? "the smaller rate: acting and stepping overlap"
+                              : "acting and stepping take turns",
+               100 * result.share());
+  print_output("other processes used {:.2f} cores during the runs\n", result.other_cpu);
 }
 
 int bench_command(BenchFlags flags, char** argv) {

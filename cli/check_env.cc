@@ -1,6 +1,5 @@
 #include "shoal/envs/check_env.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +12,7 @@
 #include "cli/commands.h"
 #include "shoal/core/error.h"
 #include "shoal/envs/registry.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -28,12 +28,12 @@ class ProgressLine {
   void show(const CheckEnvProgress& now) {
     if (!terminal_ && std::chrono::steady_clock::now() < next_) return;
     next_ = std::chrono::steady_clock::now() + kBetween;
-    fmt::print(stderr, "{}trial {} of {}, step {} of {}{}", terminal_ ? "\r" : "", now.trial,
-               now.trials, now.step, now.steps, terminal_ ? "\x1b[K" : "\n");
+    print_error("{}trial {} of {}, step {} of {}{}", terminal_ ? "\r" : "", now.trial, now.trials,
+                now.step, now.steps, terminal_ ? "\x1b[K" : "\n");
     shown_ = true;
   }
   void clear() const {
-    if (terminal_ && shown_) fmt::print(stderr, "\r\x1b[K");
+    if (terminal_ && shown_) print_error("\r\x1b[K");
   }
 
  private:
@@ -56,10 +56,10 @@ int check_env_command(const CheckFlags& flags) {
                            .note = [&](const std::string& note) { notes.push_back(note); },
                            .progress = [&](const CheckEnvProgress& now) { line.show(now); }});
   line.clear();
-  for (const auto& note : notes) fmt::print("{}: note: {}\n", flags.env, note);
-  for (const auto& mistake : mistakes) fmt::print("{}: {}\n", flags.env, mistake);
+  for (const auto& note : notes) print_output("{}: note: {}\n", flags.env, note);
+  for (const auto& mistake : mistakes) print_output("{}: {}\n", flags.env, mistake);
   if (!mistakes.empty()) return kFailure;
-  fmt::print("{}: no mistake found in {} steps\n", flags.env, flags.steps);
+  print_output("{}: no mistake found in {} steps\n", flags.env, flags.steps);
   return kSuccess;
 }
 

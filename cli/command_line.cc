@@ -18,8 +18,8 @@
 #include "shoal/core/error.h"
 #include "shoal/core/stop.h"
 #include "shoal/core/text.h"
-#include "shoal/runners/console.h"
 #include "shoal/runners/version.h"
+#include "src/core/print.h"
 
 namespace shoal {
 namespace cli {
@@ -28,8 +28,7 @@ namespace {
 int complain(const std::string& what, int status) {
   std::fflush(stdout);
   // Drops torch's C++ backtrace, which does not help a user. A Python traceback is kept.
-  print_to_stderr(
-      fmt::format("shoal: {}\n", what.substr(0, what.find("\nException raised from "))));
+  print_error("shoal: {}\n", what.substr(0, what.find("\nException raised from ")));
   return status;
 }
 

@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/session.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -32,7 +32,7 @@ void print_json(const EvaluationResult& result) {
                                  {"std_return", result.std_return},
                                  {"episodes", result.episodes}};
   for (const auto& [name, values] : result.infos) line["infos"][name] = mean_of(values);
-  fmt::print("{}\n", line.dump());
+  print_output("{}\n", line.dump());
 }
 
 int eval_command(EvalFlags flags, char** argv) {

@@ -17,6 +17,7 @@
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/files.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -52,7 +53,7 @@ int export_command(const ExportFlags& flags) {
   const auto add = [&](const std::filesystem::path& file) {
     if (std::ranges::count(written, file) > 0) return;
     written.push_back(file);
-    fmt::print("{}\n", file.string());
+    print_output("{}\n", file.string());
   };
   for (const auto& file : flags.out) {
     if (file.extension() == ".safetensors")

@@ -22,6 +22,7 @@
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
 #include "src/core/median.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -71,10 +72,10 @@ class Launcher {
   // Returns how many runs have failed.
   int train_all() {
     const auto done = sweep_.runs.size() - waiting_.size();
-    fmt::print("{} runs, {} of them done; {} at a time, on cores", sweep_.runs.size(), done,
-               slots_.size());
-    for (const auto& slot : slots_) fmt::print(" {}", cores_text(slot.cores));
-    fmt::print("\n");
+    print_output("{} runs, {} of them done; {} at a time, on cores", sweep_.runs.size(), done,
+                 slots_.size());
+    for (const auto& slot : slots_) print_output(" {}", cores_text(slot.cores));
+    print_output("\n");
     while (!(waiting_.empty() && is_idle())) {
       if (signals_.caught() != 0) stop();
       for (auto& slot : slots_) supervise(slot);
@@ -87,8 +88,8 @@ class Launcher {
   void print_table() const {
     std::size_t width = 7;
     for (const auto& run : sweep_.runs) width = std::max(width, run.variant.size());
-    fmt::print("\n{:<{}}  runs      mean    95 % interval          median     steps  steps/s\n",
-               "variant", width);
+    print_output("\n{:<{}}  runs      mean    95 % interval          median     steps  steps/s\n",
+                 "variant", width);
     std::vector<std::string> seen;
     for (const auto& run : sweep_.runs) {
       if (std::ranges::count(seen, run.variant) > 0) continue;
@@ -121,18 +122,18 @@ class Launcher {
       begin(run, slot);
     } catch (const Error& e) {
       ++failed_;
-      fmt::print("{}: failed: {}\n", name_of(run), e.what());
+      print_output("{}: failed: {}\n", name_of(run), e.what());
     }
   }
 
   void finish(const SweepRun& run, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) {
-      fmt::print("{}: {}\n", name_of(run), text_of(outcome_of(run).value()));
+      print_output("{}: {}\n", name_of(run), text_of(outcome_of(run).value()));
     } else if (stopping_) {
-      fmt::print("{}: stopped\n", name_of(run));
+      print_output("{}: stopped\n", name_of(run));
     } else {
       ++failed_;
-      fmt::print("{}: failed, see {}\n", name_of(run), log_of(run).string());
+      print_output("{}: failed, see {}\n", name_of(run), log_of(run).string());
     }
   }
 
@@ -149,17 +150,17 @@ class Launcher {
       sps += outcome->sps;
     }
     const auto n = static_cast<double>(returns.size());
-    fmt::print("{:<{}}  {:>4}", variant, width, returns.size());
+    print_output("{:<{}}  {:>4}", variant, width, returns.size());
     if (returns.empty()) {
-      fmt::print("\n");
+      print_output("\n");
       return;
     }
     const auto spread = spread_of(returns);
-    fmt::print("  {:>8.2f}  {:>20}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean,
-               spread.half > 0 ? fmt::format("{:.2f} to {:.2f}", spread.mean - spread.half,
-                                             spread.mean + spread.half)
-                               : "-",
-               spread.median, steps / n, sps / n);
+    print_output("  {:>8.2f}  {:>20}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean,
+                 spread.half > 0 ? fmt::format("{:.2f} to {:.2f}", spread.mean - spread.half,
+                                               spread.mean + spread.half)
+                                 : "-",
+                 spread.median, steps / n, sps / n);
   }
 
   Sweep sweep_;
@@ -182,9 +183,9 @@ int launch_command(const LaunchFlags& flags) {
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();
-  fmt::print("\nplot them: shoal plot {}/*/ --out {}/curves.svg\n", out.string(), out.string());
+  print_output("\nplot them: shoal plot {}/*/ --out {}/curves.svg\n", out.string(), out.string());
   if (launcher.stop_signal() != 0) {
-    fmt::print("stopped; run the same command again to continue\n");
+    print_output("stopped; run the same command again to continue\n");
     return 128 + launcher.stop_signal();
   }
   return failed == 0 ? kSuccess : kFailure;

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -10,30 +9,31 @@
 #include "shoal/core/text.h"
 #include "shoal/envs/registry.h"
 #include "shoal/runners/config.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
 
 void print_lines(const std::vector<std::string>& lines) {
-  for (const auto& line : lines) fmt::print("{}\n", line);
+  for (const auto& line : lines) print_output("{}\n", line);
 }
 
 int list_command(const std::string& what) {
   if (what == "envs") {
     print_lines(env_ids());
-    fmt::print("gymnasium:ID\npettingzoo:MODULE\n");
+    print_output("gymnasium:ID\npettingzoo:MODULE\n");
   } else if (what == "algos") {
     for (const auto& algo : AlgoSpecs())
-      fmt::print("{:<12} {}\n", algo->name(), algo->description());
+      print_output("{:<12} {}\n", algo->name(), algo->description());
   } else if (what == "models") {
     print_lines(model_names());
   } else if (what == "samplers") {
     print_lines(sampler_names());
   } else if (what == "presets") {
-    for (const auto& [name, doc] : presets()) fmt::print("{:<28} {}\n", name, doc);
+    for (const auto& [name, doc] : presets()) print_output("{:<28} {}\n", name, doc);
   } else if (what == "settings") {
     for (const auto& [key, value, doc] : setting_docs())
-      fmt::print("{:<28} {:<14} {}\n", key, value, doc);
+      print_output("{:<28} {:<14} {}\n", key, value, doc);
   } else {
     throw Error("cannot list '{}'; the nearest is '{}'", one_line(what),
                 nearest(what, {"envs", "algos", "models", "samplers", "presets", "settings"}));

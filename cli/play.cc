@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -22,6 +21,7 @@
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/signals.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -127,11 +127,11 @@ int play_command(const PlayFlags& flags, char** argv) {
     if (signals.caught() == 0) sink->finish();  // Ctrl-C has interrupted ffmpeg, too
   stage.sinks.clear();                          // restores the terminal
   for (std::size_t i = 0; i < result.returns.size(); ++i)
-    fmt::print("episode {}: return {:.2f} in {} steps\n", i + 1, result.returns[i],
-               stage.lengths[i]);
+    print_output("episode {}: return {:.2f} in {} steps\n", i + 1, result.returns[i],
+                 stage.lengths[i]);
   if (signals.caught() != 0) return 128 + signals.caught();
   if (flags.episodes > 1) print_result(result);
-  if (!flags.video.empty()) fmt::print("{}\n", flags.video.string());
+  if (!flags.video.empty()) print_output("{}\n", flags.video.string());
   return kSuccess;
 }
 

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "cli/chart.h"
 #include "cli/commands.h"
 #include "cli/curves.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -28,7 +28,7 @@ int plot_command(const PlotFlags& flags) {
                {.title = flags.title.empty() ? title_of(curves, flags.axes.y) : flags.title,
                 .x_label = flags.x_label.empty() ? flags.axes.x : flags.x_label,
                 .goal = flags.goal});
-    fmt::print("{}\n", file.string());
+    print_output("{}\n", file.string());
   }
   return kSuccess;
 }

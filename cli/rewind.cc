@@ -25,6 +25,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/failure_file.h"
 #include "shoal/samplers/env_failure.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -49,14 +50,14 @@ std::string action_text(const EnvFailure& failure) {
 }
 
 void print_kept(const fs::path& file, const EnvFailure& failure, const std::string& id) {
-  fmt::print("{}: environment {} ({}) failed at step {}:\n  {}\n", file.filename().string(),
-             failure.env, id, failure.step, failure.error);
+  print_output("{}: environment {} ({}) failed at step {}:\n  {}\n", file.filename().string(),
+               failure.env, id, failure.step, failure.error);
   const auto beginning = failure.seed ? fmt::format("a reset with seed {}", *failure.seed)
                          : failure.state.empty()
                              ? std::string("no start state")
                              : fmt::format("a saved state of {} bytes", failure.state.size());
-  fmt::print("recorded: {} at step {}, and {} actions since\n", beginning, failure.begin,
-             failure.steps());
+  print_output("recorded: {} at step {}, and {} actions since\n", beginning, failure.begin,
+               failure.steps());
 }
 
 bool is_traced() {
@@ -70,7 +71,7 @@ volatile std::sig_atomic_t continued = 0;
 
 void wait_for_debugger() {
   std::signal(SIGCONT, [](int) { continued = 1; });
-  fmt::print(
+  print_output(
       "process {0} waits for a debugger: `gdb -p {0}`, then `continue`; or `kill -CONT {0}`\n",
       getpid());
   std::fflush(stdout);
@@ -146,15 +147,15 @@ class Rewinding {
 
   void announce(const std::string& taken) const {
     if (failure_.phase == WorkerStatus::kConstructing)
-      fmt::print("next: the constructor of the environment, which failed\n");
+      print_output("next: the constructor of the environment, which failed\n");
     else if (failure_.at_beginning())
-      fmt::print("next: the first reset; the failure came in it or soon after it\n");
+      print_output("next: the first reset; the failure came in it or soon after it\n");
     else if (failure_.phase == WorkerStatus::kResetting)
-      fmt::print("{}next: the reset that failed\n", taken);
+      print_output("{}next: the reset that failed\n", taken);
     else if (failure_.in_step)
-      fmt::print("{}next: the step that failed, with action {}\n", taken, action_text(failure_));
+      print_output("{}next: the step that failed, with action {}\n", taken, action_text(failure_));
     else
-      fmt::print("{}next: the save that failed\n", taken);
+      print_output("{}next: the save that failed\n", taken);
   }
 
   const RewindFlags& flags_;
@@ -164,14 +165,14 @@ class Rewinding {
 };
 
 int not_again() {
-  fmt::print("the environment did not fail this time\n");
+  print_output("the environment did not fail this time\n");
   return kFailure;
 }
 
 // arrived: whether the call that failed was reached.
 int failed(bool arrived, const std::exception& e) {
-  fmt::print("{}: {}\n", arrived ? "it failed again" : "it failed earlier, with another error",
-             e.what());
+  print_output("{}: {}\n", arrived ? "it failed again" : "it failed earlier, with another error",
+               e.what());
   return arrived ? kSuccess : kFailure;
 }
 

@@ -22,6 +22,7 @@
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/session.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -81,7 +82,7 @@ void become(std::vector<char*>& argv, const Slot& slot, const fs::path& log, pid
   try {
     use_cores(slot.cores);
   } catch (const Error& e) {
-    fmt::print(stderr, "{}\n", e.what());
+    print_error("{}\n", e.what());
     return;
   }
   sigset_t none;

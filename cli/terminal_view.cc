@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/frame_sink.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -32,14 +33,14 @@ Colour shrunk(const Image& image, int x, int y, int width, int height) {
 class TerminalView : public FrameSink {
  public:
   ~TerminalView() override {
-    if (begun_) fmt::print("\x1b[?25h\n");  // show the cursor
+    if (begun_) print_output("\x1b[?25h\n");  // show the cursor
   }
   void show(const Image& image) override {
     winsize size{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size = {24, 80, 0, 0};
-    if (!begun_) fmt::print("\x1b[?25l\x1b[2J");  // hide the cursor, clear the screen
+    if (!begun_) print_output("\x1b[?25l\x1b[2J");  // hide the cursor, clear the screen
     begun_ = true;
-    fmt::print("\x1b[H{}", terminal_text(image, size.ws_col, size.ws_row - 1));
+    print_output("\x1b[H{}", terminal_text(image, size.ws_col, size.ws_row - 1));
     std::fflush(stdout);
   }
 

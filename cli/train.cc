@@ -28,6 +28,7 @@
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
 #include "shoal/runners/summary_file.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -120,7 +121,7 @@ void tell_of_end(const Config& config, const TrainingEnd& end, const std::string
     text += fmt::format("resume it: shoal train --resume {}\n", folder);
   if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
   if (end.signal == SIGPIPE || end.signal == SIGHUP)
-    print_to_stderr(text);
+    print_error("{}", text);
   else
     print_to_console(text);
 }

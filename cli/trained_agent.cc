@@ -1,7 +1,5 @@
 #include "cli/trained_agent.h"
 
-#include <fmt/format.h>
-
 #include <numeric>
 
 #include "cli/zoo.h"
@@ -9,6 +7,7 @@
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/export.h"
+#include "src/core/print.h"
 
 namespace shoal::cli {
 namespace {
@@ -45,9 +44,10 @@ double mean_of(const std::vector<double>& values) {
 }
 
 void print_result(const EvaluationResult& result) {
-  fmt::print("return {:.2f} ± {:.2f} over {} episodes\n", result.mean_return, result.std_return,
-             result.episodes);
-  for (const auto& [name, values] : result.infos) fmt::print("{} {:.4g}\n", name, mean_of(values));
+  print_output("return {:.2f} ± {:.2f} over {} episodes\n", result.mean_return, result.std_return,
+               result.episodes);
+  for (const auto& [name, values] : result.infos)
+    print_output("{} {:.4g}\n", name, mean_of(values));
 }
 
 }  // namespace shoal::cli

@@ -24,6 +24,7 @@
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/session.h"
 #include "shoal/runners/signals.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -75,8 +76,8 @@ class Tuner {
   }
 
   int run() {
-    fmt::print("{} trials of {} to {} steps, {} at a time\n", sweep_.runs.size(),
-               sweep_.halving->min_steps, sweep_.halving->max_steps, slots_.size());
+    print_output("{} trials of {} to {} steps, {} at a time\n", sweep_.runs.size(),
+                 sweep_.halving->min_steps, sweep_.halving->max_steps, slots_.size());
     while (true) {
       if (signals_.caught() != 0 || rungs_.solved()) stop();
       bool busy = false;
@@ -91,17 +92,17 @@ class Tuner {
   void print_best() const {
     const auto best = rungs_.best();
     if (!best) {
-      fmt::print("\nno trial has come to an end\n");
+      print_output("\nno trial has come to an end\n");
       return;
     }
     const auto& run = sweep_.runs[*best];
     const auto outcome = outcome_of(run).value();
-    fmt::print("\n{} steps in all\nbest: {}, return {:.2f} after {} steps{}\n", steps(),
-               run.folder.string(), outcome.final_return, outcome.steps,
-               outcome.solved ? ", solved" : "");
-    if (!run.base.empty()) fmt::print("  base = {}\n", run.base);
+    print_output("\n{} steps in all\nbest: {}, return {:.2f} after {} steps{}\n", steps(),
+                 run.folder.string(), outcome.final_return, outcome.steps,
+                 outcome.solved ? ", solved" : "");
+    if (!run.base.empty()) print_output("  base = {}\n", run.base);
     for (const auto& [key, value] : run.settings)
-      if (key != "schedule_steps") fmt::print("  {} = {}\n", key, value);
+      if (key != "schedule_steps") print_output("  {} = {}\n", key, value);
   }
 
   int stop_signal() const { return signals_.caught(); }
@@ -155,7 +156,7 @@ class Tuner {
   void fail(std::size_t trial, const std::string& why) {
     ++failed_;
     rungs_.give_up(trial);
-    fmt::print("{}: failed: {}\n", sweep_.runs[trial].folder.filename().string(), why);
+    print_output("{}: failed: {}\n", sweep_.runs[trial].folder.filename().string(), why);
   }
 
   void finish(std::size_t trial, int status) {
@@ -163,10 +164,10 @@ class Tuner {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) {
       take_in(trial);
       const auto outcome = outcome_of(run).value();
-      fmt::print("{}: return {:.2f} after {} steps{}\n", run.folder.filename().string(),
-                 outcome.final_return, outcome.steps, outcome.solved ? ", solved" : "");
+      print_output("{}: return {:.2f} after {} steps{}\n", run.folder.filename().string(),
+                   outcome.final_return, outcome.steps, outcome.solved ? ", solved" : "");
     } else if (stopping_) {
-      fmt::print("{}: stopped\n", run.folder.filename().string());
+      print_output("{}: stopped\n", run.folder.filename().string());
     } else {
       fail(trial, fmt::format("see {}", log_of(run).string()));
     }
@@ -192,7 +193,7 @@ int tune_command(const TuneFlags& flags) {
   const int failed = tuner.run();
   tuner.print_best();
   if (tuner.stop_signal() != 0) {
-    fmt::print("stopped; run the same command again to continue\n");
+    print_output("stopped; run the same command again to continue\n");
     return 128 + tuner.stop_signal();
   }
   return failed == 0 ? kSuccess : kFailure;

@@ -20,6 +20,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/progress_file.h"
 #include "shoal/runners/session.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -51,10 +52,10 @@ void compare_settings(const Runs& runs, Comparison& result) {
   for (const auto& [key, a, b] : changes) {
     const bool counts = !may_change(key) && key != "base";
     if (counts) result.same = false;
-    fmt::print("settings: {} is {} in A and {} in B{}\n", key, a, b,
-               counts ? "" : " (not counted)");
+    print_output("settings: {} is {} in A and {} in B{}\n", key, a, b,
+                 counts ? "" : " (not counted)");
   }
-  if (changes.empty()) fmt::print("settings: the same\n");
+  if (changes.empty()) print_output("settings: the same\n");
 }
 
 // Names of A in its order, then names that only B has.
@@ -122,13 +123,13 @@ void compare_progress(const Runs& runs, Comparison& result) {
   const auto end = rows.empty() ? RowPair{0, 0} : RowPair{rows.back().a + 1, rows.back().b + 1};
   result.whole = result.whole && end.a == rows_of(a) && end.b == rows_of(b);
   if (rows.size() < std::max(rows_of(a), rows_of(b)))
-    fmt::print("{}: {} rows in A and {} in B; {} of the same steps are compared\n", kProgressFile,
-               rows_of(a), rows_of(b), rows.size());
+    print_output("{}: {} rows in A and {} in B; {} of the same steps are compared\n", kProgressFile,
+                 rows_of(a), rows_of(b), rows.size());
   if (rows.empty()) return;
   const auto missing = std::max(end.a, end.b) - rows.size();
   if (missing > 0 && runs.config_a.log_steps == 0 && runs.config_b.log_steps == 0) {
     result.same = false;
-    fmt::print("{}: {} rows are missing in one of them\n", kProgressFile, missing);
+    print_output("{}: {} rows are missing in one of them\n", kProgressFile, missing);
   }
   std::vector<std::string> columns;
   std::size_t i = 0;
@@ -136,15 +137,15 @@ void compare_progress(const Runs& runs, Comparison& result) {
   result.add(i == rows.size(), fmt::format("{} rows of {}, to step {:.0f}", rows.size(),
                                            kProgressFile, cell(a, "steps", rows.back().a)));
   if (i == rows.size()) {
-    fmt::print("{}: {} rows are the same, except for the columns of time\n", kProgressFile, i);
+    print_output("{}: {} rows are the same, except for the columns of time\n", kProgressFile, i);
     return;
   }
   const auto [row_a, row_b] = rows[i];
-  fmt::print("{}: row {} ({:.0f} steps) is the first that differs: {} is {} in A and {} in B",
-             kProgressFile, row_a + 1, cell(a, "steps", row_a), columns[0],
-             cell_text(cell(a, columns[0], row_a)), cell_text(cell(b, columns[0], row_b)));
-  if (columns.size() > 1) fmt::print("; {} more columns differ in it", columns.size() - 1);
-  fmt::print("\n");
+  print_output("{}: row {} ({:.0f} steps) is the first that differs: {} is {} in A and {} in B",
+               kProgressFile, row_a + 1, cell(a, "steps", row_a), columns[0],
+               cell_text(cell(a, columns[0], row_a)), cell_text(cell(b, columns[0], row_b)));
+  if (columns.size() > 1) print_output("; {} more columns differ in it", columns.size() - 1);
+  print_output("\n");
 }
 
 std::string element_text(const at::Tensor& flat, std::int64_t i) {
@@ -198,7 +199,7 @@ std::vector<std::string> differences(const Named<T>& a, const Named<T>& b, const
 bool print_differences(const std::string& file, const char* kind, std::size_t count,
                        const std::vector<std::string>& all) {
   if (all.empty()) return true;
-  fmt::print("{}: {} of {} {} differ; the first: {}\n", file, all.size(), count, kind, all[0]);
+  print_output("{}: {} of {} {} differ; the first: {}\n", file, all.size(), count, kind, all[0]);
   return false;
 }
 
@@ -237,12 +238,13 @@ std::int64_t steps_of(const Checkpoint& checkpoint) {
 void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& result) {
   const auto file_a = runs.a / name, file_b = runs.b / name;
   if (same_bytes(file_a, file_b)) {
-    fmt::print("{}: the same\n", name);
+    print_output("{}: the same\n", name);
     return result.add(true, name);
   }
   auto a = read_checkpoint(file_a), b = read_checkpoint(file_b);
   if (steps_of(a) != steps_of(b)) {
-    fmt::print("{}: at {} steps in A and {} in B, not compared\n", name, steps_of(a), steps_of(b));
+    print_output("{}: at {} steps in A and {} in B, not compared\n", name, steps_of(a),
+                 steps_of(b));
     result.whole = false;
     return;
   }
@@ -255,10 +257,10 @@ void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& r
   bool same = print_differences(name, "counters", a.counters.size(), counters);
   same = print_differences(name, "tensors", a.tensors.size(), tensors) && same;
   if (same)
-    fmt::print("{}: {} counters and {} tensors are the same\n", name, a.counters.size(),
-               a.tensors.size());
+    print_output("{}: {} counters and {} tensors are the same\n", name, a.counters.size(),
+                 a.tensors.size());
   if (a.tensors.size() < all)
-    fmt::print(
+    print_output(
         "{}: {} states of Python environments were not compared: equal states may have "
         "different bytes\n",
         name, all - a.tensors.size());
@@ -282,20 +284,20 @@ void compare_checkpoints(const Runs& runs, Comparison& result) {
   if (newest)
     compare_checkpoint(runs, kCheckpointFile, result);
   else
-    fmt::print("{}: not in both runs, not compared\n", kCheckpointFile);
+    print_output("{}: not in both runs, not compared\n", kCheckpointFile);
   for (const auto& name : names) compare_checkpoint(runs, name, result);
 }
 
 int print_result(const Comparison& result) {
   if (!result.same) {
-    fmt::print("different\n");
+    print_output("different\n");
     return kFailure;
   }
   if (result.whole) {
-    fmt::print("the same\n");
+    print_output("the same\n");
     return kSuccess;
   }
-  fmt::print("the same so far: {}\n", fmt::join(result.compared, "; "));
+  print_output("the same so far: {}\n", fmt::join(result.compared, "; "));
   return kSameSoFar;
 }
 
@@ -310,7 +312,7 @@ int verify_command(const fs::path& a, const fs::path& b) {
           "step",
           a.string(), b.string(), kProgressFile);
   if (!result.same && (runs.config_a.asynchronous || runs.config_b.asynchronous))
-    fmt::print("asynchronous runs depend on timing and are not expected to be the same\n");
+    print_output("asynchronous runs depend on timing and are not expected to be the same\n");
   return print_result(result);
 }
 

@@ -1,7 +1,5 @@
 #include "cli/zoo.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <system_error>
@@ -11,6 +9,7 @@
 #include "shoal/core/text.h"
 #include "shoal/runners/export.h"
 #include "src/core/plugin.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -30,10 +29,10 @@ int zoo_command() {
   require(!policies.empty(), "there is no policy in {}", zoo_folder().string());
   for (const auto& [name, file] : policies) {
     const auto config = weights_config(file);
-    fmt::print("zoo:{:<28} {:<28} {:<6} {:>10} steps\n", name, config.env_id, config.algo,
-               config.steps);
+    print_output("zoo:{:<28} {:<28} {:<6} {:>10} steps\n", name, config.env_id, config.algo,
+                 config.steps);
   }
-  fmt::print("watch one: shoal play zoo:{} --live\n", policies.front().name);
+  print_output("watch one: shoal play zoo:{} --live\n", policies.front().name);
   return kSuccess;
 }
 

@@ -54,11 +54,6 @@ void print_to_console(std::string_view text) {
   if (std::fflush(stdout) != 0 && errno == EPIPE) request_stop(SIGPIPE);
 }
 
-void print_to_stderr(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
-}
-
 std::string duration(double seconds) {
   const auto s = std::llround(std::max(seconds, 0.0));
   if (s < 60) return fmt::format("{}s", s);

@@ -14,8 +14,8 @@
 #include "shoal/core/error.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
-#include "shoal/runners/console.h"
 #include "shoal/runners/files.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -109,9 +109,8 @@ FailureHandler keep_failures(const fs::path& run, const Config& config) {
   return [run, config](const EnvFailure& failure) {
     const auto file = write_failure(run, failure);
     if (!fs::exists(run / kConfigFile)) write_file(run / kConfigFile, write_config(config));
-    print_to_stderr(
-        fmt::format("recorded in {}: `shoal rewind {}` repeats the failure of environment {}\n",
-                    file.string(), run.string(), failure.env));
+    print_error("recorded in {}: `shoal rewind {}` repeats the failure of environment {}\n",
+                file.string(), run.string(), failure.env);
   };
 }
 

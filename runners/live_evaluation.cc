@@ -1,6 +1,5 @@
 #include "shoal/runners/live_evaluation.h"
 
-#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -20,9 +19,9 @@
 #include "shoal/data/flat.h"
 #include "shoal/ipc/parameter_board.h"
 #include "shoal/ipc/worker_group.h"
-#include "shoal/runners/console.h"
 #include "shoal/runners/evaluation.h"
 #include "shoal/runners/progress_file.h"
+#include "src/core/print.h"
 
 namespace shoal {
 namespace {
@@ -80,7 +79,7 @@ class LiveEvaluation : public LogSink {
       throw;  // as in training
     } catch (const WorkerError& e) {
       alive_ = false;
-      print_to_stderr(fmt::format("live evaluation has ended, training continues: {}\n", e.what()));
+      print_error("live evaluation has ended, training continues: {}\n", e.what());
       return;
     }
     Result result;

@@ -12,6 +12,7 @@
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/session.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -203,7 +204,7 @@ void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
 void Session::say_given_up(const Interrupted& why, const char* lost) {
   said_ = true;
   console_.finish_line();
-  print_to_stderr(fmt::format("{} (stop_grace): {}\n", why.what(), lost));
+  print_error("{} (stop_grace): {}\n", why.what(), lost);
 }
 
 }  // namespace shoal

@@ -1,11 +1,12 @@
 #include "src/compute/captured_graph.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <fmt/format.h>
 
 #include <cstdio>
 #include <exception>
 #include <mutex>
+
+#include "src/core/print.h"
 
 namespace shoal {
 
@@ -23,8 +24,8 @@ void CapturedGraph::run(const c10::Device& device, const std::function<void()>& 
       refused_ = true;
       static std::once_flag told;
       std::call_once(told, [&] {
-        fmt::print(stderr, "note: work on {} runs eagerly because it cannot be captured: {}\n",
-                   device.str(), e.what());
+        print_error("note: work on {} runs eagerly because it cannot be captured: {}\n",
+                    device.str(), e.what());
       });
       return work();
     }

@@ -15,6 +15,7 @@
 #include "shoal/core/stop.h"
 #include "src/compute/accelerator.h"
 #include "src/core/plugin.h"
+#include "src/core/print.h"
 #include "src/distributed/sums.h"
 
 namespace shoal {
@@ -101,7 +102,7 @@ class NcclGroup : public ProcessGroup {
               "rank_backend: {}, but nccl needs one for each rank; use fewer ranks, or set "
               "rank_backend to auto",
               text);
-      if (rank() == 0) fmt::print(stderr, "note: {}: gradients are summed in host memory\n", text);
+      if (rank() == 0) print_error("note: {}: gradients are summed in host memory\n", text);
       shared_gpu_ = true;  // in all ranks, which have gathered the same cards
       return;
     }

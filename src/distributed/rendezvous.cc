@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "src/core/print.h"
 #include "src/distributed/handshake.h"
 
 namespace shoal {
@@ -180,11 +181,11 @@ class JoiningPeer {
     const auto now = Clock::now();
     if (now < notice_) return;
     notice_ = Deadline::max();
-    fmt::print(stderr,
-               "note: process {} of {}: no answer yet from process 0 at {} ({}): some processes "
-               "have not started, or the job has ended; waiting for at most {:.0f} s\n",
-               options_.rank, options_.count, rendezvous_address(options_), why_,
-               seconds(deadline_ - now));
+    print_error(
+        "note: process {} of {}: no answer yet from process 0 at {} ({}): some processes "
+        "have not started, or the job has ended; waiting for at most {:.0f} s\n",
+        options_.rank, options_.count, rendezvous_address(options_), why_,
+        seconds(deadline_ - now));
   }
 
   const TcpGroupOptions& options_;

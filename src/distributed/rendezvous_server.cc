@@ -14,6 +14,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/stop.h"
+#include "src/core/print.h"
 #include "src/ipc/child_process.h"
 
 namespace shoal {
@@ -135,7 +136,7 @@ void RendezvousServer::forget_closed() {
 }
 
 void RendezvousServer::note(const std::string& text) const {
-  fmt::print(stderr, "note: process 0 of {}: {}\n", options_.count, text);
+  print_error("note: process 0 of {}: {}\n", options_.count, text);
 }
 
 RendezvousServer::Ring RendezvousServer::complete() {

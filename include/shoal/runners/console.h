@@ -26,8 +26,6 @@ std::string duration(double seconds);
 // request to stop (shoal/core/stop.h): `shoal train | head -1` ends with a checkpoint. Other
 // failures are reported by the check of standard output at program exit.
 void print_to_console(std::string_view text);
-// Ignores write errors.
-void print_to_stderr(std::string_view text);
 
 // Shows progress on standard output: on a terminal, one line that is rewritten in place; elsewhere,
 // plain lines (one per second at first, fewer as the run gets longer).
