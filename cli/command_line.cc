@@ -7,7 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -85,8 +87,36 @@ void open_standard_streams() {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
 }
 
+// CLI11 reads 010 as 8 and cuts off what is too large; an unset variable ("--seed=$SEED") would
+// leave the default.
+void check_values(CLI::App& app) {
+  const CLI::Validator check(
+      [](std::string& text) {
+        return text.empty()
+                   ? std::string(
+                         "found an empty value, expected one; for the default, leave the flag out")
+                   : "";
+      },
+      "");
+  const CLI::Validator check_number(
+      [](std::string& text) -> std::string {
+        std::int64_t number = 0;
+        const auto* const end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, number);
+        if (error == std::errc() && stop == end && std::to_string(number) == text) return "";
+        return fmt::format("found '{}', expected a whole number", one_line(text));
+      },
+      "");
+  for (auto* command : app.get_subcommands({}))
+    for (auto* option : command->get_options()) {
+      if (option->get_items_expected_max() > 0) option->check(check);
+      if (option->get_type_name() == "INT") option->check(check_number);
+    }
+}
+
 int parse_and_run(CLI::App& app, const Command& chosen, int argc, char** argv) {
   app.require_subcommand(1);
+  check_values(app);
   if (argc > 1)
     if (const auto error = unknown_command(app, argv[1]); !error.empty())
       return complain(error, kMistake);

@@ -19,6 +19,7 @@
 #include "cli/run_process.h"
 #include "cli/sweep.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
 #include "src/core/median.h"
@@ -63,10 +64,12 @@ std::string name_of(const SweepRun& run) { return run.folder.filename().string()
 class Launcher {
  public:
   explicit Launcher(Sweep sweep) : sweep_(std::move(sweep)), slots_(make_slots(sweep_)) {
-    for (std::size_t i = 0; i < sweep_.runs.size(); ++i)
-      if (const auto outcome = outcome_of(sweep_.runs[i]);
-          !outcome || !is_end(*outcome, sweep_.runs[i]))
-        waiting_.push_back(i);
+    for (std::size_t i = 0; i < sweep_.runs.size(); ++i) {
+      const auto& run = sweep_.runs[i];
+      if (const auto outcome = outcome_of(run); outcome && is_end(*outcome, run)) continue;
+      require_resumable(run);
+      waiting_.push_back(i);
+    }
   }
 
   // Returns how many runs have failed.
@@ -183,7 +186,8 @@ int launch_command(const LaunchFlags& flags) {
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();
-  print_output("\nplot them: shoal plot {}/*/ --out {}/curves.svg\n", out.string(), out.string());
+  print_output("\nplot them: shoal plot {}/*/ --out {}\n", shell_word(out.string()),
+               shell_word(out.string() + "/curves.svg"));
   if (launcher.stop_signal() != 0) {
     print_output("stopped; run the same command again to continue\n");
     return 128 + launcher.stop_signal();

@@ -1,5 +1,6 @@
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "cli/chart.h"
 #include "cli/commands.h"
 #include "cli/curves.h"
+#include "shoal/core/error.h"
 #include "src/core/print.h"
 
 namespace shoal::cli {
@@ -22,6 +24,8 @@ struct PlotFlags {
 };
 
 int plot_command(const PlotFlags& flags) {
+  if (flags.goal)
+    require(std::isfinite(*flags.goal), "--goal: found {}, expected a finite number", *flags.goal);
   const auto curves = read_curves(flags.runs, flags.axes);
   for (const auto& file : flags.out) {
     draw_chart(file, curves,

@@ -215,6 +215,8 @@ int run_apart(Rewinding& rewinding, const Config& config) {
 }
 
 int rewind_command(const RewindFlags& flags) {
+  // A bad name would end the process that replays, as if the environment had failed.
+  if (!flags.video.empty()) make_video(flags.video, /*fps=*/1);
   const bool is_file = fs::is_regular_file(flags.run);
   const auto run = is_file ? fs::absolute(flags.run).parent_path() : flags.run;
   const Config config = read_run_config(run);

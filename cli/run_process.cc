@@ -140,6 +140,15 @@ void require_same(const SweepRun& run, const std::string& fixed) {
             run.folder.string(), key, before, now);
 }
 
+void require_resumable(const SweepRun& run) {
+  if (!fs::exists(run.folder / kCheckpointFile)) return;
+  try {
+    validate(as_begun(run.config, read_run_config(run.folder)));
+  } catch (const Error& e) {
+    throw Error("{}: {}", run.folder.string(), e.what());
+  }
+}
+
 std::filesystem::path log_of(const SweepRun& run) { return run.folder.string() + ".log"; }
 
 std::vector<Slot> make_slots(const Sweep& sweep) {

@@ -26,6 +26,9 @@ inline bool is_end(const RunSummary& outcome, const SweepRun& run) {
 // change; `fixed` may not either.
 void require_same(const SweepRun& run, const std::string& fixed = "");
 
+// Throws Error if a run that has begun cannot be resumed with what has changed in the file.
+void require_resumable(const SweepRun& run);
+
 // The file of its output, beside its folder.
 std::filesystem::path log_of(const SweepRun& run);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <optional>
 #include <set>
 
 #include "cli/sweep_draws.h"
@@ -67,13 +68,15 @@ std::vector<std::int64_t> range_of_seeds(const std::string& text) {
 
 std::vector<std::int64_t> seeds_of(const toml::table& table) {
   if (const auto* range = table["seeds"].as_string()) return range_of_seeds(range->get());
-  const auto* list = table["seeds"].as_array();
-  require(list != nullptr && !list->empty(),
-          "seeds: expected a list, e.g. seeds = [1, 2, 3], or a range, e.g. seeds = \"1-3\"");
+  const auto* node = table.get("seeds");
+  const std::string expected = "a list, e.g. [1, 2, 3], or a range, e.g. \"1-3\"";
+  require(node != nullptr, "seeds: found none, expected {}", expected);
+  const auto* list = node->as_array();
+  if (list == nullptr || list->empty()) refuse("seeds", *node, expected);
   std::vector<std::int64_t> seeds;
   for (const auto& element : *list) {
     const auto seed = element.value_exact<std::int64_t>();
-    require(seed && *seed >= 0, "seeds: expected whole numbers, 0 or more");
+    if (!seed || *seed < 0) refuse("seeds", element, "whole numbers, 0 or more");
     seeds.push_back(*seed);
   }
   require(std::set(seeds.begin(), seeds.end()).size() == seeds.size(),
@@ -95,7 +98,8 @@ std::string only_name(const std::string& base, const SweepSettings& settings) {
 
 Variants variants_of(const toml::table& table, const std::string& base) {
   for (const auto* key : {"all", "variant", "grid", "random", "tune"})
-    require(!table.contains(key) || table[key].is_table(), "{}: expected a table", key);
+    if (const auto* node = table.get(key); node != nullptr && !node->is_table())
+      refuse(key, *node, "a table");
   SweepSettings all;
   if (const auto* shared = table["all"].as_table()) flatten("", *shared, all);
   Variants variants;
@@ -119,15 +123,14 @@ Halving halving_of(const toml::table& table) {
   for (const auto& [key, node] : table)
     require(key == "min_steps" || key == "max_steps" || key == "factor",
             "tune: found '{}', expected min_steps, max_steps or factor", one_line(key.str()));
-  const auto whole = [&](const char* key, std::int64_t otherwise, std::int64_t low) {
-    const auto* node = table.get(key);
-    const auto value = node == nullptr ? otherwise : node->value_exact<std::int64_t>().value_or(-1);
-    require(value >= low && value <= kMostSteps, "tune.{}: expected a whole number from {} to {}",
-            key, low, kMostSteps);
-    return value;
+  const auto whole = [&](const char* key, std::optional<std::int64_t> otherwise,
+                         const Bounds& bounds) {
+    return whole_number("tune", table, key, otherwise, bounds);
   };
-  Halving halving{.min_steps = whole("min_steps", -1, 1), .max_steps = whole("max_steps", -1, 1)};
-  halving.factor = static_cast<int>(std::min<std::int64_t>(whole("factor", 3, 2), 1000));
+  constexpr Bounds kFactor{2, 1000};
+  const Halving halving{.min_steps = whole("min_steps", {}, kCount),
+                        .max_steps = whole("max_steps", {}, kCount),
+                        .factor = static_cast<int>(whole("factor", 3, kFactor))};
   require(halving.min_steps <= halving.max_steps,
           "tune: found min_steps = {} and max_steps = {}, expected the first not to be larger",
           halving.min_steps, halving.max_steps);

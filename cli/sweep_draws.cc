@@ -17,6 +17,7 @@ namespace shoal::cli {
 namespace {
 
 constexpr std::size_t kMostVariants = 10'000;
+constexpr std::size_t kLongestName = 200;  // in bytes
 
 using Choices = std::vector<std::pair<std::string, const toml::node*>>;  // by dotted key
 
@@ -61,10 +62,20 @@ void add(std::pair<std::string, SweepSettings>& variant, const std::string& key,
   variant.second.emplace_back(key, value);
 }
 
+// toml++ gives no double for an integer that would be rounded.
 double number_in(const std::string& key, const toml::table& range, const char* end) {
-  const auto value = range[end].value<double>();
-  require(value && std::isfinite(*value), "{}: expected a number for {}", key, end);
+  const auto& node = *range.get(end);
+  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!value || !std::isfinite(*value))
+    refuse(fmt::format("random.{}.{}", key, end), node, "a number (a whole one up to 2^53)");
   return *value;
+}
+
+bool is_logarithmic(const std::string& key, const toml::table& range) {
+  const auto* node = range.get("log");
+  if (node == nullptr) return false;
+  if (!node->is_boolean()) refuse(fmt::format("random.{}.log", key), *node, "true or false");
+  return **node->as_boolean();
 }
 
 // Rounds to the fewest digits, at least three, whose error is below 1/200 of `width`; the name of
@@ -85,7 +96,7 @@ std::string draw_from(const std::string& key, const toml::table& range, Rng& rng
     require(name == "low" || name == "high" || name == "log",
             "random.{}: found '{}', expected low, high and log", key, one_line(name.str()));
   const double low = number_in(key, range, "low"), high = number_in(key, range, "high");
-  const bool log = range["log"].value_or(false);
+  const bool log = is_logarithmic(key, range);
   require(low < high && (!log || low > 0),
           "random.{}: found {} to {}, expected the first to be smaller{}", key, low, high,
           log ? ", and above 0" : "");
@@ -100,16 +111,34 @@ std::string draw_from(const std::string& key, const toml::table& range, Rng& rng
   return rounded(number, low, high, log ? number * std::log(high / low) : high - low);
 }
 
+void require_short(const char* table, const std::string& variant) {
+  require(variant.size() <= kLongestName,
+          "{}: found a folder name of {} bytes, made of the settings; expected at most {}: give "
+          "fewer settings in [grid] and [random]",
+          table, variant.size(), kLongestName);
+}
+
 }  // namespace
 
+std::int64_t whole_number(const std::string& name, const toml::table& table, const char* key,
+                          std::optional<std::int64_t> otherwise, const Bounds& bounds) {
+  std::int64_t value = otherwise.value_or(0);
+  OptionList number(name);
+  number.add(key, value, "", bounds);
+  const auto* node = table.get(key);
+  require(node != nullptr || otherwise, "{}.{}: found none, expected a whole number", name, key);
+  if (node != nullptr) read_value(*node, *number.begin());
+  check_ranges(number);
+  return value;
+}
+
 void require_folder_name(const std::string& variant) {
-  constexpr std::size_t kLongest = 200;
   const bool plain = std::ranges::none_of(
       variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
-  require(plain && !variant.empty() && variant.size() <= kLongest,
+  require(plain && !variant.empty() && variant.size() <= kLongestName,
           "variant.{}: expected a name of 1 to {} bytes without '/' and control characters: it "
           "names a folder",
-          one_line(variant), kLongest);
+          one_line(variant), kLongestName);
 }
 
 Variants with_grid(const Variants& variants, const toml::table& grid) {
@@ -125,7 +154,7 @@ Variants with_grid(const Variants& variants, const toml::table& grid) {
         const auto& [key, node] = choices[i];
         add(next, key, node_text(*list_of("grid." + key, *node).get(place[i])), named);
       }
-      require_folder_name(next.first);
+      require_short("grid", next.first);
       all.push_back(std::move(next));
       require(all.size() <= kMostVariants, "grid: found more than {} combinations", kMostVariants);
       more = false;
@@ -139,11 +168,11 @@ Variants with_grid(const Variants& variants, const toml::table& grid) {
 }
 
 Variants with_draws(const Variants& variants, const toml::table& random) {
-  const auto draws = random["draws"].value_or<std::int64_t>(0),
-             seed = random["seed"].value_or<std::int64_t>(1);
-  require(draws >= 1 && static_cast<std::size_t>(draws) * variants.size() <= kMostVariants,
-          "random.draws: found {}, expected at least 1, and at most {} for all variants", draws,
-          kMostVariants);
+  const auto draws = whole_number("random", random, "draws", {}, within(1, kMostVariants)),
+             seed = whole_number("random", random, "seed", 1, kAnyNumber);
+  require(static_cast<std::size_t>(draws) * variants.size() <= kMostVariants,
+          "random.draws: found {} for each of {} variants, expected at most {} in all", draws,
+          variants.size(), kMostVariants);
   Choices choices;
   collect("", random, choices);
   std::erase_if(choices, [](const auto& c) { return c.first == "draws" || c.first == "seed"; });
@@ -164,7 +193,7 @@ Variants with_draws(const Variants& variants, const toml::table& random) {
         const auto chosen = rng.integer(0, static_cast<std::int64_t>(list.size()));
         add(next, key, node_text(*list.get(static_cast<std::size_t>(chosen))), named);
       }
-      require_folder_name(next.first);
+      require_short("random", next.first);
       const bool again =
           std::ranges::any_of(all, [&](const auto& other) { return other.first == next.first; });
       if (!again) all.push_back(std::move(next));

@@ -52,11 +52,11 @@ void go_on(Config& config, const std::filesystem::path& folder, SessionOptions& 
   require(write_config(begun) == write_config(config),
           "the run in {} has other settings than this job, which would resume it; give another "
           "--out, or --resume {}",
-          folder.string(), folder.string());
+          folder.string(), shell_word(folder.string()));
   require(!is_solved(folder),
           "the run in {} has ended: it is solved, with a mean return of at least {}; to train on, "
           "use --resume {} with another stop_return",
-          folder.string(), config.stop_return, folder.string());
+          folder.string(), config.stop_return, shell_word(folder.string()));
   options.resume = std::filesystem::exists(folder / kCheckpointFile, error) || error;
   options.again = !options.resume;
 }
@@ -113,12 +113,13 @@ std::string shortfall(const Config& config, const TrainingEnd& end) {
 
 // Prints to standard error if standard output is closed, or may be.
 void tell_of_end(const Config& config, const TrainingEnd& end, const std::string& folder) {
+  const auto word = shell_word(folder);
   auto text =
       fmt::format("{}\n{}{}: {}\nevaluate it: shoal eval {}\n", reason(config, end),
-                  shortfall(config, end), end.signal == 0 ? "done" : "stopped", folder, folder);
+                  shortfall(config, end), end.signal == 0 ? "done" : "stopped", folder, word);
   const bool complete = end.solved || end.steps >= config.steps;
   if (end.signal != 0 && !complete)
-    text += fmt::format("resume it: shoal train --resume {}\n", folder);
+    text += fmt::format("resume it: shoal train --resume {}\n", word);
   if (end.signal == SIGPIPE) text = "standard output was closed, so the run has ended\n" + text;
   if (end.signal == SIGPIPE || end.signal == SIGHUP)
     print_error("{}", text);

@@ -117,7 +117,8 @@ std::string without_stop_return(Config& config, const Config& before, const Chan
 std::string kept(const Config& config, const Config& before, const Changes& changes) {
   std::string words;
   for (const auto& [key, usual, value] : own_settings(config))
-    if (key.starts_with("env.") && !changes_key(changes, key))
+    if ((key.starts_with("env.") || key.starts_with("atari.") || key.starts_with("gymnasium.")) &&
+        !changes_key(changes, key))
       words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
 }
@@ -172,7 +173,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
     require(flags.resume.empty() || may_change(key),
             "{} cannot change when a run is resumed; begin another run from its weights with "
             "--init-from {}",
-            key, flags.resume);
+            key, shell_word(flags.resume));
   }
   if (!flags.resume.empty() && changes_key(changes, "sampler.kind")) forget_choice(config, changes);
   std::string notes;

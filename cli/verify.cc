@@ -117,8 +117,30 @@ std::vector<std::string> differing_columns(const Table& a, const Table& b, const
   return columns;
 }
 
+std::int64_t counter_of(const Checkpoint& checkpoint, const char* name) {
+  return checkpoint.counters.contains(name) ? checkpoint.counters.at(name) : -1;
+}
+std::int64_t steps_of(const Checkpoint& checkpoint) { return counter_of(checkpoint, "steps"); }
+
+// A run writes a row before the checkpoint that counts it.
+void find_lost_rows(const char* name, const fs::path& run, const Config& config, const Table& table,
+                    Comparison& result) {
+  std::error_code error;
+  if (!fs::exists(run / kCheckpointFile, error)) return;
+  const auto newest = read_checkpoint(run / kCheckpointFile);
+  const auto steps = steps_of(newest);
+  const auto due = steps >= config.steps ? steps : counter_of(newest, "row_steps");
+  const double last = rows_of(table) == 0 ? 0 : cell(table, "steps", rows_of(table) - 1);
+  if (last >= static_cast<double>(due)) return;
+  result.same = false;
+  print_output("{}: the rows of {} end at step {:.0f}, expected {}, for its {}: rows are missing\n",
+               kProgressFile, name, last, due, kCheckpointFile);
+}
+
 void compare_progress(const Runs& runs, Comparison& result) {
   const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
+  find_lost_rows("A", runs.a, runs.config_a, a, result);
+  find_lost_rows("B", runs.b, runs.config_b, b, result);
   const auto rows = common_rows(a, b);
   const auto end = rows.empty() ? RowPair{0, 0} : RowPair{rows.back().a + 1, rows.back().b + 1};
   result.whole = result.whole && end.a == rows_of(a) && end.b == rows_of(b);
@@ -229,10 +251,6 @@ NamedTensors without_pickled(const Runs& runs, const NamedTensors& all) {
   for (const auto& [name, tensor] : all)
     if (!is_pickled(runs, name)) rest.add(name, tensor);
   return rest;
-}
-
-std::int64_t steps_of(const Checkpoint& checkpoint) {
-  return checkpoint.counters.contains("steps") ? checkpoint.counters.at("steps") : -1;
 }
 
 void compare_checkpoint(const Runs& runs, const std::string& name, Comparison& result) {

@@ -19,6 +19,7 @@
 #include "cli/frame_sink.h"
 #include "cli/gif.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/runners/files.h"
 
 namespace fs = std::filesystem;
@@ -34,12 +35,6 @@ bool has_ffmpeg() {
   for (std::string folder; std::getline(folders, folder, ':');)
     if (::access((fs::path(folder) / "ffmpeg").c_str(), X_OK) == 0) return true;
   return false;
-}
-
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
-  return word + "'";
 }
 
 // Pipes the frames to ffmpeg.

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include "cli/commands.h"
@@ -29,8 +30,9 @@ int zoo_command() {
   require(!policies.empty(), "there is no policy in {}", zoo_folder().string());
   for (const auto& [name, file] : policies) {
     const auto config = weights_config(file);
-    print_output("zoo:{:<28} {:<28} {:<6} {:>10} steps\n", name, config.env_id, config.algo,
-                 config.steps);
+    // A file does not say where the run reached its stop_return.
+    print_output("zoo:{:<28} {:<28} {:<6} {:>7} {:>10} steps\n", name, config.env_id, config.algo,
+                 std::isfinite(config.stop_return) ? "at most" : "", config.steps);
   }
   print_output("watch one: shoal play zoo:{} --live\n", policies.front().name);
   return kSuccess;

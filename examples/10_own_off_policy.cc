@@ -39,7 +39,8 @@ class SoftQ : public shoal::OffPolicyAlgo {
       : agent_(agent),
         replay_(replay),
         options_(options),
-        share_(options.batch / ranks.count()),
+        // A replay that all ranks share is told the whole batch, and returns this rank's part.
+        drawn_(replay.is_shared() ? options.batch : options.batch / ranks.count()),
         optimizer_(ranks, shoal::OptimizerKind::kAdam, agent.learnable()) {
     optimizer_.set_learning_rate(options.learning_rate);
   }
@@ -50,7 +51,7 @@ class SoftQ : public shoal::OffPolicyAlgo {
 
   shoal::Metrics update(const shoal::Progress&, int updates) override {
     at::Tensor sum = at::zeros({2});
-    for (int i = 0; i < updates; ++i) sum += learn(replay_.sample(share_));
+    for (int i = 0; i < updates; ++i) sum += learn(replay_.sample(drawn_));
     agent_.parameters_changed();
     return {{"loss", sum[0].item<double>() / updates},
             {"grad_norm", sum[1].item<double>() / updates}};
@@ -66,7 +67,9 @@ class SoftQ : public shoal::OffPolicyAlgo {
     const auto target = batch.reward + batch.discount * value;
     const auto chosen =
         agent_.values(batch.observation).gather(1, batch.action[0].view({-1, 1})).squeeze(1);
-    const auto loss = (batch.weight * (chosen - target).square()).mean() / 2;
+    const auto error = target - chosen;
+    if (replay_.prioritized()) replay_.update_priorities(batch.index, error.detach().abs() + 1e-6);
+    const auto loss = (batch.weight * error.square()).mean() / 2;
     // Averages gradients and loss over the ranks.
     const auto metrics = optimizer_.step(agent_.gradients(loss), loss.detach().view(1), 10);
     agent_.update_target(options_.tau);
@@ -76,7 +79,7 @@ class SoftQ : public shoal::OffPolicyAlgo {
   shoal::QAgent& agent_;
   shoal::StepReplay& replay_;
   SoftQOptions options_;
-  std::int64_t share_;  // of a batch, drawn by this rank
+  std::int64_t drawn_;
   shoal::DistributedOptimizer optimizer_;
 };
 // [algo]

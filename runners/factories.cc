@@ -16,6 +16,16 @@ bool is_off_policy(const Config& config) {
   return dynamic_cast<const OffPolicySpec*>(&algo_of(config)) != nullptr;
 }
 
+namespace {
+
+std::int64_t rollout_envs(const Config& config) {
+  const auto& s = config.sampler;
+  const bool of_a_worker = config.asynchronous && s.kind == SamplerKind::kParallelCpu;
+  return of_a_worker ? s.envs / worker_count(config) : s.envs;
+}
+
+}  // namespace
+
 RunOptions run_options(const Config& config) {
   return {.model = config.model,
           .agent = config.agent,
@@ -23,6 +33,7 @@ RunOptions run_options(const Config& config) {
           .replay = config.replay,
           .horizon = config.sampler.horizon,
           .envs = config.sampler.envs,
+          .rollout_envs = rollout_envs(config),
           .ranks = config.ranks,
           .seed = config.seed};
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/files.h"
@@ -110,7 +111,7 @@ FailureHandler keep_failures(const fs::path& run, const Config& config) {
     const auto file = write_failure(run, failure);
     if (!fs::exists(run / kConfigFile)) write_file(run / kConfigFile, write_config(config));
     print_error("recorded in {}: `shoal rewind {}` repeats the failure of environment {}\n",
-                file.string(), run.string(), failure.env);
+                file.string(), shell_word(run.string()), failure.env);
   };
 }
 

@@ -53,6 +53,18 @@ void require_weights(const fs::path& run) {
           one_line((run / kCheckpointFile).string(), 300), error.message());
 }
 
+// The parameters of another run's agent, except those by which it explored: the algorithm sets them
+// before each rollout, for the environments of this run.
+void copy_weights(const fs::path& run, Agent& agent) {
+  const auto file = run / kCheckpointFile;
+  auto from = read_checkpoint(file);
+  for (const auto& [name, own] : agent.parameters()) {
+    const bool explores = name == "epsilon" || name == "exploration";
+    if (explores && from.tensors.contains("agent/" + name)) from.tensors.at("agent/" + name) = own;
+  }
+  restore_agent(from, file, agent);
+}
+
 // Throws Error unless a run can be resumed from this checkpoint.
 void check_counters(const Checkpoint& checkpoint, const fs::path& file) {
   const auto check = [&](const char* name, std::int64_t low, std::int64_t high) {
@@ -106,7 +118,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
   require(resumed_.algo.empty() || resumed_.algo == config_.algo,
           "algo: found '{}', but the run in {} was saved by '{}', which alone can resume it; "
           "start another run from its weights with --init-from {}",
-          config_.algo, folder.string(), one_line(resumed_.algo), folder.string());
+          config_.algo, folder.string(), one_line(resumed_.algo), shell_word(folder.string()));
   const auto taken = resumed_.counters.at("steps");
   require(
       taken < config_.steps,
@@ -127,8 +139,7 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   if (resumes_) {
     restore();
   } else if (!config_.init_from.empty()) {
-    const auto file = fs::path(config_.init_from) / kCheckpointFile;
-    restore_agent(read_checkpoint(file), file, agent);
+    copy_weights(config_.init_from, agent);
   }
   const auto settings = write_config(config_);
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));

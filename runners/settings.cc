@@ -90,7 +90,9 @@ OptionList env_options(Config& c) {
   env.add("action_repeat", c.env.action_repeat,
           "environment steps per agent step, with the same action", within(1, 1e6));
   env.add("time_limit", c.env.time_limit,
-          "agent steps after which an episode is truncated; 0: the environment's own limit");
+          "agent steps after which an episode is truncated, if the environment's own limit is not "
+          "earlier; "
+          "0: its own limit only");
   env.add("reward_scale", c.env.reward_scale, "factor applied to rewards", kAnySign);
   env.add("normalize_reward", c.env.normalize_reward,
           "divide rewards by the running standard deviation of the return, discounted by 0.99");
@@ -143,7 +145,7 @@ OptionList sampler_options(Config& c) {
   sampler.add("envs", s.envs, "number of environments", within(1, 0x1p40));
   sampler.add("workers", s.workers,
               "processes that step the environments; 0: chosen with sampler.kind = auto, otherwise "
-              "one per core, at most one per environment",
+              "one per core, at most one per environment (asynchronous parallel-cpu: two)",
               within(0, 4096));
   sampler.add("groups", s.groups,
               "groups of environments; 2: one half is stepped while the agent acts for the other; "

@@ -7,10 +7,10 @@
 #include <limits>
 #include <utility>
 
-#include "samplers/print_error.h"
 #include "samplers/random_start.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
+#include "src/core/print.h"
 #include "src/envs/construction.h"
 #include "src/ipc/child_process.h"
 
@@ -154,7 +154,8 @@ bool Collector::save_for_log(const Env& env, std::int64_t b, std::vector<std::by
   } catch (const std::exception& e) {
     saves_for_log_ = false;
     print_error(
-        "the save() of environment {} threw: {}; no more states are kept for reproducing failures",
+        "the save() of environment {} threw: {}; no more states are kept for reproducing "
+        "failures\n",
         index(b), e.what());
     return false;
   }

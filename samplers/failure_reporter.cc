@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "samplers/print_error.h"
+#include "src/core/print.h"
 
 namespace shoal {
 
@@ -29,14 +29,16 @@ void FailureReporter::prepare(const SamplerOptions& options, std::vector<Logged>
   steps_here_ = steps_here;
   step_in_this_thread();
   if (steps_here && handler_)
-    signals_.emplace([this](const std::string& how) { report_here(how); });
+    signals_.emplace([this](const std::string& how) { return report_here(how); });
 }
 
 // The check of the thread also holds in the process that FatalSignals forks: its thread has the
 // same id.
-void FailureReporter::report_here(const std::string& error) const {
-  if (steps_here_ && stepping_thread_ == std::this_thread::get_id())
-    report(error, place_.env, place_.step);
+bool FailureReporter::report_here(const std::string& error) const {
+  if (!steps_here_ || stepping_thread_ != std::this_thread::get_id() || place_.env < 0)
+    return false;
+  report(error, place_.env, place_.step);
+  return true;
 }
 
 EnvFailure FailureReporter::find(std::int64_t env, std::int64_t step) const {
@@ -57,7 +59,7 @@ void FailureReporter::report(const std::string& error, std::int64_t env, std::in
     failure.error = error;
     handler_(failure);
   } catch (const std::exception& e) {
-    print_error("cannot record the failure of environment {}: {}", env, e.what());
+    print_error("cannot record the failure of environment {}: {}\n", env, e.what());
   }
 }
 

@@ -55,7 +55,8 @@ class FailureReporter {
   }
 
  private:
-  void report_here(const std::string& error) const;
+  // Whether this thread is calling an environment, whose failure is then reported.
+  bool report_here(const std::string& error) const;
   EnvFailure find(std::int64_t env, std::int64_t step) const;
 
   FailureHandler handler_;

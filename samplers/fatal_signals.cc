@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/print.h"
+
 namespace shoal {
 
 // One per process, installed with the first FatalSignals and never removed.
@@ -30,12 +32,24 @@ struct FatalSignals::Hooks {
     struct sigaction action {};
     action.sa_handler = on_signal;
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before[i]);
-    on_exit([](int status, void*) { get().tell(fmt::format("called exit({})", status)); }, nullptr);
+    on_exit([](int status, void*) { get().leave(status); }, nullptr);
   }
 
-  void tell(const std::string& how) {
-    if (getpid() != owner) return;
-    for (const auto* each : std::exchange(all, {})) each->report_(how);
+  // Whether any report was of an environment's end.
+  bool tell(const std::string& how) {
+    bool any = false;
+    if (getpid() != owner) return any;
+    for (const auto* each : std::exchange(all, {})) any |= each->report_(how);
+    return any;
+  }
+
+  void leave(int status) {
+    if (!tell(fmt::format("called exit({})", status)) || status != 0) return;
+    print_error(
+        "shoal: an environment called exit(0), which ends the training; it should raise an "
+        "error instead\n");
+    std::fflush(nullptr);
+    _exit(1);
   }
 
   // Reports from a forked copy of the process: it has the same memory, and a deadlock there, on a

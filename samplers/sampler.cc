@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "samplers/partition.h"
-#include "samplers/print_error.h"
 #include "samplers/sampler_context.h"
 #include "samplers/saved_state.h"
 #include "shoal/core/error.h"
 #include "shoal/samplers/choose_sampler.h"
+#include "src/core/print.h"
 #include "src/envs/construction.h"
 
 namespace shoal {
@@ -21,7 +21,7 @@ const char* name_of(SamplerKind kind) {
 WorkerGroupOptions worker_options(const SamplerContext& context) {
   const auto& o = context.options;
   const auto tell = [reporter = context.reporter](int, const WorkerError& death) {
-    print_error("{}; it is restarted", death.what());
+    print_error("{}; it is restarted\n", death.what());
     if (reporter != nullptr) reporter->report(death);
   };
   WorkerGroupOptions options{.step_limit = o.step_limit,

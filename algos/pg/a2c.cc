@@ -57,7 +57,7 @@ class A2cSpec : public SpecOf<A2cSpec, OnPolicySpec, A2cOptions> {
   }
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  bool anneals_to_0() const override { return own_.anneal_learning_rate; }
   std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions&,
                                      ProcessGroup& ranks) const override {
     return make_a2c(dynamic_cast<ActorCritic&>(agent), own_, ranks);

@@ -86,7 +86,9 @@ class Impala : public OnPolicyAlgo {
     if (s.steps == 0) return {.total = {}, .metrics = at::zeros({kParts}, s.reward.options())};
     const auto& o = options_;
     const auto now = evaluate(s);
-    const auto log_ratio = now.log_prob.detach() - s.agent_info.at("log_prob").flatten();
+    // Of steps that are not valid, the ratio may be infinite, and 0 * infinity is not 0.
+    const auto log_ratio = (now.log_prob.detach() - s.agent_info.at("log_prob").flatten())
+                               .masked_fill(s.valid.flatten().logical_not(), 0);
     const auto corrected =
         vtrace(outcomes(s), now.value.detach().view({s.T, s.B}), log_ratio.view({s.T, s.B}),
                {o.discount, o.lambda, o.rho_bar, o.c_bar});
@@ -143,7 +145,7 @@ class ImpalaSpec : public SpecOf<ImpalaSpec, OnPolicySpec, ImpalaOptions> {
   }
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
-  bool anneals_learning_rate() const override { return own_.anneal_learning_rate; }
+  bool anneals_to_0() const override { return own_.anneal_learning_rate; }
   std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions&,
                                      ProcessGroup& ranks) const override {
     return make_impala(dynamic_cast<ActorCritic&>(agent), own_, ranks);

@@ -20,10 +20,9 @@ at::Tensor rows_of(const Samples& s, const at::Tensor& envs) {
 
 }  // namespace
 
-std::vector<Minibatch> Minibatch::pieces(const Samples& samples, std::int64_t most) const {
+std::vector<Minibatch> Minibatch::pieces(const Samples& samples, std::int64_t count) const {
   const bool sequences = envs.defined();
   const auto& all = sequences ? envs : rows;
-  const auto count = std::clamp<std::int64_t>(all.numel(), 1, most);
   if (count == 1) return {*this};
   std::vector<Minibatch> pieces;
   for (const auto& piece : all.tensor_split(count))

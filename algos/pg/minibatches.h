@@ -15,8 +15,9 @@ struct Minibatch {
   at::Tensor rows;  // [n] int64, of the T * B steps of a rollout
   at::Tensor envs;  // environments, if the rows are whole sequences; undefined: any steps
 
-  // Splits it into at most `most` pieces, none of them empty unless the minibatch is.
-  std::vector<Minibatch> pieces(const Samples& samples, std::int64_t most) const;
+  // Splits it into so many pieces, the last of which are empty if it is small: ranks with
+  // minibatches of other sizes make the same collective calls.
+  std::vector<Minibatch> pieces(const Samples& samples, std::int64_t count) const;
 };
 
 struct MinibatchOptions {

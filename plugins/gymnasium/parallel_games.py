@@ -5,6 +5,7 @@ import importlib.util
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 
@@ -18,10 +19,18 @@ def make(module, num_envs, **kwargs):
     return Games(games.parallel_env, num_envs, kwargs)
 
 
+def of(agent, values, what):
+    """What a step gave an agent that acted."""
+    if agent not in values:
+        raise ValueError(f"found no {what} of {agent} after a step, expected one of every agent that acted; "
+                         "only an agent that was terminated may lack its last observation")
+    return values[agent]
+
+
 class Games(gymnasium.vector.VectorEnv):
     """An agent that leaves a game waits for its end (infos["shoal_waits"]); all agents of a game begin the next one together."""
 
-    metadata = {"autoreset_mode": "NextStep"}
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(self, make_game, num_envs, kwargs):
         first = make_game(**kwargs)
@@ -38,6 +47,7 @@ class Games(gymnasium.vector.VectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observations = create_empty_array(self.single_observation_space, self.num_envs)
         self.newest = list(iterate(self.observation_space, self.observations))
+        self.waits = np.zeros(self.num_envs, bool)
 
     def common(self, kind, space_of):
         spaces = {agent: space_of(agent) for agent in self.agents}
@@ -55,8 +65,9 @@ class Games(gymnasium.vector.VectorEnv):
 
     def begin(self, game, first, infos, seed=None):
         observations, info = game.reset(seed=seed)
+        self.waits[first:first + self.multiple] = False
         for i, agent in enumerate(self.agents, first):
-            if agent not in observations:
+            if agent not in observations or agent not in game.agents:
                 raise ValueError(f"{agent} is absent at the start of a game, expected all of its possible_agents")
             self.newest[i] = observations[agent]
             self.note(infos, info.get(agent), i)
@@ -72,22 +83,26 @@ class Games(gymnasium.vector.VectorEnv):
     def step(self, actions):
         actions = list(iterate(self.action_space, actions))
         rewards = np.zeros(self.num_envs, np.float32)
-        terminated, truncated, waits = (np.zeros(self.num_envs, bool) for _ in range(3))
-        infos = {"shoal_waits": waits}
+        terminated, truncated = (np.zeros(self.num_envs, bool) for _ in range(2))
+        infos = {}
         for first, game in zip(range(0, self.num_envs, self.multiple), self.games):
-            if not game.agents:
+            if self.waits[first:first + self.multiple].all():
                 self.begin(game, first, infos)
                 continue
             place = {agent: i for i, agent in enumerate(self.agents, first)}
-            waits[first:first + self.multiple] = True
-            observations, reward, ended, cut, info = game.step({agent: actions[place[agent]] for agent in game.agents})
-            for agent in observations:
+            acting = list(game.agents)
+            observations, reward, ended, cut, info = game.step({agent: actions[place[agent]] for agent in acting})
+            for agent in acting:
                 i = place[agent]
-                self.newest[i] = observations[agent]
-                rewards[i], terminated[i] = reward[agent], ended[agent]
-                waits[i] = agent not in game.agents or ended[agent] or cut[agent]
-                truncated[i] = cut[agent] or (waits[i] and not ended[agent])
+                if self.waits[i]:  # a game may keep those that have ended among its agents
+                    continue
+                rewards[i], terminated[i] = of(agent, reward, "reward"), of(agent, ended, "termination")
+                truncated[i] = of(agent, cut, "truncation") or (agent not in game.agents and not ended[agent])
+                self.waits[i] = terminated[i] or truncated[i]
+                if agent in observations or not terminated[i]:  # whose last observation has no value
+                    self.newest[i] = of(agent, observations, "observation")
                 self.note(infos, info.get(agent), i)
+        infos["shoal_waits"] = self.waits.copy()
         return self.observe(), rewards, terminated, truncated, infos
 
     def close_extras(self, **kwargs):

@@ -1,5 +1,7 @@
 #include "python_env.h"
 
+#include <pybind11/eval.h>
+
 #include <cstring>
 #include <utility>
 
@@ -20,15 +22,22 @@ py::tuple parts_of_reset(const py::object& result) {
   return parts;
 }
 
-// Whether unpickling restores the state: an EzPickle is constructed anew from its first arguments.
-bool pickles_its_state(py::object env) {
-  const auto ez = py::module_::import("gymnasium.utils").attr("EzPickle");
-  while (!py::isinstance(env, ez)) {
-    if (!py::hasattr(env, "env")) return true;
-    env = env.attr("env");
-  }
-  return false;
-}
+// dumps(env) raises an exception where unpickling would not restore the state.
+constexpr const char* kPickling = R"(
+import io, pickle
+from gymnasium.utils import EzPickle
+
+class Pickler(pickle.Pickler):
+    def reducer_override(self, part):
+        if isinstance(part, EzPickle):
+            raise pickle.PicklingError("an EzPickle is constructed anew from its first arguments")
+        return NotImplemented
+
+def dumps(env):
+    file = io.BytesIO()
+    Pickler(file).dump(env)
+    return file.getvalue()
+)";
 
 }  // namespace
 
@@ -114,9 +123,11 @@ void PythonEnv::write_infos(const py::object& info, float* const* to) {
 
 const std::string& PythonEnv::save() {
   saved_.clear();
-  if (!pickles_its_state(env_)) return saved_;
   try {
-    saved_ = std::string(py::bytes(py::module_::import("pickle").attr("dumps")(env_)));
+    py::dict scope;
+    scope["__builtins__"] = py::module_::import("builtins");
+    py::exec(kPickling, scope);
+    saved_ = std::string(py::bytes(scope["dumps"](env_)));
   } catch (const py::error_already_set&) {  // e.g. it contains a lock or a window
   }
   return saved_;

@@ -65,7 +65,8 @@ PythonVectorEnv::PythonVectorEnv(const shoal_gymnasium_task& task, std::size_t e
   action_.emplace(env_.attr("single_action_space"), envs_);
   ended_.resize(envs_);
   waiting_.resize(envs_);
-  const auto multiple = py::getattr(env_, "multiple", py::int_(1));
+  const py::object inner = py::getattr(env_, "unwrapped", env_);
+  const py::object multiple = py::getattr(inner, "multiple", py::int_(1));
   description_ = one_->description() + action_->description() + "batch " +
                  std::string(py::str(multiple)) + "\nwaits " +
                  (autoreset_ == Autoreset::kNextStep ? "1\n" : "0\n");

@@ -1,5 +1,6 @@
 #include "results.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "conversion.h"
@@ -19,10 +20,12 @@ py::tuple parts_of(const py::object& result, std::size_t count, const char* meth
 
 py::object RequestedInfo::find_in(const py::object& info) {
   py::object part = info;
-  for (const auto& key : keys) {
-    if (!py::isinstance<py::dict>(part) || !part.contains(key)) return {};
-    part = part[key];
-  }
+  const auto enter = [&](const py::object& key) {
+    const bool there = py::isinstance<py::dict>(part) && part.contains(key);
+    if (there) part = part[key];
+    return there;
+  };
+  if (!enter(whole) && !std::ranges::all_of(keys, enter)) return {};
   seen = true;
   return part;
 }
@@ -32,8 +35,8 @@ std::vector<RequestedInfo> requested_infos(const shoal_gymnasium_task& task) {
   std::istringstream lines(task.infos);
   for (std::string name; std::getline(lines, name);) {
     std::istringstream parts(name);
-    auto& info =
-        infos.emplace_back(RequestedInfo{.name = name, .keys = {}, .seen = task.rare_infos != 0});
+    auto& info = infos.emplace_back(RequestedInfo{
+        .name = name, .whole = py::str(name), .keys = {}, .seen = task.rare_infos != 0});
     for (std::string part; std::getline(parts, part, '/');) info.keys.push_back(py::str(part));
   }
   return infos;

@@ -18,9 +18,10 @@ constexpr const char* kMask = "action_mask";  // Gymnasium's key in an info
 py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
                    const char* expected);
 
-// An info that the task asks for: "a/b" is info["a"]["b"].
+// An info that the task asks for: "a/b" is info["a/b"], or info["a"]["b"].
 struct RequestedInfo {
   std::string name;
+  py::object whole;  // the name
   std::vector<py::object> keys;
   bool seen = false;
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _core
 from .parts import Agent
-from .settings import apply, describe, make_config, require_used
+from .settings import apply, describe, make_config, require_type, require_used
 
 
 def _own_tables(algo: str, off_policy: bool) -> tuple[str, ...]:
@@ -27,6 +27,7 @@ class Algo:
     config: _core.Config
 
     def __init__(self, agent: Agent, **settings: Any) -> None:
+        require_type(Agent, "agent", agent, "an agent, such as ActorCritic(env)")
         self.agent = agent
         algo = settings.pop("algo", None) or self.name
         if self.name not in ("", algo):
@@ -51,6 +52,7 @@ class Algo:
         An off-policy algorithm appends the rollout to its replay and makes the updates that are due by
         off_policy.replay_ratio; before off_policy.learning_starts steps it makes none.
         """
+        require_type(_core.Batch, "batch", batch, "a batch that Sampler.collect() returned")
         return self._core.update(batch)
 
     def load(self, checkpoint: str | os.PathLike[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import torch
 
 from . import _core
-from .settings import Base, Settings, apply, describe, from_toml, make_config, require_used, table_of
+from .settings import Base, Settings, apply, describe, from_toml, make_config, require_type, require_used, table_of
 
 if TYPE_CHECKING:
     from .algos import Algo
@@ -159,9 +159,8 @@ class TorchAgent(ActorCritic):
     ) -> None:
         if isinstance(env, torch.nn.Module):
             self.module, env = env, None
-        elif module is None:
-            raise _core.Error("module: found none, expected a torch.nn.Module")
         else:
+            require_type(torch.nn.Module, "module", module, "a torch.nn.Module")
             self.module = module
         _require_agent_settings(settings)
         self._state, self._settings = state, {"base": base, "algo": "ppo", **settings}
@@ -213,6 +212,7 @@ class Sampler:
 
     env: as for Agent; None: the agent's. Its spaces must be those of the agent's environment.
     saved: a checkpoint of Agent.save(), from which its sampler goes on, with the same settings.
+    host_rollouts: batches are on the CPU, whatever the agent's device: for a Replay.
     settings: see make_config(); the ones of the sampler are below. Those of the agent are the defaults.
     """
 
@@ -224,8 +224,10 @@ class Sampler:
         env: str | Callable[..., Any] | None,
         agent: Agent,
         saved: str | os.PathLike[str] | None = None,
+        host_rollouts: bool = False,
         **settings: Any,
     ) -> None:
+        require_type(Agent, "agent", agent, "an agent, such as ActorCritic(env)")
         self.agent = agent
         if env is not None:
             agent._begin(env)
@@ -233,7 +235,7 @@ class Sampler:
         require_used(agent.config, settings, "Sampler", _SAMPLER_SETTINGS, advice)
         before, state = ({}, {}) if saved is None else _saved_sampler(saved)
         config = apply(apply(_core.Config(agent.config), before), {"env": env, **settings})
-        self._core = _core.Sampler(config, agent._core, state)
+        self._core = _core.Sampler(config, agent._core, state, host_rollouts)
         self.config = self._core.config
         _open.add(self)
 
@@ -277,6 +279,7 @@ class Policy:
     """Acts for N environments outside a sampler, and keeps their recurrent state."""
 
     def __init__(self, agent: Agent, seed: int = 0) -> None:
+        require_type(Agent, "agent", agent, "an agent, such as ActorCritic(env)")
         self._core = _core.Policy(agent._core, seed)
 
     def reset(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _core
 from .parts import Sampler
+from .settings import require_type
 
 Array = Any  # a tensor; a dict of them where the environment has several arrays
 
@@ -94,12 +95,14 @@ class Replay:
         seed: int = 1,
         largest_batch: int = 1024,
     ):
+        require_type(Sampler, "sampler", sampler, "a Sampler")
         self._core = _core.StepReplay(
             sampler.agent._core, sampler.envs, size, n_step, discount, prioritized, alpha, seed, largest_batch
         )
 
     def append(self, batch: _core.Batch) -> None:
         """Copies a rollout. New steps get the largest priority so far."""
+        require_type(_core.Batch, "batch", batch, "a batch that Sampler.collect() returned")
         self._core.append(batch)
 
     def sample(self, n: int, beta: float = 1.0):
@@ -141,6 +144,7 @@ class SequenceReplay(Replay):
         seed: int = 1,
         largest_batch: int = 64,
     ):
+        require_type(Sampler, "sampler", sampler, "a Sampler")
         self._core = _core.SequenceReplay(
             sampler.agent._core,
             sampler.envs,

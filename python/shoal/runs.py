@@ -18,7 +18,7 @@ from . import _core
 from .envs import env_action, is_callable_id, parts_of, planes, require_known, spaces_of, value_of
 from .parts import Agent, Policy
 from .progress import Display, plot_progress, read_progress
-from .settings import Base, RunSettings, apply, key_of, make_config
+from .settings import Base, RunSettings, apply, key_of, make_config, require_type
 
 
 class Film:
@@ -86,6 +86,12 @@ class Run:
             tensor, array = torch.as_tensor(x), arrays[name]
             if array.stack == 1 and tensor.shape != array.shape and planes(tensor.shape) == array.shape:
                 tensor = tensor.movedim(-1, -3).reshape(array.shape)
+            expected = array.shape if array.stack == 1 else (array.stack, *array.shape)
+            if tensor.shape != expected:
+                raise _core.Error(
+                    f"observation{f' {name!r}' if name else ''}: found the shape {list(tensor.shape)}, expected "
+                    f"{list(expected)}; give the observation of one environment, or several to Policy(run.agent).act()"
+                )
             return tensor.unsqueeze(0)
 
         if isinstance(observation, dict) and set(observation) == set(arrays):
@@ -198,4 +204,5 @@ def evaluate(
 ) -> list[float]:
     """Returns of complete episodes, whose seeds training never uses. workers: forked processes; 0: this one."""
     agent = run.agent if isinstance(run, Run) else run
+    require_type(Agent, "run", agent, "an agent or a run, such as shoal.load(folder)")
     return _core.evaluate(agent.config, agent._core, episodes, workers, seed, greedy)

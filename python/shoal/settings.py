@@ -90,9 +90,13 @@ def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
     """Changes these settings of `config`, and returns it. Keywords that are None change nothing."""
     if keywords.get("algo") is not None:  # it decides what other keywords mean
         config.set("algo", keywords["algo"])
+    given: dict[str, str] = {}
     for name, value in keywords.items():
         if value is not None:
-            config.set(key_of(name, config), env_id(value) if name == "env" else to_text(value))
+            key = key_of(name, config)
+            if given.setdefault(key, name) != name:
+                raise _core.Error(f"found {given[key]!r} and {name!r}, which are both {key}; give one of them")
+            config.set(key, env_id(value) if name == "env" else to_text(value))
     return config
 
 
@@ -111,6 +115,12 @@ def require_used(
     for name, value in keywords.items():
         if value is not None and table_of(key := key_of(name, config)) not in tables and key not in single:
             raise _core.Error(f"{name}: found the setting {key}, which {user} does not use; {advice}")
+
+
+def require_type(kind: type, what: str, value: Any, expected: str) -> None:
+    """Raises TypeError for a value that is not of this kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what}: found {value!r}, expected {expected}")
 
 
 def table_of(key: str) -> str:

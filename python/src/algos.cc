@@ -55,14 +55,13 @@ class BoundAlgo {
     restore_all(state, "algo/", algo().state());
     if (learner_.replay) learner_.replay->restore(with_prefix("replay/", state));
     steps_ = steps;
-    if (learner_.replay) explore();
   }
 
   std::int64_t steps() const { return steps_; }
-  // Whether the optimizer changes nothing with the next rollout.
-  bool has_rate_0() const {
+  // Whether the policy does not change with the next rollout.
+  bool is_annealed_to_0() const {
     const auto now = progress();
-    return algo_of(config_).anneals_learning_rate() && now.steps >= now.schedule_steps;
+    return algo_of(config_).anneals_to_0() && now.steps >= now.schedule_steps;
   }
   std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
 
@@ -92,8 +91,9 @@ py::typing::Dict<py::str, double> numbers(const Metrics& metrics) {
 
 void warn_of_rate_0(std::int64_t steps) {
   const auto text = fmt::format(
-      "found {} steps, after which the learning rate is 0; give the algorithm more with steps=..., "
-      "or anneal_learning_rate=False",
+      "found {} steps, after which the learning rate or the clip range is 0; give the algorithm "
+      "more "
+      "with steps=..., or set anneal_learning_rate and anneal_clip to False",
       steps);
   constexpr int kCaller = 2;  // of shoal.Algo.update()
   if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), kCaller) != 0) throw py::error_already_set();
@@ -118,7 +118,7 @@ void bind_algos(py::module_& m) {
           "update",
           [](BoundAlgo& algo, const py::object& batch) {
             const auto samples = samples_of(batch);
-            if (algo.has_rate_0()) warn_of_rate_0(algo.steps());
+            if (algo.is_annealed_to_0()) warn_of_rate_0(algo.steps());
             return numbers(interruptible(
                 [&] { return algo.use([&](BoundAlgo& own) { return own.update(samples()); }); }));
           },

@@ -72,7 +72,7 @@ void require_same_spaces(const EnvSpec& agent, const EnvSpec& env) {
 }
 
 std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<BoundAgent> agent,
-                                                 const TensorDict& state) {
+                                                 const TensorDict& state, bool host_rollouts) {
   const auto saved = named(state);
   const py::gil_scoped_release unlocked;
   validate(config);
@@ -84,7 +84,8 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
     agent->use([&](Agent& learning) { fix_sampler(config, make_env, learning); });
   }
   auto bound = std::make_shared<BoundSampler>(std::move(agent), config);
-  const auto options = training_sampler(config);
+  auto options = training_sampler(config);
+  options.host_rollouts = options.host_rollouts || host_rollouts;
   bound->agent->use([&](Agent& learning) {
     if (config.asynchronous) {
       require(
@@ -227,7 +228,8 @@ void bind_samplers(py::module_& m) {
   bind_batch(m);
   py::class_<BoundSampler, std::shared_ptr<BoundSampler>>(m, "Sampler",
                                                           "Steps B environments T times per call.")
-      .def(py::init(&make_bound_sampler), py::arg("config"), py::arg("agent"), py::arg("state"))
+      .def(py::init(&make_bound_sampler), py::arg("config"), py::arg("agent"), py::arg("state"),
+           py::arg("host_rollouts"))
       .def("save",
            [](BoundSampler& s) {
              ++s.collected;

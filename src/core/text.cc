@@ -76,6 +76,18 @@ std::string one_line(std::string_view text, std::size_t most) {
   return line;
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "_@%+=:,./-";
+  const bool plain = std::ranges::all_of(text, [&](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x80 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string(R"('\'')") : std::string(1, c);
+  return word + "'";
+}
+
 std::string number_text(double number, int digits) {
   const bool whole = std::floor(number) == number && std::abs(number) < 1e15;
   return whole ? fmt::format("{:.0f}", number) : fmt::format("{:.{}g}", number, digits);

@@ -124,7 +124,7 @@ EnvProbe::EnvProbe(const EnvFactory& make_env, const EnvSpec& spec, const CheckE
                    const Options& options)
     : layout_(spec),
       rows_(std::clamp<std::int64_t>(kMostBytes / std::max<std::int64_t>(layout_.bytes, 1), 2,
-                                     limits.steps + 1)),
+                                     std::min(limits.steps, kMostBytes) + 1)),
       data_(plan_.add(
           {rows_}, {.dtype = DType::kUInt8, .shape = {static_cast<std::int64_t>(layout_.bytes)}})),
       results_(plan_.add_bytes(static_cast<std::size_t>(rows_) * sizeof(RowResult))),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -96,6 +98,11 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
 }  // namespace
 
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
+  std::set<std::string> infos;
+  for (const auto& text : options.info)
+    require(infos.insert(parse_info(text).name).second,
+            "env.info: found '{}' after another entry of this name, expected one of each name",
+            one_line(text));
   auto make_env = make_plain(id, options);
   if (!is_in_python(id)) {
     require(!options.gymnasium.vector,
@@ -106,6 +113,10 @@ EnvFactory make_env_factory(const std::string& id, const EnvOptions& options) {
             "gymnasium.wrappers: found wrappers in Python, but '{}' is no environment of "
             "Gymnasium's; expected an env.id such as gymnasium:{}",
             one_line(id), one_line(id));
+    require(options.gymnasium.kwargs.empty(),
+            "gymnasium.kwargs: found '{}', but '{}' is an environment in C++ without such options; "
+            "expected an env.id such as gymnasium:{}",
+            one_line(options.gymnasium.kwargs), one_line(id), one_line(id));
     for (const auto& text : options.info)
       make_env = with_reduced_info(std::move(make_env), parse_info(text));
   }

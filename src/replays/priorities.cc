@@ -11,7 +11,10 @@
 
 namespace shoal {
 
-Priorities::Priorities(std::int64_t cells, double alpha) : alpha_(alpha), tree_(cells) {}
+Priorities::Priorities(std::int64_t cells, double alpha) : alpha_(alpha), tree_(cells) {
+  // A larger power of a small priority can be 0, so that nothing could be drawn.
+  require(alpha >= 0 && alpha <= 1, "alpha: found {}, expected 0 to 1", alpha);
+}
 
 void Priorities::offer(std::int64_t first, std::span<const bool> can_be_drawn) {
   const double power = std::pow(largest_, alpha_);

@@ -9,6 +9,7 @@
 
 #include "shoal/core/rng.h"
 #include "shoal/replays/sum_tree.h"
+#include "src/replays/saved_replay.h"
 
 namespace shoal {
 
@@ -17,7 +18,7 @@ namespace shoal {
 // is the name modulo the number of cells.
 class Priorities {
  public:
-  // All priorities are 0. alpha: the power.
+  // All priorities are 0. alpha: the power, 0 to 1; throws Error for others.
   Priorities(std::int64_t cells, double alpha);
   static std::size_t bytes(std::int64_t cells) {
     return static_cast<std::size_t>(cells) * 8 * 8 / 7;
@@ -38,6 +39,7 @@ class Priorities {
   // priority^alpha of each cell, [cells] float64; a view, valid until the next change.
   at::Tensor powers() const;
   double largest() const { return largest_; }
+  ReplaySettings settings() const { return {{"alpha", alpha_}}; }
   // powers: as from powers(), contiguous. Throws Error for another number of cells.
   void restore(const at::Tensor& powers, double largest);
 

@@ -5,12 +5,14 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/data/saved.h"
 #include "shoal/replays/replay.h"
 #include "src/replays/step_store.h"
@@ -68,6 +70,21 @@ void drop_other_places(NamedTensors& part) {
 }
 
 }  // namespace
+
+void save_settings(const ReplaySettings& settings, NamedTensors& to) {
+  for (const auto& [name, value] : settings)
+    to.add("settings/" + name, at::full({}, value, at::kDouble));
+}
+
+void require_saved_settings(const NamedTensors& from, const ReplaySettings& settings) {
+  for (const auto& [name, value] : settings) {
+    const auto found = saved(from, "settings/" + name).item<double>();
+    require(found == value,
+            "saved replay: found {} {}, expected {}; restore it with the settings "
+            "it was saved with",
+            name, number_text(found), number_text(value));
+  }
+}
 
 at::Tensor saved_of_slices(const NamedTensors& from, const std::string& name, std::int64_t slices) {
   const auto& each = saved(from, name);

@@ -27,7 +27,6 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
   require(o.burn_in >= 0, "burn_in: found {}, expected at least 0", o.burn_in);
   require(o.length >= 1 && o.interval >= 1,
           "length and interval: found {} and {}, expected at least 1", o.length, o.interval);
-  require(o.alpha >= 0, "alpha: found {}, expected at least 0", o.alpha);
   require(o.largest_batch >= 1, "largest_batch: found {}, expected at least 1", o.largest_batch);
   const auto least = (o.burn_in + o.length + 2 * o.interval + 1) * envs;
   require(
@@ -159,7 +158,9 @@ bool SequenceReplay::learns(std::int64_t rollout, std::int64_t b) const {
 NamedTensors SequenceReplay::save() {
   NamedTensors all;
   store_->save(all);
+  save_settings(settings(), all);
   if (priorities_) {
+    save_settings(priorities_->settings(), all);
     all.add("priorities", own(priorities_->powers().view({kept_, store_->envs()})));
     all.add("largest_priority", at::full({1}, priorities_->largest(), at::kDouble));
   }
@@ -171,7 +172,16 @@ NamedTensors SequenceReplay::save() {
   return all;
 }
 
+ReplaySettings SequenceReplay::settings() const {
+  const auto& o = options_;
+  return {{"burn_in", static_cast<double>(o.burn_in)},
+          {"length", static_cast<double>(o.length)},
+          {"interval", static_cast<double>(o.interval)}};
+}
+
 void SequenceReplay::restore(const NamedTensors& from) {
+  require_saved_settings(from, settings());
+  if (priorities_) require_saved_settings(from, priorities_->settings());
   store_->restore(from);
   for (const auto& [name, states] : states_) shoal::restore(from, "states/", {{name, own(states)}});
   // If the ranks did not share the replay when it was saved: the largest value of all ranks.

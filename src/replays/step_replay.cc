@@ -45,7 +45,6 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
       store_(share.in_turn(
           [&] { return std::make_unique<StepStore>(env, envs, options, share.of_store()); })),
       row_(std::make_unique<bool[]>(static_cast<std::size_t>(envs))) {
-  require(options.alpha >= 0, "alpha: found {}, expected at least 0", options.alpha);
   require(
       options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
       "slices: found {} for {} environments, from {} on; expected equal slices, from 0 or above",
@@ -114,6 +113,7 @@ NamedTensors StepReplay::save() {
   }
   all.add("draws", draws);
   if (prioritized()) {
+    save_settings(slices_.front().priorities->settings(), all);
     all.add("priorities", powers.size() == 1 ? powers[0] : at::cat(powers, 1));
     all.add("largest_priority", largest);
   }
@@ -121,6 +121,7 @@ NamedTensors StepReplay::save() {
 }
 
 void StepReplay::restore(const NamedTensors& from) {
+  if (prioritized()) require_saved_settings(from, slices_.front().priorities->settings());
   store_->restore(from);
   share_->meet();
   // If the ranks did not share the replay when it was saved: the largest value of all ranks.

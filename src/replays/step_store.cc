@@ -57,6 +57,7 @@ struct StepStore::Outcomes {
 StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o,
                      const StoreShare& share)
     : n_step_(o.n_step),
+      discount_(o.discount),
       history_(rows_back(env)),
       ring_(row_count(env, envs, o)),
       rows_(plan_, rollout_spec(env), ring_ + spare_rows(env, envs, o), envs),
@@ -264,16 +265,26 @@ NamedTensors StepStore::rows_in_use() const {
 void StepStore::save(NamedTensors& to) {
   for (auto& [name, tensor] : rows_in_use()) to.add(name, tensor);
   finals_.save(to);
+  save_settings(settings(), to);
   to.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
   to.add("ticks", at::from_blob(&ticks_, {}, at::kLong));
 }
 
+ReplaySettings StepStore::settings() const {
+  return {{"n_step", n_step_}, {"discount", discount_}};
+}
+
 void StepStore::restore(const NamedTensors& from) {
+  require_saved_settings(from, settings());
   ticks_ = saved(from, "ticks").item<std::int64_t>();
   next_tick_.reset();  // the resumed sampler may count from another tick
   auto targets = rows_in_use();
   targets.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
   shoal::restore(from, "", targets);
+  for (const auto open : open_)
+    require(open >= 0 && open < n_step_,
+            "saved replay: found {} rewards of a step to come, expected 0 to {}", open,
+            n_step_ - 1);
   finals_.restore(from);
 }
 

@@ -9,6 +9,7 @@
 #include "shoal/core/rows.h"
 #include "shoal/replays/step_replay.h"
 #include "src/replays/final_frames.h"
+#include "src/replays/saved_replay.h"
 
 namespace shoal {
 
@@ -68,6 +69,7 @@ class StepStore {
   std::int64_t end() const;
   // All tensors of this rank's environments, by name; views, valid until the next append().
   void save(NamedTensors& to);
+  // Throws Error for what a replay of other settings has saved.
   void restore(const NamedTensors& from);
 
   // False for a step in which the environment waited.
@@ -117,7 +119,10 @@ class StepStore {
   void gather_stack(std::span<const std::int64_t> cells, std::size_t field,
                     Transitions& batch) const;
 
+  ReplaySettings settings() const;
+
   int n_step_;
+  double discount_;
   std::int64_t history_;  // earlier rows that a frame stack needs
   Arena::Plan plan_;
   std::int64_t ring_;  // rows of the ring

@@ -62,10 +62,17 @@ TEST_P(QAgentTest, ExploresWithProbabilityEpsilon) {
                         .view({3, kActions});
   EXPECT_LT((share - want).abs().max().item<double>(), 0.03) << share;
   EXPECT_EQ(counts.select(1, 2).sum().item<std::int64_t>(), 0) << "an illegal action";
-  auto beyond = acting_on(values, {.seed = 2, .first_env = 3});
-  EXPECT_THROW(chosen(*agent, beyond), Error);
-  beyond.greedy = true;
-  EXPECT_NO_THROW(chosen(*agent, beyond));
+}
+
+// An evaluation may have more environments than the training had.
+TEST_P(QAgentTest, EnvironmentsBeyondTheLastEpsilonBeginWithTheFirst) {
+  const auto agent = make_echo(GetParam(), {.epsilons = 2});
+  agent->epsilon().copy_(at::tensor({0.0F, 1.0F}));
+  const auto values = at::tensor({0.0F, 9.0F, 0.0F, 0.0F, 0.0F}).repeat({4, 1});
+  auto explored = at::zeros({4}, at::kBool);
+  for (std::int64_t tick = 0; tick < 50; ++tick)
+    explored.logical_or_(chosen(*agent, acting_on(values, {.tick = tick, .first_env = 2})).ne(1));
+  EXPECT_TRUE(at::equal(explored, at::tensor({0, 1, 0, 1}).to(at::kBool))) << explored;
 }
 
 TEST_P(QAgentTest, EachRowHasTheEpsilonOfItsEnvironment) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "algos/pg/minibatches.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "tests/algos/rollouts.h"
@@ -312,6 +313,15 @@ TEST(PpoTest, OnlyAPieceOfAMinibatchIsEvaluatedAtATime) {
       ->update(numbered_rollout(), kStart);
   ASSERT_EQ(spy.asked.size(), 6U);  // of 24 steps
   for (const auto& in : spy.asked) EXPECT_EQ(in.action[0].size(0), 4);
+}
+
+// So that ranks with minibatches of other sizes make the same collective calls.
+TEST(PpoTest, EveryMinibatchHasAsManyPieces) {
+  const auto rollout = numbered_rollout();
+  for (const std::int64_t rows : {0, 1, 2, 5}) {
+    EXPECT_EQ((Minibatch{at::arange(rows), {}}.pieces(rollout, 3).size()), 3U);
+    EXPECT_EQ((Minibatch{{}, at::arange(rows)}.pieces(rollout, 3).size()), 3U);
+  }
 }
 
 TEST(PpoTest, MoreMinibatchesThanSamplesIsAnError) {

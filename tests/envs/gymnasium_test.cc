@@ -184,6 +184,17 @@ TEST_F(GymnasiumTest, AnInfoMustOccurInTheFirstEpisodeOfTraining) {
   EXPECT_NO_THROW(step(*resumed));
 }
 
+TEST_F(GymnasiumTest, TheNameOfAnInfoIsAKeyOrAPath) {
+  const auto env = make_gymnasium("gymnasium:toy_gymnasium:Slashes-v0",
+                                  {.infos = {InfoSpec{.name = "r/fwd", .array = {}},
+                                             InfoSpec{.name = "r/side", .array = {}}}})({});
+  Row row(env->spec());
+  env->reset(1, row.out());
+  env->step(row.action(), row.out());
+  EXPECT_EQ(*reinterpret_cast<const float*>(row.infos[0].data()), 3);
+  EXPECT_EQ(*reinterpret_cast<const float*>(row.infos[1].data()), 5);
+}
+
 TEST_F(GymnasiumTest, KeywordArgumentsAreGivenOn) {
   const auto env = toy("Echo", R"({"length": 1})")({});
   Row row(env->spec());
@@ -320,12 +331,15 @@ TEST_F(GymnasiumTest, AStateGoesOnInAnotherProcess) {
 
 // Unpickling would silently construct it anew.
 TEST_F(GymnasiumTest, AnEzPickleOffersNoState) {
-  const auto env = toy("MadeAnew")({});
-  Row row(env->spec());
-  std::vector<std::byte> state;
-  EXPECT_FALSE(env->save(state)) << "not even made";
-  env->reset(1, row.out());
-  EXPECT_FALSE(env->save(state));
+  for (const auto* name : {"MadeAnew", "HoldsAnew"}) {
+    SCOPED_TRACE(name);
+    const auto env = toy(name)({});
+    Row row(env->spec());
+    std::vector<std::byte> state;
+    EXPECT_FALSE(env->save(state)) << "not even made";
+    env->reset(1, row.out());
+    EXPECT_FALSE(env->save(state));
+  }
 }
 
 TEST_F(GymnasiumTest, AForkedProcessGoesOnWithItsEnvironmentsAndMakesNewOnes) {

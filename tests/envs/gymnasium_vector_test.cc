@@ -187,8 +187,11 @@ TEST_F(GymnasiumVectorTest, MistakesAreNamed) {
 
 // ---- Games ----
 
-TEST_F(GymnasiumVectorTest, AgentsOfGamesAreEnvironments) {
-  const auto make_env = make_gymnasium("pettingzoo:toy_games");
+class GamesTest : public GymnasiumVectorTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(GamesTest, AgentsAreEnvironments) {
+  const auto make_env = make_gymnasium("pettingzoo:toy_games", {.kwargs = GetParam()});
+  const bool unseen = std::string(GetParam()).find("unseen") != std::string::npos;
   Batch batch(make_env, {10, 11, 12, 20, 21, 22});
   EXPECT_EQ(batch.lanes->traits().multiple, 3);
   EXPECT_EQ(batch.rows[4]->observed<double>(0), (std::vector<double>{20, 1, 0}));
@@ -212,7 +215,8 @@ TEST_F(GymnasiumVectorTest, AgentsOfGamesAreEnvironments) {
                   (std::vector<double>{game > 0 ? -1.0
                                        : i < 3  ? 10.0
                                                 : 20.0,
-                                       static_cast<double>(agent), static_cast<double>(step)}));
+                                       static_cast<double>(agent),
+                                       step - (unseen && step == leaves && agent == 0 ? 1.0 : 0)}));
       }
     }
     batch.step();
@@ -222,6 +226,29 @@ TEST_F(GymnasiumVectorTest, AgentsOfGamesAreEnvironments) {
       EXPECT_EQ(batch.rows[i]->observed<double>(0)[2], 0);
     }
   }
+}
+
+// What an agent that dies sees last counts for nothing; others may stay among those of the game.
+INSTANTIATE_TEST_SUITE_P(Kinds, GamesTest,
+                         testing::Values("{}", R"({"unseen": ["ann"]})", R"({"stay": true})"),
+                         [](const auto& test) { return fmt::format("Kind{}", test.index); });
+
+// Learning goes on from what a truncated one sees last.
+TEST_F(GymnasiumVectorTest, ATruncatedAgentNeedsItsLastObservation) {
+  Batch batch(make_gymnasium("pettingzoo:toy_games", {.kwargs = R"({"unseen": ["bob"]})"}),
+              {1, 2, 3});
+  batch.step(), batch.step();
+  EXPECT_THAT(message_of([&] { batch.step(); }), HasSubstr("found no observation of bob"));
+}
+
+// Those that ask for the enum of Gymnasium, and hide the attributes of what they wrap.
+TEST_F(GymnasiumVectorTest, GamesMayBeWrapped) {
+  const auto make_env =
+      make_gymnasium("pettingzoo:toy_games", {.wrappers = {"RecordEpisodeStatistics"}});
+  EXPECT_EQ(make_env({})->batch().multiple, 3);
+  Batch batch(make_env, {1, 2, 3});
+  for (int step = 1; step <= 4; ++step) batch.step();
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_TRUE(batch.lanes->waits(i));
 }
 
 TEST_F(GymnasiumVectorTest, GamesThatDoNotFitAreRefused) {

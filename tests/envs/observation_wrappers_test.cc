@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "shoal/envs/registry.h"
 #include "shoal/envs/wrapper.h"
 #include "shoal/envs/wrappers.h"
+#include "src/envs/atari/area_resize.h"
 #include "tests/support/message_of.h"
 
 namespace shoal {
@@ -197,6 +199,14 @@ TEST(ResizedPicturesTest, AveragesTheAreaUnderEachPixel) {
         sum += old[plane * 96 + (2 * y + dy) * 12 + 4 * x + dx];
     ASSERT_EQ(found[i], std::lrint(sum / 8)) << i;
   }
+}
+
+// OpenCV's INTER_AREA rounds half up where both sides are halved: the mean of 0, 0, 1, 1 is 1.
+TEST(ResizedPicturesTest, HalvesAsOpenCvDoes) {
+  const std::array<std::uint8_t, 8> picture{0, 1, 2, 3, 1, 0, 4, 1};
+  std::array<std::uint8_t, 2> out{};
+  AreaResize(2, 4, 1, 2).row(picture.data(), 0, out.data());
+  EXPECT_THAT(out, testing::ElementsAre(1, 3));
 }
 
 TEST(ResizedPicturesTest, MistakesAreNamed) {

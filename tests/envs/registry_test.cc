@@ -28,6 +28,13 @@ TEST(OneLineTest, ReplacesWhatATerminalCannotShow) {
   EXPECT_EQ(one_line("\xc3\xa9\xc3\xa9", 3), "\xc3\xa9...");
 }
 
+TEST(ShellWordTest, QuotesWhatAShellWouldReadOtherwise) {
+  EXPECT_EQ(shell_word("runs/clip=0.1,a-1_2"), "runs/clip=0.1,a-1_2");
+  EXPECT_EQ(shell_word("two words"), "'two words'");
+  EXPECT_EQ(shell_word("it's $x"), R"('it'\''s $x')");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(BytesTextTest, HasTheUnitThatShowsSomething) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(48'700'000), "48.7 MB");
@@ -51,6 +58,17 @@ TEST(RegistryTest, MakesWhatWasRegistered) {
       << "with the same wrappers";
   EXPECT_THROW(register_env("Short-v0", make_cart_pole()), Error);
   EXPECT_THROW(register_env("CartPole-v1", make_cart_pole()), Error);
+}
+
+TEST(RegistryTest, WhatWouldChangeNothingIsRefused) {
+  EXPECT_NE(message_of([] {
+              make_env_factory("CartPole-v1", {.gymnasium = {.kwargs = R"({"a": 1})"}});
+            }).find("expected an env.id such as gymnasium:CartPole-v1"),
+            std::string::npos);
+  EXPECT_NE(message_of([] {
+              make_env_factory("Swimmer-v5", {.info = {"x_position:max", "x_position:sum"}});
+            }).find("found 'x_position:sum' after another entry"),
+            std::string::npos);
 }
 
 TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {

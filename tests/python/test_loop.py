@@ -146,6 +146,7 @@ class LoopTest(unittest.TestCase):
             "memory": dict(ppo, kind="parallel-cpu", memory="lstm"),
             "dqn": dict(dqn, kind="parallel-gpu"),
             "rainbow": dict(dqn, kind="serial", prioritized=True, n_step=3, returns="categorical"),
+            "noisy": dict(dqn, kind="serial", prioritized=True, n_step=3, returns="categorical", noisy=True),
             "in Python": dict(ppo, env="gymnasium:CartPole-v1", kind="serial"),
         }.items():
             with self.subTest(name):
@@ -627,6 +628,23 @@ class LoopTest(unittest.TestCase):
             shoal.Policy(agent).act(torch.zeros(3, 5))
         with self.assertRaisesRegex(TypeError, "callable"):
             shoal.ActorCritic(5)
+        with self.assertRaisesRegex(shoal.Error, "'clip' and 'ppo__clip', which are both ppo.clip"):
+            shoal.PPO(agent, clip=0.1, ppo__clip=0.2)
+
+    def test_says_what_was_expected_of_another_type(self):
+        agent = shoal.ActorCritic("CartPole-v1")
+        for act, sentence in {
+            lambda: shoal.PPO("CartPole-v1"): "agent: found 'CartPole-v1', expected an agent",
+            lambda: shoal.Sampler(None, "CartPole-v1"): "agent: found 'CartPole-v1', expected an agent",
+            lambda: shoal.Policy("CartPole-v1"): "agent: found 'CartPole-v1', expected an agent",
+            lambda: shoal.TorchAgent("CartPole-v1", 3): "module: found 3, expected a torch.nn.Module",
+            lambda: shoal.TorchAgent("CartPole-v1"): "module: found None, expected a torch.nn.Module",
+            lambda: shoal.PPO(agent).update(3): "batch: found 3, expected a batch",
+            lambda: shoal.Replay(agent): "sampler: found .*, expected a Sampler",
+            lambda: shoal.evaluate("runs/cartpole"): "run: found 'runs/cartpole', expected an agent or a run",
+        }.items():
+            with self.subTest(sentence), self.assertRaisesRegex(TypeError, sentence):
+                act()
 
     def test_settings_that_a_class_does_not_use(self):
         agent = shoal.ActorCritic("CartPole-v1")

@@ -1,10 +1,27 @@
 """shoal.Replay and shoal.SequenceReplay hold what the sampler returned."""
 
+import subprocess
+import sys
 import unittest
 
 import torch
 
 import shoal
+
+ON_A_GPU = """
+import sys, torch, shoal
+agent = shoal.ActorCritic("CartPole-v1")
+samplers = [shoal.Sampler(None, agent, kind="serial", envs=4, horizon=8, host_rollouts=host) for host in (True, False)]
+if not torch.cuda.is_available():
+    sys.exit("no GPU")
+agent.to("cuda")
+for sampler in samplers:
+    batch = sampler.collect()
+    print(batch.reward.device.type)
+    replay = shoal.Replay(sampler, size=100)
+    replay.append(batch)
+    print(len(replay))
+"""
 
 
 class ReplayTest(unittest.TestCase):
@@ -98,6 +115,14 @@ class ReplayTest(unittest.TestCase):
             self.assertTrue((starts == drawn.observation[0, i]).all(1).any())
         replay.update_priorities(drawn.index, torch.ones(3))
 
+    def test_rollouts_of_an_agent_on_a_gpu(self):
+        # In a process of its own, because one that uses a GPU cannot fork.
+        done = subprocess.run([sys.executable, "-c", ON_A_GPU], capture_output=True, text=True, timeout=100)
+        if "no GPU" in done.stderr:
+            self.skipTest("needs a GPU")
+        self.assertEqual(done.stdout.split(), ["cpu", "32", "cuda"])
+        self.assertIn("set SamplerOptions::host_rollouts", done.stderr)
+
     def test_says_what_is_wrong(self):
         sampler = self.sampler()
         replay = shoal.Replay(sampler, size=1000)
@@ -110,3 +135,5 @@ class ReplayTest(unittest.TestCase):
         sampler.collect()
         with self.assertRaisesRegex(shoal.Error, "earlier collect"):
             replay.append(batch)
+        with self.assertRaisesRegex(TypeError, "batch: found 3, expected a batch"):
+            replay.append(3)

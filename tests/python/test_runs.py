@@ -68,6 +68,8 @@ class RunsTest(unittest.TestCase):
         self.assertIn("CartPole-v1", repr(run))
         action = run.predict(torch.zeros(4))
         self.assertIn(action, (0, 1))
+        with self.assertRaisesRegex(shoal.Error, r"found the shape \[5, 4\], expected \[4\]; give .* one environment"):
+            run.predict(torch.zeros(5, 4))
         returns = shoal.evaluate(run, episodes=3)
         self.assertEqual(len(returns), 3)
         self.assertEqual(returns, shoal.evaluate(shoal.load(self.path("run")), episodes=3, workers=1))

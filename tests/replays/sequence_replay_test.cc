@@ -1,5 +1,6 @@
 #include "shoal/replays/sequence_replay.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -8,6 +9,7 @@
 
 #include "shoal/core/error.h"
 #include "tests/replays/history.h"
+#include "tests/support/message_of.h"
 
 namespace shoal::sequence_replay_test {
 namespace {
@@ -173,6 +175,18 @@ TEST(SequenceReplayTest, PrioritiesDecideAndALateOneLandsOnNothingNewer) {
   const auto& later = replay.sample(16);
   for (std::int64_t k = 0; k < 16; ++k) ++drawn[later.index[k].item<std::int64_t>()];
   EXPECT_GT(drawn.size(), 5u);
+}
+
+TEST(SequenceReplayTest, GoesOnOnlyWithTheSameSequences) {
+  History history(1, false, 7);
+  SequenceReplay one(toy_spec(1), kState, kEnvs, options(3));
+  for (int rollout = 0; rollout < 9; ++rollout) one.append(rollout_of(history));
+  auto longer = options(3);
+  ++longer.length;
+  --longer.burn_in;
+  SequenceReplay other(toy_spec(1), kState, kEnvs, longer);
+  EXPECT_THAT(message_of([&] { other.restore(one.save()); }),
+              testing::HasSubstr("saved replay: found burn_in"));
 }
 
 TEST(SequenceReplayTest, GoesOnFromWhatWasSaved) {

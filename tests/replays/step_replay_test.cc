@@ -382,6 +382,19 @@ TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   EXPECT_THAT(message_of([&] { stacked.restore({}); }), HasSubstr("'ticks'"));
   StepReplay smaller(toy_spec(1), kEnvs, {.size = 9});
   EXPECT_THAT(message_of([&] { smaller.restore(replay.save()); }), HasSubstr("was saved as"));
+  for (const auto& [options, said] :
+       {std::pair{StepReplayOptions{.size = 60, .n_step = 3}, "found n_step 1, expected 3"},
+        {{.size = 60, .discount = 0.9}, "found discount 0.99, expected 0.9"}})
+    EXPECT_THAT(message_of([&] { StepReplay(toy_spec(1), kEnvs, options).restore(replay.save()); }),
+                HasSubstr(said));
+  StepReplay steeper(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .alpha = 0.9});
+  EXPECT_THAT(message_of([&] { prioritized.restore(steeper.save()); }),
+              HasSubstr("found alpha 0.9, expected 0.6"));
+  auto too_many = copy_of(replay.save());
+  too_many.at("open").fill_(1);
+  EXPECT_THAT(message_of([&] { replay.restore(too_many); }), HasSubstr("expected 0 to 0"));
+  EXPECT_THROW(StepReplay(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .alpha = 1.1}),
+               Error);
   NamedTensors without_masks;
   for (const auto& [name, tensor] : replay.save())
     if (!name.starts_with("final_mask/")) without_masks.add(name, tensor);

@@ -56,6 +56,11 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "ppo.learning_rate=1e30"], "ppo.learning_rate: found 1e+30, expected"),
     (["train", "cartpole-ppo", "--set", b"device=\xff".decode(errors="surrogateescape")], "device: found '?', expected text in UTF-8"),
     (["train", "cartpole-ppo", "--set", "gymnasium.kwargs={{gravity: 5}}"], "gymnasium.kwargs: found '{gravity: 5}', expected a JSON"),
+    (["train", "cartpole-ppo", "--seed", ""], "--seed: found an empty value"),
+    (["train", "cartpole-ppo", "--init-from", ""], "--init-from: found an empty value"),
+    (["eval", "{dir}/other", "--episodes", "010"], "--episodes: found '010', expected a whole number"),
+    (["eval", "{dir}/other", "--seed", "99999999999999999999"], "--seed: found '99999999999999999999', expected"),
+    (["plot", "{dir}/other", "--goal", "inf"], "--goal: found inf, expected a finite number"),
     (["launch", "{dir}/gpus.toml"], "gpus: found 100000, expected at most"),
     (["launch", "{dir}/slash.toml"], "variant.a/b: expected a name of"),
     (["launch", "{dir}/long.toml"], "1 to 200 bytes"),
@@ -280,6 +285,20 @@ class AppTest(unittest.TestCase):
         self.assertTrue(run.name.startswith("cartpole-ppo-4-"), run.name)
         self.assertIn(f"shoal eval runs/{run.name}", done.stdout)
 
+    def test_commands_that_are_printed_run_in_a_shell(self):
+        run = self.dir / "two words"
+        said = train(run, "--steps", "512").stdout
+        evaluate = re.search("(?m)^evaluate it: shoal (eval .*)$", said)[1]
+        done = subprocess.run(f"{SHOAL} {evaluate} --episodes 1", shell=True, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = shoal("train", "--resume", str(run), "--set", "ppo.clip=0.3")
+        self.assertIn(f"--init-from '{run}'", done.stderr)
+
+    def test_the_zoo_tells_steps_from_bounds_of_them(self):
+        lines = {line.split()[0]: " ".join(line.split()[3:]) for line in shoal("zoo").stdout.splitlines()}
+        self.assertRegex(lines["zoo:cartpole-ppo"], r"^at most \d+ steps$")
+        self.assertRegex(lines["zoo:cartpole-dqn"], r"^\d+ steps$")
+
     def start_training(self, run, *arguments):
         process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(run), *SHORT, "--steps", "1000000000",
                                     *arguments],
@@ -450,6 +469,14 @@ class AppTest(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^kept from MountainCar-v0: env\.action_repeat = \d+$")
         done = shoal("train", "mountain-car-ppo", "--steps", "512", "--set", "sampler.horizon=16", "--out", self.dir / "same")
         self.assertNotIn("kept from", done.stdout)
+
+    def test_rates_of_exploration_bind_no_other_number_of_environments(self):
+        run = self.dir / "four"
+        short = ["train", "cartpole-r2d1", "--steps", "400", "--quiet"]
+        for arguments in ([*short, "--envs", "4", "--out", run], ["eval", run, "--episodes", "10", "--envs", "10", "--sample"],
+                          [*short, "--envs", "8", "--init-from", run, "--out", self.dir / "eight"]):
+            done = shoal(*arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_run_too_short_to_learn_says_so(self):
         for starts, said in ((400, False), (512, True)):

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <string>
 #include <tuple>
 
 #include "shoal/algos/ppo.h"
@@ -290,6 +292,28 @@ TEST(Config, ValidateRefusesWhatCannotWork) {
   }
 }
 
+TEST(Config, ValidateRefusesSettingsThatWorkOnlyAlone) {
+  const auto refused = [](Config config, const std::map<std::string, std::string>& changes) {
+    EXPECT_NO_THROW(validate(config));
+    for (const auto& [key, value] : changes) set(config, key, value);
+    return message_of([&] { validate(config); });
+  };
+  const auto cartpole = preset("cartpole-ppo");
+  EXPECT_TRUE(
+      contains(refused(cartpole, {{"model.memory", "lstm"}, {"env.normalize_reward", "true"}}),
+               "model.memory_sees_previous"));
+  EXPECT_TRUE(contains(refused(cartpole, {{"ppo.anneal_learning_rate", "false"},
+                                          {"ppo.anneal_clip", "true"},
+                                          {"steps", "2000"},
+                                          {"schedule_steps", "1000"}}),
+                       "clip range reaches 0"));
+  auto appo = preset("cartpole-appo");
+  set(appo, "sampler.envs", "16");
+  set(appo, "sampler.workers", "2");
+  EXPECT_TRUE(contains(refused(appo, {{"ppo.minibatches", "16"}}),
+                       "expected at most the 8 environments of a worker"));
+}
+
 TEST(Config, SettingsThatAnAlgorithmDoesNotUseAreRefused) {
   for (const auto* name : {"pendulum-sac", "cartpole-dqn", "cartpole-r2d1"}) {
     for (const auto& [key, value] : {std::pair{"normalize_observation", "true"},
@@ -330,6 +354,11 @@ TEST(Config, NetworksAndMinibatchesThatDoNotFitAreRefused) {
     set(config, key, value);
     EXPECT_THROW(make_agent(config), Error) << key << " = " << value;
   }
+  Config wide = preset("pendulum-ppo");
+  set(wide, "agent.network_std", "true");
+  EXPECT_NO_THROW(make_agent(wide));
+  set(wide, "agent.initial_std", "10");
+  EXPECT_TRUE(contains(message_of([&] { make_agent(wide); }), "agent.initial_std: found 10"));
   Config config = preset("cartpole-ppo");
   const auto spec = make_env_factory(config)({})->spec();
   EXPECT_NO_THROW(require_minibatch_fits(config, spec));

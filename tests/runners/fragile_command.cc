@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, how] : {std::pair{"throw", Breakage::kThrow},
                                   {"segfault", Breakage::kSegfault},
                                   {"exit", Breakage::kExit},
+                                  {"exit-0", Breakage::kExitWith0},
                                   {"hang", Breakage::kHang},
                                   {"reset", Breakage::kThrowInReset},
                                   {"constructor", Breakage::kThrowInConstructor},

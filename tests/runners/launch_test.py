@@ -59,7 +59,7 @@ class LaunchTest(unittest.TestCase):
         self.temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self.temporary.cleanup)
         self.dir = pathlib.Path(self.temporary.name)
-        self.out = self.dir / "out"
+        self.out = self.dir / "all runs"
 
     def sweep(self, steps, more=""):
         file = self.dir / "sweep.toml"
@@ -90,7 +90,7 @@ class LaunchTest(unittest.TestCase):
         self.assertAlmostEqual(float(row[3]), mean - half, delta=0.15)
         self.assertAlmostEqual(float(row[5]), mean + half, delta=0.15)
         self.assertAlmostEqual(float(row[6]), mean, delta=0.011)
-        self.assertEqual(lines[-1], f"plot them: shoal plot {self.out}/*/ --out {self.out}/curves.svg")
+        self.assertEqual(lines[-1], f"plot them: shoal plot '{self.out}'/*/ --out '{self.out}/curves.svg'")
         subprocess.run(lines[-1].split(": ", 1)[1].replace("shoal", SHOAL, 1), shell=True, check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
         self.assertIn("<svg", (self.out / "curves.svg").read_text()[:200])
@@ -192,6 +192,21 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("ppo.clip", shoal("launch", sweep, "--out", self.out, status=2).stderr)
         self.assertFalse(self.out.exists())
         self.assertIn("none.toml", shoal("launch", self.dir / "none.toml", status=2).stderr)
+
+    def test_longer_runs_need_longer_schedules_before_anything_is_started(self):
+        file = self.dir / "longer.toml"
+
+        def launch(settings, status=0):
+            file.write_text(f'base = "cartpole-ppo"\nseeds = [1]\n[all]\nstop_return = "off"\nsampler.horizon = 16\n{settings}\n')
+            return shoal("launch", file, "--out", self.out, status=status)
+
+        launch("steps = 1024")
+        before = (self.out / "cartpole-ppo-1.log").stat().st_mtime_ns
+        self.assertRegex(launch("steps = 2048", status=2).stderr,
+                         r"cartpole-ppo-1: steps: found 2048, but the learning rate .*reaches 0 after 1024 \(schedule_steps\)")
+        self.assertEqual((self.out / "cartpole-ppo-1.log").stat().st_mtime_ns, before)
+        launch("steps = 2048\nschedule_steps = 2048")
+        self.assertIn("1 of them done", launch("steps = 2048").stdout)
 
     def test_nothing_is_taken_for_what_it_is_not(self):
         shoal("launch", self.sweep(512), "--out", self.out)

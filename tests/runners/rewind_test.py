@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -43,7 +44,7 @@ class RewindTest(unittest.TestCase):
         """A run whose environment fails."""
         run = self.dir / name
         done = command(*TRAIN, "--steps", 50000, "--out", run, *arguments, status=status)
-        self.assertIn(f"`shoal rewind {run}` repeats the failure of environment 5", done.stderr)
+        self.assertIn(f"`shoal rewind {shlex.quote(str(run))}` repeats the failure of environment 5", done.stderr)
         return run
 
     def rewind(self, run, *arguments):
@@ -71,9 +72,10 @@ class RewindTest(unittest.TestCase):
                 self.assertIn("it failed again", said)
 
     def test_what_ends_the_training_process_itself_is_repeated(self):
+        succeeds = ("exit-0", 1, r"called exit\(0\)")  # a failure all the same
         crash, end = ("segfault", -signal.SIGSEGV, "was killed by SIGSEGV"), ("exit", 3, r"called exit\(3\)")
         asynchronous = ["--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true", "--set", "ppo.minibatches=4"]
-        for (how, status, text), more in ((crash, []), (end, []), (crash, asynchronous)):
+        for (how, status, text), more in ((crash, []), (end, []), (succeeds, []), (crash, asynchronous)):
             with self.subTest(how, more=more):
                 run = self.fails(f"serial-{how}-{len(more)}", *environment(how), "--sampler", "serial", *more, status=status)
                 self.assertRegex(self.rewind(run), f"(?s)failed at step 499:\n  {text}.*it failed again: worker 0 .* {text}")
@@ -158,7 +160,11 @@ class RewindTest(unittest.TestCase):
         self.assertEqual(process.wait(20), 0)
 
     def test_what_came_before_is_filmed(self):
-        run = self.fails("filmed", *environment("throw"))
+        run = self.fails("to be filmed", *environment("throw"))
+        for film, word in (("film.avi", "expected a name ending in .gif"), ("none/film.gif", "cannot write"), ("none/film.mp4", "--video|cannot write")):
+            done = command("rewind", run, "--video", self.dir / film, status=2)
+            self.assertRegex(done.stderr, word)
+            self.assertEqual(done.stdout, "", "nothing is said of the environment")
         said = command("rewind", run, "--video", self.dir / "film.gif").stdout
         steps = int(re.search(r"(\d+) steps replayed", said)[1])
         pictures = (self.dir / "film.gif").read_bytes().count(b"!\xf9\x04")  # a duration each

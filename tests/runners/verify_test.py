@@ -144,6 +144,22 @@ class VerifyTest(unittest.TestCase):
         (run / "model.ckpt").unlink()
         self.assertTrue(self.verify(run, 3).endswith("the same so far: 4 rows of progress.csv, to step 2048\n"))
 
+    def test_rows_that_end_before_the_checkpoint_are_missing(self):
+        log = ["--set", "log_steps=1000"]
+        whole = self.run_of("sparse", *log)
+        for name, of, kept, reached, due in (("cut", self.dir / "a", 2, 1024, 2048), ("no rows", self.dir / "a", 0, 0, 2048),
+                                             ("cut sparse", whole, 1, 1024, 2048)):
+            with self.subTest(name):
+                run = self.dir / name
+                shutil.copytree(of, run)
+                lines = (run / "progress.csv").read_text().splitlines(keepends=True)
+                (run / "progress.csv").write_text("".join(lines[:1 + kept]))
+                said = f"progress.csv: the rows of B end at step {reached}, expected {due}, for its model.ckpt: rows are missing\n"
+                self.assertIn(said, shoal("verify", of, run, status=1).stdout)
+                self.assertIn("the rows of A end", shoal("verify", run, run, status=1).stdout)
+        (run / "progress.csv").write_text("")
+        self.assertIn("rows are missing", shoal("verify", whole, run, status=1).stdout)
+
     def test_what_is_no_run_is_a_mistake(self):
         self.assertIn("expected a run folder", shoal("verify", self.dir / "a", self.dir, status=2).stderr)
         self.assertIn("B is required", shoal("verify", self.dir / "a", status=2).stderr)

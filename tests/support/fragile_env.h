@@ -18,6 +18,7 @@ enum class Breakage {
   kThrow,
   kSegfault,
   kExit,
+  kExitWith0,
   kHang,
   kThrowInReset,
   kThrowInConstructor,
@@ -115,6 +116,8 @@ class Fragile : public Env {
         break;
       case Breakage::kExit:
         std::exit(3);
+      case Breakage::kExitWith0:
+        std::exit(0);
       case Breakage::kHang:
         std::this_thread::sleep_for(std::chrono::hours(1));
         break;

@@ -47,6 +47,8 @@ struct RunOptions {
   OffPolicyOptions off_policy;
   ReplayOptions replay;
   std::int64_t horizon, envs;  // of all ranks together
+  // Environments of one rollout: with parallel-cpu and asynchronous sampling, those of one worker.
+  std::int64_t rollout_envs;
   int ranks;
   std::uint64_t seed;
 };
@@ -72,8 +74,9 @@ class AlgoSpec {
   virtual bool uses_ranks() const { return false; }
 
   virtual double discount(const RunOptions& run) const = 0;
-  virtual bool anneals_learning_rate() const { return false; }  // to 0 over the schedule
-  virtual bool uses_agent_options() const { return true; }      // RunOptions::agent
+  // Whether the learning rate, or the range in which a policy may change, is 0 after the schedule.
+  virtual bool anneals_to_0() const { return false; }
+  virtual bool uses_agent_options() const { return true; }  // RunOptions::agent
   // Steps whose activations are in memory at once while learning.
   virtual std::int64_t steps_at_once(const RunOptions& run) const = 0;
 

@@ -46,7 +46,9 @@ struct PpoOptions {
   // whole sequences.
   bool vtrace = false;
   double rho_bar = 1, c_bar = 1;  // upper bounds of the importance ratios of V-trace
-  double target_kl = 0;    // end the epochs of a rollout once the mean KL exceeds this; 0: never
+  // End the epochs of a rollout once the mean KL of an epoch's last minibatch exceeds this; 0:
+  // never.
+  double target_kl = 0;
   std::uint64_t seed = 1;  // order of the minibatches
   // The environments of all ranks are divided into so many consecutive slices. A minibatch takes
   // the same number of steps from each slice, in the slice's own random order, so learning does not

@@ -16,6 +16,9 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
 // replaced, cut after `most` bytes with "..." appended.
 std::string one_line(std::string_view text, std::size_t most = 100);
 
+// The text as one word of a POSIX shell's command line, in quotes where they are needed.
+std::string shell_word(const std::string& text);
+
 // Integers are printed exactly, other numbers with `digits` significant digits.
 std::string number_text(double number, int digits = 6);
 

@@ -14,8 +14,8 @@ struct GymnasiumOptions {
   // "package.Wrapper(argument=1)" with literals as arguments. Without a package it is one of
   // gymnasium.wrappers.
   std::vector<std::string> wrappers = {};
-  // Numbers in the environment's infos to report; "a/b" is info["a"]["b"]. Their arrays are one
-  // float32 each, 0 where the info has no such number.
+  // Numbers in the environment's infos to report; "a/b" is info["a/b"], or else info["a"]["b"].
+  // Their arrays are one float32 each, 0 where the info has no such number.
   std::vector<InfoSpec> infos = {};
   // A vector environment for each worker and group: the one of the id's vector_entry_point, or, for
   // "gymnasium:module:callable", what callable(num_envs=N, **kwargs) returns.

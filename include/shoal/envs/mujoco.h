@@ -29,7 +29,6 @@ namespace shoal {
 //
 // Throws Error at once for an unknown id (with the nearest known one), a missing plugin or a
 // missing model.
-// once: nothing of this is left to workers.
 EnvFactory make_mujoco(const std::string& id);
 
 // The ids of all tasks; empty without the plugin or the models.

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/core/rng.h"
@@ -105,6 +107,7 @@ class SequenceReplay : public Replay {
   void update_priorities(const at::Tensor& index, const at::Tensor& priority);
 
  private:
+  std::vector<std::pair<std::string, double>> settings() const;
   // The cell of a step, or of the final observation after it.
   struct Place {
     std::int64_t cell;

@@ -22,18 +22,8 @@ PolicyOut greedy_outputs(const at::Tensor& values, const NamedTensors& mask) {
   return {.action = action, .value = value, .distribution = {{"values", values}}};
 }
 
-void EpsilonGreedy::require_epsilons(const ActIn& in, std::int64_t n) const {
-  if (in.greedy || epsilon_.size(0) == 1) return;
-  for (std::int64_t i = 0; i < n; ++i)
-    require(in.noise.row(i).env < epsilon_.size(0),
-            "epsilons: found environment {} and {} epsilons; set epsilons to 1, or to the number "
-            "of environments",
-            in.noise.row(i).env, epsilon_.size(0));
-}
-
 void EpsilonGreedy::choose_by_rows(const ActIn& in, const at::Tensor& values,
                                    at::Tensor& action) const {
-  require_epsilons(in, action.size(0));
   const Noise noise(in.noise);
   const auto* of_row = values.const_data_ptr<float>();
   const bool* mask = in.mask.empty() ? nullptr : in.mask[0].const_data_ptr<bool>();
@@ -63,7 +53,6 @@ std::int64_t EpsilonGreedy::best(const float* value, const bool* legal) const {
 
 void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor& action) {
   const auto n = action.size(0);
-  require_epsilons(in, n);
   const auto legal = in.mask.empty() ? at::ones_like(values, at::kBool) : in.mask[0];
   const auto best =
       values.masked_fill(legal.logical_not(), -std::numeric_limits<float>::infinity()).argmax(1);
@@ -74,7 +63,8 @@ void EpsilonGreedy::choose(const ActIn& in, const at::Tensor& values, at::Tensor
   const Noise noise(in.noise);
   const auto u = noise.uniform({n, 0, 2}, values.device());
   auto epsilon = there_.of(epsilon_, values.device());
-  if (epsilon_.size(0) > 1) epsilon = epsilon.index_select(0, noise.envs(n, values.device()));
+  if (epsilon_.size(0) > 1)
+    epsilon = epsilon.index_select(0, noise.envs(n, values.device()).remainder(epsilon_.size(0)));
   const auto explore = u.select(1, 0).lt(epsilon);
   const auto place = (u.narrow(1, 1, 1) * legal.sum(1, true)).to(at::kLong);
   const auto any = legal.cumsum(1).le(place).sum(1).clamp_max(actions_ - 1);

@@ -22,10 +22,11 @@ class EpsilonGreedy {
   EpsilonGreedy(std::int64_t actions, std::int64_t epsilons)
       : actions_(actions), epsilon_(at::ones({epsilons})) {}
 
-  // [epsilons] float32, on the CPU: one for all environments, or one for each.
+  // [epsilons] float32, on the CPU. Environment i has epsilon i, modulo their number: an evaluation
+  // may have more environments than the training had.
   at::Tensor epsilon() const { return epsilon_; }
 
-  // values: [N, actions]; action: [N] int64. Throws Error if there are too few epsilons.
+  // values: [N, actions]; action: [N] int64.
   void choose(const ActIn& in, const at::Tensor& values, at::Tensor& action);
   // Call in Agent::before_rollout().
   void before_rollout(at::Device device) { there_.of(epsilon_, device); }
@@ -33,9 +34,8 @@ class EpsilonGreedy {
   void choose_by_rows(const ActIn& in, const at::Tensor& values, at::Tensor& action) const;
 
  private:
-  void require_epsilons(const ActIn& in, std::int64_t n) const;
   float epsilon_of(std::int64_t env) const {
-    return epsilon_.const_data_ptr<float>()[epsilon_.size(0) == 1 ? 0 : env];
+    return epsilon_.const_data_ptr<float>()[env % epsilon_.size(0)];
   }
   std::int64_t any(const bool* legal, float u) const;
   std::int64_t best(const float* value, const bool* legal) const;

@@ -22,9 +22,13 @@ class GaussianHead : public Head {
             spec.low, spec.high);
     require(options.initial_std > 0, "agent.initial_std: found {}, expected a number above 0",
             options.initial_std);
+    initial_log_std_ = std::log(options.initial_std);
+    require(
+        !options.network_std || (initial_log_std_ > kMinLogStd && initial_log_std_ < kMaxLogStd),
+        "agent.initial_std: found {}, expected {:.2g} to {:.2g} with agent.network_std",
+        options.initial_std, std::exp(kMinLogStd), std::exp(kMaxLogStd));
     middle_ = bounded_ ? (spec.low + spec.high) / 2 : 0;
     half_width_ = bounded_ ? (spec.high - spec.low) / 2 : 1;
-    initial_log_std_ = std::log(options.initial_std);
     if (!options.network_std)
       log_std_ = register_parameter("log_std", at::full({dims_}, initial_log_std_));
   }

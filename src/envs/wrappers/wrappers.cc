@@ -10,10 +10,19 @@
 namespace shoal {
 namespace {
 
+// Environments of a batch end their episodes, and take their actions, together.
+void require_no_batch(const Env& env, const char* setting) {
+  require(env.batch().multiple == 0,
+          "{}: found a limit or a repetition for {}, whose environments are stepped as a batch; "
+          "leave it at its default, or do it in the environment",
+          setting, env.spec().id);
+}
+
 class TimeLimit : public Wrapper {
  public:
-  TimeLimit(std::unique_ptr<Env> env, std::int64_t limit)
-      : Wrapper(std::move(env)), limit_(limit) {}
+  TimeLimit(std::unique_ptr<Env> env, std::int64_t limit) : Wrapper(std::move(env)), limit_(limit) {
+    require_no_batch(*this, "env.time_limit");
+  }
 
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     steps_ = 0;
@@ -61,6 +70,7 @@ void reduce(const InfoSpec& info, const std::byte* before, std::byte* now) {
 class ActionRepeat : public Wrapper {
  public:
   ActionRepeat(std::unique_ptr<Env> env, int times) : Wrapper(std::move(env)), times_(times) {
+    require_no_batch(*this, "env.action_repeat");
     for (const auto& info : spec_.info) before_.emplace_back(info.array.bytes());
     spec_.fps /= times;
   }

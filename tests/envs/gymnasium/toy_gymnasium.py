@@ -198,6 +198,20 @@ class MadeAnew(Numbers, gymnasium.utils.EzPickle):
         gymnasium.utils.EzPickle.__init__(self)
 
 
+class HoldsAnew(Numbers):
+    """Has another environment, which it does not call `env`."""
+
+    def __init__(self):
+        self.inner = [MadeAnew()]
+
+
+class Slashes(Numbers):
+    """Infos whose keys have slashes, beside a dict of the same names."""
+
+    def step(self, action):
+        return *super().step(action)[:4], {"r/fwd": 3.0, "r": {"fwd": 4.0, "side": 5.0}}
+
+
 class Masked(Numbers):
     """Allows the action equal to the parity of the step count. `later` replaces the info from the second step on."""
 
@@ -255,6 +269,6 @@ class CountsImports(Numbers):
         return self.real(name, *rest)
 
 
-for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, Masked, Returns, Choice,
-             Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports, Lucky):
+for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, HoldsAnew, Slashes,
+             Masked, Returns, Choice, Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports, Lucky):
     gymnasium.register(f"{made.__name__}-v0", made)
