@@ -382,11 +382,12 @@ TEST(StepReplayTest, GoesOnOnlyFromItsOwnKind) {
   EXPECT_THAT(message_of([&] { stacked.restore({}); }), HasSubstr("'ticks'"));
   StepReplay smaller(toy_spec(1), kEnvs, {.size = 9});
   EXPECT_THAT(message_of([&] { smaller.restore(replay.save()); }), HasSubstr("was saved as"));
-  for (const auto& [options, said] :
-       {std::pair{StepReplayOptions{.size = 60, .n_step = 3}, "found n_step 1, expected 3"},
-        {{.size = 60, .discount = 0.9}, "found discount 0.99, expected 0.9"}})
-    EXPECT_THAT(message_of([&] { StepReplay(toy_spec(1), kEnvs, options).restore(replay.save()); }),
-                HasSubstr(said));
+  const auto refused_by = [&](const StepReplayOptions& options) {
+    return message_of([&] { StepReplay(toy_spec(1), kEnvs, options).restore(replay.save()); });
+  };
+  EXPECT_THAT(refused_by({.size = 60, .n_step = 3}), HasSubstr("found n_step 1, expected 3"));
+  EXPECT_THAT(refused_by({.size = 60, .discount = 0.9}),
+              HasSubstr("found discount 0.99, expected 0.9"));
   StepReplay steeper(toy_spec(1), kEnvs, {.size = 60, .prioritized = true, .alpha = 0.9});
   EXPECT_THAT(message_of([&] { prioritized.restore(steeper.save()); }),
               HasSubstr("found alpha 0.9, expected 0.6"));
