@@ -20,7 +20,9 @@ template <class Self, class Options>
 class BatchSpecOf : public SpecOf<Self, OffPolicySpec, Options> {
  public:
   bool uses_ranks() const override { return true; }
-  bool anneals_to_0() const override { return this->own_.anneal_learning_rate; }
+  std::string annealed_to_0() const override {
+    return this->own_.anneal_learning_rate ? "learning_rate" : "";
+  }
   bool uses_agent_options() const override { return false; }
   std::int64_t batch() const override { return this->own_.batch; }
 };

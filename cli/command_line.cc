@@ -87,31 +87,26 @@ void open_standard_streams() {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
 }
 
-// CLI11 reads 010 as 8 and cuts off what is too large; an unset variable ("--seed=$SEED") would
-// leave the default.
+std::string refuse_nothing(std::string& text) {
+  return text.empty() ? "found an empty value, expected one" : "";
+}
+
+std::string refuse_all_but_numbers(std::string& text) {
+  std::int64_t number = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const bool plain = error == std::errc() && stop == end && std::to_string(number) == text;
+  return plain ? "" : fmt::format("found '{}', expected a whole number", one_line(text));
+}
+
+// CLI11 reads 010 as 8 and cuts off what is too large. An empty value, as of a variable of the
+// shell that is not set, would leave the default.
 void check_values(CLI::App& app) {
-  const CLI::Validator check(
-      [](std::string& text) {
-        return text.empty()
-                   ? std::string(
-                         "found an empty value, expected one; for the default, leave the flag out")
-                   : "";
-      },
-      "");
-  const CLI::Validator check_number(
-      [](std::string& text) -> std::string {
-        std::int64_t number = 0;
-        const auto* const end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, number);
-        if (error == std::errc() && stop == end && std::to_string(number) == text) return "";
-        return fmt::format("found '{}', expected a whole number", one_line(text));
-      },
-      "");
-  for (auto* command : app.get_subcommands({}))
-    for (auto* option : command->get_options()) {
-      if (option->get_items_expected_max() > 0) option->check(check);
-      if (option->get_type_name() == "INT") option->check(check_number);
-    }
+  for (auto* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->check(CLI::Validator(refuse_nothing, ""));
+    if (option->get_type_name() == "INT") option->check(CLI::Validator(refuse_all_but_numbers, ""));
+  }
+  for (auto* command : app.get_subcommands({})) check_values(*command);
 }
 
 int parse_and_run(CLI::App& app, const Command& chosen, int argc, char** argv) {

@@ -117,19 +117,24 @@ std::vector<std::string> differing_columns(const Table& a, const Table& b, const
   return columns;
 }
 
-std::int64_t counter_of(const Checkpoint& checkpoint, const char* name) {
-  return checkpoint.counters.contains(name) ? checkpoint.counters.at(name) : -1;
+std::int64_t counter_of(const Named<std::int64_t>& counters, const char* name) {
+  return counters.contains(name) ? counters.at(name) : -1;
 }
-std::int64_t steps_of(const Checkpoint& checkpoint) { return counter_of(checkpoint, "steps"); }
+std::int64_t steps_of(const Checkpoint& checkpoint) {
+  return counter_of(checkpoint.counters, "steps");
+}
 
-// A run writes a row before the checkpoint that counts it.
-void find_lost_rows(const char* name, const fs::path& run, const Config& config, const Table& table,
-                    Comparison& result) {
+// The steps that the rows of a run reach at least: a run writes a row before the checkpoint that
+// counts it.
+std::int64_t steps_of_rows(const fs::path& run, const Config& config) {
   std::error_code error;
-  if (!fs::exists(run / kCheckpointFile, error)) return;
-  const auto newest = read_checkpoint(run / kCheckpointFile);
-  const auto steps = steps_of(newest);
-  const auto due = steps >= config.steps ? steps : counter_of(newest, "row_steps");
+  if (!fs::exists(run / kCheckpointFile, error)) return 0;
+  const auto counters = read_counters(run / kCheckpointFile);
+  const auto steps = counter_of(counters, "steps");
+  return steps >= config.steps ? steps : counter_of(counters, "row_steps");
+}
+
+void find_lost_rows(const char* name, std::int64_t due, const Table& table, Comparison& result) {
   const double last = rows_of(table) == 0 ? 0 : cell(table, "steps", rows_of(table) - 1);
   if (last >= static_cast<double>(due)) return;
   result.same = false;
@@ -138,9 +143,12 @@ void find_lost_rows(const char* name, const fs::path& run, const Config& config,
 }
 
 void compare_progress(const Runs& runs, Comparison& result) {
+  // Before the rows, because the runs may go on meanwhile.
+  const auto due_a = steps_of_rows(runs.a, runs.config_a),
+             due_b = steps_of_rows(runs.b, runs.config_b);
   const auto a = read_progress(runs.a / kProgressFile), b = read_progress(runs.b / kProgressFile);
-  find_lost_rows("A", runs.a, runs.config_a, a, result);
-  find_lost_rows("B", runs.b, runs.config_b, b, result);
+  find_lost_rows("A", due_a, a, result);
+  find_lost_rows("B", due_b, b, result);
   const auto rows = common_rows(a, b);
   const auto end = rows.empty() ? RowPair{0, 0} : RowPair{rows.back().a + 1, rows.back().b + 1};
   result.whole = result.whole && end.a == rows_of(a) && end.b == rows_of(b);

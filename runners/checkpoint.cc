@@ -60,16 +60,29 @@ void write_checkpoint(const std::filesystem::path& file, const Checkpoint& check
   replacement.finish();
 }
 
-Checkpoint read_checkpoint(const std::filesystem::path& file) {
+namespace {
+
+template <class Read>
+auto read_with(const Read& read, const std::filesystem::path& file) {
   auto in = open_file(file);
   std::error_code error;
   const auto size = std::filesystem::file_size(file, error);
   require(!error, "cannot read {}: {}", file.string(), error.message());
   try {
-    return read_checkpoint(in, size);
+    return read(in, size);
   } catch (const Error& e) {
     throw Error("{} cannot be used: {}", file.string(), e.what());
   }
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const std::filesystem::path& file) {
+  return read_with([](auto& in, auto size) { return read_checkpoint(in, size); }, file);
+}
+
+Named<std::int64_t> read_counters(const std::filesystem::path& file) {
+  return read_with([](auto& in, auto size) { return read_counters(in, size); }, file);
 }
 
 void restore_agent(const Checkpoint& from, const std::filesystem::path& file, Agent& agent) {

@@ -17,5 +17,6 @@ std::uint32_t checksum(std::uint32_t before, std::string_view bytes);
 // Reads a checkpoint of `size` bytes from the start of a seekable stream. Throws Error if it is
 // damaged or not a checkpoint.
 Checkpoint read_checkpoint(std::istream& in, std::uint64_t size);
+Named<std::int64_t> read_counters(std::istream& in, std::uint64_t size);
 
 }  // namespace shoal

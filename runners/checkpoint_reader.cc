@@ -160,6 +160,11 @@ std::uint32_t checksum(std::uint32_t before, std::string_view bytes) {
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+Named<std::int64_t> read_counters(std::istream& in, std::uint64_t size) {
+  Input input{in, size};
+  return read_header(input).counters;
+}
+
 Checkpoint read_checkpoint(std::istream& in, std::uint64_t size) {
   Input input{in, size};
   const auto header = read_header(input);

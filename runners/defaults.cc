@@ -46,7 +46,12 @@ Config default_config(const EnvSpec& env, const std::string& algo) {
 }
 
 Config default_config(const Config& asked, const std::string& algo) {
-  return default_config(spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit), algo);
+  auto config =
+      default_config(spec_of(make_env_factory(asked), {}, asked.sampler.reset_limit), algo);
+  // An evaluation does not scale rewards as the training does, and a memory must not see others.
+  if (asked.model.memory != MemoryKind::kNone && config.env.normalize_reward)
+    config.model.memory_sees_previous = false;
+  return config;
 }
 
 }  // namespace shoal

@@ -18,10 +18,11 @@ bool is_off_policy(const Config& config) {
 
 namespace {
 
-std::int64_t rollout_envs(const Config& config) {
+std::int64_t rollouts_at_once(const Config& config) {
   const auto& s = config.sampler;
-  const bool of_a_worker = config.asynchronous && s.kind == SamplerKind::kParallelCpu;
-  return of_a_worker ? s.envs / worker_count(config) : s.envs;
+  if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return 1;
+  const auto workers = (worker_count(config) + config.ranks - 1) / config.ranks;  // of a rank
+  return std::clamp<std::int64_t>(workers, 1, std::max<std::int64_t>(s.envs / config.ranks, 1));
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ RunOptions run_options(const Config& config) {
           .replay = config.replay,
           .horizon = config.sampler.horizon,
           .envs = config.sampler.envs,
-          .rollout_envs = rollout_envs(config),
+          .rollouts = rollouts_at_once(config),
           .ranks = config.ranks,
           .seed = config.seed};
 }

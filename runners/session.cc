@@ -43,6 +43,15 @@ void forget_attempt(const fs::path& folder) {
   forget_failures(folder);
 }
 
+// An evaluation has no statistics of rewards, so that a memory would see others than in training.
+void require_equal_rewards(const Config& config) {
+  const bool sees = config.model.memory != MemoryKind::kNone && config.model.memory_sees_previous;
+  require(!sees || !config.env.normalize_reward,
+          "env.normalize_reward: found true with a memory that sees the previous reward, which an "
+          "evaluation does not scale as the training does; set model.memory_sees_previous, or "
+          "env.normalize_reward, to false");
+}
+
 // Called before any worker is forked; the weights are read once there is an agent.
 void require_weights(const fs::path& run) {
   std::error_code error;
@@ -106,6 +115,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
   // A run that is resumed with more steps keeps its schedules.
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
+  if (!resumes_) require_equal_rewards(config_);
   if (!resumes_ && !config_.init_from.empty()) require_weights(config_.init_from);
   if (!resumes_) return;
   require(

@@ -146,12 +146,12 @@ void validate(const Config& config) {
   const auto& algo = algo_of(config);
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
   validate_agent(config);
+  const auto annealed = algo.annealed_to_0();
   require(
-      config.schedule_steps == 0 || config.steps <= config.schedule_steps || !algo.anneals_to_0(),
-      "steps: found {}, but the learning rate or the clip range reaches 0 after {} "
-      "(schedule_steps); give "
-      "schedule_steps = {} too",
-      config.steps, config.schedule_steps, config.steps);
+      config.schedule_steps == 0 || config.steps <= config.schedule_steps || annealed.empty(),
+      "steps: found {}, but {}.{} reaches 0 after {} (schedule_steps); give schedule_steps = {} "
+      "too",
+      config.steps, config.algo, annealed, config.schedule_steps, config.steps);
   require(
       config.agent.act_precision == Precision::kFloat32 ||
           (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
@@ -174,11 +174,6 @@ void validate(const Config& config) {
           "rollouts only; choose an on-policy algorithm",
           config.sampler.preempt_share, config.algo);
   validate_model(config.model);
-  require(config.model.memory == MemoryKind::kNone || !config.model.memory_sees_previous ||
-              !config.env.normalize_reward,
-          "env.normalize_reward: found true with a memory that sees the previous reward, which an "
-          "evaluation would scale otherwise than the training; set it or "
-          "model.memory_sees_previous to false");
   if (is_off_policy(config)) validate_replay_ratio(config);
   algo.check(run_options(config));
 }

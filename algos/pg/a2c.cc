@@ -57,7 +57,9 @@ class A2cSpec : public SpecOf<A2cSpec, OnPolicySpec, A2cOptions> {
   }
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
-  bool anneals_to_0() const override { return own_.anneal_learning_rate; }
+  std::string annealed_to_0() const override {
+    return own_.anneal_learning_rate ? "learning_rate" : "";
+  }
   std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions&,
                                      ProcessGroup& ranks) const override {
     return make_a2c(dynamic_cast<ActorCritic&>(agent), own_, ranks);

@@ -389,31 +389,31 @@ class PpoSpec : public SpecOf<PpoSpec, OnPolicySpec, PpoOptions> {
   }
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
-  bool anneals_to_0() const override { return own_.anneal_learning_rate || own_.anneal_clip; }
+  std::string annealed_to_0() const override {
+    return own_.anneal_learning_rate ? "learning_rate" : own_.anneal_clip ? "clip" : "";
+  }
   std::int64_t steps_at_once(const RunOptions& run) const override {
-    return run.horizon * run.rollout_envs / own_.minibatches;
+    return run.horizon * run.envs / own_.minibatches;
   }
 
   void check(const RunOptions& run) const override {
     shoal::check(own_);
-    const auto* const of_a_worker =
-        run.rollout_envs == run.envs ? " (sampler.envs)" : " of a worker that samples on its own";
+    const auto rollout_envs = run.envs / run.ranks / run.rollouts * run.ranks;
+    const auto* const whose =
+        run.rollouts == 1 ? "sampler.envs" : "the environments of a worker that samples on its own";
     const int slices = own_.slices > 0 ? own_.slices : run.ranks;
-    require(slices % run.ranks == 0 && run.rollout_envs % slices == 0,
-            "ppo.slices: found {}, expected a multiple of ranks, {}, that divides the {} "
-            "environments{}",
-            slices, run.ranks, run.rollout_envs, of_a_worker);
-    const auto envs = run.rollout_envs / slices;
+    require(slices % run.ranks == 0 && rollout_envs % slices == 0,
+            "ppo.slices: found {}, expected a multiple of ranks, {}, that divides {}, {}", slices,
+            run.ranks, whose, rollout_envs);
+    const auto envs = rollout_envs / slices;
     const auto of_a_slice = slices > 1 ? fmt::format(" of each of {} slices", slices) : "";
     require(own_.minibatches <= run.horizon * envs,
-            "ppo.minibatches: found {}, expected at most the {} steps{}, sampler.horizon times {} "
-            "environments{}",
-            own_.minibatches, run.horizon * envs, of_a_slice, envs, of_a_worker);
-    require(
-        (run.model.memory == MemoryKind::kNone && !own_.vtrace) || own_.minibatches <= envs,
-        "ppo.minibatches: found {}, expected at most the {} environments{}{}: with model.memory or "
-        "ppo.vtrace, minibatches are whole sequences",
-        own_.minibatches, envs, of_a_slice, of_a_worker);
+            "ppo.minibatches: found {}, expected at most the {} steps{} (sampler.horizon x {})",
+            own_.minibatches, run.horizon * envs, of_a_slice, whose);
+    require((run.model.memory == MemoryKind::kNone && !own_.vtrace) || own_.minibatches <= envs,
+            "ppo.minibatches: found {}, expected at most the {} environments{} ({}): with "
+            "model.memory or ppo.vtrace, minibatches are whole sequences",
+            own_.minibatches, envs, of_a_slice, whose);
   }
 
   std::unique_ptr<OnPolicyAlgo> make(Agent& agent, const RunOptions& run,

@@ -39,6 +39,17 @@ def dumps(env):
     return file.getvalue()
 )";
 
+const py::object& dumps() {
+  static py::object* function = nullptr;  // set while holding the GIL; never destroyed
+  if (function == nullptr) {
+    py::dict scope;
+    scope["__builtins__"] = py::module_::import("builtins");
+    py::exec(kPickling, scope);
+    function = new py::object(scope["dumps"]);
+  }
+  return *function;
+}
+
 }  // namespace
 
 std::vector<std::string> registered_ids() {
@@ -124,10 +135,7 @@ void PythonEnv::write_infos(const py::object& info, float* const* to) {
 const std::string& PythonEnv::save() {
   saved_.clear();
   try {
-    py::dict scope;
-    scope["__builtins__"] = py::module_::import("builtins");
-    py::exec(kPickling, scope);
-    saved_ = std::string(py::bytes(scope["dumps"](env_)));
+    saved_ = std::string(py::bytes(dumps()(env_)));
   } catch (const py::error_already_set&) {  // e.g. it contains a lock or a window
   }
   return saved_;

@@ -47,7 +47,7 @@ class Algo:
         self._core = _core.Algo(self.config, agent._core)
 
     def update(self, batch: _core.Batch) -> dict[str, float]:
-        """Learns from a rollout, and returns the metrics. Warns when the learning rate has reached 0.
+        """Learns from a rollout, and returns the metrics. Warns when the learning rate, or PPO's clip range, has reached 0.
 
         An off-policy algorithm appends the rollout to its replay and makes the updates that are due by
         off_policy.replay_ratio; before off_policy.learning_starts steps it makes none.
@@ -65,6 +65,8 @@ class Algo:
         if algo != self.config.algo:
             raise _core.Error(f"{os.fspath(checkpoint)} is a checkpoint of {algo}, expected {self.config.algo}")
         state = {name: tensor for name, tensor in tensors.items() if name.startswith(("algo/", "replay/"))}
+        explores = ("agent/epsilon", "agent/exploration", "agent/noise_")
+        state |= {name: tensor for name, tensor in tensors.items() if state and name.startswith(explores)}
         if not state:
             raise _core.Error(f"{os.fspath(checkpoint)} holds no algorithm; give it to save(..., algo=algo)")
         self._core.restore(steps, state)

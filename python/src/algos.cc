@@ -51,17 +51,24 @@ class BoundAlgo {
     if (learner_.replay) add_with_prefix("replay/", learner_.replay->save(), all);
     return all;
   }
+  // The constructor has set the exploration of a beginning on the agent: state also has that with
+  // which the loop goes on.
   void restore(std::int64_t steps, const NamedTensors& state) {
-    restore_all(state, "algo/", algo().state());
-    if (learner_.replay) learner_.replay->restore(with_prefix("replay/", state));
+    agent_->use([&](Agent& agent) {
+      restore_all(state, "algo/", algo().state());
+      if (learner_.replay) learner_.replay->restore(with_prefix("replay/", state));
+      for (const auto& [name, tensor] : agent.parameters())
+        if (state.contains("agent/" + name)) shoal::restore(state, "agent/", {{name, tensor}});
+      agent.parameters_changed();
+    });
     steps_ = steps;
   }
 
   std::int64_t steps() const { return steps_; }
-  // Whether the policy does not change with the next rollout.
-  bool is_annealed_to_0() const {
+  // The option that is 0 for the next rollout; "": none.
+  std::string annealed_to_0() const {
     const auto now = progress();
-    return algo_of(config_).anneals_to_0() && now.steps >= now.schedule_steps;
+    return now.steps >= now.schedule_steps ? algo_of(config_).annealed_to_0() : "";
   }
   std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
 
@@ -89,12 +96,11 @@ py::typing::Dict<py::str, double> numbers(const Metrics& metrics) {
   return all;
 }
 
-void warn_of_rate_0(std::int64_t steps) {
+void warn_of_rate_0(std::int64_t steps, const std::string& option) {
   const auto text = fmt::format(
-      "found {} steps, after which the learning rate or the clip range is 0; give the algorithm "
-      "more "
-      "with steps=..., or set anneal_learning_rate and anneal_clip to False",
-      steps);
+      "found {} steps, after which {} is 0; give the algorithm more with steps=..., or "
+      "anneal_{}=False",
+      steps, option, option);
   constexpr int kCaller = 2;  // of shoal.Algo.update()
   if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), kCaller) != 0) throw py::error_already_set();
 }
@@ -118,7 +124,8 @@ void bind_algos(py::module_& m) {
           "update",
           [](BoundAlgo& algo, const py::object& batch) {
             const auto samples = samples_of(batch);
-            if (algo.is_annealed_to_0()) warn_of_rate_0(algo.steps());
+            if (const auto option = algo.annealed_to_0(); !option.empty())
+              warn_of_rate_0(algo.steps(), option);
             return numbers(interruptible(
                 [&] { return algo.use([&](BoundAlgo& own) { return own.update(samples()); }); }));
           },
@@ -136,7 +143,7 @@ void bind_algos(py::module_& m) {
           [](BoundAlgo& algo, std::int64_t steps, const TensorDict& state) {
             const auto tensors = named(state);
             const py::gil_scoped_release unlocked;
-            algo.use([&](BoundAlgo& own) { own.restore(steps, tensors); });
+            algo.restore(steps, tensors);
           },
           py::arg("steps"), py::arg("state"))
       .def_property_readonly("steps", &BoundAlgo::steps)

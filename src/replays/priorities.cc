@@ -11,8 +11,10 @@
 
 namespace shoal {
 
-Priorities::Priorities(std::int64_t cells, double alpha) : alpha_(alpha), tree_(cells) {
-  // A larger power of a small priority can be 0, so that nothing could be drawn.
+Priorities::Priorities(std::int64_t cells, double alpha) : alpha_(alpha), tree_(cells) {}
+
+// A larger power of a small priority can be 0, so that nothing could be drawn.
+void require_alpha(double alpha) {
   require(alpha >= 0 && alpha <= 1, "alpha: found {}, expected 0 to 1", alpha);
 }
 

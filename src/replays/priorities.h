@@ -18,7 +18,7 @@ namespace shoal {
 // is the name modulo the number of cells.
 class Priorities {
  public:
-  // All priorities are 0. alpha: the power, 0 to 1; throws Error for others.
+  // All priorities are 0. alpha: the power.
   Priorities(std::int64_t cells, double alpha);
   static std::size_t bytes(std::int64_t cells) {
     return static_cast<std::size_t>(cells) * 8 * 8 / 7;
@@ -49,6 +49,9 @@ class Priorities {
   std::vector<std::int64_t> cells_;
   std::vector<double> values_;
 };
+
+// Throws Error unless it can be a power of priorities: 0 to 1.
+void require_alpha(double alpha);
 
 // Importance weights for these probabilities: probability^-beta, divided by least^-beta.
 void importance_weights(std::span<const double> probability, double least, double beta,

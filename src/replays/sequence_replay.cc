@@ -27,6 +27,7 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
   require(o.burn_in >= 0, "burn_in: found {}, expected at least 0", o.burn_in);
   require(o.length >= 1 && o.interval >= 1,
           "length and interval: found {} and {}, expected at least 1", o.length, o.interval);
+  require_alpha(o.alpha);
   require(o.largest_batch >= 1, "largest_batch: found {}, expected at least 1", o.largest_batch);
   const auto least = (o.burn_in + o.length + 2 * o.interval + 1) * envs;
   require(

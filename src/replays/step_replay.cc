@@ -45,6 +45,7 @@ StepReplay::StepReplay(const EnvSpec& env, std::int64_t envs, const StepReplayOp
       store_(share.in_turn(
           [&] { return std::make_unique<StepStore>(env, envs, options, share.of_store()); })),
       row_(std::make_unique<bool[]>(static_cast<std::size_t>(envs))) {
+  require_alpha(options.alpha);
   require(
       options.slices >= 1 && envs % options.slices == 0 && options.first_slice >= 0,
       "slices: found {} for {} environments, from {} on; expected equal slices, from 0 or above",

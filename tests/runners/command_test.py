@@ -61,6 +61,8 @@ MISTAKES = [
     (["eval", "{dir}/other", "--episodes", "010"], "--episodes: found '010', expected a whole number"),
     (["eval", "{dir}/other", "--seed", "99999999999999999999"], "--seed: found '99999999999999999999', expected"),
     (["plot", "{dir}/other", "--goal", "inf"], "--goal: found inf, expected a finite number"),
+    (["bench", "sample", "--runs", "010"], "--runs: found '010', expected a whole number"),
+    (["eval", ""], "RUN: found an empty value"),
     (["launch", "{dir}/gpus.toml"], "gpus: found 100000, expected at most"),
     (["launch", "{dir}/slash.toml"], "variant.a/b: expected a name of"),
     (["launch", "{dir}/long.toml"], "1 to 200 bytes"),

@@ -299,19 +299,20 @@ TEST(Config, ValidateRefusesSettingsThatWorkOnlyAlone) {
     return message_of([&] { validate(config); });
   };
   const auto cartpole = preset("cartpole-ppo");
-  EXPECT_TRUE(
-      contains(refused(cartpole, {{"model.memory", "lstm"}, {"env.normalize_reward", "true"}}),
-               "model.memory_sees_previous"));
   EXPECT_TRUE(contains(refused(cartpole, {{"ppo.anneal_learning_rate", "false"},
                                           {"ppo.anneal_clip", "true"},
                                           {"steps", "2000"},
                                           {"schedule_steps", "1000"}}),
-                       "clip range reaches 0"));
+                       "ppo.clip reaches 0"));
   auto appo = preset("cartpole-appo");
   set(appo, "sampler.envs", "16");
   set(appo, "sampler.workers", "2");
   EXPECT_TRUE(contains(refused(appo, {{"ppo.minibatches", "16"}}),
-                       "expected at most the 8 environments of a worker"));
+                       "expected at most the 8 environments (the environments of a worker"));
+  set(appo, "ranks", "2");  // of 8 environments and one worker
+  set(appo, "ppo.minibatches", "8");
+  EXPECT_NO_THROW(validate(appo));
+  EXPECT_TRUE(contains(refused(appo, {{"ppo.minibatches", "9"}}), "of each of 2 slices"));
 }
 
 TEST(Config, SettingsThatAnAlgorithmDoesNotUseAreRefused) {

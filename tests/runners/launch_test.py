@@ -203,7 +203,7 @@ class LaunchTest(unittest.TestCase):
         launch("steps = 1024")
         before = (self.out / "cartpole-ppo-1.log").stat().st_mtime_ns
         self.assertRegex(launch("steps = 2048", status=2).stderr,
-                         r"cartpole-ppo-1: steps: found 2048, but the learning rate .*reaches 0 after 1024 \(schedule_steps\)")
+                         r"cartpole-ppo-1: steps: found 2048, but ppo.learning_rate reaches 0 after 1024 \(schedule_steps\)")
         self.assertEqual((self.out / "cartpole-ppo-1.log").stat().st_mtime_ns, before)
         launch("steps = 2048\nschedule_steps = 2048")
         self.assertIn("1 of them done", launch("steps = 2048").stdout)

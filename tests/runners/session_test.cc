@@ -505,6 +505,18 @@ TEST(Session, ResumesOnlyWithTheAlgorithmAndTheAgentOfTheRun) {
       << tensor;
 }
 
+TEST(Session, AMemoryMustSeeTheSameRewardsInEvaluations) {
+  const TemporaryFolder folder;
+  Config config = Parts::config();
+  config.env.normalize_reward = true;
+  config.model.memory = MemoryKind::kLstm;
+  EXPECT_TRUE(message_of([&] {
+                Parts(folder / "run", {.quiet = true}, config);
+              }).starts_with("env.normalize_reward: found true with a memory"));
+  config.model.memory_sees_previous = false;
+  EXPECT_NO_THROW(Parts(folder / "run", {.quiet = true}, config));
+}
+
 TEST(Session, BeginsWithTheWeightsOfAnother) {
   const TemporaryFolder folder;
   {

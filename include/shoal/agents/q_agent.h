@@ -38,8 +38,7 @@ struct QAgentOptions {
   // deviations. Greedy actions use the means.
   bool noisy = false;
   double noise = 0.5;  // initial deviation, times the root of the layer's inputs
-  // Number of epsilons: 1, shared by all environments, or one for each. act() throws Error if an
-  // environment has none.
+  // Number of epsilons: environment i has epsilon i, modulo their number. 1: all share one.
   std::int64_t epsilons = 1;
 };
 OptionList describe(QAgentOptions& options);  // table [dqn]

@@ -47,8 +47,9 @@ struct RunOptions {
   OffPolicyOptions off_policy;
   ReplayOptions replay;
   std::int64_t horizon, envs;  // of all ranks together
-  // Environments of one rollout: with parallel-cpu and asynchronous sampling, those of one worker.
-  std::int64_t rollout_envs;
+  // Rollouts of a rank at the same time: of workers that sample on their own, each with its part of
+  // the environments.
+  std::int64_t rollouts;
   int ranks;
   std::uint64_t seed;
 };
@@ -74,8 +75,9 @@ class AlgoSpec {
   virtual bool uses_ranks() const { return false; }
 
   virtual double discount(const RunOptions& run) const = 0;
-  // Whether the learning rate, or the range in which a policy may change, is 0 after the schedule.
-  virtual bool anneals_to_0() const { return false; }
+  // The option that is 0 after the schedule, so that nothing more is learned: "learning_rate", for
+  // example; "": none.
+  virtual std::string annealed_to_0() const { return ""; }
   virtual bool uses_agent_options() const { return true; }  // RunOptions::agent
   // Steps whose activations are in memory at once while learning.
   virtual std::int64_t steps_at_once(const RunOptions& run) const = 0;

@@ -26,6 +26,9 @@ void write_checkpoint(const std::filesystem::path& file, const Checkpoint& check
 // tensor is allocated or read before the sizes in the header agree with the size of the file.
 Checkpoint read_checkpoint(const std::filesystem::path& file);
 
+// Its counters only. The checksum of the file is not checked.
+Named<std::int64_t> read_counters(const std::filesystem::path& file);
+
 // Copies the parameters "agent/NAME" of a checkpoint, which was read from `file`, to the agent.
 // Throws Error, with the tensor, the found and the expected value, unless names, types and shapes
 // are exactly those of the agent and all numbers are finite.

@@ -10,19 +10,23 @@
 namespace shoal {
 namespace {
 
-// Environments of a batch end their episodes, and take their actions, together.
-void require_no_batch(const Env& env, const char* setting) {
-  require(env.batch().multiple == 0,
-          "{}: found a limit or a repetition for {}, whose environments are stepped as a batch; "
-          "leave it at its default, or do it in the environment",
-          setting, env.spec().id);
+// The environments of a batch end their episodes themselves, and take their actions together. One
+// that is stepped on its own may be a batch of one.
+EnvFactory without_batches(EnvFactory make_env, const char* setting) {
+  return [make_env = std::move(make_env), setting](const EnvContext& context) {
+    auto env = make_env(context);
+    require(context.lanes == nullptr || env->batch().multiple == 0,
+            "{}: found a wrapper such as {}, but its environments are stepped in batches; leave it "
+            "out, or give the environment itself such an option",
+            env->spec().id, setting);
+    return env;
+  };
 }
 
 class TimeLimit : public Wrapper {
  public:
-  TimeLimit(std::unique_ptr<Env> env, std::int64_t limit) : Wrapper(std::move(env)), limit_(limit) {
-    require_no_batch(*this, "env.time_limit");
-  }
+  TimeLimit(std::unique_ptr<Env> env, std::int64_t limit)
+      : Wrapper(std::move(env)), limit_(limit) {}
 
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     steps_ = 0;
@@ -70,7 +74,6 @@ void reduce(const InfoSpec& info, const std::byte* before, std::byte* now) {
 class ActionRepeat : public Wrapper {
  public:
   ActionRepeat(std::unique_ptr<Env> env, int times) : Wrapper(std::move(env)), times_(times) {
-    require_no_batch(*this, "env.action_repeat");
     for (const auto& info : spec_.info) before_.emplace_back(info.array.bytes());
     spec_.fps /= times;
   }
@@ -207,12 +210,12 @@ EnvFactory change_reward(EnvFactory make_env, Change change) {
 
 EnvFactory with_time_limit(EnvFactory make_env, std::int64_t steps) {
   require(steps > 0, "a time limit of {} steps; expected at least 1", steps);
-  return wrap<TimeLimit>(std::move(make_env), steps);
+  return wrap<TimeLimit>(without_batches(std::move(make_env), "env.time_limit"), steps);
 }
 
 EnvFactory with_action_repeat(EnvFactory make_env, int times) {
   require(times > 0, "an action repeat of {}; expected at least 1", times);
-  return wrap<ActionRepeat>(std::move(make_env), times);
+  return wrap<ActionRepeat>(without_batches(std::move(make_env), "env.action_repeat"), times);
 }
 
 EnvFactory with_stack(EnvFactory make_env, int frames) {
