@@ -276,11 +276,12 @@ ReplaySettings StepStore::settings() const {
 
 void StepStore::restore(const NamedTensors& from) {
   require_saved_settings(from, settings());
+  const auto ticks = saved(from, "ticks").item<std::int64_t>();
   const auto open = saved(from, "open");
   require(open.ge(0).logical_and(open.lt(n_step_)).all().item<bool>(),
           "saved replay: found a step with {} rewards to come, expected 0 to {}",
           open.max().item<std::int64_t>(), n_step_ - 1);
-  ticks_ = saved(from, "ticks").item<std::int64_t>();
+  ticks_ = ticks;
   next_tick_.reset();  // the resumed sampler may count from another tick
   auto targets = rows_in_use();
   targets.add("open", at::from_blob(open_.data(), {own_}, at::kInt));
