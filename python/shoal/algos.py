@@ -47,7 +47,7 @@ class Algo:
         self._core = _core.Algo(self.config, agent._core)
 
     def update(self, batch: _core.Batch) -> dict[str, float]:
-        """Learns from a rollout, and returns the metrics. Warns when the learning rate, or the clip range, has reached 0.
+        """Learns from a rollout, and returns the metrics. Warns when the learning rate or clip range has reached 0.
 
         An off-policy algorithm appends the rollout to its replay and makes the updates that are due by
         off_policy.replay_ratio; before off_policy.learning_starts steps it makes none.
