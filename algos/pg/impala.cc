@@ -86,7 +86,7 @@ class Impala : public OnPolicyAlgo {
     if (s.steps == 0) return {.total = {}, .metrics = at::zeros({kParts}, s.reward.options())};
     const auto& o = options_;
     const auto now = evaluate(s);
-    // Of steps that are not valid, the ratio may be infinite, and 0 * infinity is not 0.
+    // The ratio of an invalid step can overflow, and multiplying infinity by 0 gives NaN.
     const auto log_ratio = (now.log_prob.detach() - s.agent_info.at("log_prob").flatten())
                                .masked_fill(s.valid.flatten().logical_not(), 0);
     const auto corrected =

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <algorithm>
-
 #include "shoal/core/error.h"
 #include "shoal/core/rng.h"
 

@@ -228,7 +228,7 @@ TEST_P(GamesTest, AgentsAreEnvironments) {
   }
 }
 
-// What an agent that dies sees last counts for nothing; others may stay among those of the game.
+// A terminated agent may lack its last observation, and one that has ended may stay in `agents`.
 INSTANTIATE_TEST_SUITE_P(Kinds, GamesTest,
                          testing::Values("{}", R"({"unseen": ["ann"]})", R"({"stay": true})"),
                          [](const auto& test) { return fmt::format("Kind{}", test.index); });
