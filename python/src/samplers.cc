@@ -8,6 +8,7 @@
 #include "runners/fix_sampler.h"
 #include "shoal/samplers/async_sampler.h"
 #include "shoal/samplers/sampler.h"
+#include "src/envs/construction.h"
 
 namespace shoal::bindings {
 namespace {
