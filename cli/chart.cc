@@ -115,13 +115,19 @@ class Plot {
  public:
   Plot(const std::vector<Curve>& curves, const ChartOptions& options) {
     double low = options.goal.value_or(curves[0].mean[0]), high = low;
+    const auto include = [&](const std::vector<double>& ys) {
+      for (const double y : ys) {
+        low = std::min(low, y);
+        high = std::max(high, y);
+      }
+    };
     for (const auto& curve : curves) {
       last_x_ = std::max(last_x_, curve.x.back());
-      for (const auto* numbers : {&curve.mean, &curve.low, &curve.high})
-        for (const double y : *numbers) {
-          low = std::min(low, y);
-          high = std::max(high, y);
-        }
+      for (const auto* ys : {&curve.mean, &curve.low, &curve.high}) include(*ys);
+      for (const auto& run : curve.each) {
+        last_x_ = std::max(last_x_, run.x.back());
+        include(run.y);
+      }
     }
     require(last_x_ > 0, "column '{}' has no value above 0; choose another one with --x",
             options.x_label);
@@ -169,6 +175,12 @@ class Plot {
       cairo_close_path(cairo);
       page.colour(colour, 0.2);
       cairo_fill(cairo);
+    }
+    page.colour(colour, 0.4);
+    cairo_set_line_width(cairo, 1);
+    for (const auto& run : curve.each) {
+      follow(cairo, run.x, run.y);
+      cairo_stroke(cairo);
     }
     follow(cairo, curve.x, curve.mean);
     page.colour(colour);

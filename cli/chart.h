@@ -14,9 +14,9 @@ struct ChartOptions {
   std::optional<double> goal = {};  // a labelled, dashed line at this height
 };
 
-// Draws each curve with its confidence band and a line of the legend. The suffix of the file
-// selects the format, .png or .svg. An .svg file has no background and suits light and dark pages.
-// Throws Error for another suffix, and if the file cannot be written.
+// Draws each curve with its confidence band or its two runs, and a line of the legend. The suffix
+// of the file selects the format, .png or .svg. An .svg file has no background and suits light and
+// dark pages. Throws Error for another suffix, and if the file cannot be written.
 void draw_chart(const std::filesystem::path& file, const std::vector<Curve>& curves,
                 const ChartOptions& options);
 

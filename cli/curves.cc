@@ -26,7 +26,7 @@ namespace {
 using Settings = std::map<std::string, std::string>;
 
 struct Points {
-  std::vector<double> x, y;
+  Line line;
   // The extremes of a column NAME_mean, from NAME_min and NAME_max.
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -61,10 +61,10 @@ Points read_points(const fs::path& run, const Axes& axes) {
   Points points;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
-    points.x.push_back(x[i]);
-    points.y.push_back(y[i]);
+    points.line.x.push_back(x[i]);
+    points.line.y.push_back(y[i]);
   }
-  require(!points.x.empty(), "{} has no values in column '{}' yet", file.string(), axes.y);
+  require(!points.line.x.empty(), "{} has no values in column '{}' yet", file.string(), axes.y);
   constexpr std::string_view kMean = "_mean";
   if (!axes.y.ends_with(kMean)) return points;
   const auto name = axes.y.substr(0, axes.y.size() - kMean.size());
@@ -89,39 +89,41 @@ Settings settings_of(const fs::path& run) {
   return settings;
 }
 
-double value_at(const Points& points, double x) {
-  const auto right = std::ranges::lower_bound(points.x, x) - points.x.begin();
-  if (right == 0) return points.y.front();
-  if (right == std::ssize(points.x)) return points.y.back();
-  const double before = points.x[right - 1], share = (x - before) / (points.x[right] - before);
-  return points.y[right - 1] + share * (points.y[right] - points.y[right - 1]);
+double value_at(const Line& line, double x) {
+  const auto right = std::ranges::lower_bound(line.x, x) - line.x.begin();
+  if (right == 0) return line.y.front();
+  if (right == std::ssize(line.x)) return line.y.back();
+  const double before = line.x[right - 1], share = (x - before) / (line.x[right] - before);
+  return line.y[right - 1] + share * (line.y[right] - line.y[right - 1]);
 }
 
 Curve average(const std::vector<Points>& runs) {
   constexpr int kPoints = 400;
   const auto n = static_cast<double>(runs.size());
-  double first = runs[0].x.front(), last = runs[0].x.back();
+  double first = runs[0].line.x.front(), last = runs[0].line.x.back();
   double least = runs[0].least, most = runs[0].most;
   for (const auto& run : runs) {
     least = std::min(least, run.least);
     most = std::max(most, run.most);
-    first = std::max(first, run.x.front());
-    last = std::min(last, run.x.back());
+    first = std::max(first, run.line.x.front());
+    last = std::min(last, run.line.x.back());
   }
   require(first <= last,
           "the runs of one curve do not overlap yet: one ends at {:g}, another begins at {:g}",
           last, first);
   const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
   Curve curve;
+  if (runs.size() == 2) curve.each = {runs[0].line, runs[1].line};
   for (int i = 0; i <= kPoints; ++i) {
     const double x = first + (last - first) * i / kPoints;
     double sum = 0, squares = 0;
-    for (const auto& run : runs) sum += value_at(run, x);
+    for (const auto& run : runs) sum += value_at(run.line, x);
     const double mean = sum / n;
-    for (const auto& run : runs) squares += std::pow(value_at(run, x) - mean, 2);
+    for (const auto& run : runs) squares += std::pow(value_at(run.line, x) - mean, 2);
     const double half = t * std::sqrt(squares / (n - 1) / n);
     curve.x.push_back(x);
     curve.mean.push_back(mean);
+    if (runs.size() == 2) continue;
     curve.low.push_back(std::max(mean - half, std::min(least, mean)));
     curve.high.push_back(std::min(mean + half, std::max(most, mean)));
   }
@@ -171,8 +173,8 @@ std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& ax
   for (const auto& [settings, points] : groups) {
     Curve curve;
     if (points.size() == 1) {
-      curve.x = points[0].x;
-      curve.mean = points[0].y;
+      curve.x = points[0].line.x;
+      curve.mean = points[0].line.y;
     } else {
       curve = average(points);
     }

@@ -6,6 +6,10 @@
 
 namespace shoal::cli {
 
+struct Line {
+  std::vector<double> x, y;
+};
+
 // The mean of the runs that differ in their seed only.
 struct Curve {
   std::string label;  // settings that differ between the curves, e.g. "ppo.clip=0.1"; may be empty
@@ -13,8 +17,10 @@ struct Curve {
   int runs = 0;
   std::vector<double> x, mean;
   // The 95 % confidence interval of the mean (Student's t), within the values that the runs have
-  // had where progress.csv has columns for them (return_min, return_max); empty for one run.
+  // had where progress.csv has columns for them (return_min, return_max); empty for fewer than
+  // three runs. The interval of two is 9 times as wide as the distance between them.
   std::vector<double> low, high;
+  std::vector<Line> each = {};  // two runs as they are; empty for another number
 };
 
 // Columns of progress.csv.

@@ -28,8 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = ["steps", "seconds", "episodes", "return_mean", "eval_return"]
 ROWS = 100
 EVALUATIONS = {"greedy": [], "sampled": ["--sample"]}
-# Student's t: half of a 95 % interval in standard errors, for 2, 3, ... seeds.
-T = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
+# Student's t: half of a 95 % interval in standard errors, for 3, 4, ... seeds.
+T = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
 
 
 def thinned(path):
@@ -127,11 +127,11 @@ def number(value):
 
 
 def interval(values):
-    """Mean and 95 % interval over seeds; of those that have the value."""
+    """Mean and 95 % interval over seeds, or both values of two; of those that have the value."""
     values = [value for value in values if value is not None]
-    if len(values) < 2:
-        return number(values[0]) if values else ""
-    half = T[min(len(values) - 2, len(T) - 1)] * statistics.stdev(values) / len(values) ** 0.5
+    if len(values) < 3:
+        return " and ".join(map(number, values))
+    half = T[min(len(values) - 3, len(T) - 1)] * statistics.stdev(values) / len(values) ** 0.5
     return f"{number(statistics.mean(values))} ± {number(half)}"
 
 
@@ -197,10 +197,10 @@ collect` copies summaries and curves to these files, and `report` writes this pa
 *Last 100 episodes* is the mean return of the last 100 training episodes. *Greedy* and *sampled* are
 means of 100 evaluation episodes of seeds that training never has, with the most likely action and
 with actions drawn as in training, the same initial states for all seeds. All three are means over
-seeds with a 95 % confidence interval (Student's t). It covers the variation between trainings, not
-that of the evaluation episodes. *Seconds* are the median of one run. Runs that did not reach a goal
-are in the tables. Where runs have not come to their end, *seeds* says how many have, and the other
-columns are of those, if there are any.
+seeds with a 95 % confidence interval (Student's t), or the values of both seeds where there are two.
+The interval covers the variation between trainings, not that of the evaluation episodes. *Seconds*
+are the median of one run. Runs that did not reach a goal are in the tables. Where runs have not come
+to their end, *seeds* says how many have, and the other columns are of those, if there are any.
 """
 
 FILMS = """## Films

@@ -26,7 +26,7 @@ TEST(TicksTest, AreRoundAndCoverTheRange) {
 TEST(ChartTest, BothKindsOfFilesAreWritten) {
   const TemporaryFolder folder;
   const std::vector<Curve> curves = {
-      {.label = "a", .runs = 2, .x = {0, 1}, .mean = {1, 2}, .low = {0, 1}, .high = {2, 3}},
+      {.label = "a", .runs = 3, .x = {0, 1}, .mean = {1, 2}, .low = {0, 1}, .high = {2, 3}},
       {.label = "", .runs = 1, .x = {0}, .mean = {1}, .low = {}, .high = {}}};
   draw_chart(folder / "c.png", curves, {.title = "t", .x_label = "x", .goal = 1.5});
   draw_chart(folder / "c.svg", curves, {.title = "t", .x_label = "x"});
@@ -47,6 +47,30 @@ TEST(ChartTest, AGoalHasALabel) {
     return uses;
   };
   EXPECT_EQ(letters(1.5) - letters({}), 8) << "goal 1.5";
+}
+
+// A curve of two runs that reach further than it is as wide and as high as they are.
+TEST(ChartTest, TheAxesCoverTheRunsOfACurve) {
+  const TemporaryFolder folder;
+  Curve curve{.label = "", .runs = 2, .x = {0, 1}, .mean = {1, 2}, .low = {}, .high = {}};
+  const auto chart = [&] {
+    draw_chart(folder / "c.svg", {curve}, {.title = "", .x_label = ""});
+    return read_file(folder / "c.svg");
+  };
+  const auto alone = chart();
+  curve.each = {{.x = {0, 1}, .y = {1, 2}}, {.x = {0, 7}, .y = {1, 90}}};
+  const auto with_runs = chart();
+  curve.x = {0, 7};
+  curve.mean = {1, 90};
+  curve.each.clear();
+  const auto longer = chart();
+  // The paths between the frame, which has a number of its own in each file, and the first line.
+  const auto axes = [](const std::string& text) {
+    const auto begin = text.find("<path", text.find("<g id=\"surface"));
+    return text.substr(begin, text.rfind("<path", text.find("rgb(18%")) - begin);
+  };
+  EXPECT_NE(axes(with_runs), axes(alone));
+  EXPECT_EQ(axes(with_runs), axes(longer));
 }
 
 TEST(ChartTest, ACurveThatIsFlatIsDrawn) {

@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import shutil
+import statistics
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import unittest
 SHOAL = sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SWEEP = """
-seeds = [1, 2]
+seeds = [1, 2, 3]
 [all]
 steps = 4096
 stop_return = "off"
@@ -84,11 +85,11 @@ class ResultsTest(unittest.TestCase):
         runs = self.dir / "runs"
         subprocess.run([SHOAL, "launch", table / "sweep.toml", "--out", runs], check=True, capture_output=True, timeout=100)
         out = self.results(script, "collect", "poles", runs, "--commit", "abc")
-        self.assertEqual(len(out.splitlines()), 4)
+        self.assertEqual(len(out.splitlines()), 6)
         self.assertEqual(self.results(script, "collect", "poles", runs, "--commit", "abc"), "", "nothing is new")
 
         kept = json.loads((table / "first" / "runs.json").read_text())
-        self.assertEqual(list(kept), ["1", "2"])
+        self.assertEqual(list(kept), ["1", "2", "3"])
         greedy = subprocess.run([SHOAL, "eval", runs / "first-2", "--json"], capture_output=True, text=True, check=True).stdout
         self.assertEqual(kept["2"]["greedy"]["mean_return"], json.loads(greedy)["mean_return"])
         self.assertNotEqual(kept["2"]["sampled"], kept["2"]["greedy"])
@@ -115,8 +116,9 @@ class ResultsTest(unittest.TestCase):
         (self.dir / "docs").mkdir()
         self.results(script, "report")
         row = next(line for line in (self.dir / "docs" / "results.md").read_text().splitlines() if line.startswith("| `first`"))
-        ended = kept["2"]
-        self.assertIn(f"| `first` | 1 of 2 | 4,096 | {ended['final_return']:.1f} | {ended['greedy']['mean_return']:.1f} |", row)
+        cells = [f"{first:.1f} and {second:.1f}" for first, second in
+                 ([kept[seed]["final_return"] for seed in "23"], [kept[seed]["greedy"]["mean_return"] for seed in "23"])]
+        self.assertIn(f"| `first` | 2 of 3 | 4,096 | {cells[0]} | {cells[1]} |", row)
         shutil.rmtree(table / "first")
         shutil.move(self.dir / "first", table / "first")
 
@@ -124,11 +126,11 @@ class ResultsTest(unittest.TestCase):
         page = (self.dir / "docs" / "results.md").read_text()
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
         self.assertEqual([row[0] for row in rows], ["`second`", "`first`"], "in the order of the goals")
-        self.assertEqual(rows[0][-3:], ["9.0", "2 of 2", ""])
-        self.assertEqual(rows[1][-3:], ["600.0", "0 of 2", "1,234"])
+        self.assertEqual(rows[0][-3:], ["9.0", "3 of 3", ""])
+        self.assertEqual(rows[1][-3:], ["600.0", "0 of 3", "1,234"])
         returns = [kept[seed]["greedy"]["mean_return"] for seed in kept]
-        mean, half = sum(returns) / 2, 12.706 * abs(returns[0] - returns[1]) / 2
-        self.assertEqual(rows[1][4], f"{mean:.1f} ± " + (f"{half:,.0f}" if half >= 1000 else f"{half:.1f}"))
+        half = 4.303 * statistics.stdev(returns) / 3**0.5
+        self.assertEqual(rows[1][4], f"{statistics.mean(returns):.1f} ± {half:.1f}")
         self.assertTrue((self.dir / "docs" / "results" / "poles-first.png").exists())
 
 
