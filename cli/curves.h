@@ -18,7 +18,7 @@ struct Curve {
   std::vector<double> x, mean;
   // The 95 % confidence interval of the mean (Student's t), within the values that the runs have
   // had where progress.csv has columns for them (return_min, return_max); empty for fewer than
-  // three runs. The interval of two is 9 times as wide as the distance between them.
+  // three runs. The interval of two is 13 times as wide as the distance between them.
   std::vector<double> low, high;
   std::vector<Line> each = {};  // two runs as they are; empty for another number
 };

@@ -39,9 +39,8 @@ struct PlayFlags {
 // State that the played environment shares with the command.
 struct Stage {
   std::vector<std::unique_ptr<FrameSink>> sinks = {};
-  std::size_t episodes = 1;                // after the last of them, nothing is shown
-  std::vector<std::int64_t> lengths = {};  // of the finished episodes
-  double pause = 0;                        // seconds for which a screen shows one frame
+  std::int64_t episodes = 1;  // to be shown
+  double pause = 0;           // seconds for which a screen shows one frame
 };
 
 // Shows a frame of every state.
@@ -51,20 +50,18 @@ class Shown : public Wrapper {
 
   void reset(std::optional<std::uint64_t> seed, StepOut out) override {
     Wrapper::reset(seed, out);
-    steps_ = 0;
     show();
   }
   StepResult step(ArraysIn action, StepOut out) override {
     const auto result = Wrapper::step(action, out);
-    ++steps_;
     show();
-    if (result.episode_over()) stage_.lengths.push_back(steps_);
+    if (result.episode_over()) --stage_.episodes;
     return result;
   }
 
  private:
   void show() {
-    if (stage_.sinks.empty() || stage_.lengths.size() >= stage_.episodes) return;
+    if (stage_.sinks.empty() || stage_.episodes <= 0) return;
     require(render(image_), "{} cannot render; play it without --video and --live", spec_.id);
     for (const auto& sink : stage_.sinks) sink->show(image_);
     if (stage_.pause == 0) return;
@@ -77,12 +74,11 @@ class Shown : public Wrapper {
   using Clock = std::chrono::steady_clock;
   Stage& stage_;
   Image image_;
-  std::int64_t steps_ = 0;
   Clock::time_point next_;
 };
 
 Stage make_stage(const PlayFlags& flags, double fps) {
-  Stage stage{.episodes = static_cast<std::size_t>(flags.episodes)};
+  Stage stage{.episodes = flags.episodes};
   if (!flags.video.empty()) stage.sinks.push_back(make_video(flags.video, fps));
   if (flags.live) {
     auto window = make_window();
@@ -128,7 +124,7 @@ int play_command(const PlayFlags& flags, char** argv) {
   stage.sinks.clear();                          // restores the terminal
   for (std::size_t i = 0; i < result.returns.size(); ++i)
     print_output("episode {}: return {:.2f} in {} steps\n", i + 1, result.returns[i],
-                 stage.lengths[i]);
+                 result.lengths[i]);
   if (signals.caught() != 0) return 128 + signals.caught();
   if (flags.episodes > 1) print_result(result);
   if (!flags.video.empty()) print_output("{}\n", flags.video.string());

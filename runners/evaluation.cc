@@ -42,6 +42,7 @@ EvaluationResult summarize(const std::vector<Episode>& episodes,
   double sum = 0, squares = 0;
   for (const auto& episode : episodes) {
     result.returns.push_back(episode.score);
+    result.lengths.push_back(episode.length);
     sum += episode.score;
   }
   result.episodes = static_cast<std::int64_t>(episodes.size());

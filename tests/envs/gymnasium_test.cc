@@ -96,6 +96,10 @@ TEST_F(GymnasiumTest, ASpaceOfSpacesIsAListOfArrays) {
   EXPECT_EQ(spec.action.at("pair/1").dims, 4);
 }
 
+TEST_F(GymnasiumTest, ABoundMayBeDenormal) {
+  EXPECT_EQ(toy("Denormal")({})->spec().observation.at("").high, 1e-310);
+}
+
 TEST_F(GymnasiumTest, ActionsAndObservationsArriveAsTheyAre) {
   const auto env = toy("Echo")({});
   Row row(env->spec());
@@ -398,6 +402,8 @@ TEST_F(GymnasiumTest, WhatCannotBeMadeIsTold) {
               HasSubstr("FileNotFoundError: no map.png"));
   EXPECT_THAT(message_of<std::exception>([] { toy("Crashes"); }),
               HasSubstr("was killed by SIGABRT"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("TwoNames"); }),
+              HasSubstr("TwoNames-v0: found two parts 'a/b' of a space, expected one"));
   EXPECT_THAT(message_of<std::exception>([] { toy("Words"); }),
               HasSubstr("the space 'word' is a Text"));
   const auto unknown = message_of<std::exception>([] { make_env_factory("gymnasium:CartPol-v1"); });

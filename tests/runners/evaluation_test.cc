@@ -83,6 +83,7 @@ TEST(Evaluation, CountsTheFirstEpisodesOfEachEnvironment) {
     const auto result = play({.episodes = 10, .envs = 4, .workers = 2, .kind = kind, .horizon = 5});
     const std::vector<double> expected = {1, 101, 201, 2, 102, 202, 3, 103, 4, 104};
     EXPECT_EQ(result.returns, expected);
+    EXPECT_EQ(result.lengths, (std::vector<std::int64_t>{1, 1, 1, 2, 2, 2, 3, 3, 4, 4}));
     EXPECT_EQ(result.episodes, 10);
     EXPECT_DOUBLE_EQ(result.mean_return, 82.3);
     EXPECT_NEAR(result.std_return, 74.5199, 1e-3);

@@ -224,7 +224,8 @@ class LaunchTest(unittest.TestCase):
         (self.out / "a2c-2" / "config.toml.new").write_text("")
         lines = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
         summary = self.out / "narrow-1" / "summary.json"
-        for text in ("{", '{"steps": 512}', ""):
+        endless = json.dumps(json.loads(summary.read_text()) | {"steps": 1e300})
+        for text in ("{", '{"steps": 512}', "", endless):
             summary.write_text(text)
             self.assertIn("summary.json is damaged; remove it", shoal("launch", self.sweep(512), "--out", self.out, status=2).stderr)
         summary.unlink()

@@ -28,6 +28,7 @@ struct EvaluationResult {
   double mean_return = 0, std_return = 0;
   std::int64_t episodes = 0;    // complete episodes; if stopped before the first, the mean is NaN
   std::vector<double> returns;  // by environment, then by time
+  std::vector<std::int64_t> lengths;  // steps of the same episodes
   // The other reduced infos of the same episodes, by name.
   Named<std::vector<double>> infos;
 };

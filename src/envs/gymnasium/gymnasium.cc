@@ -101,7 +101,8 @@ class Words {
     return next;
   }
   std::int64_t integer() { return std::stoll(word()); }
-  double number() { return std::stod(word()); }  // accepts "inf", unlike operator>>
+  // Accepts "inf", unlike operator>>, and 1e-310, unlike std::stod().
+  double number() { return std::strtod(word().c_str(), nullptr); }
   std::vector<std::int64_t> integers(std::int64_t count) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(count));
     for (auto& one : all) one = integer();
@@ -144,6 +145,14 @@ ActionSpec read_action(Words& words) {
   return ActionSpec::box(count, low, words.number());
 }
 
+template <class T>
+std::string new_name(std::string name, const Named<T>& parts, const std::string& id) {
+  require(!parts.contains(name),
+          "{}: found two parts '{}' of a space, expected one; rename a key that contains '/'", id,
+          name);
+  return name;
+}
+
 EnvSpec read_spec(const std::string& id, const std::string& description, bool& renders,
                   BatchTraits& batch) {
   EnvSpec spec;
@@ -154,10 +163,10 @@ EnvSpec read_spec(const std::string& id, const std::string& description, bool& r
     const auto what = words.word();
     if (what == "observation") {
       const auto array = read_array(words);
-      spec.observation.add(words.rest(), array);
+      spec.observation.add(new_name(words.rest(), spec.observation, id), array);
     } else if (what == "action") {
       const auto action = read_action(words);
-      spec.action.add(words.rest(), action);
+      spec.action.add(new_name(words.rest(), spec.action, id), action);
     } else if (what == "notice") {
       spec.notices.push_back(fmt::format("{}: {}", id, words.rest()));
     } else if (what == "fps") {

@@ -183,6 +183,14 @@ class Words(Numbers):
     observation_space = spaces.Dict({"word": spaces.Text(5)})
 
 
+class TwoNames(Numbers):
+    observation_space = spaces.Dict({"a/b": spaces.Box(0, 1, ()), "a": spaces.Dict({"b": spaces.Box(0, 1, ())})})
+
+
+class Denormal(Numbers):
+    observation_space = spaces.Box(0, 1e-310, (1,), np.float64)
+
+
 class Shrinks(Numbers):
     """Its space changes each time, as a file says."""
 
@@ -269,6 +277,6 @@ class CountsImports(Numbers):
         return self.real(name, *rest)
 
 
-for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, Shrinks, MadeAnew, HoldsAnew, Slashes,
+for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, TwoNames, Denormal, Shrinks, MadeAnew, HoldsAnew, Slashes,
              Masked, Returns, Choice, Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports, Lucky):
     gymnasium.register(f"{made.__name__}-v0", made)
