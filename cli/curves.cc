@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "cli/commands.h"
@@ -39,6 +40,7 @@ struct Group {
 
 const std::vector<double>& column(const Named<std::vector<double>>& table, const std::string& name,
                                   const fs::path& file) {
+  require(!table.empty(), "{} has no rows yet", file.string());
   if (table.contains(name)) return table.at(name);
   std::vector<std::string> names;
   for (const auto& [known, numbers] : table) names.push_back(known);
@@ -163,7 +165,9 @@ std::string label_of(const Settings& settings, const std::vector<Group>& groups)
 
 std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& axes) {
   std::vector<Group> groups;
+  std::set<fs::path> seen;
   for (const auto& run : runs) {
+    if (!seen.insert(fs::weakly_canonical(run)).second) continue;  // a pattern may name it again
     const auto settings = settings_of(run);
     auto group = std::ranges::find(groups, settings, &Group::settings);
     if (group == groups.end()) group = groups.insert(group, {.settings = settings, .runs = {}});

@@ -28,9 +28,9 @@ struct Axes {
   std::string x = "steps", y = "return_mean";
 };
 
-// One curve per configuration among these run folders. The mean covers the range of x that all runs
-// of the configuration reached; values between two points are interpolated linearly. Throws Error
-// for a folder without progress, and for a missing column.
+// One curve per configuration among these run folders; a folder named twice counts once. The mean
+// covers the range of x that all runs of the configuration reached; values between two points are
+// interpolated linearly. Throws Error for a folder without progress, and for a missing column.
 std::vector<Curve> read_curves(const std::vector<std::filesystem::path>& runs, const Axes& axes);
 
 // The title of their chart, such as "CartPole-v1: mean return of the last 100 episodes".

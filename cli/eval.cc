@@ -81,7 +81,9 @@ void add_eval(CLI::App& app, Command& chosen) {
       ->add_option("--envs", flags->options.envs,
                    "Number of environments that play the episodes in parallel")
       ->capture_default_str();
-  command->add_option("--workers", flags->options.workers, "Number of worker processes")
+  command
+      ->add_option("--workers", flags->options.workers,
+                   "Number of worker processes; ignored by runs with the sampler serial")
       ->capture_default_str();
   command
       ->add_option("--checkpoint", flags->checkpoint,

@@ -1,5 +1,7 @@
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -11,17 +13,27 @@ namespace {
 
 std::terminate_handler default_handler;
 
-[[noreturn]] void fail_while_loading() {
-  constexpr std::string_view message =
-      "error: LibTorch could not be loaded, probably because memory is limited (`ulimit -v`): "
-      "allow at least 1 GB\n";
+[[noreturn]] void fail(std::string_view message, int status) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
-  _exit(1);
+  _exit(status);
+}
+
+[[noreturn]] void fail_while_loading() {
+  fail(
+      "error: LibTorch could not be loaded, probably because memory is limited (`ulimit -v`): "
+      "allow at least 1 GB\n",
+      1);
 }
 
 // The constructors of LibTorch's static objects allocate memory before main() and end in
-// std::terminate if they cannot. Functions in .preinit_array run before them.
-void before_libraries() { default_handler = std::set_terminate(fail_while_loading); }
+// std::terminate if they cannot; MKL's look for files in the working directory. Functions in
+// .preinit_array run before them.
+void before_libraries() {
+  default_handler = std::set_terminate(fail_while_loading);
+  static char folder[PATH_MAX];
+  if (syscall(SYS_getcwd, folder, sizeof(folder)) < 0)  // sanitizers replace getcwd(), but later
+    fail("shoal: the working directory was removed; change to another one\n", 2);
+}
 [[gnu::section(".preinit_array"), gnu::used]] void (*const preinit)() = before_libraries;
 
 }  // namespace

@@ -62,7 +62,7 @@ std::vector<std::int64_t> range_of_seeds(const std::string& text) {
           "seeds: found '{}', expected a range such as \"1-5\", of at most {} seeds",
           one_line(text), kMostSeeds);
   std::vector<std::int64_t> seeds;
-  for (auto seed = first; seed <= last; ++seed) seeds.push_back(seed);
+  for (std::int64_t i = 0; i <= last - first; ++i) seeds.push_back(first + i);
   return seeds;
 }
 

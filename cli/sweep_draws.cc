@@ -135,9 +135,9 @@ std::int64_t whole_number(const std::string& name, const toml::table& table, con
 void require_folder_name(const std::string& variant) {
   const bool plain = std::ranges::none_of(
       variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
-  require(plain && !variant.empty() && variant.size() <= kLongestName,
-          "variant.{}: expected a name of 1 to {} bytes without '/' and control characters: it "
-          "names a folder",
+  require(plain && !variant.empty() && variant[0] != '.' && variant.size() <= kLongestName,
+          "variant.{}: expected a name of 1 to {} bytes without '/', control characters and a dot "
+          "at its begin: it names a folder",
           one_line(variant), kLongestName);
 }
 

@@ -195,8 +195,9 @@ void add_train(CLI::App& app, Command& chosen) {
       ->add_option("--init-from", flags->init_from,
                    "Start from the weights of the run in this folder")
       ->type_name("RUN");
-  command->add_option("--out", flags->out,
-                      "Run folder; default: runs/<preset or environment>-<seed>-<time>");
+  command->add_option(
+      "--out", flags->out,
+      "Run folder; default: runs/<preset, or environment and algorithm>-<seed>-<time>");
   for (std::size_t i = 0; i < kShorthands.size(); ++i)
     command->add_option(kShorthands[i].flag, flags->values[i], kShorthands[i].doc);
   command->add_option(

@@ -1,6 +1,7 @@
 #include "cli/train_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -51,20 +52,26 @@ std::vector<SettingChange> own_settings(const Config& config) {
   return own;
 }
 
+// Whether the setting is that of another algorithm or of another kind of environment or sampler.
+bool is_unused(const Config& config, const std::string& key) {
+  const auto dot = key.find('.');
+  const auto table = key.substr(0, dot == key.npos ? 0 : dot);
+  if (table == "atari") return !config.env_id.starts_with("ALE/");
+  if (table == "replay" || table == "off_policy") return !is_off_policy(config);
+  if (table == "async") return !config.asynchronous;
+  if (key == "sampler.workers" || key == "sampler.on_death" || key == "sampler.pin")
+    return config.sampler.kind == SamplerKind::kSerial;
+  return table != config.algo &&
+         std::ranges::any_of(config.algos, [&](const auto& algo) { return table == algo->name(); });
+}
+
 // The changed settings, a few to a line; those of other algorithms are left out.
 std::string chosen(const Config& config) {
-  const bool atari = config.env_id.starts_with("ALE/");
-  const auto other = [&](const std::string& key) {
-    return (key.starts_with("atari.") && !atari) ||
-           std::ranges::any_of(config.algos, [&](const auto& algo) {
-             return algo->name() != config.algo && key.starts_with(algo->name() + ".");
-           });
-  };
   auto lines =
       fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
   std::string line;
   for (const auto& [key, usual, value] : own_settings(config)) {
-    if (other(key)) continue;
+    if (is_unused(config, key)) continue;
     const auto word = fmt::format("{} = {}", key, value);
     if (!line.empty() && line.size() + word.size() > kLineWidth) {
       lines += line + ",\n";
@@ -106,6 +113,15 @@ void forget_choice(Config& config, const Changes& changes) {
 }
 
 // What follows returns a line for the user, or "".
+
+std::string warn_of_unused(const Config& config, const Changes& changes) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : changes)
+    if (is_unused(config, key)) keys.push_back(key);
+  if (keys.empty()) return "";
+  return fmt::format("without effect on algo '{}', {} and the sampler '{}': {}\n", config.algo,
+                     config.env_id, name_of(config.sampler.kind), fmt::join(keys, ", "));
+}
 
 std::string without_stop_return(Config& config, const Config& before, const Changes& changes) {
   if (changes_key(changes, "stop_return") || !forget_stop_return(config, before.env_id)) return "";
@@ -179,7 +195,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);
-  notes += warn_of_no_learning(config);
+  notes += warn_of_no_learning(config) + warn_of_unused(config, changes);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();

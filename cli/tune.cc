@@ -49,18 +49,16 @@ Sweep read_trials(const TuneFlags& flags, const fs::path& out) {
   return sweep;
 }
 
-// The mean return at the last row up to these steps or, without one, at the first row after them,
-// where the run has stopped; the lowest number if no episode has ended.
+// The mean return at the first row after these steps, where a run that is given so many stops;
+// without one at the last row. The lowest number if no episode had ended.
 double return_at(const SweepRun& run, std::int64_t steps) {
   double found = -std::numeric_limits<double>::infinity();
   const auto table = read_progress(run.folder / kProgressFile);
   if (!table.contains("steps") || !table.contains("return_mean")) return found;
   const auto &at = table.at("steps"), &returns = table.at("return_mean");
   for (std::size_t i = 0; i < at.size(); ++i) {
-    const bool after = at[i] > static_cast<double>(steps);
-    if (after && std::isfinite(found)) break;
     if (std::isfinite(returns[i])) found = returns[i];
-    if (after) break;
+    if (at[i] >= static_cast<double>(steps)) break;
   }
   return found;
 }

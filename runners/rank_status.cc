@@ -15,6 +15,9 @@ RankStatus exchange_status(ProcessGroup& ranks, const RankStatus& own, std::int6
   EpisodeWindow episodes(own.episodes.size());
   episodes.add(own.episodes);
   auto news = episodes.save();
+  std::vector<std::int64_t> ends;
+  for (const auto& episode : own.episodes) ends.push_back(episode.t);
+  news.add("ends", at::tensor(ends, at::kLong));
   news.add("numbers", at::tensor({own.steps, std::int64_t{own.signal}, std::int64_t{own.saves}}));
   if (!own.failure.empty()) {
     const auto text = at::empty({std::ssize(own.failure)}, at::kByte);
@@ -33,12 +36,15 @@ RankStatus exchange_status(ProcessGroup& ranks, const RankStatus& own, std::int6
       const auto& text = of_rank.at("failure");
       all.failure.assign(static_cast<const char*>(text.const_data_ptr()), text.nbytes());
     }
+    const auto* end = of_rank.at("ends").const_data_ptr<std::int64_t>();
     for (auto& episode : EpisodeWindow::episodes_of(of_rank)) {
       episode.env += rank * envs;
+      episode.t = *end++;
       all.episodes.push_back(std::move(episode));
     }
     ++rank;
   }
+  std::ranges::stable_sort(all.episodes, {}, &Episode::t);
   return all;
 }
 

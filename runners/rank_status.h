@@ -19,8 +19,8 @@ struct RankStatus {
 };
 
 // Combines the status of all ranks, each of which has `envs` environments: the sum of the steps,
-// any rank's signal and failure, `saves` of rank 0, and all episodes in rank order with global
-// environment indices.
+// any rank's signal and failure, `saves` of rank 0, and all episodes, with global environment
+// indices, in the order in which they ended (Episode::t), as in one process.
 RankStatus exchange_status(ProcessGroup& ranks, const RankStatus& own, std::int64_t envs);
 
 }  // namespace shoal

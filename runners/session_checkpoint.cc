@@ -194,10 +194,10 @@ void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
     lost += name.starts_with("sampler/env/") && tensor.numel() == 0;
   if (lost == 0) return;
   console_.finish_line();
-  print_to_console(
-      fmt::format("{} cannot be saved: {} environments will begin new episodes if this run is "
-                  "resumed\n",
-                  config_.env_id, lost));
+  const auto what = config_.asynchronous ? "the environments of asynchronous workers are not saved"
+                                         : config_.env_id + " cannot be saved";
+  print_to_console(fmt::format(
+      "{}: {} environments will begin new episodes if this run is resumed\n", what, lost));
 }
 
 // Explains why the states of environments are missing in the checkpoint.

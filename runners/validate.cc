@@ -127,6 +127,14 @@ void validate_ranks(const Config& config) {
   require(config.sampler.envs % config.ranks == 0,
           "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
           config.sampler.envs, config.ranks);
+  const auto envs = config.sampler.envs / config.ranks;
+  require(config.sampler.groups <= envs,
+          "sampler.groups: {} groups cannot share the environments of each of {} ranks, {}",
+          config.sampler.groups, config.ranks, envs);
+  require(config.sampler.dynamic_batch <= envs,
+          "sampler.dynamic_batch: found {}, expected at most the environments of each of {} ranks, "
+          "{}",
+          config.sampler.dynamic_batch, config.ranks, envs);
 }
 
 // Settings that change nothing are refused.

@@ -208,6 +208,7 @@ void Rollout::record_all_ends() {
 void Rollout::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t b) {
   const auto infos = shared_.reduced(t, b);
   episodes_.push_back({.env = b,
+                       .t = t,
                        .number = episode_number_[static_cast<std::size_t>(b)]++,
                        .length = end.length,
                        .nonzero_rewards = end.nonzero_rewards,

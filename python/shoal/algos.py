@@ -16,7 +16,7 @@ def _own_tables(algo: str, off_policy: bool) -> tuple[str, ...]:
 
 def _taken(own: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tables and the single settings that an algorithm with these tables of its own takes."""
-    return ("sampler", *own), ("steps", "schedule_steps", "seed")
+    return own, ("steps", "schedule_steps", "seed", "sampler.envs", "sampler.horizon")
 
 
 class Algo:

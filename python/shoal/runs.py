@@ -18,7 +18,7 @@ from . import _core
 from .envs import env_action, is_callable_id, parts_of, planes, require_known, spaces_of, value_of
 from .parts import Agent, Policy
 from .progress import Display, plot_progress, read_progress
-from .settings import Base, RunSettings, apply, key_of, make_config, require_type
+from .settings import Base, RunSettings, apply, default_config, key_of, make_config, require_type
 
 
 class Film:
@@ -151,7 +151,7 @@ def train(
 ) -> Run:
     """Trains as `shoal train` does, and returns the run.
 
-    base: a preset, a file of settings or a Config, such as default_config(env). out: the run folder, new or empty.
+    base: a preset, a file of settings or a Config; None: default_config(env). out: the run folder, new or empty.
     resume: goes on with the run in `out`, which this function or the command began.
     quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
     settings: see make_config().
@@ -175,6 +175,8 @@ def train(
                     f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead"
                 )
         apply(config, settings)
+    elif base is None and env is not None:
+        config = default_config(**settings)
     else:
         config = make_config(base, **settings)
     with Display(out, config.steps) if progress else contextlib.nullcontext():

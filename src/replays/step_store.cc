@@ -101,7 +101,10 @@ std::int64_t StepStore::end() const { return std::max(oldest(), ticks_ - n_step_
 
 void StepStore::check(const Samples& s) const {
   const auto most = ring_ - n_step_ - history_;
-  require(s.B == own_, "rollout: found {} environments, expected {}", s.B, own_);
+  require(
+      s.B == own_,
+      "rollout: found {} environments, expected {}, for which the replay was made (sampler.envs)",
+      s.B, own_);
   require(s.T <= most, "rollout: found {} steps of each environment, expected at most {}", s.T,
           most);
   require(s.reward.is_cpu(),

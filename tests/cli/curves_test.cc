@@ -137,12 +137,19 @@ TEST_F(CurvesTest, WorkersOfAnAsynchronousRunDo) {
   }
 }
 
+TEST_F(CurvesTest, ARunCountsOnce) {
+  const auto a = run("a", "steps,return_mean\n1,1\n2,2\n");
+  EXPECT_EQ(read_curves({a, folder_ / "." / "a"}, {})[0].runs, 1);
+}
+
 TEST_F(CurvesTest, NamesWhatIsMissing) {
   const auto folder = run("a", "steps,return_mean\n1,nan\n");
   EXPECT_THROW(read_curves({folder}, {}), Error) << "no numbers yet";
   const auto text = message_of([&] { read_curves({folder}, {.y = "retrun"}); });
   EXPECT_NE(text.find("steps, return_mean"), std::string::npos) << text;
   EXPECT_THROW(read_curves({folder_ / "none"}, {}), Error);
+  const auto begun = message_of([&] { read_curves({run("b", "")}, {}); });
+  EXPECT_NE(begun.find("has no rows yet"), std::string::npos) << begun;
 }
 
 }  // namespace

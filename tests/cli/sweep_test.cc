@@ -145,6 +145,13 @@ TEST_F(SweepTest, AGridHasEveryCombinationForEveryVariantAndSeed) {
   EXPECT_EQ(sweep.runs[4].config.seed, 4U);
 }
 
+TEST_F(SweepTest, TheLargestSeedsAreARange) {
+  const auto sweep =
+      read("base = \"cartpole-ppo\"\nseeds = \"9223372036854775806-9223372036854775807\"\n");
+  ASSERT_EQ(sweep.runs.size(), 2U);
+  EXPECT_EQ(sweep.runs[1].config.seed, (std::uint64_t{1} << 63U) - 1);
+}
+
 TEST_F(SweepTest, AListOfWordsIsASetting) {
   const auto sweep = read(R"toml(
     base = "cartpole-ppo"
@@ -258,6 +265,7 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "variant = 4\n", "variant: found 4, expected a table"},
            {base + seeds + "cores = 4294967297\n", "cores: found 4294967297"},
            {base + seeds + "[variant.\"../a\"]\n", "variant.../a: expected a name of"},
+           {base + seeds + "[variant.\".a\"]\n", "and a dot at its begin"},
            {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: expected a name"},
            {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "1 to 200 bytes"},
            {base + seeds + "[variant.\"\"]\n", "variant.: expected a name"},

@@ -94,7 +94,7 @@ class LoopTest(unittest.TestCase):
 
     def assert_equals_a_run(self, algo_class, **settings):
         """The loop of the class makes the parameters of shoal.train() with these settings."""
-        run = shoal.train(None, os.path.join(self.folder, "run"), quiet=True, threads=1, **settings)
+        run = shoal.train(shoal.make_config(**settings), os.path.join(self.folder, "run"), quiet=True, threads=1)
         agent = shoal.Agent(**settings)
         algo = algo_class(agent)
         with shoal.Sampler(None, agent) as sampler:

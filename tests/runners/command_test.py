@@ -9,6 +9,7 @@ import pathlib
 import pty
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -486,6 +487,27 @@ class AppTest(unittest.TestCase):
                          self.dir / f"starts-{starts}")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual("nothing is learned in 512 steps" in done.stdout, said)
+
+    def test_settings_without_effect_are_said(self):
+        for arguments, keys in (
+            (["cartpole-dqn", "--set", "ppo.clip=0.1", "--set", "atari.stack=2", "--set", "dqn.batch=32"], "ppo.clip, atari.stack"),
+            (["cartpole-ppo", "--sampler", "serial", "--workers", "2", "--set", "replay.n_step=3", "--set", "ppo.clip=0.1"],
+             "replay.n_step, sampler.workers"),
+            (["cartpole-ppo", "--workers", "2", "--set", "async.max_lag=3"], "async.max_lag"),
+            (["cartpole-appo", "--workers", "2", "--set", "async.max_lag=3"], "")):
+            with self.subTest(arguments):
+                done = shoal("train", *arguments, "--steps", "64", "--out", self.dir / "run")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                told = [line.split(": ")[1] for line in done.stdout.splitlines() if line.startswith("without effect on ")]
+                self.assertEqual(told, [keys] if keys else [])
+                shutil.rmtree(self.dir / "run")
+
+    def test_a_folder_that_was_removed_is_told(self):
+        gone = self.dir / "gone"
+        gone.mkdir()
+        done = subprocess.run(["sh", "-c", f'rmdir "$PWD"; exec "{SHOAL}" train cartpole-ppo --steps 64 --out "{self.dir}/run"'],
+                              cwd=gone, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (2, "shoal: the working directory was removed; change to another one\n"))
 
     def ended_by(self, run):
         return json.loads((run / "summary.json").read_text())["ended_by"]

@@ -141,6 +141,16 @@ class ResumeTest(unittest.TestCase):
         self.changes_ranks(["cartpole-dqn", *OFF_POLICY, "--envs", "32", "--set", "sampler.horizon=16", "--set", "off_policy.learning_starts=1000",
                             "--set", "log_steps=0", "--set", "replay.prioritized=true", "--set", "replay.shared=true"])
 
+    def test_the_last_episodes_of_ranks_are_those_of_one_process(self):
+        rows = []
+        for ranks in 1, 2:  # a rollout of 8,192 steps, in which some 300 episodes end
+            run = self.dir / str(ranks)
+            shoal("train", "cartpole-ppo", "--envs", 256, "--set", "sampler.horizon=32", "--set", "ppo.slices=2", "--steps", 8192,
+                  "--ranks", ranks, "--out", run)
+            rows.append({k: v for k, v in table(run)[0].items() if k == "episodes" or "return" in k or "length" in k})
+        self.assertGreater(int(rows[0]["episodes"]), 150)
+        self.assertEqual(*rows)
+
     def changes_ranks(self, arguments, slices=None):
         run, other = self.dir / "run", self.dir / "other"
         of_both = lambda count: ["--set", f"{slices}={count}"] if slices else []

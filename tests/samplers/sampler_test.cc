@@ -186,6 +186,7 @@ TEST(SamplerTest, EpisodesAreCountedWithTheirRawScore) {
       if (!s.is_first[t + 1][b].item<bool>()) continue;
       const auto& episode = batch.episodes[e++];
       EXPECT_EQ(episode.env, b);
+      EXPECT_EQ(episode.t, t);
       EXPECT_EQ(episode.number, number[i]++);
       EXPECT_EQ(episode.length, length[i]);
       EXPECT_EQ(episode.reward, reward[i]);

@@ -100,6 +100,7 @@ struct Samples {
 // An episode that ended inside a rollout.
 struct Episode {
   std::int64_t env = 0;     // b
+  std::int64_t t = 0;       // its last step in the rollout
   std::int64_t number = 0;  // 0 for the first episode of its environment
   std::int64_t length = 0;  // steps
   std::int64_t nonzero_rewards = 0;
