@@ -8,7 +8,8 @@ namespace shoal {
 
 // PPO's first step on a rollout is A2C's: the probability ratio is 1, is not clipped, and its
 // gradient is that of the log-probability (Huang et al., "A2C is a special case of PPO", arXiv
-// 2205.09123).
+// 2205.09123). With an asynchronous sampler the policy may be some versions older than the
+// learner's, and the ratio weighs each step.
 std::unique_ptr<OnPolicyAlgo> make_a2c(ActorCritic& agent, const A2cOptions& o,
                                        ProcessGroup& ranks) {
   check_options(o);
