@@ -124,7 +124,7 @@ class Plot {
     for (const auto& curve : curves) {
       last_x_ = std::max(last_x_, curve.x.back());
       for (const auto* ys : {&curve.mean, &curve.low, &curve.high}) include(*ys);
-      for (const auto& run : curve.each) {
+      for (const auto& run : curve.lines) {
         last_x_ = std::max(last_x_, run.x.back());
         include(run.y);
       }
@@ -178,7 +178,7 @@ class Plot {
     }
     page.colour(colour, 0.4);
     cairo_set_line_width(cairo, 1);
-    for (const auto& run : curve.each) {
+    for (const auto& run : curve.lines) {
       follow(cairo, run.x, run.y);
       cairo_stroke(cairo);
     }

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "runners/preset_names.h"
@@ -115,17 +116,17 @@ Curve average(const std::vector<Points>& runs) {
           last, first);
   const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
   Curve curve;
-  if (runs.size() == 2) curve.each = {runs[0].line, runs[1].line};
+  if (runs.size() == 2) curve.lines = {runs[0].line, runs[1].line};
   for (int i = 0; i <= kPoints; ++i) {
     const double x = first + (last - first) * i / kPoints;
     double sum = 0, squares = 0;
     for (const auto& run : runs) sum += value_at(run.line, x);
     const double mean = sum / n;
-    for (const auto& run : runs) squares += std::pow(value_at(run.line, x) - mean, 2);
-    const double half = t * std::sqrt(squares / (n - 1) / n);
     curve.x.push_back(x);
     curve.mean.push_back(mean);
     if (runs.size() == 2) continue;
+    for (const auto& run : runs) squares += std::pow(value_at(run.line, x) - mean, 2);
+    const double half = t * std::sqrt(squares / (n - 1) / n);
     curve.low.push_back(std::max(mean - half, std::min(least, mean)));
     curve.high.push_back(std::min(mean + half, std::max(most, mean)));
   }
@@ -167,7 +168,9 @@ std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& ax
   std::vector<Group> groups;
   std::set<fs::path> seen;
   for (const auto& run : runs) {
-    if (!seen.insert(fs::weakly_canonical(run)).second) continue;  // a pattern may name it again
+    std::error_code unknown;
+    const auto folder = fs::weakly_canonical(run, unknown);
+    if (!unknown && !seen.insert(folder).second) continue;  // a pattern may name it again
     const auto settings = settings_of(run);
     auto group = std::ranges::find(groups, settings, &Group::settings);
     if (group == groups.end()) group = groups.insert(group, {.settings = settings, .runs = {}});

@@ -1,6 +1,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -26,12 +27,12 @@ std::terminate_handler default_handler;
 }
 
 // The constructors of LibTorch's static objects allocate memory before main() and end in
-// std::terminate if they cannot; MKL's look for files in the working directory. Functions in
+// std::terminate if they cannot. Those of MKL fail without a working directory. Functions in
 // .preinit_array run before them.
 void before_libraries() {
   default_handler = std::set_terminate(fail_while_loading);
   static char folder[PATH_MAX];
-  if (syscall(SYS_getcwd, folder, sizeof(folder)) < 0)  // sanitizers replace getcwd(), but later
+  if (syscall(SYS_getcwd, folder, sizeof(folder)) < 0 && errno == ENOENT)
     fail("shoal: the working directory was removed; change to another one\n", 2);
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const preinit)() = before_libraries;

@@ -39,8 +39,8 @@ struct PlayFlags {
 // State that the played environment shares with the command.
 struct Stage {
   std::vector<std::unique_ptr<FrameSink>> sinks = {};
-  std::int64_t episodes = 1;  // to be shown
-  double pause = 0;           // seconds for which a screen shows one frame
+  std::int64_t episodes_left = 1;  // to be shown
+  double pause = 0;                // seconds for which a screen shows one frame
 };
 
 // Shows a frame of every state.
@@ -55,13 +55,13 @@ class Shown : public Wrapper {
   StepResult step(ArraysIn action, StepOut out) override {
     const auto result = Wrapper::step(action, out);
     show();
-    if (result.episode_over()) --stage_.episodes;
+    if (result.episode_over()) --stage_.episodes_left;
     return result;
   }
 
  private:
   void show() {
-    if (stage_.sinks.empty() || stage_.episodes <= 0) return;
+    if (stage_.sinks.empty() || stage_.episodes_left <= 0) return;
     require(render(image_), "{} cannot render; play it without --video and --live", spec_.id);
     for (const auto& sink : stage_.sinks) sink->show(image_);
     if (stage_.pause == 0) return;
@@ -78,7 +78,7 @@ class Shown : public Wrapper {
 };
 
 Stage make_stage(const PlayFlags& flags, double fps) {
-  Stage stage{.episodes = flags.episodes};
+  Stage stage{.episodes_left = flags.episodes};
   if (!flags.video.empty()) stage.sinks.push_back(make_video(flags.video, fps));
   if (flags.live) {
     auto window = make_window();

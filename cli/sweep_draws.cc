@@ -136,8 +136,8 @@ void require_folder_name(const std::string& variant) {
   const bool plain = std::ranges::none_of(
       variant, [](char c) { return c == '/' || std::iscntrl(static_cast<unsigned char>(c)) != 0; });
   require(plain && !variant.empty() && variant[0] != '.' && variant.size() <= kLongestName,
-          "variant.{}: expected a name of 1 to {} bytes without '/', control characters and a dot "
-          "at its begin: it names a folder",
+          "variant.{}: expected a name of 1 to {} bytes without '/', control characters or a "
+          "leading dot: it names a folder",
           one_line(variant), kLongestName);
 }
 

@@ -1,10 +1,11 @@
 #include "cli/train_settings.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "cli/commands.h"
@@ -52,26 +53,31 @@ std::vector<SettingChange> own_settings(const Config& config) {
   return own;
 }
 
-// Whether the setting is that of another algorithm or of another kind of environment or sampler.
-bool is_unused(const Config& config, const std::string& key) {
+// The setting because of which this one has no effect, or "".
+std::string why_unused(const Config& config, const std::string& key) {
+  constexpr std::string_view kOfWorkers[] = {"sampler.workers", "sampler.on_death", "sampler.pin",
+                                             "sampler.cores"};
   const auto dot = key.find('.');
   const auto table = key.substr(0, dot == key.npos ? 0 : dot);
-  if (table == "atari") return !config.env_id.starts_with("ALE/");
-  if (table == "replay" || table == "off_policy") return !is_off_policy(config);
-  if (table == "async") return !config.asynchronous;
-  if (key == "sampler.workers" || key == "sampler.on_death" || key == "sampler.pin")
-    return config.sampler.kind == SamplerKind::kSerial;
-  return table != config.algo &&
-         std::ranges::any_of(config.algos, [&](const auto& algo) { return table == algo->name(); });
+  const bool of_algo =
+      std::ranges::any_of(config.algos, [&](const auto& algo) { return table == algo->name(); });
+  const bool of_replay = table == "replay" || table == "off_policy";
+  if ((of_algo && table != config.algo) || (of_replay && !is_off_policy(config)))
+    return "algo = " + config.algo;
+  if (table == "atari" && !config.env_id.starts_with("ALE/")) return "env.id = " + config.env_id;
+  if (table == "async" && !config.asynchronous) return "sampler.asynchronous = false";
+  if (config.sampler.kind == SamplerKind::kSerial && std::ranges::count(kOfWorkers, key) > 0)
+    return "sampler.kind = serial";
+  return "";
 }
 
-// The changed settings, a few to a line; those of other algorithms are left out.
+// The changed settings, a few to a line; those without effect are left out.
 std::string chosen(const Config& config) {
   auto lines =
       fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
   std::string line;
   for (const auto& [key, usual, value] : own_settings(config)) {
-    if (is_unused(config, key)) continue;
+    if (!why_unused(config, key).empty()) continue;
     const auto word = fmt::format("{} = {}", key, value);
     if (!line.empty() && line.size() + word.size() > kLineWidth) {
       lines += line + ",\n";
@@ -112,15 +118,17 @@ void forget_choice(Config& config, const Changes& changes) {
   if (!changes_key(changes, "sampler.groups")) config.sampler.groups = defaults.groups;
 }
 
-// What follows returns a line for the user, or "".
+// What follows returns lines for the user, or "".
 
-std::string warn_of_unused(const Config& config, const Changes& changes) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : changes)
-    if (is_unused(config, key)) keys.push_back(key);
-  if (keys.empty()) return "";
-  return fmt::format("without effect on algo '{}', {} and the sampler '{}': {}\n", config.algo,
-                     config.env_id, name_of(config.sampler.kind), fmt::join(keys, ", "));
+std::string warn_of_unused(const Config& config, const Changes& changes, bool pins) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : changes) keys.insert(key);
+  if (pins) keys.insert("sampler.pin");
+  std::string lines;
+  for (const auto& key : keys)
+    if (const auto why = why_unused(config, key); !why.empty())
+      lines += fmt::format("{} has no effect with {}\n", key, why);
+  return lines;
 }
 
 std::string without_stop_return(Config& config, const Config& before, const Changes& changes) {
@@ -195,7 +203,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);
-  notes += warn_of_no_learning(config) + warn_of_unused(config, changes);
+  notes += warn_of_no_learning(config) + warn_of_unused(config, changes, !flags.pin.empty());
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();

@@ -49,8 +49,8 @@ Sweep read_trials(const TuneFlags& flags, const fs::path& out) {
   return sweep;
 }
 
-// The mean return at the first row after these steps, where a run that is given so many stops;
-// without one at the last row. The lowest number if no episode had ended.
+// The mean return in the first row at or after `steps`, where a run of that many steps ends, or in
+// the last row; -infinity if no episode had ended.
 double return_at(const SweepRun& run, std::int64_t steps) {
   double found = -std::numeric_limits<double>::infinity();
   const auto table = read_progress(run.folder / kProgressFile);

@@ -194,7 +194,7 @@ void Session::say_what_cannot_be_saved(const NamedTensors& checkpoint) {
     lost += name.starts_with("sampler/env/") && tensor.numel() == 0;
   if (lost == 0) return;
   console_.finish_line();
-  const auto what = config_.asynchronous ? "the environments of asynchronous workers are not saved"
+  const auto what = config_.asynchronous ? "an asynchronous sampler does not save environments"
                                          : config_.env_id + " cannot be saved";
   print_to_console(fmt::format(
       "{}: {} environments will begin new episodes if this run is resumed\n", what, lost));

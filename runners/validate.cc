@@ -129,12 +129,12 @@ void validate_ranks(const Config& config) {
           config.sampler.envs, config.ranks);
   const auto envs = config.sampler.envs / config.ranks;
   require(config.sampler.groups <= envs,
-          "sampler.groups: {} groups cannot share the environments of each of {} ranks, {}",
-          config.sampler.groups, config.ranks, envs);
+          "sampler.groups: found {}, expected at most {}, the environments of each of {} ranks",
+          config.sampler.groups, envs, config.ranks);
   require(config.sampler.dynamic_batch <= envs,
-          "sampler.dynamic_batch: found {}, expected at most the environments of each of {} ranks, "
-          "{}",
-          config.sampler.dynamic_batch, config.ranks, envs);
+          "sampler.dynamic_batch: found {}, expected at most {}, the environments of each of {} "
+          "ranks",
+          config.sampler.dynamic_batch, envs, config.ranks);
 }
 
 // Settings that change nothing are refused.

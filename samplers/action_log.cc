@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 
 #include "shoal/data/saved.h"
 
@@ -52,13 +50,10 @@ bool ActionLog::keep_states(const NamedTensors& saved) {
   if (!offered_) return false;
   NamedTensors states;
   std::size_t bytes = 0;
-  std::unordered_map<std::string_view, const at::Tensor*> by_name;  // there may be very many
-  for (const auto& [name, state] : saved) by_name.emplace(name, &state);
   for (std::int64_t b = 0; b < envs_; ++b) {
     const auto name = "env/" + std::to_string(first_env_ + b);
-    const auto& state = *by_name.at(name);
-    states.add(name, state);
-    bytes += state.nbytes();
+    states.add(name, shoal::saved(saved, name));
+    bytes += states.at(name).nbytes();
   }
   if (bytes == 0 || bytes > most_state_bytes_) return false;
   auto& s = state();

@@ -35,7 +35,7 @@ class Algo:
         self.config = apply(_core.Config(agent.config), {"algo": algo or None})
         on_policy = not _core.is_off_policy(self.config)
         taken = _taken(_own_tables(self.config.algo, not on_policy))
-        advice = "give those of networks and environments to the agent"
+        advice = "give those of networks and environments to the agent and those of sampling to the Sampler"
         require_used(self.config, settings, type(self).__name__, taken, advice)
         apply(self.config, settings)
         made_for = agent.config.algo

@@ -151,7 +151,8 @@ def train(
 ) -> Run:
     """Trains as `shoal train` does, and returns the run.
 
-    base: a preset, a file of settings or a Config; None: default_config(env). out: the run folder, new or empty.
+    base: a preset, a file of settings or a Config; None: default_config(env), if there is an env. out: the run folder,
+        new or empty.
     resume: goes on with the run in `out`, which this function or the command began.
     quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
     settings: see make_config().
@@ -176,7 +177,9 @@ def train(
                 )
         apply(config, settings)
     elif base is None and env is not None:
-        config = default_config(**settings)
+        config = default_config(
+            env, settings.get("algo"), **{k: v for k, v in settings.items() if k not in ("env", "algo")}
+        )
     else:
         config = make_config(base, **settings)
     with Display(out, config.steps) if progress else contextlib.nullcontext():

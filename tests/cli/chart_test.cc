@@ -58,15 +58,15 @@ TEST(ChartTest, TheAxesCoverTheRunsOfACurve) {
     return read_file(folder / "c.svg");
   };
   const auto alone = chart();
-  curve.each = {{.x = {0, 1}, .y = {1, 2}}, {.x = {0, 7}, .y = {1, 90}}};
+  curve.lines = {{.x = {0, 1}, .y = {1, 2}}, {.x = {0, 7}, .y = {1, 90}}};
   const auto with_runs = chart();
   curve.x = {0, 7};
   curve.mean = {1, 90};
-  curve.each.clear();
+  curve.lines.clear();
   const auto longer = chart();
-  // The paths between the frame, which has a number of its own in each file, and the first line.
+  // The paths before the first line.
   const auto axes = [](const std::string& text) {
-    const auto begin = text.find("<path", text.find("<g id=\"surface"));
+    const auto begin = text.find("<path", text.find("</defs>"));
     return text.substr(begin, text.rfind("<path", text.find("rgb(18%")) - begin);
   };
   EXPECT_NE(axes(with_runs), axes(alone));

@@ -49,7 +49,7 @@ TEST_F(CurvesTest, RunsOfOtherSeedsAreAveragedWhereAllHaveBeen) {
                   {});
   ASSERT_EQ(curves.size(), 1U);
   EXPECT_EQ(curves[0].runs, 3);
-  EXPECT_TRUE(curves[0].each.empty());
+  EXPECT_TRUE(curves[0].lines.empty());
   EXPECT_EQ(curves[0].x.front(), 10);
   EXPECT_EQ(curves[0].x.back(), 80);
   const std::size_t at_20 = 400 * (20 - 10) / (80 - 10) + 1;  // the next point after it
@@ -82,9 +82,9 @@ TEST_F(CurvesTest, TwoRunsHaveNoBandAndAreShownAsTheyAre) {
   EXPECT_EQ(curves[0].mean.back(), 3);
   EXPECT_TRUE(curves[0].low.empty());
   EXPECT_TRUE(curves[0].high.empty());
-  ASSERT_EQ(curves[0].each.size(), 2U);
-  EXPECT_EQ(curves[0].each[0].x, (std::vector<double>{0, 100})) << "beyond the end of the other";
-  EXPECT_EQ(curves[0].each[1].y, (std::vector<double>{3, 5}));
+  ASSERT_EQ(curves[0].lines.size(), 2U);
+  EXPECT_EQ(curves[0].lines[0].x, (std::vector<double>{0, 100})) << "beyond the end of the other";
+  EXPECT_EQ(curves[0].lines[1].y, (std::vector<double>{3, 5}));
 }
 
 TEST_F(CurvesTest, ATitleNamesTheEnvironments) {

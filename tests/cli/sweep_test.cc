@@ -265,7 +265,7 @@ TEST_F(SweepTest, MistakesAreNamed) {
            {base + seeds + "variant = 4\n", "variant: found 4, expected a table"},
            {base + seeds + "cores = 4294967297\n", "cores: found 4294967297"},
            {base + seeds + "[variant.\"../a\"]\n", "variant.../a: expected a name of"},
-           {base + seeds + "[variant.\".a\"]\n", "and a dot at its begin"},
+           {base + seeds + "[variant.\".a\"]\n", "or a leading dot"},
            {base + seeds + "[variant.\"a\\u0000b\"]\n", "variant.a?b: expected a name"},
            {base + seeds + "[variant." + std::string(201, 'v') + "]\n", "1 to 200 bytes"},
            {base + seeds + "[variant.\"\"]\n", "variant.: expected a name"},

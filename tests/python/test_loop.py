@@ -652,7 +652,14 @@ class LoopTest(unittest.TestCase):
 
     def test_settings_that_a_class_does_not_use(self):
         agent = shoal.ActorCritic("CartPole-v1")
-        for setting in ({"hidden": [3]}, {"model": "mlp"}, {"time_limit": 3}, {"size": 10}, {"dqn__batch": 3}):
+        for setting in (
+            {"hidden": [3]},
+            {"model": "mlp"},
+            {"time_limit": 3},
+            {"size": 10},
+            {"dqn__batch": 3},
+            {"workers": 2},
+        ):
             with self.assertRaisesRegex(shoal.Error, "which PPO does not use; give those of networks.*to the agent"):
                 shoal.PPO(agent, **setting)
         for setting in ({"learning_rate": 9}, {"hidden": [3]}, {"replay__size": 10}):

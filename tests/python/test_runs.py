@@ -160,7 +160,11 @@ class RunsTest(unittest.TestCase):
         self.assertIn("max_grad_norm", str(config))
         self.assertRegex(repr(config), r"Pendulum-v1.*ppo")
         self.assertEqual(shoal.default_config("Pendulum-v1", "sac").algo, "sac")
+        by_id = shoal.train(
+            env="Pendulum-v1", out=self.path("id"), steps=64, horizon=8, kind="serial", seed=2, quiet=True
+        )
         run = shoal.train(config, self.path("python"), quiet=True)
+        self.assertEqual(str(by_id.config), str(run.config))
         command = shoal.load(self.path("command"))
         self.assertEqual(str(run.config), str(command.config))
         self.assertEqual(parameters(run), parameters(command))

@@ -146,6 +146,11 @@ class LaunchTest(unittest.TestCase):
         lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
         self.assertIn("  ppo.learning_rate = 0.001", lines)
 
+    def test_a_rung_counts_the_rollout_in_which_it_is_reached(self):
+        file = self.search("[1e-12, 1e-3]", "min_steps = 2100\nmax_steps = 8192\nfactor = 2", "sampler.envs = 128")  # rollouts of 2048
+        lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
+        self.assertIn("  ppo.learning_rate = 0.001", lines, "the first rollout is that of an agent that has not learned")
+
     def test_what_changes_in_the_file_reaches_runs_that_go_on(self):
         file = self.dir / "solved.toml"
 
@@ -224,8 +229,8 @@ class LaunchTest(unittest.TestCase):
         (self.out / "a2c-2" / "config.toml.new").write_text("")
         lines = shoal("launch", self.sweep(512), "--out", self.out).stdout.splitlines()
         summary = self.out / "narrow-1" / "summary.json"
-        endless = json.dumps(json.loads(summary.read_text()) | {"steps": 1e300})
-        for text in ("{", '{"steps": 512}', "", endless):
+        too_large = json.dumps(json.loads(summary.read_text()) | {"steps": 1e300})
+        for text in ("{", '{"steps": 512}', "", too_large):
             summary.write_text(text)
             self.assertIn("summary.json is damaged; remove it", shoal("launch", self.sweep(512), "--out", self.out, status=2).stderr)
         summary.unlink()

@@ -121,7 +121,7 @@ class RanksTest(unittest.TestCase):
 
     def test_mistakes_are_told_once(self):
         for arguments, word in ((["--envs", "15"], "sampler.envs: found 15, which 2 ranks cannot share"),
-                                (["--envs", "2", "--set", "sampler.groups=2"], "cannot share the environments of each of 2 ranks, 1"),
+                                (["--envs", "2", "--set", "sampler.groups=2"], "sampler.groups: found 2, expected at most 1, the environments"),
                                 (["--set", "ppo.slices=3"], "ppo.slices: found 3, expected a multiple of ranks, 2"),
                                 (["--set", "ppo.minibatches=129"], "expected at most the 128 steps of each of 2 slices"),
                                 (["--set", "algo=dqn", "--set", "replay.slices=3"], "replay.slices: found 3, expected a multiple of ranks, 2"),

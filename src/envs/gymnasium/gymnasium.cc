@@ -146,7 +146,7 @@ ActionSpec read_action(Words& words) {
 }
 
 template <class T>
-std::string new_name(std::string name, const Named<T>& parts, const std::string& id) {
+std::string require_new_name(std::string name, const Named<T>& parts, const std::string& id) {
   require(!parts.contains(name),
           "{}: found two parts '{}' of a space, expected one; rename a key that contains '/'", id,
           name);
@@ -163,10 +163,10 @@ EnvSpec read_spec(const std::string& id, const std::string& description, bool& r
     const auto what = words.word();
     if (what == "observation") {
       const auto array = read_array(words);
-      spec.observation.add(new_name(words.rest(), spec.observation, id), array);
+      spec.observation.add(require_new_name(words.rest(), spec.observation, id), array);
     } else if (what == "action") {
       const auto action = read_action(words);
-      spec.action.add(new_name(words.rest(), spec.action, id), action);
+      spec.action.add(require_new_name(words.rest(), spec.action, id), action);
     } else if (what == "notice") {
       spec.notices.push_back(fmt::format("{}: {}", id, words.rest()));
     } else if (what == "fps") {
