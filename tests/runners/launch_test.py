@@ -147,9 +147,9 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("  ppo.learning_rate = 0.001", lines)
 
     def test_a_rung_counts_the_rollout_in_which_it_is_reached(self):
-        file = self.search("[1e-12, 1e-3]", "min_steps = 2100\nmax_steps = 8192\nfactor = 2", "sampler.envs = 128")  # rollouts of 2048
+        file = self.search("[1e-12, 3e-3]", "min_steps = 8200\nmax_steps = 24576\nfactor = 2", "sampler.envs = 512")  # rollouts of 8192
         lines = shoal("tune", file, "--out", self.out).stdout.splitlines()
-        self.assertIn("  ppo.learning_rate = 0.001", lines, "the first rollout is that of an agent that has not learned")
+        self.assertIn("  ppo.learning_rate = 0.003", lines, "in the first rollout no agent has learned")
 
     def test_what_changes_in_the_file_reaches_runs_that_go_on(self):
         file = self.dir / "solved.toml"
