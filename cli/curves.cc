@@ -116,7 +116,8 @@ Curve average(const std::vector<Points>& runs) {
           last, first);
   const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
   Curve curve;
-  if (runs.size() == 2) curve.lines = {runs[0].line, runs[1].line};
+  const bool has_band = runs.size() > 2;
+  if (!has_band) curve.lines = {runs[0].line, runs[1].line};
   for (int i = 0; i <= kPoints; ++i) {
     const double x = first + (last - first) * i / kPoints;
     double sum = 0, squares = 0;
@@ -124,7 +125,7 @@ Curve average(const std::vector<Points>& runs) {
     const double mean = sum / n;
     curve.x.push_back(x);
     curve.mean.push_back(mean);
-    if (runs.size() == 2) continue;
+    if (!has_band) continue;
     for (const auto& run : runs) squares += std::pow(value_at(run.line, x) - mean, 2);
     const double half = t * std::sqrt(squares / (n - 1) / n);
     curve.low.push_back(std::max(mean - half, std::min(least, mean)));
@@ -170,7 +171,7 @@ std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& ax
   for (const auto& run : runs) {
     std::error_code unknown;
     const auto folder = fs::weakly_canonical(run, unknown);
-    if (!unknown && !seen.insert(folder).second) continue;  // a pattern may name it again
+    if (!unknown && !seen.insert(folder).second) continue;  // a shell pattern may list it twice
     const auto settings = settings_of(run);
     auto group = std::ranges::find(groups, settings, &Group::settings);
     if (group == groups.end()) group = groups.insert(group, {.settings = settings, .runs = {}});

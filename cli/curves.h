@@ -20,7 +20,7 @@ struct Curve {
   // had where progress.csv has columns for them (return_min, return_max); empty for fewer than
   // three runs. The interval of two is 13 times as wide as the distance between them.
   std::vector<double> low, high;
-  std::vector<Line> lines = {};  // two runs as they are; empty for another number
+  std::vector<Line> lines = {};  // the two runs; empty unless there are two
 };
 
 // Columns of progress.csv.

@@ -53,7 +53,7 @@ std::vector<SettingChange> own_settings(const Config& config) {
   return own;
 }
 
-// The setting because of which this one has no effect, or "".
+// Returns the setting that makes this one ineffective, or "" if it has an effect.
 std::string why_unused(const Config& config, const std::string& key) {
   constexpr std::string_view kOfWorkers[] = {"sampler.workers", "sampler.on_death", "sampler.pin",
                                              "sampler.cores"};
@@ -118,7 +118,7 @@ void forget_choice(Config& config, const Changes& changes) {
   if (!changes_key(changes, "sampler.groups")) config.sampler.groups = defaults.groups;
 }
 
-// What follows returns lines for the user, or "".
+// The functions below return lines for the user, or an empty string.
 
 std::string warn_of_unused(const Config& config, const Changes& changes, bool pins) {
   std::set<std::string> keys;

@@ -25,16 +25,18 @@ bool batches_here(SamplerKind kind) {
   return kind == SamplerKind::kParallelGpu || kind == SamplerKind::kAuto;
 }
 
-void validate_sampler(const SamplerOptions& s, int workers) {
-  require(s.groups <= s.envs, "sampler.groups: {} groups cannot share {} environments", s.groups,
-          s.envs);
+void validate_sampler(const SamplerOptions& s, int workers, int ranks) {
+  const auto envs = s.envs / ranks;
+  require(s.groups <= envs,
+          "sampler.groups: found {}, expected at most {}, the environments of each rank", s.groups,
+          envs);
   require(
       s.kind == SamplerKind::kSerial || workers <= s.envs,
       "sampler.workers: {} workers cannot share {} environments; give at most one worker to each",
       workers, s.envs);
-  require(s.dynamic_batch <= s.envs,
-          "sampler.dynamic_batch: found {}, expected at most sampler.envs, {}", s.dynamic_batch,
-          s.envs);
+  require(s.dynamic_batch <= envs,
+          "sampler.dynamic_batch: found {}, expected at most {}, the environments of each rank",
+          s.dynamic_batch, envs);
   require(
       s.dynamic_batch == 0 || (batches_here(s.kind) && s.groups == 1),
       "sampler.dynamic_batch: found {}; only sampler.kind = parallel-gpu with sampler.groups = 1 "
@@ -127,14 +129,6 @@ void validate_ranks(const Config& config) {
   require(config.sampler.envs % config.ranks == 0,
           "sampler.envs: found {}, which {} ranks cannot share evenly; choose a multiple",
           config.sampler.envs, config.ranks);
-  const auto envs = config.sampler.envs / config.ranks;
-  require(config.sampler.groups <= envs,
-          "sampler.groups: found {}, expected at most {}, the environments of each of {} ranks",
-          config.sampler.groups, envs, config.ranks);
-  require(config.sampler.dynamic_batch <= envs,
-          "sampler.dynamic_batch: found {}, expected at most {}, the environments of each of {} "
-          "ranks",
-          config.sampler.dynamic_batch, envs, config.ranks);
 }
 
 // Settings that change nothing are refused.
@@ -174,8 +168,8 @@ void validate(const Config& config) {
           config.env.resize.size());
   for (const auto& entry : config.env.info) parse_info(entry);
   parse_device(config.device);
-  validate_sampler(config.sampler, worker_count(config));
   validate_ranks(config);
+  validate_sampler(config.sampler, worker_count(config), config.ranks);
   validate_async(config);
   require(config.sampler.preempt_share == 1 || !is_off_policy(config),
           "sampler.preempt_share: found {}, but algo '{}' learns from a replay, which takes whole "

@@ -177,9 +177,7 @@ def train(
                 )
         apply(config, settings)
     elif base is None and env is not None:
-        config = default_config(
-            env, settings.get("algo"), **{k: v for k, v in settings.items() if k not in ("env", "algo")}
-        )
+        config = default_config(**settings)
     else:
         config = make_config(base, **settings)
     with Display(out, config.steps) if progress else contextlib.nullcontext():

@@ -49,7 +49,7 @@ TEST(ChartTest, AGoalHasALabel) {
   EXPECT_EQ(letters(1.5) - letters({}), 8) << "goal 1.5";
 }
 
-// A curve of two runs that reach further than it is as wide and as high as they are.
+// The two runs of a curve may reach beyond their mean.
 TEST(ChartTest, TheAxesCoverTheRunsOfACurve) {
   const TemporaryFolder folder;
   Curve curve{.label = "", .runs = 2, .x = {0, 1}, .mean = {1, 2}, .low = {}, .high = {}};

@@ -488,7 +488,7 @@ class AppTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual("nothing is learned in 512 steps" in done.stdout, said)
 
-    def test_settings_without_effect_are_said(self):
+    def test_settings_without_effect_are_reported(self):
         for arguments, notes in (
             (["cartpole-dqn", "--set", "ppo.clip=0.1", "--set", "atari.stack=2", "--set", "dqn.batch=32"],
              ["atari.stack has no effect with env.id = CartPole-v1", "ppo.clip has no effect with algo = dqn"]),
@@ -503,7 +503,7 @@ class AppTest(unittest.TestCase):
                 self.assertEqual([line for line in done.stdout.splitlines() if "has no effect" in line], notes)
                 shutil.rmtree(self.dir / "run")
 
-    def test_a_folder_that_was_removed_is_told(self):
+    def test_a_removed_working_directory_is_reported(self):
         gone = self.dir / "gone"
         gone.mkdir()
         done = subprocess.run(["sh", "-c", f'rmdir "$PWD"; exec "{SHOAL}" train cartpole-ppo --steps 64 --out "{self.dir}/run"'],
