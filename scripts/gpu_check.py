@@ -33,7 +33,8 @@ ON_POLICY = ["--set", "sampler.kind=parallel-gpu", "--envs", 32, "--set", "sampl
 OFF_POLICY = ["--set", "sampler.kind=parallel-gpu", "--set", "log_steps=0", "--set", "off_policy.replay_ratio=16"]
 RESUMED = [("cartpole-ppo", ON_POLICY), ("cartpole-a2c", ON_POLICY),
            ("cartpole-impala", [*ON_POLICY, "--set", "sampler.asynchronous=false"]),
-           ("cartpole-memory-ppo", ["--set", "sampler.kind=parallel-gpu"]), ("cartpole-dqn", OFF_POLICY),
+           ("cartpole-memory-ppo", ["--set", "sampler.kind=parallel-gpu"]),
+           ("pong-ppo", ["--set", "sampler.kind=parallel-gpu", "--workers", 2]), ("cartpole-dqn", OFF_POLICY),
            ("cartpole-rainbow", OFF_POLICY), ("cartpole-r2d1", OFF_POLICY), ("pendulum-sac", OFF_POLICY),
            ("pendulum-td3", OFF_POLICY), ("pendulum-ddpg", OFF_POLICY)]
 
