@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "cli/commands.h"
+#include "cli/confidence.h"
 #include "runners/preset_names.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/config.h"
@@ -114,7 +114,6 @@ Curve average(const std::vector<Points>& runs) {
   require(first <= last,
           "the runs of one curve do not overlap yet: one ends at {:g}, another begins at {:g}",
           last, first);
-  const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
   Curve curve;
   const bool has_band = runs.size() > 2;
   if (!has_band) curve.lines = {runs[0].line, runs[1].line};
@@ -127,7 +126,7 @@ Curve average(const std::vector<Points>& runs) {
     curve.mean.push_back(mean);
     if (!has_band) continue;
     for (const auto& run : runs) squares += std::pow(value_at(run.line, x) - mean, 2);
-    const double half = t * std::sqrt(squares / (n - 1) / n);
+    const double half = half_interval(squares, runs.size());
     curve.low.push_back(std::max(mean - half, std::min(least, mean)));
     curve.high.push_back(std::min(mean + half, std::max(most, mean)));
   }

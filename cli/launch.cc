@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/confidence.h"
 #include "cli/cores.h"
 #include "cli/run_process.h"
 #include "cli/sweep.h"
@@ -41,21 +41,22 @@ std::string text_of(const RunSummary& outcome) {
 
 struct ReturnSpread {
   double mean = 0, median = 0;
-  double half = 0;  // of the 95 % confidence interval of the mean (Student's t); 0 for one run
+  std::string interval;  // 95 % confidence; of two runs both returns, of one "-"
 };
 
 ReturnSpread spread_of(std::vector<double> returns) {
   std::ranges::sort(returns);
   const auto count = returns.size();
-  const auto n = static_cast<double>(count);
-  ReturnSpread spread;
-  spread.median = median_of_sorted(returns);
-  for (const double r : returns) spread.mean += r / n;
-  if (count == 1) return spread;
+  ReturnSpread spread{.median = median_of_sorted(returns)};
+  for (const double r : returns) spread.mean += r / static_cast<double>(count);
+  if (count < 3) {
+    spread.interval = count == 1 ? "-" : fmt::format("{:.2f} and {:.2f}", returns[0], returns[1]);
+    return spread;
+  }
   double squares = 0;
   for (const double r : returns) squares += (r - spread.mean) * (r - spread.mean);
-  const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
-  spread.half = t * std::sqrt(squares / (n - 1) / n);
+  const double half = half_interval(squares, count);
+  spread.interval = fmt::format("{:.2f} to {:.2f}", spread.mean - half, spread.mean + half);
   return spread;
 }
 
@@ -160,10 +161,7 @@ class Launcher {
     }
     const auto spread = spread_of(returns);
     print_output("  {:>8.2f}  {:>20}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean,
-                 spread.half > 0 ? fmt::format("{:.2f} to {:.2f}", spread.mean - spread.half,
-                                               spread.mean + spread.half)
-                                 : "-",
-                 spread.median, steps / n, sps / n);
+                 spread.interval, spread.median, steps / n, sps / n);
   }
 
   Sweep sweep_;

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -85,11 +86,9 @@ class LaunchTest(unittest.TestCase):
         returns = [float(re.search(rf"narrow-{seed}: return (\S+) after 2048 steps", "\n".join(lines))[1]) for seed in (1, 2)]
         row = next(line.split() for line in lines if line.startswith("narrow "))
         self.assertEqual(row[1], "2")
-        mean, half = sum(returns) / 2, 12.7062 * abs(returns[0] - returns[1]) / 2
-        self.assertAlmostEqual(float(row[2]), mean, delta=0.011)
-        self.assertAlmostEqual(float(row[3]), mean - half, delta=0.15)
-        self.assertAlmostEqual(float(row[5]), mean + half, delta=0.15)
-        self.assertAlmostEqual(float(row[6]), mean, delta=0.011)
+        self.assertAlmostEqual(float(row[2]), sum(returns) / 2, delta=0.011)
+        self.assertEqual(row[3:6], [f"{min(returns):.2f}", "and", f"{max(returns):.2f}"])
+        self.assertAlmostEqual(float(row[6]), sum(returns) / 2, delta=0.011)
         self.assertEqual(lines[-1], f"plot them: shoal plot '{self.out}'/*/ --out '{self.out}/curves.svg'")
         subprocess.run(lines[-1].split(": ", 1)[1].replace("shoal", SHOAL, 1), shell=True, check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
@@ -100,6 +99,17 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("4 runs, 4 of them done", again[0])
         self.assertEqual(before, [(self.out / name / "summary.json").stat().st_mtime_ns for name in ("narrow-1", "a2c-2")])
         self.assertEqual(again[-4:], lines[-4:], "the same table")
+
+        file = self.dir / "sweep.toml"
+        file.write_text(file.read_text().replace("seeds = [1, 2]", "seeds = [1, 2, 3]"))
+        more = shoal("launch", file, "--out", self.out).stdout
+        self.assertIn("6 runs, 4 of them done", more)
+        returns.append(float(re.search(r"narrow-3: return (\S+) after 2048 steps", more)[1]))
+        row = next(line.split() for line in more.splitlines() if line.startswith("narrow "))
+        half = 4.3027 * statistics.stdev(returns) / 3**0.5
+        self.assertAlmostEqual(float(row[3]), statistics.mean(returns) - half, delta=0.05)
+        self.assertAlmostEqual(float(row[5]), statistics.mean(returns) + half, delta=0.05)
+        self.assertAlmostEqual(float(row[6]), statistics.median(returns), delta=0.011)
 
     def test_runs_at_a_time_have_cores_of_their_own_and_go_on_after_an_interrupt(self):
         launcher = subprocess.Popen([SHOAL, "launch", str(self.sweep(10**9)), "--out", str(self.out)], stdout=subprocess.DEVNULL)
