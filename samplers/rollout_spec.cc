@@ -31,9 +31,10 @@ RolloutSpec rollout_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
     const auto& array = info.array;
     require(info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
                                      info.reduce == PerEpisode::kSum),
-            "{}: the info 'score' is {} with {} elements; it must be one float32 that is summed "
-            "over an episode",
-            env.id, name_of(array.dtype), array.count());
+            "{}: the info 'score' is {} with {} elements{}; expected one float32 that is summed over "
+            "an episode (score:sum), which becomes the return; give other numbers another name",
+            env.id, name_of(array.dtype), array.count(),
+            info.reduce == PerEpisode::kSum ? "" : " that are not summed");
     spec.env_info.add(info.name, array);
   }
   return spec;

@@ -223,10 +223,21 @@ py::object make_environment(const shoal_gymnasium_task& task) {
   py::dict arguments;
   // The checks help to write an environment, and cost a fifth of a step.
   arguments["disable_env_checker"] = true;
-  if (task.render != 0) arguments["render_mode"] = "rgb_array";
   if (*task.kwargs != 0) arguments.attr("update")(parse_object(task.kwargs));
+  const auto made = [&](const py::dict& scope) {
+    if (task.render == 0 || arguments.contains("render_mode"))
+      return make("make", task.id, arguments, scope);
+    py::dict drawing = arguments.attr("copy")();
+    drawing["render_mode"] = "rgb_array";
+    try {
+      return make("make", task.id, drawing, scope);
+    } catch (const py::error_already_set& e) {  // the environment takes no render_mode
+      if (!e.matches(PyExc_TypeError)) throw;
+    }
+    return make("make", task.id, arguments, scope);
+  };
   return with_helpers([&](const py::dict& scope) {
-    return wrapped(make("make", task.id, arguments, scope), task, "gymnasium.wrappers", scope);
+    return wrapped(made(scope), task, "gymnasium.wrappers", scope);
   });
 }
 

@@ -3,6 +3,8 @@
 #include <Python.h>
 #include <pthread.h>
 
+#include "shared_generators.h"
+
 namespace shoal::python {
 
 // The work of os.fork() around a fork() by C++. A fork by Python holds the GIL and does it itself.
@@ -36,6 +38,7 @@ class ForkHandlers {
   static void after_in_child() {
     if (skipped_) return;
     PyOS_AfterFork_Child();
+    SharedGenerators::own();
     PyGILState_Release(held_);
   }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "fork_handlers.h"
+#include "shared_generators.h"
 #include "shoal/core/error.h"
 
 namespace shoal::python {
@@ -51,6 +52,7 @@ void start_interpreter(const std::string& python) {
   setenv("MKL_NUM_THREADS", "1", /*replace=*/0);
   initialize(python);
   running = python;
+  SharedGenerators::own();
   PyEval_SaveThread();
   ForkHandlers::install();
 }

@@ -7,6 +7,7 @@
 
 #include "construction.h"
 #include "conversion.h"
+#include "shared_generators.h"
 #include "shoal/core/error.h"
 
 namespace shoal::python {
@@ -90,6 +91,7 @@ bool PythonEnv::has_mask() {
 }
 
 void PythonEnv::reset(std::optional<std::uint64_t> seed, shoal_gymnasium_out out) {
+  if (seed) SharedGenerators::seed(*seed);
   const auto result = parts_of_reset(seed ? reset_(py::arg("seed") = *seed) : reset_());
   write(result[0], result[1], out);
 }

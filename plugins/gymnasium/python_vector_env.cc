@@ -6,6 +6,7 @@
 
 #include "construction.h"
 #include "conversion.h"
+#include "shared_generators.h"
 #include "shoal/core/error.h"
 
 namespace shoal::python {
@@ -118,6 +119,7 @@ bool PythonVectorEnv::has_mask() {
 }
 
 void PythonVectorEnv::reset(const std::uint64_t* seeds, shoal_gymnasium_vector_out out) {
+  if (seeds != nullptr) SharedGenerators::seed(seeds[0]);
   const auto result = call_reset(seeds);
   observation_->write(result[0], out.observation);
   if (out.mask != nullptr) write_masks(result[1], out.mask, nullptr);
@@ -171,6 +173,7 @@ void PythonVectorEnv::take_finals(const py::object& infos, const shoal_gymnasium
           "environment with the autoreset_mode SameStep");
   write_lanes(last, out.final_observation, ended_.data());
   const auto of_last = find(infos, "final_info");
+  // Those in `infos` are of the reset.
   if (!infos_.empty() && of_last) write_infos(of_last, out.info, ended_.data());
   if (out.final_mask != nullptr) {
     const auto choices = static_cast<std::size_t>(action_->single_choice());
@@ -237,11 +240,10 @@ void PythonVectorEnv::write_infos(const py::object& infos, float* const* to,
   for (std::size_t k = 0; k < infos_.size(); ++k) {
     auto& one = infos_[k];
     const auto found = one.find_in(infos);
-    if (!found && only == nullptr) std::fill_n(to[k], envs_, 0.0F);
-    if (!found) continue;
-    const auto values = numbers<float>(found, envs_, "the infos '" + one.name + "'");
+    const auto values = found ? numbers<float>(found, envs_, "the infos '" + one.name + "'")
+                              : py::array_t<float>(0);
     for (std::size_t i = 0; i < envs_; ++i)
-      if (only == nullptr || only[i] != 0) to[k][i] = values.data()[i];
+      if (only == nullptr || only[i] != 0) to[k][i] = found ? values.data()[i] : 0.0F;
   }
 }
 

@@ -15,6 +15,8 @@ namespace shoal::python {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// From here on a bound means "none": the largest float32 or float64, for example.
+constexpr double kNoBound = 1e30;
 
 bool is_a(const py::object& space, const char* kind) {
   return py::isinstance(space, py::module_::import("gymnasium").attr("spaces").attr(kind));
@@ -25,7 +27,7 @@ std::string quoted(const std::string& name) {
 }
 
 [[noreturn]] void refuse(const py::object& space, const std::string& name) {
-  if (is_a(space, "Box") || is_a(space, "MultiDiscrete"))
+  if (is_a(space, "Box") || is_a(space, "Discrete") || is_a(space, "MultiDiscrete"))
     throw Error("the space {}is a {} with elements of an unsupported dtype", quoted(name),
                 std::string(py::str(space)));
   throw Error(
@@ -74,6 +76,9 @@ py::object filled(const py::object& empty, std::size_t count, Value value) {
 
 std::string part_name(const std::string& whole, const py::object& key) {
   const auto part = std::string(py::str(key));
+  require(!part.empty() && part[0] != ' ' && part.find('\n') == std::string::npos,
+          "a Dict has the key {}, expected a name of one line that does not begin with a space",
+          std::string(py::repr(key)));
   return whole.empty() ? part : fmt::format("{}/{}", whole, part);
 }
 
@@ -241,7 +246,7 @@ void ObservationSpace::Array::check_choices(const std::int64_t* numbers, std::si
 }
 
 ActionSpace::ActionSpace(const py::object& space, std::size_t envs)
-    : envs_(envs), int64_(numpy("int64")) {
+    : envs_(envs) {
   add(space, "");
   if (is_a(space, "Discrete")) single_choice_ = space.attr("n").cast<std::int64_t>();
 }
@@ -257,10 +262,11 @@ void ActionSpace::add(const py::object& space, const std::string& name) {
   }
   if (is_a(space, "Discrete")) {
     node.start = {space.attr("start").cast<std::int64_t>()};
+    node.type = numpy("dtype")(space.attr("dtype")).attr("type");
     if (envs_ > 0) {
       node.kind = Kind::kIntegers;
-      node.empty = maker_of(space, envs_, name, {"int64"});
-      node.wide = true;
+      node.empty = maker_of(space, envs_, name, {"int64", "int32"});
+      node.wide = element_size(space) == sizeof(std::int64_t);
     }
     description_ +=
         fmt::format("action discrete {} {}\n", space.attr("n").cast<std::int64_t>(), name);
@@ -292,10 +298,14 @@ void ActionSpace::add_integers(const py::object& space, const std::string& name,
 void ActionSpace::add_box(const py::object& space, const std::string& name, Node& node) {
   node.kind = Kind::kBox;
   node.count = product(shape_of(space));
+  require(node.count > 0, "the action {}is a {} without numbers, expected one at least",
+          quoted(name), std::string(py::str(space)));
   node.empty = maker_of(space, envs_, name, {"float32", "float64"});
   node.wide = element_size(space) == sizeof(double);
   node.low = all<double>(space.attr("low"));
   node.high = all<double>(space.attr("high"));
+  for (auto& x : node.low) x = x <= -kNoBound ? -kInfinity : x;
+  for (auto& x : node.high) x = x >= kNoBound ? kInfinity : x;
   auto [low, high] = range_of(node.low, node.high);
   const auto equal = [](const std::vector<double>& bounds, double to) {
     return std::ranges::all_of(bounds, [&](double x) { return x == to; });
@@ -345,7 +355,7 @@ py::object ActionSpace::value(const Node& node, const std::uint8_t* from) const 
   }
   const auto* choices = reinterpret_cast<const std::int64_t*>(from);
   const auto integer = [&](std::size_t i) { return node.start[i % node.count] + choices[i]; };
-  if (node.kind == Kind::kDiscrete) return int64_(integer(0));
+  if (node.kind == Kind::kDiscrete) return node.type(integer(0));
   return node.wide ? filled<std::int64_t>(node.empty, count, integer)
                    : filled<std::int32_t>(node.empty, count, integer);
 }

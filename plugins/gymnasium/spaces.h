@@ -72,6 +72,7 @@ class ActionSpace {
   struct Node {
     Kind kind = Kind::kDiscrete;
     std::vector<py::object> keys;     // of a Dict or a Tuple
+    py::object type;                  // of a Discrete's samples, such as NumPy's int64
     py::object empty;                 // makes a new array with the space's dtype and shape
     bool wide = false;                // elements have 8 bytes, not 4
     std::size_t count = 1;            // number of elements of one environment
@@ -89,7 +90,6 @@ class ActionSpace {
   std::vector<Node> nodes_;
   std::int64_t single_choice_ = 0;
   std::string description_;
-  py::object int64_;  // NumPy's int64, the type of a Discrete's samples
 };
 
 }  // namespace shoal::python

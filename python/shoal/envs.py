@@ -123,22 +123,27 @@ _report: IO[bytes] | None = None
 def report_spaces(env: Any) -> Any:
     """A wrapper that changes nothing: it writes the spaces for spaces_of(), in the process that makes the environment.
 
-    Those of vector environments are not written.
+    Of a vector environment they are those of a single one.
     """
     import cloudpickle  # type: ignore[import-untyped]  # Gymnasium needs it; spaces may hold lambdas
     import gymnasium
 
-    if _report is not None and isinstance(env, gymnasium.Env):
+    single = "" if isinstance(env, gymnasium.Env) else "single_"
+    if _report is not None:
         with contextlib.suppress(Exception):  # they cannot be pickled: spaces_of() knows none
-            _report.write(cloudpickle.dumps((env.observation_space, env.action_space)))
+            spaces = [getattr(env, f"{single}{kind}_space") for kind in ("observation", "action")]
+            _report.write(cloudpickle.dumps((*spaces, single != "")))
             _report.flush()
     return env
 
 
-def spaces_of(config: _core.Config) -> tuple[_core.EnvSpec, tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None]:
-    """The spec, and, of an environment in Python, its own observation and action space."""
+def spaces_of(
+    config: _core.Config, of_vectors: bool = False
+) -> tuple[_core.EnvSpec, tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None]:
+    """The spec, and, of an environment in Python, its own observation and action space; those of vector environments
+    only with of_vectors."""
     global _report
-    if not config.env_id.startswith("gymnasium:"):
+    if not config.env_id.startswith(("gymnasium:", "pettingzoo:")):
         return _core.env_spec(config), None
     with tempfile.TemporaryFile() as file:
         _report = file
@@ -148,7 +153,8 @@ def spaces_of(config: _core.Config) -> tuple[_core.EnvSpec, tuple[gymnasium.Spac
             _report = None
         file.seek(0)
         reported = file.read()
-    return spec, pickle.loads(reported) if reported else None
+    *spaces, is_vector = pickle.loads(reported) if reported else (True,)
+    return spec, tuple(spaces) if spaces and (of_vectors or not is_vector) else None
 
 
 def parts_of(space: Any, value: Any = None, name: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -297,8 +297,9 @@ class Policy:
         """Actions for observations [N, ...], or a dict of them; of stacked frames [N, stack, ...]. All are tensors.
 
         is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
-        reward: [N], of the last actions. A recurrent policy needs it where an episode goes on, unless it was made with
-            memory_sees_previous=False or is a module of your own.
+        reward: [N], of the last actions, as the agent saw them in training: scaled and clipped, if env.reward_scale,
+            env.reward_clip or atari.clip_reward say so. A recurrent policy needs it where an episode goes on, unless it
+            was made with memory_sees_previous=False or is a module of your own.
         """
         return self._core.act(observation, mask, reward, is_first, greedy)
 

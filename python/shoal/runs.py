@@ -9,6 +9,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -50,7 +51,7 @@ class Run:
         self.folder, self.checkpoint = pathlib.Path(folder), checkpoint
         config = apply(_core.read_run_config(os.fspath(folder)), {"env": env})
         require_known(config, folder, f"shoal.load({os.fspath(folder)!r}, env=make)")
-        _, self._spaces = spaces_of(config)
+        _, self._spaces = spaces_of(config, of_vectors=True)
         self.agent = Agent._of(_core.Agent(config))
         self.agent.load(self.folder / checkpoint)
         self.policy = Policy(self.agent)
@@ -66,18 +67,29 @@ class Run:
         observation: as the environment gives it. Stacked frames are [stack, ...], and where settings change the
             observation (env.resize, ...), it is the changed one.
 
-        reward: of the last action, which a recurrent policy needs after the first step: see Policy.act().
+        reward: of the last action, as the environment gives it, which a recurrent policy needs after the first step.
+            It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
 
         A recurrent policy keeps its state until reset().
         """
         masks = None if mask is None else torch.as_tensor(mask).unsqueeze(0)
-        rewards = None if reward is None else torch.tensor([float(reward)])
+        rewards = None if reward is None else torch.tensor([self._seen(float(reward))])
         action = self.policy.act(self._batch_of(observation), masks, greedy=greedy, reward=rewards)
         parts = {name: x[0].numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
         if self._spaces is not None:
             return value_of(self._spaces[1], lambda name, space: env_action(space, parts[name]))
         values = {name: x.item() if x.ndim == 0 else x for name, x in parts.items()}
         return values if isinstance(action, dict) else values[""]
+
+    def _seen(self, reward: float) -> float:
+        """The reward as the agent saw it in training."""
+        settings = tomllib.loads(self.config.to_toml())
+        env = settings["env"]
+        if self.config.env_id.startswith("ALE/") and settings["atari"]["clip_reward"]:
+            reward = float((reward > 0) - (reward < 0))
+        reward *= env["reward_scale"]
+        most = env["reward_clip"]
+        return min(max(reward, -most), most) if most > 0 else reward
 
     def _batch_of(self, observation: Any) -> Any:
         arrays = self.agent.env_spec.observations

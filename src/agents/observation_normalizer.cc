@@ -34,6 +34,7 @@ ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
     // torch does not allow dots in names of buffers.
     auto prefix = name.empty() ? std::string("observation") : name;
     std::ranges::replace(prefix, '.', '_');
+    while (std::ranges::count(fields_, prefix, &Field::prefix) > 0) prefix += '_';
     Field field{.name = name,
                 .prefix = prefix,
                 .type = spec.dtype == DType::kFloat64 ? at::kDouble : at::kFloat,

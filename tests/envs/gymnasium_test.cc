@@ -133,6 +133,26 @@ TEST_F(GymnasiumTest, ActionsAndObservationsArriveAsTheyAre) {
   EXPECT_EQ(row.observed<std::int64_t>(6), std::vector<std::int64_t>{-1}) << "without a seed";
 }
 
+TEST_F(GymnasiumTest, ActionsAreOfTheirSpace) {
+  const auto small = toy("Actions")({});
+  Row row(small->spec());
+  small->reset(1, row.out());
+  row.act<std::int64_t>(0, {2});
+  EXPECT_EQ(small->step(row.action(), row.out()).reward, 1) << "a Discrete of int32";
+
+  // The largest number is no bound.
+  for (const char* bounds : {R"({"low": [-1.7e308, 0], "high": [1.7e308, 1]})",
+                             R"({"low": [-3.4e38, -3.4e38], "high": [3.4e38, 3.4e38]})"}) {
+    const auto box = toy("Actions", bounds)({});
+    EXPECT_EQ(box->spec().action[0].low, -kInfinity);
+    EXPECT_EQ(box->spec().action[0].high, kInfinity);
+    Row numbers(box->spec());
+    box->reset(1, numbers.out());
+    numbers.act<float>(0, {7, 7});
+    EXPECT_EQ(box->step(numbers.action(), numbers.out()).reward, 1);
+  }
+}
+
 TEST_F(GymnasiumTest, AMaskIsReadFromTheInfo) {
   const auto env = toy("Masked")({});
   ASSERT_TRUE(env->spec().action_mask);
@@ -404,6 +424,10 @@ TEST_F(GymnasiumTest, WhatCannotBeMadeIsTold) {
               HasSubstr("was killed by SIGABRT"));
   EXPECT_THAT(message_of<std::exception>([] { toy("TwoNames"); }),
               HasSubstr("TwoNames-v0: found two parts 'a/b' of a space, expected one"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("Nameless"); }),
+              HasSubstr("a Dict has the key ' a\\nb', expected a name of one line"));
+  EXPECT_THAT(message_of<std::exception>([] { toy("Actions", R"({"low": [], "high": []})"); }),
+              HasSubstr("the action is a Box([], [], (0,), float64) without numbers"));
   EXPECT_THAT(message_of<std::exception>([] { toy("Words"); }),
               HasSubstr("the space 'word' is a Text"));
   const auto unknown = message_of<std::exception>([] { make_env_factory("gymnasium:CartPol-v1"); });

@@ -124,7 +124,8 @@ TEST_P(AutoresetTest, TheEnvironmentsAreThoseSteppedOneByOne) {
 
 TEST_P(AutoresetTest, MasksAndInfosAreThoseOfTheStep) {
   Batch batch(vectors("sync", kwargs(R"(, "env": "Numbers")"),
-                      {{.name = "of/step", .array = {}, .reduce = PerEpisode::kLast}}),
+                      {{.name = "of/step", .array = {}, .reduce = PerEpisode::kLast},
+                       {.name = "early", .array = {}, .reduce = PerEpisode::kLast}}),
               {1, 2});
   ASSERT_TRUE(batch.lanes->spec().action_mask);
   EXPECT_THAT(batch.rows[1]->mask, ElementsAre(0, 1));
@@ -136,6 +137,9 @@ TEST_P(AutoresetTest, MasksAndInfosAreThoseOfTheStep) {
       EXPECT_EQ(batch.rows[1]->observed<float>(0)[0], static_cast<float>(step));
       EXPECT_EQ(*reinterpret_cast<const float*>(batch.rows[1]->infos[0].data()),
                 static_cast<float>(step));
+      EXPECT_EQ(*reinterpret_cast<const float*>(batch.rows[1]->infos[1].data()),
+                step < 3 ? static_cast<float>(step) : 0)
+          << "not the one of the reset";
       const bool odd = step % 2 == 1;
       EXPECT_THAT(batch.rows[1]->mask, ElementsAre(odd ? 1 : 0, odd ? 0 : 1)) << step;
     }

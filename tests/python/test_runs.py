@@ -118,7 +118,7 @@ class RunsTest(unittest.TestCase):
         try:
             import numpy as np
             from gymnasium import spaces
-            from toys import Echo
+            from toys import Echo, echoes
         except ImportError:
             self.skipTest("needs Gymnasium")
         bounds = np.array([[-1, 0, 2], [-3, 1, 5]]), np.array([[1, 4, 3], [0, 9, 8]])
@@ -147,11 +147,33 @@ class RunsTest(unittest.TestCase):
                     self.assertTrue(actions.contains(got), got)
                     for a, b in zip(leaves(got), leaves(action)):
                         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        settings = {**SETTINGS, "workers": 1, "steps": 128, "checkpoint_steps": 0, "gymnasium__vector": True}
+        run = shoal.train(None, self.path("vectors"), quiet=True, **{**settings, "env": "gymnasium:toys:echoes"})
+        one = echoes(1)
+        got = run.predict(one.single_observation_space.sample())
+        self.assertTrue(one.single_action_space.contains(got), got)
 
     def test_predicts_with_memory(self):
         run = shoal.train(None, self.path("run"), quiet=True, steps=256, memory="lstm", **SETTINGS)
         run.predict(torch.zeros(4))
         self.assertIn(run.predict(torch.ones(4), reward=1.0), (0, 1))
+
+    def test_predicts_from_rewards_as_the_environment_gives_them(self):
+        changed = {"env": "Pendulum-v1", "memory": "lstm", "memory_sees_previous": True, "ppo__minibatches": 4}
+        rewards = {"normalize_reward": False, "reward_scale": 0.5, "reward_clip": 2.0}
+        run = shoal.train(None, self.path("run"), quiet=True, steps=256, **{**SETTINGS, **changed, **rewards})
+
+        def predicted(rewards):
+            run.reset()
+            return [float(run.predict(torch.ones(3), reward=reward)[0]) for reward in rewards]
+
+        def acted(rewards):
+            run.reset()
+            return [float(run.policy.act(torch.ones(1, 3), reward=torch.tensor([reward]))) for reward in rewards]
+
+        # A Box of [-2, 2]: the agent's actions are in the same units.
+        self.assertEqual(predicted([0.0, -3.0, -90.0, 1.0]), acted([0.0, -1.5, -2.0, 0.5]))
+        self.assertNotEqual(acted([0.0, -3.0, -90.0, 1.0]), acted([0.0, -1.5, -2.0, 0.5]))
 
     def test_begins_with_the_settings_of_the_command(self):
         command = (COMMAND, "train", "--env", "Pendulum-v1", "--steps", "64", "--set", "sampler.horizon=8")

@@ -12,7 +12,7 @@ try:
     from gymnasium.utils.env_checker import data_equivalence
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
     from gymnasium.wrappers.vector import RecordEpisodeStatistics
-    from toys import Constant, Counter, Echo
+    from toys import Constant, Counter, Echo, SharedRandom
 except ImportError:
     gymnasium = None
 
@@ -140,6 +140,18 @@ class VectorTest(unittest.TestCase):
         self.assertEqual(envs.recv()[1].sum(), 4)
         with self.assertRaisesRegex(shoal.Error, r"env_id.*all 4 environments in order"):
             envs.send(np.zeros(2, int), np.arange(2))
+
+    def test_workers_do_not_draw_the_same_numbers(self):
+        mine = np.random.get_state()[1].copy()
+        seen = []
+        for _ in range(2):
+            envs = self.vector(SharedRandom, 3, workers=3)
+            envs.reset(seed=1)
+            seen.append(np.concatenate([envs.step(np.zeros(3, int))[0].copy() for _ in range(4)], axis=1))
+        self.assertEqual(len(np.unique(seen[0])), 3 * 4 * 3)
+        np.testing.assert_array_equal(seen[0], seen[1])
+        self.vector(SharedRandom, 2, workers=0).reset(seed=1)
+        np.testing.assert_array_equal(np.random.get_state()[1], mine, "the program's own generator")
 
     def test_says_what_is_wrong(self):
         envs = self.vector("CartPole-v1", 2, workers=1)

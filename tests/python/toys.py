@@ -1,9 +1,11 @@
 """Environments for the tests."""
 
 import copy
+import random
 
 import gymnasium
 import numpy as np
+import torch
 
 
 class Counter(gymnasium.Env):
@@ -51,6 +53,20 @@ class Constant(gymnasium.Env):
         return self.observation, 0.0, False, False, {}
 
 
+class SharedRandom(gymnasium.Env):
+    """Observes a number of each generator that all environments of a process share."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (3,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3), {}
+
+    def step(self, action):
+        return np.array([np.random.random(), random.random(), float(torch.rand(()))]), 0.0, False, False, {}
+
+
 class Room(gymnasium.Env):
     """Action 0 opens the door of a room and is then illegal; action 1 is legal once it is open."""
 
@@ -93,6 +109,14 @@ class Echo(gymnasium.Env):
         self.observation = action if self.echoes else self.observation_space.sample()
         self.steps += 1
         return self.observation, 0.0, self.steps == 4, False, {}
+
+
+def echoes(num_envs):
+    bounds = np.array([0.0, 10.0]), np.array([1.0, 20.0])
+    actions = gymnasium.spaces.Dict(
+        box=gymnasium.spaces.Box(*bounds, dtype=np.float64), number=gymnasium.spaces.Discrete(2, start=5)
+    )
+    return gymnasium.vector.SyncVectorEnv([lambda: Echo(actions, gymnasium.spaces.Box(-1, 1, (3,)))] * num_envs)
 
 
 class Parts(gymnasium.Env):

@@ -187,6 +187,24 @@ class TwoNames(Numbers):
     observation_space = spaces.Dict({"a/b": spaces.Box(0, 1, ()), "a": spaces.Dict({"b": spaces.Box(0, 1, ())})})
 
 
+class Nameless(Numbers):
+    observation_space = spaces.Dict({" a\nb": spaces.Box(0, 1, ())})
+
+
+class Actions(Numbers):
+    """Asserts that each action is of its space: a Box with the bounds `low` and `high`, or a Discrete of 4 bytes."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # but there is no argument render_mode
+
+    def __init__(self, low=None, high=None):
+        box = low is not None
+        self.action_space = spaces.Box(np.float64(low), np.float64(high), dtype=np.float64) if box else spaces.Discrete(3, dtype=np.int32)
+
+    def step(self, action):
+        assert self.action_space.contains(action), repr(action)
+        return super().step(action)
+
+
 class Denormal(Numbers):
     observation_space = spaces.Box(0, 1e-310, (1,), np.float64)
 
@@ -277,6 +295,6 @@ class CountsImports(Numbers):
         return self.real(name, *rest)
 
 
-for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, TwoNames, Denormal, Shrinks, MadeAnew, HoldsAnew, Slashes,
+for made in (Echo, Raises, BadObservation, BadReward, CannotBeMade, Crashes, WrongShape, OldApi, Words, TwoNames, Nameless, Actions, Denormal, Shrinks, MadeAnew, HoldsAnew, Slashes,
              Masked, Returns, Choice, Missing, ResetAlone, ResetWithoutInfo, Fixed, Flags, CountsImports, Lucky):
     gymnasium.register(f"{made.__name__}-v0", made)

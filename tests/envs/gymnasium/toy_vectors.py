@@ -7,17 +7,20 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 
 class Reporting(gymnasium.Wrapper):
-    """Infos: a mask that allows one of the actions, and the number of the step."""
+    """Infos: a mask that allows one of the actions, the number of the step, and one that the last step has not."""
 
     def reset(self, **kwargs):
         observation, _ = super().reset(**kwargs)
         self.steps = 0
-        return observation, self.info()
+        return observation, {**self.info(), "early": 100.0}
 
     def step(self, action):
         observation, reward, _, _, _ = super().step(action)
         self.steps += 1
-        return observation, reward, self.steps == 3, False, {**self.info(), "of": {"step": float(self.steps)}}
+        info = {**self.info(), "of": {"step": float(self.steps)}}
+        if self.steps < 3:
+            info["early"] = float(self.steps)
+        return observation, reward, self.steps == 3, False, info
 
     def info(self):
         return {"action_mask": np.int8([self.steps % 2, 1 - self.steps % 2])}
