@@ -94,6 +94,11 @@ TEST(ObservationNormalizerTest, AVectorOfBytesHoldsNumbers) {
   EXPECT_LT((out.var(0, false) - 1).abs().max().item<double>(), 1e-5);
 }
 
+TEST(ObservationNormalizerTest, FieldsMayDifferInADotAlone) {
+  ObservationNormalizer normalizer({{"a.b", {}}, {"a_b", {}}});
+  EXPECT_EQ(normalizer.named_buffers().size(), 6u);
+}
+
 TEST(ObservationNormalizerTest, WhatIsFarAwayIsCut) {
   ObservationNormalizer normalizer(kFields);
   auto s = random_rollout(0);
