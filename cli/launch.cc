@@ -41,7 +41,7 @@ std::string text_of(const RunSummary& outcome) {
 
 struct ReturnSpread {
   double mean = 0, median = 0;
-  std::string interval;  // 95 % confidence; of two runs both returns, of one "-"
+  std::string interval = {};  // 95 % confidence; of two runs both returns, of one "-"
 };
 
 ReturnSpread spread_of(std::vector<double> returns) {
@@ -160,8 +160,8 @@ class Launcher {
       return;
     }
     const auto spread = spread_of(returns);
-    print_output("  {:>8.2f}  {:>20}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean,
-                 spread.interval, spread.median, steps / n, sps / n);
+    print_output("  {:>8.2f}  {:>20}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean, spread.interval,
+                 spread.median, steps / n, sps / n);
   }
 
   Sweep sweep_;

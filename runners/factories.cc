@@ -21,8 +21,7 @@ namespace {
 std::int64_t rollouts_at_once(const Config& config) {
   const auto& s = config.sampler;
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return 1;
-  const auto workers = (worker_count(config) + config.ranks - 1) / config.ranks;  // of a rank
-  return std::clamp<std::int64_t>(workers, 1, std::max<std::int64_t>(s.envs / config.ranks, 1));
+  return workers_of_rank(config, 0);
 }
 
 }  // namespace
@@ -53,6 +52,12 @@ int worker_count(const Config& config) {
   const auto cores = std::min<std::int64_t>(std::ssize(allowed_cores()), s.envs);
   const auto share = (s.envs + cores - 1) / cores;
   return static_cast<int>((s.envs + share - 1) / share);
+}
+
+int workers_of_rank(const Config& config, int rank) {
+  const int all = worker_count(config), n = config.ranks;
+  const int share = std::max(1, all * (rank + 1) / n - all * rank / n);
+  return static_cast<int>(std::clamp<std::int64_t>(config.sampler.envs / n, 1, share));
 }
 
 EnvFactory make_env_factory(const Config& config) {

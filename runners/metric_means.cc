@@ -4,15 +4,24 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace shoal {
+
+namespace {
+
+// Numbers since the start: a mean of them means nothing.
+bool is_total(std::string_view name) { return name == "dropped_rollouts" || name == "restarts"; }
+
+}  // namespace
 
 void MetricMeans::add(const Metrics& metrics) {
   for (const auto& [name, value] : metrics) {
     auto found = std::ranges::find(sums_, name, &Sum::name);
     if (found == sums_.end()) found = sums_.insert(sums_.end(), Sum{.name = name});
-    found->sum += value;
-    ++found->count;
+    const bool replaces = is_total(name);
+    found->sum = replaces ? value : found->sum + value;
+    found->count = replaces ? 1 : found->count + 1;
   }
 }
 

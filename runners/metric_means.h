@@ -9,7 +9,8 @@
 
 namespace shoal {
 
-// Means of the metrics of several updates, by name, in the order of first appearance.
+// Means of the metrics of several updates, by name, in the order of first appearance; of a number
+// since the start the newest.
 class MetricMeans {
  public:
   void add(const Metrics& metrics);

@@ -67,6 +67,14 @@ struct LocalRank {
   const ReplayMemory* replay = nullptr;  // of all ranks, if they share a replay
 };
 
+// Workers are pinned to the cores behind those of `before` other workers.
+void pin_behind(int before, SamplerOptions& sampler) {
+  auto& cores = sampler.cores;
+  if (cores.empty())
+    for (const int core : allowed_cores()) cores.push_back(core);
+  std::ranges::rotate(cores, cores.begin() + before % std::ssize(cores));
+}
+
 // The configuration of one rank: its share of the environments and workers, its GPU, and its share
 // of the cores if there is a core per rank and none are given. Its workers and threads inherit the
 // cores.
@@ -76,11 +84,8 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   if (n == 1) return own;
   own.sampler.envs = config.sampler.envs / n;
   own.sampler.first_env = own.sampler.envs * r;
-  if (config.sampler.kind != SamplerKind::kAuto || config.sampler.workers > 0) {
-    const int workers = worker_count(config);
-    const int share = std::max(1, workers * (r + 1) / n - workers * r / n);
-    own.sampler.workers = static_cast<int>(std::min<std::int64_t>(share, own.sampler.envs));
-  }
+  if (config.sampler.kind != SamplerKind::kAuto || config.sampler.workers > 0)
+    own.sampler.workers = workers_of_rank(config, r);
   if (config.device == "cuda") own.device = fmt::format("cuda:{}", local.gpu);
   const auto cores = allowed_cores();
   const auto begin = [&](int rank) {
@@ -88,6 +93,8 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   };
   if (cores.size() >= static_cast<std::size_t>(local.core_count) && config.sampler.cores.empty())
     use_cores({begin(local.core_index), begin(local.core_index + 1)});
+  else if (config.sampler.pin)
+    pin_behind(local.core_index * std::max(1, own.sampler.workers), own.sampler);
   return own;
 }
 

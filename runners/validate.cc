@@ -65,15 +65,18 @@ void validate_async(const Config& config) {
   require(s.on_death == OnDeath::kFail || !config.asynchronous || s.kind != SamplerKind::kSerial,
           "sampler.on_death: found restart, expected fail with serial and sampler.asynchronous");
   if (!config.asynchronous || s.kind != SamplerKind::kParallelCpu) return;
-  const int workers = worker_count(config);
-  require(s.envs % workers == 0,
-          "sampler.envs: {} environments cannot be shared evenly by {} workers, as "
+  const int workers = worker_count(config), of_rank = workers_of_rank(config, 0);
+  const auto envs = s.envs / config.ranks;
+  bool even = envs % of_rank == 0;
+  for (int r = 1; r < config.ranks; ++r) even = even && workers_of_rank(config, r) == of_rank;
+  require(even,
+          "sampler.envs: {} environments cannot be shared evenly by {} workers{}, as "
           "sampler.asynchronous requires of parallel-cpu",
-          s.envs, workers);
-  require(s.groups <= s.envs / workers,
+          s.envs, workers, config.ranks > 1 ? fmt::format(" in {} ranks", config.ranks) : "");
+  require(s.groups <= envs / of_rank,
           "sampler.groups: {} groups cannot share the {} environments of each worker, as "
           "sampler.asynchronous requires of parallel-cpu",
-          s.groups, s.envs / workers);
+          s.groups, envs / of_rank);
   require(!is_off_policy(config) || workers == 1,
           "sampler.workers: found {}, expected 1: a replay takes rollouts of all environments, but "
           "parallel-cpu with sampler.asynchronous fills one rollout per worker; or choose "

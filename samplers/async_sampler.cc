@@ -90,6 +90,7 @@ class RingSampler : public AsyncSampler {
     for (int w = 0; w < shape_.writers; ++w) {
       auto& log = *logs_[static_cast<std::size_t>(w)];
       log.attach(arena_, context.first_tick);
+      rows_.tick(w) = context.first_tick - options_.horizon;  // of the rollout before the first one
       logged.push_back(
           {&log, &rows_.next[static_cast<std::size_t>(w)], RolloutWriter::rollouts(rows_, w)});
     }

@@ -9,11 +9,13 @@
 #include <system_error>
 #include <utility>
 
+#include "samplers/partition.h"
 #include "samplers/sampler_trial.h"
 #include "samplers/sampler_ways.h"
 #include "shoal/core/arena.h"
 #include "shoal/core/stop.h"
 #include "shoal/ipc/worker_group.h"
+#include "src/envs/construction.h"
 
 namespace shoal {
 namespace {
@@ -55,7 +57,7 @@ class Chooser {
     const auto slow = ways_for({.step = HUGE_VAL});
     if (slow.size() == 1 && ways_for({}) == slow) return chosen(slow[0], "");
     const auto cost = find_cost();
-    if (!cost) return chosen(slow[0], failure_);
+    if (!cost) return chosen(ways_for({.step = HUGE_VAL})[0], failure_);
     const auto ways = ways_for(*cost);
     const auto steps = choice_.steps / choice_.ranks;
     const auto reason = reason_not_to_measure(options_, cores_, *cost, steps);
@@ -66,7 +68,20 @@ class Chooser {
 
  private:
   std::vector<SamplerWay> ways_for(const SamplingCost& cost) const {
-    return sampler_ways(options_, cores_, by_rows_, cost);
+    auto ways = sampler_ways(options_, cores_, by_rows_, cost);
+    std::erase_if(ways, [&](const SamplerWay& way) { return !fits(way); });
+    if (ways.empty()) ways.push_back({SamplerKind::kSerial, 0, options_.groups});
+    return ways;
+  }
+
+  // Whether each worker gets whole games, where several environments are one.
+  bool fits(const SamplerWay& way) const {
+    const int workers = std::max(way.workers, 1);
+    for (int g = 0; g < way.groups; ++g)
+      for (int w = 0; w < workers; ++w)
+        if (worker_range(options_.envs, way.groups, g, workers, w).size() % together_ != 0)
+          return false;
+    return true;
   }
 
   SamplerChoice chosen(const SamplerWay& way, const std::string& reason) const {
@@ -98,14 +113,15 @@ class Chooser {
     }
   }
 
-  // Measured with one environment. Without a result in any rank: nothing.
+  // Measured with one environment, or one game. Without a result in any rank: nothing.
   std::optional<SamplingCost> find_cost() {
     // The rollouts of the second probe, of fast environments, are so long that their start and end
     // hardly count. A run that is short even with them is not measured, and needs no second probe.
     constexpr double kSlowStep = 1e-3;
-    failure_ = "the environment is slow";
+    constexpr const char* kSlow = "the environment is slow";
+    failure_ = kSlow;
     SamplingCost cost;
-    bool found = probe(1, cost);
+    bool found = probe(1, cost) || (failure_ != kSlow && is_game() && probe(1, cost));
     if (found && cost.step < kSlowStep && !is_short(cost, choice_.steps / choice_.ranks))
       found = probe(64, cost);
     const auto all = sums({found ? 1.0 : 0.0, cost.starting, cost.making, cost.step});
@@ -115,17 +131,29 @@ class Chooser {
                         .step = all[3] / choice_.ranks};
   }
 
+  // Whether several environments only work together.
+  bool is_game() {
+    return attempt([&] {
+      const EnvContext context{.seed = options_.seed, .stream = options_.stream};
+      const auto env = construct_here(make_env_, context, options_.reset_limit);
+      together_ = std::max<std::int64_t>(env->batch().multiple, 1);
+      return together_ > 1;
+    });
+  }
+
   bool probe(std::int64_t horizon, SamplingCost& cost) {
     auto one = for_trials(options_);
     one.kind = SamplerKind::kSerial;
-    one.envs = one.groups = 1;
+    one.envs = together_;
+    one.groups = 1;
     one.horizon = horizon;
     return attempt([&] {
       SamplerTrial trial(make_env_, agent_, one, threads_, /*is_whole=*/false);
       if (!trial.start(kLongestStart)) return false;
       if (cost.making == 0) {
-        cost.making = trial.making_again();
-        cost.starting = std::max(0.0, trial.first_making() - cost.making);
+        const auto all = trial.making_again();
+        cost.making = all / static_cast<double>(together_);
+        cost.starting = std::max(0.0, trial.first_making() - all);
       }
       // Other processes may have had the core during the slower ones.
       cost.step = trial.take_turn().shortest;
@@ -202,6 +230,7 @@ class Chooser {
   const ChoiceOptions& choice_;
   int threads_, cores_;
   bool by_rows_;
+  std::int64_t together_ = 1;  // environments of a game
   std::string failure_;
 };
 

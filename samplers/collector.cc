@@ -271,7 +271,12 @@ void Collector::reset_waiting() {
   for (auto b = options_.first; b < options_.last; ++b) {
     auto& slot = slot_of(b);
     const auto& rows = shared_->rows;
-    if (slot.waits) rows.scalar<bool>(rows.valid, shared_->history + shared_->horizon, b) = false;
+    if (slot.waits) {
+      // Not is_between(): the next rollout begins with the spare row, even if the process that died
+      // left the first row of an episode here.
+      const auto last = shared_->history + shared_->horizon;
+      rows.scalar<bool>(rows.valid, last, b) = rows.scalar<bool>(rows.is_first, last, b) = false;
+    }
     if (slot.waits && slot.over) {
       reset(slot, slot.seed, shared_->spare_row(), b);
       check_observations(shared_->spare_row(), {b, b + 1}, WorkerStatus::kResetting);

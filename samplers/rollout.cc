@@ -221,7 +221,7 @@ void Rollout::record_episode(const EpisodeEnd& end, std::int64_t t, std::int64_t
 void Rollout::upload_all() {
   auto& x = tensors_;
   const Range all{0, B_};
-  for (std::int64_t t = 0; t < T_; ++t) x.stack_frames(t, all);
+  for (std::int64_t t = 0; t < T_; ++t) x.stack_frames(t, all, /*has_ends=*/true);
   x.upload_stacks(0, 1, all);  // enter() has uploaded the rest of row 0
   x.upload_inputs(1, T_ - 1, all);
   for (const auto* fields : {&x.action, &x.agent_info})

@@ -29,12 +29,13 @@ RolloutSpec rollout_spec(const EnvSpec& env, const NamedSpecs& agent_info) {
   spec.agent_info = agent_info;
   for (const auto& info : env.info) {
     const auto& array = info.array;
-    require(info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
-                                     info.reduce == PerEpisode::kSum),
-            "{}: the info 'score' is {} with {} elements{}; expected one float32 that is summed over "
-            "an episode (score:sum), which becomes the return; give other numbers another name",
-            env.id, name_of(array.dtype), array.count(),
-            info.reduce == PerEpisode::kSum ? "" : " that are not summed");
+    require(
+        info.name != "score" || (array.dtype == DType::kFloat32 && array.count() == 1 &&
+                                 info.reduce == PerEpisode::kSum),
+        "{}: the info 'score' is {} with {} elements{}; expected one float32 that is summed over "
+        "an episode (score:sum), which becomes the return; give other numbers another name",
+        env.id, name_of(array.dtype), array.count(),
+        info.reduce == PerEpisode::kSum ? "" : " that are not summed");
     spec.env_info.add(info.name, array);
   }
   return spec;

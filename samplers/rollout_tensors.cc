@@ -111,16 +111,18 @@ void RolloutTensors::wait() const {
   if (auto* const on = accelerator(device)) on->wait();
 }
 
-// Goes back in time to the first frame of the episode; earlier ones are blank.
-void RolloutTensors::stack_frames(std::int64_t t, const Range& envs) {
+// Goes back in time to the first frame of the episode; earlier ones are blank. A row that waits is
+// blank, but for the one in which a worker died.
+void RolloutTensors::stack_frames(std::int64_t t, const Range& envs, bool has_ends) {
   const auto B = shared->rows.envs();
   const auto* starts = is_first.host.const_data_ptr<bool>();
+  const auto* ends = truncated.host.const_data_ptr<bool>();
   for (auto& [name, m] : frame_index) {
     const auto stack = m.host.size(2);
     auto* index = m.host.data_ptr<std::int64_t>() + (t * B + envs.first) * stack;
     for (auto b = envs.first; b < envs.last; ++b, index += stack) {
       auto frame = (shared->history + t) * B + b;
-      bool blank = shared->waits(shared->history + t, b);
+      bool blank = shared->waits(shared->history + t, b) && !(has_ends && ends[frame]);
       for (auto s = stack - 1; s >= 0; --s, frame -= B) {
         index[s] = blank ? -1 : frame;
         blank = blank || starts[frame];

@@ -245,8 +245,7 @@ void ObservationSpace::Array::check_choices(const std::int64_t* numbers, std::si
   }
 }
 
-ActionSpace::ActionSpace(const py::object& space, std::size_t envs)
-    : envs_(envs) {
+ActionSpace::ActionSpace(const py::object& space, std::size_t envs) : envs_(envs) {
   add(space, "");
   if (is_a(space, "Discrete")) single_choice_ = space.attr("n").cast<std::int64_t>();
 }

@@ -552,6 +552,26 @@ class AppTest(unittest.TestCase):
             process.kill()
             process.wait()
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "there is one core only")
+    def test_ranks_pin_their_workers_one_after_the_other(self):
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--ranks", "2", "--steps", "1000000000", "--set", "stop_return=inf",
+                                    "--sampler", "parallel-gpu", "--workers", "2", "--set", "sampler.pin=true",
+                                    "--set", f"sampler.cores={cores}", "--out", str(self.dir / "ranks")],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        def pinned():
+            everyone = [process.pid, *children(process.pid)]
+            try:
+                masks = [os.sched_getaffinity(child) for parent in everyone for child in children(parent)]
+            except OSError:  # one has ended meanwhile
+                return []
+            return sorted(mask.pop() for mask in masks if len(mask) == 1)
+        try:
+            wait_until(lambda: pinned() == cores)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+
     def test_a_terminal_gets_a_live_line(self):
         main, other = pty.openpty()
         process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--out", str(self.dir / "live"), "--steps", "2048"],

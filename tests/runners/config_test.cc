@@ -315,6 +315,24 @@ TEST(Config, ValidateRefusesSettingsThatWorkOnlyAlone) {
   EXPECT_TRUE(contains(refused(appo, {{"ppo.minibatches", "9"}}), "of each of 2 slices"));
 }
 
+TEST(Config, WorkersThatWriteRolloutsShareEvenlyInEachRank) {
+  auto appo = preset("cartpole-appo");
+  for (const auto& [ranks, envs, workers, is_even] : {std::tuple{2, 6, 3, false},
+                                                      {3, 12, 4, false},
+                                                      {2, 12, 4, true},
+                                                      {3, 12, 2, true},
+                                                      {1, 7, 2, false}}) {
+    set(appo, "ranks", std::to_string(ranks));
+    set(appo, "sampler.envs", std::to_string(envs));
+    set(appo, "sampler.workers", std::to_string(workers));
+    set(appo, "ppo.minibatches", "1");
+    if (is_even)
+      EXPECT_NO_THROW(validate(appo)) << ranks;
+    else
+      EXPECT_TRUE(contains(message_of([&] { validate(appo); }), "cannot be shared evenly by"));
+  }
+}
+
 TEST(Config, SettingsThatAnAlgorithmDoesNotUseAreRefused) {
   for (const auto* name : {"pendulum-sac", "cartpole-dqn", "cartpole-r2d1"}) {
     for (const auto& [key, value] : {std::pair{"normalize_observation", "true"},

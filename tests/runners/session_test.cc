@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "runners/metric_means.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "shoal/core/stop.h"
@@ -592,6 +593,12 @@ TEST(SignalGuardDeathTest, ALaterSignalIsImmediate) {
         std::raise(SIGINT);
       },
       ::testing::ExitedWithCode(130), "");
+}
+
+TEST(MetricMeansTest, OfANumberSinceTheStartTheNewestCounts) {
+  MetricMeans means;
+  for (const double x : {1.0, 2.0, 6.0}) means.add({{"loss", x}, {"dropped_rollouts", x}});
+  EXPECT_EQ(means.means(), (Metrics{{"loss", 3.0}, {"dropped_rollouts", 6.0}}));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class VectorPackagesTest(unittest.TestCase):
                      "--set", "schedule_steps=0", *sets, "--out", self.run_of(name), status=status)
 
     def run_of(self, name):
-        return pathlib.Path(self.folder.name) / name
+        return pathlib.Path(self.folder.name) / str(name)
 
     def rows(self, name):
         with open(self.run_of(name) / "progress.csv") as file:
@@ -81,6 +81,11 @@ class VectorPackagesTest(unittest.TestCase):
         self.assertIn("over 7 episodes", played)
         self.assertGreater(float(last["return_mean"]), 3.2)  # 3 for one agent and 4 for the other
         self.assertAlmostEqual(float(last["info_answers_mean"]), 3.5, delta=0.1)
+
+    def test_a_sampler_is_chosen_that_keeps_games_whole(self):
+        for envs in (2, 6):
+            text = shoal("train", "--env", "pettingzoo:vectors", "--algo", "ppo", "--steps", 2048, "--envs", envs, "--out", self.run_of(envs))
+            self.assertNotIn("expected a multiple", text)
 
     def test_mistakes_are_named(self):
         text = self.train("odd", "env.id=pettingzoo:vectors", envs=6, status=2)

@@ -16,6 +16,7 @@
 #include "shoal/core/rng.h"
 #include "shoal/core/stop.h"
 #include "shoal/data/saved.h"
+#include "shoal/envs/wrappers.h"
 #include "shoal/samplers/async_sampler.h"
 #include "src/core/cpu_features.h"
 #include "tests/support/toy_agents.h"
@@ -261,7 +262,9 @@ std::int64_t steps_before_death(const Samples& s, std::int64_t b) {
     EXPECT_FALSE(s.terminated[t][b].item<bool>());
     EXPECT_EQ(s.observation[0][t][b].any().item<bool>() && t > steps, false);
   }
-  // It is truncated with the last observation.
+  // It is truncated with the last observation, whose stack learning sees, too.
+  const auto stacked = s.observed[0].dense().view({s.T + 1, s.B, -1});
+  EXPECT_TRUE(stacked[steps][b].any().item<bool>());
   EXPECT_EQ(s.observation[0][steps][b][0].item<float>() >= 1000.0F * static_cast<float>(b), true);
   EXPECT_EQ(s.final_value.select(1, b)[steps].item<float>(), 0);
   EXPECT_EQ(s.bootstrap_value[b].item<float>(), 0);
@@ -294,7 +297,8 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
     const Fate fate;
     testing::ToyAgent agent(2), actor(2), other(2);
     SamplerOptions o{.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8};
-    const auto plain = make_sampler(testing::make_counter({.length = 7}), other, o);
+    const auto plain = make_sampler(with_stack(testing::make_counter({.length = 7}), 2), other, o);
+    const auto make_env = with_stack(fate.factory(), 2);
     o.kind = kind, o.groups = groups, o.dynamic_batch = batch, o.workers = 2;
     o.step_limit = 300ms;
     o.on_death = OnDeath::kRestart;
@@ -303,9 +307,9 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
     {
       std::unique_ptr<Sampler> sampler;
       if (asynchronous)
-        sampler = make_async_sampler(fate.factory(), agent, actor, o);
+        sampler = make_async_sampler(make_env, agent, actor, o);
       else
-        sampler = make_sampler(fate.factory(), agent, o);
+        sampler = make_sampler(make_env, agent, o);
       const auto lives_on = [groups = groups](std::int64_t b) {  // b belongs to worker 0
         return groups == 1 ? b < 4 : b % 4 >= 2;
       };
@@ -337,6 +341,92 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
     expect_all_ways(::testing::internal::GetCapturedStderr());
     EXPECT_EQ(deaths, std::ssize(kWays));
   }
+}
+
+void kill_first_worker() {
+  const auto fork_server = children(getpid()).at(0);
+  const auto victim = children(fork_server).at(0);
+  kill(victim, SIGKILL);
+  const auto is_there = [&] { return std::ranges::count(children(fork_server), victim) > 0; };
+  for (const auto deadline = Clock::now() + 5s; is_there() && Clock::now() < deadline;)
+    std::this_thread::yield();
+}
+
+// Kills a worker while it values the last row of a group for the n-th time.
+class KillsBetweenRollouts : public testing::ToyAgent {
+ public:
+  explicit KillsBetweenRollouts(int n) : ToyAgent(2), left_(n) {}
+  void value(const ActIn& in, at::Tensor& value) override {
+    if (--left_ == 0) kill_first_worker();
+    ToyAgent::value(in, value);
+  }
+
+ private:
+  int left_;
+};
+
+// An episode has ended in the last step. The new worker begins another one, not with the first
+// observation that the old one left.
+TEST_F(DeathTest, WhoDiesBetweenTwoRolloutsBeginsWithItsOwnObservation) {
+  for (const int groups : {1, 2}) {
+    KillsBetweenRollouts agent(2 * groups);
+    ::testing::internal::CaptureStderr();
+    {
+      const auto sampler = make_sampler(testing::make_counter({.length = 5}), agent,
+                                        {.kind = SamplerKind::kParallelGpu,
+                                         .horizon = 5,
+                                         .envs = 4,
+                                         .workers = 2,
+                                         .groups = groups,
+                                         .on_death = OnDeath::kRestart});
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(sampler->collect().samples.steps, 20);
+      const auto& s = sampler->collect().samples;
+      EXPECT_TRUE(s.valid.all().item<bool>());
+      EXPECT_TRUE(s.is_first[0].all().item<bool>());
+      std::int64_t anew = 0;
+      for (std::int64_t b = 0; b < 4; ++b) {
+        const auto episode = s.observation[0].select(1, b).select(1, 1).narrow(0, 0, 5);
+        EXPECT_TRUE(episode.eq(episode[0]).all().item<bool>()) << b << episode;
+        anew += episode[0].item<float>() == 0;
+      }
+      EXPECT_EQ(anew, 2) << "the environments of one worker";
+    }
+    EXPECT_NE(::testing::internal::GetCapturedStderr().find("it is restarted"), std::string::npos);
+  }
+}
+
+// The numbers of steps, on which noise depends, go on where the saved sampler was.
+TEST_F(DeathTest, WhoDiesBeforeItsFirstRolloutCountsOn) {
+  const SamplerOptions o{.kind = SamplerKind::kParallelCpu,
+                         .horizon = 10,
+                         .envs = 4,
+                         .workers = 2,
+                         .on_death = OnDeath::kRestart};
+  testing::ToyAgent agent(2), actor(2);
+  NamedTensors saved;
+  {
+    const auto sampler = make_async_sampler(testing::make_counter(), agent, actor, o);
+    for (int i = 0; i < 20; ++i) sampler->collect();
+    saved = sampler->save(false);
+  }
+  const auto clock = shoal::saved(saved, "clock")[0].item<std::int64_t>();
+  EXPECT_GT(clock, 10);
+  ::testing::internal::CaptureStderr();
+  {
+    const auto sampler = make_async_sampler(testing::make_counter(), agent, actor, o, {}, saved);
+    kill_first_worker();
+    std::int64_t writers[2] = {0, 0};
+    for (const auto deadline = Clock::now() + 20s; Clock::now() < deadline;) {
+      const auto& s = sampler->collect().samples;
+      EXPECT_GE(s.first_tick, clock);
+      ++writers[s.first_env / 2];
+      if (writers[0] > 0 && writers[1] > 0) break;
+    }
+    EXPECT_GT(writers[0], 0);
+    EXPECT_GT(writers[1], 0);
+    EXPECT_EQ(sampler->restarts(), 1);
+  }
+  ::testing::internal::GetCapturedStderr();
 }
 
 // Acts slowly, so that a worker is mostly killed while it waits for its actions.
