@@ -96,9 +96,12 @@ BenchResult bench_sample(const BenchOptions& options) {
   validate(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
   const auto make_env = make_env_factory(config);
-  const auto spec = make_env({})->spec();
+  auto first = make_env({});
+  const auto spec = first->spec();
+  const auto together = first->batch().multiple;
+  first.reset();
   const auto agent = make_agent(config, spec), actor = make_agent(config, spec);
-  if (config.sampler.kind == SamplerKind::kAuto) fix_sampler(config, make_env, *agent);
+  if (config.sampler.kind == SamplerKind::kAuto) fix_sampler(config, make_env, *agent, together);
   TableAgent table(spec, config.sampler.envs), table_actor(spec, config.sampler.envs);
   Counted sampler(config, make_env, *agent, *actor);
   Counted no_network(config, make_env, table, table_actor);

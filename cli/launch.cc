@@ -92,7 +92,7 @@ class Launcher {
   void print_table() const {
     std::size_t width = 7;
     for (const auto& run : sweep_.runs) width = std::max(width, run.variant.size());
-    print_output("\n{:<{}}  runs      mean    95 % interval          median     steps  steps/s\n",
+    print_output("\n{:<{}}  runs      mean  95 % interval, or both    median     steps  steps/s\n",
                  "variant", width);
     std::vector<std::string> seen;
     for (const auto& run : sweep_.runs) {
@@ -160,7 +160,7 @@ class Launcher {
       return;
     }
     const auto spread = spread_of(returns);
-    print_output("  {:>8.2f}  {:>20}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean, spread.interval,
+    print_output("  {:>8.2f}  {:>24}  {:>8.2f}  {:>8.0f}  {:>7.0f}\n", spread.mean, spread.interval,
                  spread.median, steps / n, sps / n);
   }
 

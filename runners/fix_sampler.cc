@@ -3,6 +3,8 @@
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "shoal/core/text.h"
 #include "shoal/runners/device.h"
 #include "shoal/samplers/choose_sampler.h"
@@ -25,7 +27,7 @@ std::string lines_of(const SamplerChoice& choice) {
 }  // namespace
 
 std::string fix_sampler(Config& config, const EnvFactory& make_env, Agent& agent,
-                        ProcessGroup& ranks) {
+                        std::int64_t together, ProcessGroup& ranks) {
   const auto sum = [&](std::vector<double>& numbers) {
     ranks.sum(at::from_blob(numbers.data(), {std::ssize(numbers)}, at::kDouble));
   };
@@ -34,6 +36,7 @@ std::string fix_sampler(Config& config, const EnvFactory& make_env, Agent& agent
                      {.measure = !config.asynchronous && parse_device(config.device).is_cpu(),
                       .steps = config.steps,
                       .threads = tensor_threads(config),
+                      .together = std::max<std::int64_t>(together, 1),
                       .ranks = ranks.count(),
                       .sum = sum});
   config.sampler.kind = choice.options.kind;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "shoal/runners/config.h"
@@ -7,8 +8,9 @@
 namespace shoal {
 
 // Replaces sampler.kind = auto in the configuration of a rank by the sampler that suits it: see
-// choose_sampler(). All ranks must call it together. Returns lines for the user.
+// choose_sampler(). All ranks must call it together. together: BatchTraits::multiple. Returns lines
+// for the user.
 std::string fix_sampler(Config& config, const EnvFactory& make_env, Agent& agent,
-                        ProcessGroup& ranks = group_of_one());
+                        std::int64_t together, ProcessGroup& ranks = group_of_one());
 
 }  // namespace shoal

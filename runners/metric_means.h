@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// Means of the metrics of several updates, by name, in the order of first appearance; of a number
-// since the start the newest.
+// Means of the metrics of several updates, by name, in the order of first appearance. For totals
+// since the start: the newest value.
 class MetricMeans {
  public:
   void add(const Metrics& metrics);

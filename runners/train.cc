@@ -67,6 +67,13 @@ struct LocalRank {
   const ReplayMemory* replay = nullptr;  // of all ranks, if they share a replay
 };
 
+// The workers of the `count` ranks before this one.
+int workers_before(const Config& config, int rank, int count) {
+  int workers = 0;
+  for (int r = rank - count; r < rank; ++r) workers += workers_of_rank(config, r);
+  return workers;
+}
+
 // Workers are pinned to the cores behind those of `before` other workers.
 void pin_behind(int before, SamplerOptions& sampler) {
   auto& cores = sampler.cores;
@@ -94,7 +101,7 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   if (cores.size() >= static_cast<std::size_t>(local.core_count) && config.sampler.cores.empty())
     use_cores({begin(local.core_index), begin(local.core_index + 1)});
   else if (config.sampler.pin)
-    pin_behind(local.core_index * std::max(1, own.sampler.workers), own.sampler);
+    pin_behind(workers_before(config, r, local.core_index), own.sampler);
   return own;
 }
 
@@ -115,13 +122,16 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   auto config = share_of(whole, ranks, local);
   const auto make_env = make_env_factory(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
-  const auto spec = spec_of(make_env, {}, config.sampler.reset_limit);
+  auto first = construct_here(make_env, {}, config.sampler.reset_limit);
+  const auto spec = first->spec();
+  const auto together = first->batch().multiple;
+  first.reset();
   if (!options.quiet && ranks.rank() == 0)
     for (const auto& notice : spec.notices) print_to_console(notice + "\n");
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
   if (config.sampler.kind == SamplerKind::kAuto) {
-    const auto found = fix_sampler(config, make_env, *agent, ranks);
+    const auto found = fix_sampler(config, make_env, *agent, together, ranks);
     session.use_sampler(of_all_ranks(config.sampler, whole, ranks), found);
   }
   std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler

@@ -15,7 +15,6 @@
 #include "shoal/core/arena.h"
 #include "shoal/core/stop.h"
 #include "shoal/ipc/worker_group.h"
-#include "src/envs/construction.h"
 
 namespace shoal {
 namespace {
@@ -57,7 +56,7 @@ class Chooser {
     const auto slow = ways_for({.step = HUGE_VAL});
     if (slow.size() == 1 && ways_for({}) == slow) return chosen(slow[0], "");
     const auto cost = find_cost();
-    if (!cost) return chosen(ways_for({.step = HUGE_VAL})[0], failure_);
+    if (!cost) return chosen(slow[0], failure_);
     const auto ways = ways_for(*cost);
     const auto steps = choice_.steps / choice_.ranks;
     const auto reason = reason_not_to_measure(options_, cores_, *cost, steps);
@@ -67,19 +66,25 @@ class Chooser {
   }
 
  private:
+  // Of those whose workers get whole games.
   std::vector<SamplerWay> ways_for(const SamplingCost& cost) const {
-    auto ways = sampler_ways(options_, cores_, by_rows_, cost);
+    auto games = options_;
+    games.envs = std::max<std::int64_t>(options_.envs / choice_.together, 1);
+    const auto all = sampler_ways(games, cores_, by_rows_, cost);
+    auto ways = all;
     std::erase_if(ways, [&](const SamplerWay& way) { return !fits(way); });
-    if (ways.empty()) ways.push_back({SamplerKind::kSerial, 0, options_.groups});
-    return ways;
+    if (!ways.empty()) return ways;
+    const SamplerWay serial{SamplerKind::kSerial, 0, options_.groups};
+    const bool may_be_serial =
+        options_.workers == 0 && !options_.pin && options_.on_death == OnDeath::kFail;
+    return may_be_serial && fits(serial) ? std::vector{serial} : all;
   }
 
-  // Whether each worker gets whole games, where several environments are one.
   bool fits(const SamplerWay& way) const {
     const int workers = std::max(way.workers, 1);
     for (int g = 0; g < way.groups; ++g)
       for (int w = 0; w < workers; ++w)
-        if (worker_range(options_.envs, way.groups, g, workers, w).size() % together_ != 0)
+        if (worker_range(options_.envs, way.groups, g, workers, w).size() % choice_.together != 0)
           return false;
     return true;
   }
@@ -89,9 +94,11 @@ class Chooser {
   }
 
   SamplerChoice parallel_gpu() const {
-    const auto workers =
+    const auto most =
         std::min<std::int64_t>(options_.workers > 0 ? options_.workers : cores_, options_.envs);
-    return chosen({SamplerKind::kParallelGpu, static_cast<int>(workers), options_.groups}, "");
+    SamplerWay way{SamplerKind::kParallelGpu, static_cast<int>(most), options_.groups};
+    while (options_.workers == 0 && way.workers > 1 && !fits(way)) --way.workers;
+    return chosen(way, "");
   }
 
   std::vector<double> sums(std::vector<double> numbers) const {
@@ -118,10 +125,9 @@ class Chooser {
     // The rollouts of the second probe, of fast environments, are so long that their start and end
     // hardly count. A run that is short even with them is not measured, and needs no second probe.
     constexpr double kSlowStep = 1e-3;
-    constexpr const char* kSlow = "the environment is slow";
-    failure_ = kSlow;
+    failure_ = "the environment is slow";
     SamplingCost cost;
-    bool found = probe(1, cost) || (failure_ != kSlow && is_game() && probe(1, cost));
+    bool found = probe(1, cost);
     if (found && cost.step < kSlowStep && !is_short(cost, choice_.steps / choice_.ranks))
       found = probe(64, cost);
     const auto all = sums({found ? 1.0 : 0.0, cost.starting, cost.making, cost.step});
@@ -131,20 +137,10 @@ class Chooser {
                         .step = all[3] / choice_.ranks};
   }
 
-  // Whether several environments only work together.
-  bool is_game() {
-    return attempt([&] {
-      const EnvContext context{.seed = options_.seed, .stream = options_.stream};
-      const auto env = construct_here(make_env_, context, options_.reset_limit);
-      together_ = std::max<std::int64_t>(env->batch().multiple, 1);
-      return together_ > 1;
-    });
-  }
-
   bool probe(std::int64_t horizon, SamplingCost& cost) {
     auto one = for_trials(options_);
     one.kind = SamplerKind::kSerial;
-    one.envs = together_;
+    one.envs = choice_.together;
     one.groups = 1;
     one.horizon = horizon;
     return attempt([&] {
@@ -152,7 +148,7 @@ class Chooser {
       if (!trial.start(kLongestStart)) return false;
       if (cost.making == 0) {
         const auto all = trial.making_again();
-        cost.making = all / static_cast<double>(together_);
+        cost.making = all / static_cast<double>(choice_.together);
         cost.starting = std::max(0.0, trial.first_making() - all);
       }
       // Other processes may have had the core during the slower ones.
@@ -230,7 +226,6 @@ class Chooser {
   const ChoiceOptions& choice_;
   int threads_, cores_;
   bool by_rows_;
-  std::int64_t together_ = 1;  // environments of a game
   std::string failure_;
 };
 

@@ -28,7 +28,8 @@ struct RolloutTensors {
   RolloutTensors(const SharedRollout& shared, at::Device device);
 
   // Computes the frame indices of the stacked observations of row t.
-  // has_ends: `truncated` of this row has been written.
+  // has_ends: `truncated` of this row is known, so that the row in which a worker died keeps its
+  // frames.
   void stack_frames(std::int64_t t, const Range& envs, bool has_ends = false);
   // Views of the agent's inputs of row t, without the noise.
   ActIn inputs(std::int64_t t, const Range& envs) const;

@@ -231,8 +231,9 @@ py::object make_environment(const shoal_gymnasium_task& task) {
     drawing["render_mode"] = "rgb_array";
     try {
       return make("make", task.id, drawing, scope);
-    } catch (const py::error_already_set& e) {  // the environment takes no render_mode
-      if (!e.matches(PyExc_TypeError)) throw;
+    } catch (const py::error_already_set& e) {
+      const bool is_unknown = std::string_view(e.what()).find("'render_mode'") != std::string::npos;
+      if (!e.matches(PyExc_TypeError) || !is_unknown) throw;
     }
     return make("make", task.id, arguments, scope);
   };

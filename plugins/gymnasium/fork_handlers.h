@@ -38,7 +38,7 @@ class ForkHandlers {
   static void after_in_child() {
     if (skipped_) return;
     PyOS_AfterFork_Child();
-    SharedGenerators::own();
+    SharedGenerators::seed_in_this_process();
     PyGILState_Release(held_);
   }
 

@@ -52,7 +52,7 @@ void start_interpreter(const std::string& python) {
   setenv("MKL_NUM_THREADS", "1", /*replace=*/0);
   initialize(python);
   running = python;
-  SharedGenerators::own();
+  SharedGenerators::seed_in_this_process();
   PyEval_SaveThread();
   ForkHandlers::install();
 }

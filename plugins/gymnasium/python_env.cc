@@ -3,6 +3,7 @@
 #include <pybind11/eval.h>
 
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "construction.h"
@@ -145,12 +146,16 @@ const std::string& PythonEnv::save() {
 
 void PythonEnv::load(const std::string& bytes) {
   bind(py::module_::import("pickle").attr("loads")(py::bytes(bytes)));
-  for (auto& one : infos_) one.seen = true;  // maybe before the state was saved
+  SharedGenerators::seed(std::hash<std::string>{}(bytes));  // no seeded reset follows
+  for (auto& one : infos_) one.seen = true;                 // maybe before the state was saved
 }
 
 PythonEnv::Picture PythonEnv::picture() {
-  const py::array_t<std::uint8_t, py::array::c_style | py::array::forcecast> rgb(
-      env_.attr("render")());
+  const py::object result = env_.attr("render")();
+  require(!result.is_none(),
+          "render() returned None, expected an array [height, width, 3]; the environment is made "
+          "with render_mode=\"rgb_array\" if its constructor has this argument");
+  const py::array_t<std::uint8_t, py::array::c_style | py::array::forcecast> rgb(result);
   require(rgb.ndim() == 3 && rgb.shape(2) == 3,
           "render() returned an array of {} dimensions, expected [height, width, 3]", rgb.ndim());
   picture_ = rgb;

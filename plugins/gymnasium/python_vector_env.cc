@@ -173,7 +173,7 @@ void PythonVectorEnv::take_finals(const py::object& infos, const shoal_gymnasium
           "environment with the autoreset_mode SameStep");
   write_lanes(last, out.final_observation, ended_.data());
   const auto of_last = find(infos, "final_info");
-  // Those in `infos` are of the reset.
+  // Those in `infos` may be of the reset.
   if (!infos_.empty() && of_last) write_infos(of_last, out.info, ended_.data());
   if (out.final_mask != nullptr) {
     const auto choices = static_cast<std::size_t>(action_->single_choice());
@@ -240,10 +240,15 @@ void PythonVectorEnv::write_infos(const py::object& infos, float* const* to,
   for (std::size_t k = 0; k < infos_.size(); ++k) {
     auto& one = infos_[k];
     const auto found = one.find_in(infos);
-    const auto values = found ? numbers<float>(found, envs_, "the infos '" + one.name + "'")
-                              : py::array_t<float>(0);
+    py::object values;
+    const float* from = nullptr;
+    if (found) {
+      const auto array = numbers<float>(found, envs_, "the infos '" + one.name + "'");
+      from = array.data();
+      values = array;
+    }
     for (std::size_t i = 0; i < envs_; ++i)
-      if (only == nullptr || only[i] != 0) to[k][i] = found ? values.data()[i] : 0.0F;
+      if (only == nullptr || only[i] != 0) to[k][i] = from == nullptr ? 0.0F : from[i];
   }
 }
 

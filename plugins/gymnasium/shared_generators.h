@@ -7,14 +7,13 @@
 
 namespace shoal::python {
 
-// The random generators of Python, NumPy and PyTorch that all environments of a process share. A
-// forked worker has copies of them, with which all workers would draw the same numbers; so seeded
-// resets seed them there, and in the command. In a user's own process they are left alone. The
-// caller holds the GIL.
+// The random generators of Python, NumPy and PyTorch, which all environments of a process share.
+// After a fork, workers have equal copies of NumPy's and PyTorch's, and Python seeds its own at
+// random. So seeded resets seed all three, in workers and in the command, but not in a user's own
+// process. The caller holds the GIL.
 class SharedGenerators {
  public:
-  // In a process of Shoal's own.
-  static void own() { PySys_SetObject(kMark, Py_True); }
+  static void seed_in_this_process() { PySys_SetObject(kMark, Py_True); }
 
   static void seed(std::uint64_t seed) {
     namespace py = pybind11;
@@ -22,7 +21,8 @@ class SharedGenerators {
     py::module_::import("random").attr("seed")(seed);
     py::module_::import("numpy").attr("random").attr("seed")(static_cast<std::uint32_t>(seed));
     const py::dict loaded = py::module_::import("sys").attr("modules");
-    if (loaded.contains("torch")) loaded["torch"].attr("manual_seed")(seed);
+    const py::object torch = loaded.attr("get")("torch");
+    if (py::hasattr(torch, "manual_seed")) torch.attr("manual_seed")(seed);
   }
 
  private:

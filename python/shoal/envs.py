@@ -204,6 +204,7 @@ def env_action(space: Any, action: Any) -> Any:
         action = action + space.start
     elif isinstance(space, gymnasium.spaces.Box):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        low, high = np.where(low <= -1e30, -np.inf, low), np.where(high >= 1e30, np.inf, high)
         differ = (low != low.min()).any() or (high != high.max()).any()
         if differ and np.isfinite(low).all() and np.isfinite(high).all():
             action = low + (action.astype(np.float64) + 1) / 2 * (high - low)

@@ -52,6 +52,7 @@ class Run:
         config = apply(_core.read_run_config(os.fspath(folder)), {"env": env})
         require_known(config, folder, f"shoal.load({os.fspath(folder)!r}, env=make)")
         _, self._spaces = spaces_of(config, of_vectors=True)
+        self._settings = tomllib.loads(config.to_toml())
         self.agent = Agent._of(_core.Agent(config))
         self.agent.load(self.folder / checkpoint)
         self.policy = Policy(self.agent)
@@ -73,7 +74,7 @@ class Run:
         A recurrent policy keeps its state until reset().
         """
         masks = None if mask is None else torch.as_tensor(mask).unsqueeze(0)
-        rewards = None if reward is None else torch.tensor([self._seen(float(reward))])
+        rewards = None if reward is None else torch.tensor([self._reward_in_training(float(reward))])
         action = self.policy.act(self._batch_of(observation), masks, greedy=greedy, reward=rewards)
         parts = {name: x[0].numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
         if self._spaces is not None:
@@ -81,11 +82,10 @@ class Run:
         values = {name: x.item() if x.ndim == 0 else x for name, x in parts.items()}
         return values if isinstance(action, dict) else values[""]
 
-    def _seen(self, reward: float) -> float:
-        """The reward as the agent saw it in training."""
-        settings = tomllib.loads(self.config.to_toml())
-        env = settings["env"]
-        if self.config.env_id.startswith("ALE/") and settings["atari"]["clip_reward"]:
+    def _reward_in_training(self, reward: float) -> float:
+        """As the agent saw it in training."""
+        env = self._settings["env"]
+        if self.config.env_id.startswith("ALE/") and self._settings["atari"]["clip_reward"]:
             reward = float((reward > 0) - (reward < 0))
         reward *= env["reward_scale"]
         most = env["reward_clip"]

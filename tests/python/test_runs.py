@@ -129,6 +129,7 @@ class RunsTest(unittest.TestCase):
         cases = (
             (spaces.Discrete(4, start=-2), senses),
             (box, vector),
+            (spaces.Box(np.array([-1.7e308, 0]), np.array([1.7e308, 1]), dtype=np.float64), vector),
             (spaces.Box(-0.01, 0.01, (2, 1), np.float32), picture),
             (spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [-2, 7]]), spaces.Discrete(5, start=2)),
             (spaces.Dict(arm=spaces.Tuple((box, spaces.Discrete(3, start=1))), grip=spaces.MultiBinary(3)), vector),

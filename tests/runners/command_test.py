@@ -555,8 +555,8 @@ class AppTest(unittest.TestCase):
     @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "there is one core only")
     def test_ranks_pin_their_workers_one_after_the_other(self):
         cores = sorted(os.sched_getaffinity(0))[:2]
-        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--ranks", "2", "--steps", "1000000000", "--set", "stop_return=inf",
-                                    "--sampler", "parallel-gpu", "--workers", "2", "--set", "sampler.pin=true",
+        process = subprocess.Popen([SHOAL, "train", "cartpole-ppo", "--ranks", "3", "--steps", "1000000000", "--set", "stop_return=inf",
+                                    "--sampler", "parallel-gpu", "--envs", "12", "--workers", "4", "--set", "sampler.pin=true",
                                     "--set", f"sampler.cores={cores}", "--out", str(self.dir / "ranks")],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         def pinned():
@@ -567,9 +567,9 @@ class AppTest(unittest.TestCase):
                 return []
             return sorted(mask.pop() for mask in masks if len(mask) == 1)
         try:
-            wait_until(lambda: pinned() == cores)
+            wait_until(lambda: pinned() == sorted(2 * cores))
         finally:
-            process.send_signal(signal.SIGINT)
+            process.kill()
             process.wait()
 
     def test_a_terminal_gets_a_live_line(self):

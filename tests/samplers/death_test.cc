@@ -367,7 +367,7 @@ class KillsBetweenRollouts : public testing::ToyAgent {
 
 // An episode has ended in the last step. The new worker begins another one, not with the first
 // observation that the old one left.
-TEST_F(DeathTest, WhoDiesBetweenTwoRolloutsBeginsWithItsOwnObservation) {
+TEST_F(DeathTest, AWorkerThatDiesBetweenRolloutsBeginsANewEpisode) {
   for (const int groups : {1, 2}) {
     KillsBetweenRollouts agent(2 * groups);
     ::testing::internal::CaptureStderr();
@@ -396,7 +396,7 @@ TEST_F(DeathTest, WhoDiesBetweenTwoRolloutsBeginsWithItsOwnObservation) {
 }
 
 // The numbers of steps, on which noise depends, go on where the saved sampler was.
-TEST_F(DeathTest, WhoDiesBeforeItsFirstRolloutCountsOn) {
+TEST_F(DeathTest, AWorkerThatDiesBeforeItsFirstRolloutKeepsTheClock) {
   const SamplerOptions o{.kind = SamplerKind::kParallelCpu,
                          .horizon = 10,
                          .envs = 4,

@@ -123,6 +123,7 @@ SamplerOptions training_sampler(const Config& config);
 // largest share of environments stays the same. For asynchronous parallel-cpu, where it changes
 // what is learned: two, or one for an algorithm with a replay or an odd number of environments.
 int worker_count(const Config& config);
+// The workers of one rank: its share of worker_count(), at least one, at most its environments.
 int workers_of_rank(const Config& config, int rank);
 int tensor_threads(const Config& config);  // `threads`; if 0, one per allowed core
 // The spec of the algorithm that learns. Throws Error, naming the nearest algorithm, for an unknown

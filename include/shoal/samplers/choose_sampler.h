@@ -18,6 +18,8 @@ struct ChoiceOptions {
   // of the time in which they are sampled, or a second. Starting the candidates comes on top.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
   int threads = 1;  // of tensor operations, with which this process will act
+  // Environments that only work together, such as the agents of a game (BatchTraits::multiple).
+  std::int64_t together = 1;
   // With several ranks, each of which calls choose_sampler() for its own environments: their
   // number, and a function that replaces numbers by their sums over all ranks.
   int ranks = 1;
