@@ -79,7 +79,7 @@ void pin_behind(int before, SamplerOptions& sampler) {
   auto& cores = sampler.cores;
   if (cores.empty())
     for (const int core : allowed_cores()) cores.push_back(core);
-  std::ranges::rotate(cores, cores.begin() + before % std::ssize(cores));
+  std::rotate(cores.begin(), cores.begin() + before % std::ssize(cores), cores.end());
 }
 
 // The configuration of one rank: its share of the environments and workers, its GPU, and its share

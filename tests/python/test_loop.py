@@ -202,6 +202,20 @@ class LoopTest(unittest.TestCase):
             self.assertEqual((sampler.envs, sampler.horizon), (16, 32))
             self.assertEqual(end_of(again, algo, sampler), expected)
 
+    def test_workers_of_a_resumed_sampler_draw_different_numbers(self):
+        try:
+            from toys import SharedRandom
+        except ImportError:
+            self.skipTest("needs Gymnasium")
+        file = os.path.join(self.folder, "own.ckpt")
+        agent = shoal.ActorCritic(SharedRandom)
+        with shoal.Sampler(SharedRandom, agent, kind="parallel-gpu", envs=2, workers=2, horizon=4) as sampler:
+            sampler.collect()
+            agent.save(file, shoal.PPO(agent), sampler)
+        with shoal.Sampler(None, agent, saved=file) as sampler:
+            numbers = sampler.collect().observation[1:]
+        self.assertEqual(len(torch.unique(numbers)), 4 * 2 * 3)
+
     def test_a_replay_of_another_size_is_refused(self):
         file = os.path.join(self.folder, "own.ckpt")
         settings = dict(algo="dqn", envs=8, horizon=4, learning_starts=64, kind="serial", replay_ratio=8)
