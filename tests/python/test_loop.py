@@ -204,12 +204,12 @@ class LoopTest(unittest.TestCase):
 
     def test_workers_of_a_resumed_sampler_draw_different_numbers(self):
         try:
-            from toys import SharedRandom
+            import toys  # noqa: F401
         except ImportError:
             self.skipTest("needs Gymnasium")
-        file = os.path.join(self.folder, "own.ckpt")
-        agent = shoal.ActorCritic(SharedRandom)
-        with shoal.Sampler(SharedRandom, agent, kind="parallel-gpu", envs=2, workers=2, horizon=4) as sampler:
+        file, env = os.path.join(self.folder, "own.ckpt"), "gymnasium:toys:SharedRandom-v0"
+        agent = shoal.ActorCritic(env)
+        with shoal.Sampler(env, agent, kind="parallel-gpu", envs=2, workers=2, horizon=4) as sampler:
             sampler.collect()
             agent.save(file, shoal.PPO(agent), sampler)
         with shoal.Sampler(None, agent, saved=file) as sampler:

@@ -67,6 +67,9 @@ class SharedRandom(gymnasium.Env):
         return np.array([np.random.random(), random.random(), float(torch.rand(()))]), 0.0, False, False, {}
 
 
+gymnasium.register("SharedRandom-v0", SharedRandom)  # can be pickled
+
+
 class Room(gymnasium.Env):
     """Action 0 opens the door of a room and is then illegal; action 1 is legal once it is open."""
 
