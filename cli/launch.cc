@@ -92,8 +92,9 @@ class Launcher {
   void print_table() const {
     std::size_t width = 7;
     for (const auto& run : sweep_.runs) width = std::max(width, run.variant.size());
-    print_output("\n{:<{}}  runs      mean  95 % interval, or both    median     steps  steps/s\n",
-                 "variant", width);
+    print_output(
+        "\n{:<{}}  runs      mean    95 % interval, or both    median     steps  steps/s\n",
+        "variant", width);
     std::vector<std::string> seen;
     for (const auto& run : sweep_.runs) {
       if (std::ranges::count(seen, run.variant) > 0) continue;

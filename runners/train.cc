@@ -122,16 +122,14 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   auto config = share_of(whole, ranks, local);
   const auto make_env = make_env_factory(config);
   at::set_num_threads(1);  // no thread pool may exist when the workers are forked
-  auto first = construct_here(make_env, {}, config.sampler.reset_limit);
-  const auto spec = first->spec();
-  const auto together = first->batch().multiple;
-  first.reset();
+  const auto env = traits_of(make_env, {}, config.sampler.reset_limit);
+  const auto& spec = env.spec;
   if (!options.quiet && ranks.rank() == 0)
     for (const auto& notice : spec.notices) print_to_console(notice + "\n");
   const auto agent = make_agent(whole, spec);
   require_minibatch_fits(config, spec);
   if (config.sampler.kind == SamplerKind::kAuto) {
-    const auto found = fix_sampler(config, make_env, *agent, together, ranks);
+    const auto found = fix_sampler(config, make_env, *agent, env.batch.multiple, ranks);
     session.use_sampler(of_all_ranks(config.sampler, whole, ranks), found);
   }
   std::unique_ptr<Agent> actor;  // the acting copy of an asynchronous sampler

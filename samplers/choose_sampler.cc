@@ -66,7 +66,7 @@ class Chooser {
   }
 
  private:
-  // Of those whose workers get whole games.
+  // The candidates in which every worker gets whole games.
   std::vector<SamplerWay> ways_for(const SamplingCost& cost) const {
     auto games = options_;
     games.envs = std::max<std::int64_t>(options_.envs / choice_.together, 1);
@@ -75,18 +75,12 @@ class Chooser {
     std::erase_if(ways, [&](const SamplerWay& way) { return !fits(way); });
     if (!ways.empty()) return ways;
     const SamplerWay serial{SamplerKind::kSerial, 0, options_.groups};
-    const bool may_be_serial =
-        options_.workers == 0 && !options_.pin && options_.on_death == OnDeath::kFail;
-    return may_be_serial && fits(serial) ? std::vector{serial} : all;
+    return may_be_serial(options_) && fits(serial) ? std::vector{serial} : all;
   }
 
   bool fits(const SamplerWay& way) const {
     const int workers = std::max(way.workers, 1);
-    for (int g = 0; g < way.groups; ++g)
-      for (int w = 0; w < workers; ++w)
-        if (worker_range(options_.envs, way.groups, g, workers, w).size() % choice_.together != 0)
-          return false;
-    return true;
+    return indivisible_share(options_.envs, way.groups, workers, choice_.together) == 0;
   }
 
   SamplerChoice chosen(const SamplerWay& way, const std::string& reason) const {

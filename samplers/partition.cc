@@ -20,4 +20,13 @@ Range worker_range(std::int64_t envs, int groups, int group, int workers, int wo
   return {first, first + share(worker)};
 }
 
+std::int64_t indivisible_share(std::int64_t envs, int groups, int workers, std::int64_t multiple) {
+  for (int g = 0; g < groups; ++g)
+    for (int w = 0; w < workers; ++w) {
+      const auto n = worker_range(envs, groups, g, workers, w).size();
+      if (n % multiple != 0) return n;
+    }
+  return 0;
+}
+
 }  // namespace shoal

@@ -135,14 +135,11 @@ void check_batch(const SamplerOptions& o, const std::string& id, const BatchTrai
   refuse(o.decorrelation == 0, "sampler.decorrelation", "it to 0");
   refuse(o.preempt_share == 1 || !batch.waits, "sampler.preempt_share", "it to 1");
   const int workers = o.kind == SamplerKind::kSerial ? 1 : o.workers;
-  for (int g = 0; g < o.groups; ++g)
-    for (int w = 0; w < workers; ++w) {
-      const auto n = worker_range(o.envs, o.groups, g, workers, w).size();
-      require(n % batch.multiple == 0,
-              "{}: found {} environments to be stepped together, expected a multiple of {}; choose "
-              "sampler.envs, workers and groups so that every worker has such a number",
-              id, n, batch.multiple);
-    }
+  const auto n = indivisible_share(o.envs, o.groups, workers, batch.multiple);
+  require(n == 0,
+          "{}: found {} environments to be stepped together, expected a multiple of {}; choose "
+          "sampler.envs, workers and groups so that every worker has such a number",
+          id, n, batch.multiple);
 }
 
 }  // namespace

@@ -34,12 +34,15 @@ SamplerOptions with_way(SamplerOptions options, const SamplerWay& way) {
   return options;
 }
 
+bool may_be_serial(const SamplerOptions& o) {
+  return o.workers == 0 && !o.pin && o.on_death == OnDeath::kFail;
+}
+
 std::vector<SamplerWay> sampler_ways(const SamplerOptions& o, int cores, bool by_rows,
                                      const SamplingCost& cost) {
   const bool fast = cost.step < kFastStep, free = o.workers == 0;
-  const bool may_be_serial = free && !o.pin && o.on_death == OnDeath::kFail;
   const SamplerWay serial{SamplerKind::kSerial, 0, o.groups};
-  if (may_be_serial && (cores == 1 || o.envs == 1)) return {serial};
+  if (may_be_serial(o) && (cores == 1 || o.envs == 1)) return {serial};
   std::vector<SamplerWay> ways;
   const auto add = [&](SamplerKind kind, int workers, int groups) {
     const SamplerWay way{kind, free ? even(o.envs, workers) : o.workers, groups};
@@ -49,7 +52,7 @@ std::vector<SamplerWay> sampler_ways(const SamplerOptions& o, int cores, bool by
     if (!lone && groups <= o.envs && std::ranges::find(ways, way) == ways.end())
       ways.push_back(way);
   };
-  if (fast && may_be_serial) ways.push_back(serial);
+  if (fast && may_be_serial(o)) ways.push_back(serial);
   if (by_rows)
     for (const int workers : {cores, 2 * cores, cores / 2})
       add(SamplerKind::kParallelCpu, workers, o.groups);

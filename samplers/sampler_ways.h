@@ -15,6 +15,8 @@ struct SamplerWay {
   bool operator==(const SamplerWay&) const = default;
 };
 std::string name_of(const SamplerWay& way);  // "parallel-gpu, 2 workers, 2 groups"
+// Whether no option asks for workers.
+bool may_be_serial(const SamplerOptions& options);
 SamplerOptions with_way(SamplerOptions options, const SamplerWay& way);
 
 // Sampling, measured with one environment in one process.

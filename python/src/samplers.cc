@@ -78,14 +78,12 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
   const py::gil_scoped_release unlocked;
   validate(config);
   const auto make_env = make_env_factory(config);
-  auto first = construct_here(make_env, {}, config.sampler.reset_limit);
-  const auto spec = first->spec();
-  const auto together = first->batch().multiple;
-  first.reset();
-  require_same_spaces(agent->env, spec);
+  const auto env = traits_of(make_env, {}, config.sampler.reset_limit);
+  require_same_spaces(agent->env, env.spec);
   if (config.sampler.kind == SamplerKind::kAuto) {
     config.threads = at::get_num_threads();
-    agent->use([&](Agent& learning) { fix_sampler(config, make_env, learning, together); });
+    agent->use(
+        [&](Agent& learning) { fix_sampler(config, make_env, learning, env.batch.multiple); });
   }
   auto bound = std::make_shared<BoundSampler>(std::move(agent), config);
   auto options = training_sampler(config);

@@ -31,10 +31,19 @@ inline std::unique_ptr<Env> construct_here(const EnvFactory& make_env, const Env
   return make_env(context);
 }
 
-// The spec of an environment that is constructed for this in the calling process.
+struct EnvTraits {
+  EnvSpec spec;
+  BatchTraits batch;
+};
+// Those of an environment that is constructed for this in the calling process.
+inline EnvTraits traits_of(const EnvFactory& make_env, const EnvContext& context,
+                           std::chrono::milliseconds limit) {
+  const auto env = construct_here(make_env, context, limit);
+  return {.spec = env->spec(), .batch = env->batch()};
+}
 inline EnvSpec spec_of(const EnvFactory& make_env, const EnvContext& context,
                        std::chrono::milliseconds limit) {
-  return construct_here(make_env, context, limit)->spec();
+  return traits_of(make_env, context, limit).spec;
 }
 
 }  // namespace shoal
