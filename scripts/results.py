@@ -9,8 +9,9 @@ results.py report SHOAL [--out FOLDER]
     Writes results.md and the folder results/ with the curves, into docs/ or FOLDER. The page shows the films of docs/films/,
     named like the policies of results/zoo/.
 
-A table is a folder of results/: sweep.toml, the file for launch; table.toml, its title, its text, and published scores; for
-each variant of the sweep config.toml, runs.json (one entry for each seed), and SEED.csv, the thinned progress.csv.
+A table is a folder of results/: sweep.toml, the file for launch; table.toml, its title, its text, published scores, and
+together, which variants to draw in one figure, and over which columns; for each variant of the sweep config.toml, runs.json
+(one entry for each seed), and SEED.csv, the thinned progress.csv.
 """
 
 import argparse
@@ -135,18 +136,18 @@ def interval(values):
     return f"{number(statistics.mean(values))} ± {number(half)}"
 
 
-def plot(shoal, folder, title, goal, out):
-    """The mean of the seeds with its interval. The command reads run folders, which are put together here."""
+def plot(shoal, folders, flags, out):
+    """For each variant the mean of the seeds with its interval. The command reads run folders, which are put together here."""
     with tempfile.TemporaryDirectory() as temporary:
         runs = []
-        for progress in sorted(folder.glob("*.csv"), key=lambda path: int(path.stem)):
-            run = pathlib.Path(temporary) / progress.stem
-            run.mkdir()
-            shutil.copy(folder / "config.toml", run)
-            shutil.copy(progress, run / "progress.csv")
-            runs.append(run)
-        flags = [] if goal is None else ["--goal", str(goal)]
-        subprocess.run([shoal, "plot", *runs, "--title", title, *flags, "--out", out], check=True, stdout=subprocess.DEVNULL)
+        for folder in folders:
+            for progress in sorted(folder.glob("*.csv"), key=lambda path: int(path.stem)):
+                run = pathlib.Path(temporary) / folder.name / progress.stem
+                run.mkdir(parents=True)
+                shutil.copy(folder / "config.toml", run)
+                shutil.copy(progress, run / "progress.csv")
+                runs.append(run)
+        subprocess.run([shoal, "plot", *runs, *flags, "--out", out], check=True, stdout=subprocess.DEVNULL)
 
 
 def variants_of(folder, table):
@@ -182,8 +183,14 @@ def write_table(shoal, folder, out):
         cells += [number(published[variant.name][peer]) if peer in published.get(variant.name, {}) else "" for peer in peers]
         lines.append(f"| {' | '.join(cells)} |")
         name = f"results/{folder.name}-{variant.name}.png"
-        plot(shoal, variant, f"{variant.name}: mean return of the last 100 episodes", goal, out / name)
+        flags = ["--title", f"{variant.name}: mean return of the last 100 episodes"] + ([] if goal is None else ["--goal", str(goal)])
+        plot(shoal, [variant], flags, out / name)
         curves.append(f"![{variant.name}: {cells[3]} at the end]({name})")
+    for x in table.get("together", {}).get("x", []):
+        name = f"results/{folder.name}-by-{x}.png"
+        together = [folder / variant for variant in table["together"]["variants"]]
+        plot(shoal, together, ["--title", f"{table['title']}: mean return of the last 100 episodes", "--x", x], out / name)
+        lines += ["", f"![Returns by {x}: {', '.join(variant.name for variant in together)}]({name})"]
     commits = sorted({run["commit"] for path in folder.glob("*/runs.json") for run in json.loads(path.read_text()).values()})
     return lines + ["", f"Trained with the program of commit {', '.join(commits)}.", "", *curves, ""]
 

@@ -274,6 +274,38 @@ TEST(RanksLearningTest, Impala) {
       {[](ActorCritic& agent, ProcessGroup& ranks) { return make_impala(agent, {}, ranks); }}, 2);
 }
 
+// As if all of its workers had died.
+TEST(RanksLearningTest, ARankWithoutStepsLearnsWhatTheOthersDo) {
+  const auto make_agent = [] {
+    return make_actor_critic(make_cart_pole(30)({})->spec(), {.hidden = {16}}, {}, /*seed=*/5);
+  };
+  const auto learn_from_others = [&](const MakeAlgo& make_algo, ProcessGroup& ranks) {
+    const auto agent = make_agent();
+    const auto sampler = make_sampler(make_cart_pole(30), *agent,
+                                      {.kind = SamplerKind::kSerial, .horizon = kT, .envs = 4});
+    auto samples = sampler->collect().samples;
+    if (ranks.rank() == 1) {
+      samples.valid = at::zeros_like(samples.valid);
+      samples.steps = 0;
+    }
+    make_algo(*agent, ranks)->update(samples, {.schedule_steps = 1000});
+    Learned out;
+    for (const auto& [name, tensor] : agent->parameters())
+      out.parameters.add(name, tensor.detach().clone());
+    return out;
+  };
+  const MakeAlgo impala = [](ActorCritic& agent, ProcessGroup& ranks) {
+    return make_impala(agent, {}, ranks);
+  };
+  for (const auto& make_algo : {ppo({}), ppo({.vtrace = true}), impala}) {
+    const auto all =
+        learn_by_ranks([&](ProcessGroup& ranks) { return learn_from_others(make_algo, ranks); }, 2);
+    expect_equal(all[1].parameters, all[0].parameters);
+    const auto [name, before] = *make_agent()->parameters().begin();
+    EXPECT_FALSE(at::equal(all[0].parameters.at(name), before));
+  }
+}
+
 template <class AgentKind, class AnyReplay>
 using MakeOffPolicy =
     std::function<std::unique_ptr<OffPolicyAlgo>(AgentKind&, AnyReplay&, ProcessGroup&)>;
