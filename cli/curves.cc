@@ -154,8 +154,10 @@ std::string label_of(const Settings& settings, const std::vector<Group>& groups)
   if (!one_preset) parts.push_back(name_of(settings));
   for (const auto& setting : settings) {
     const bool differs = std::ranges::any_of(groups, [&](const Group& group) {
-      return group.settings.at("base") == preset &&
-             group.settings.at(setting.first) != setting.second;
+      if (group.settings.at("base") != preset) return false;
+      // Another algorithm, or a run that waits for its samples, has other settings.
+      const auto other = group.settings.find(setting.first);
+      return other != group.settings.end() && other->second != setting.second;
     });
     if (differs) parts.push_back(fmt::format("{}={}", setting.first, word(setting.second)));
   }

@@ -112,6 +112,17 @@ TEST_F(CurvesTest, ALabelTellsWhatIsDifferent) {
   EXPECT_EQ(curves[1].label, "cartpole-a2c") << "a preset's name stands for all it sets";
 }
 
+TEST_F(CurvesTest, ALabelNamesNoSettingsThatTheOthersDoNotHave) {
+  const std::string progress = "steps,return_mean\n1,1\n2,2\n";
+  const auto curves = read_curves({run("a", progress), run("b", progress, {{"algo", "a2c"}}),
+                                   run("c", progress, {{"sampler.asynchronous", "true"}})},
+                                  {});
+  ASSERT_EQ(curves.size(), 3U);
+  EXPECT_EQ(curves[0].label, "algo=ppo sampler.asynchronous=false");
+  EXPECT_EQ(curves[1].label, "algo=a2c sampler.asynchronous=false");
+  EXPECT_EQ(curves[2].label, "algo=ppo sampler.asynchronous=true");
+}
+
 TEST_F(CurvesTest, RunsThatHaveNothingInCommonYetAreAnError) {
   const auto a = run("a", "steps,return_mean\n1,1\n2,2\n"),
              b = run("b", "steps,return_mean\n5,1\n6,2\n", {{"seed", "2"}});
