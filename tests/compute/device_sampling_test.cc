@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -74,6 +75,7 @@ class DeviceSamplingTest : public ::testing::TestWithParam<TestDevice> {
 
 TEST_P(DeviceSamplingTest, CollectsWhatTheCpuDoes) {
   at::set_num_threads(1);
+  at::globalContext().setAllowTF32CuDNN(false);  // convolutions in float32, as on the CPU
   const auto pole = make_cart_pole(), pictures = testing::make_random_pictures();
   const auto zoo = testing::make_zoo();
   const auto pole_agent = actor_critic(pole);
@@ -87,7 +89,8 @@ TEST_P(DeviceSamplingTest, CollectsWhatTheCpuDoes) {
   to_host.host_rollouts = true;
   add("rollouts on the host", pole, pole_agent, to_host);
   add("memory", pole, actor_critic(pole, {.memory = MemoryKind::kLstm}), parallel(7, 6, 2, 2));
-  add("pictures in stacks", pictures, actor_critic(pictures), parallel(7, 6, 2, 2));
+  add("pictures in stacks", pictures, actor_critic(pictures, {.name = "nature-cnn"}),
+      parallel(7, 6, 2, 2));
   add("dictionaries and masks", zoo, actor_critic(zoo), parallel(7, 6, 2, 2));
   add(
       "values of actions", pole,

@@ -24,10 +24,12 @@ inline void expect_equal(const NamedTensors& a, const NamedTensors& b, const std
 }
 
 inline void expect_near(const NamedTensors& a, const NamedTensors& b, double tolerance) {
-  for (const auto& [name, x] : a)
-    EXPECT_TRUE(
-        at::allclose(x.to(at::kDouble), b.at(name).cpu().to(at::kDouble), tolerance, tolerance))
-        << name;
+  for (const auto& [name, x] : a) {
+    const auto one = x.to(at::kDouble), other = b.at(name).cpu().to(at::kDouble);
+    EXPECT_TRUE(at::allclose(one, other, tolerance, tolerance))
+        << name << ": differs by up to " << (one - other).abs().max().item<double>() << " of "
+        << one.abs().max().item<double>();
+  }
 }
 
 inline void expect_equal(const Observations& a, const Observations& b, const std::string& what) {
