@@ -47,6 +47,12 @@ struct Learned {
   std::vector<Metrics> metrics;
 };
 
+NamedTensors copies_of(const NamedTensors& tensors) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : tensors) copies.add(name, tensor.detach().clone());
+  return copies;
+}
+
 // The part of a run that one rank does.
 Learned learn(std::unique_ptr<ActorCritic> agent, const MakeAlgo& make_algo, ProcessGroup& ranks) {
   const auto make_env = make_cart_pole(30);
@@ -62,8 +68,7 @@ Learned learn(std::unique_ptr<ActorCritic> agent, const MakeAlgo& make_algo, Pro
   for (int i = 0; i < kUpdates; ++i)
     out.metrics.push_back(algo->update(sampler->collect().samples,
                                        {.steps = i * kEnvs * kT, .schedule_steps = 100'000}));
-  for (const auto& [name, tensor] : agent->parameters())
-    out.parameters.add(name, tensor.detach().clone());
+  out.parameters = copies_of(agent->parameters());
   return out;
 }
 
@@ -269,10 +274,11 @@ TEST(RanksLearningTest, A2cOfFourRanks) {
                   4);
 }
 
-TEST(RanksLearningTest, Impala) {
-  expect_the_same(
-      {[](ActorCritic& agent, ProcessGroup& ranks) { return make_impala(agent, {}, ranks); }}, 2);
+std::unique_ptr<OnPolicyAlgo> impala(ActorCritic& agent, ProcessGroup& ranks) {
+  return make_impala(agent, {}, ranks);
 }
+
+TEST(RanksLearningTest, Impala) { expect_the_same({impala}, 2); }
 
 // As if all of its workers had died.
 TEST(RanksLearningTest, ARankWithoutStepsLearnsWhatTheOthersDo) {
@@ -289,15 +295,9 @@ TEST(RanksLearningTest, ARankWithoutStepsLearnsWhatTheOthersDo) {
       samples.steps = 0;
     }
     make_algo(*agent, ranks)->update(samples, {.schedule_steps = 1000});
-    Learned out;
-    for (const auto& [name, tensor] : agent->parameters())
-      out.parameters.add(name, tensor.detach().clone());
-    return out;
+    return Learned{.parameters = copies_of(agent->parameters()), .metrics = {}};
   };
-  const MakeAlgo impala = [](ActorCritic& agent, ProcessGroup& ranks) {
-    return make_impala(agent, {}, ranks);
-  };
-  for (const auto& make_algo : {ppo({}), ppo({.vtrace = true}), impala}) {
+  for (const auto& make_algo : {ppo({}), ppo({.vtrace = true}), MakeAlgo(impala)}) {
     const auto all =
         learn_by_ranks([&](ProcessGroup& ranks) { return learn_from_others(make_algo, ranks); }, 2);
     expect_equal(all[1].parameters, all[0].parameters);
@@ -330,8 +330,7 @@ Learned learn_from(AnyReplay& replay, const EnvFactory& make_env, AgentKind& age
     replay.append(sampler->collect().samples);
     out.metrics.push_back(algo->update(progress, 1));
   }
-  for (const auto& [name, tensor] : agent.parameters())
-    out.parameters.add(name, tensor.detach().clone());
+  out.parameters = copies_of(agent.parameters());
   return out;
 }
 
