@@ -49,15 +49,15 @@ int number(const toml::table& table, const std::string& key, int otherwise, int 
   return static_cast<int>(*value);
 }
 
-// "3-7": first and last.
+// "3-7": first and last; "3": that one.
 std::vector<std::int64_t> range_of_seeds(const std::string& text) {
   std::int64_t first = -1, last = -1;
   const auto dash = std::min(text.find('-'), text.size());
-  const auto* begin = text.data();
+  const auto second = dash == text.size() ? 0 : dash + 1;
+  const auto *begin = text.data(), *end = begin + text.size();
   const auto a = std::from_chars(begin, begin + dash, first);
-  const auto b =
-      std::from_chars(begin + std::min(dash + 1, text.size()), begin + text.size(), last);
-  require(a.ptr == begin + dash && b.ptr == begin + text.size() && 0 <= first && first <= last &&
+  const auto b = std::from_chars(begin + second, end, last);
+  require(a.ptr == begin + dash && b.ptr == end && 0 <= first && first <= last &&
               last - first < kMostSeeds,
           "seeds: found '{}', expected a range such as \"1-5\", of at most {} seeds",
           one_line(text), kMostSeeds);

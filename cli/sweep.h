@@ -32,7 +32,7 @@ struct Halving {
 // A sweep trains each variant with each seed:
 //
 //   base = "cartpole-ppo"   # a preset, or the path of a file; without it, the settings for env.id
-//   seeds = [1, 2, 3]       # or a range: "1-3"
+//   seeds = [1, 2, 3]       # or a range: "1-3"; "1" is one seed
 //   cores = 1               # per run
 //   gpus = 0                # number of GPUs, assigned to runs in turn; 0: their own device
 //   [all]                   # settings of every run

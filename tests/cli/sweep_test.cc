@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "shoal/core/error.h"
+#include "shoal/envs/atari.h"
+#include "shoal/envs/mujoco.h"
+#include "shoal/ipc/worker_group.h"
 #include "shoal/runners/checkpoint.h"
 #include "tests/runners/temporary_folder.h"
 #include "tests/support/message_of.h"
@@ -55,6 +59,25 @@ TEST_F(SweepTest, WithoutVariantsThereIsOne) {
   ASSERT_EQ(sweep.runs.size(), 1U);
   EXPECT_EQ(sweep.runs[0].variant, "cartpole-ppo");
   EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
+}
+
+TEST_F(SweepTest, ARangeMayBeOneSeed) {
+  const auto sweep = read("base = \"cartpole-ppo\"\nseeds = \"7\"\n");
+  ASSERT_EQ(sweep.runs.size(), 1U);
+  EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
+}
+
+TEST_F(SweepTest, TheSweepsOfTheResultsCanBeLaunched) {
+  if (mujoco_ids().empty() || atari_ids().empty()) GTEST_SKIP() << "no MuJoCo or no Atari games";
+  if (allowed_cores().size() < 2) GTEST_SKIP() << "some runs take two cores";
+  int sweeps = 0;
+  for (const auto& table : std::filesystem::directory_iterator(SHOAL_RESULTS)) {
+    const auto file = table.path() / "sweep.toml";
+    if (!std::filesystem::exists(file)) continue;
+    EXPECT_NO_THROW(read_sweep(file, "out")) << file;
+    ++sweeps;
+  }
+  EXPECT_GT(sweeps, 0);
 }
 
 TEST_F(SweepTest, TheReturnThatSolvesATaskIsNotThatOfAnother) {
@@ -215,6 +238,8 @@ TEST_F(SweepTest, MistakesAreNamed) {
   for (const auto& [text, word] : std::vector<std::pair<std::string, std::string>>{
            {seeds, "neither base"},
            {base + "seeds = \"4-2\"\n", "1-5"},
+           {base + "seeds = \"4-\"\n", "1-5"},
+           {base + "seeds = \"\"\n", "1-5"},
            {base + seeds + "[grid]\nppo.clip = 0.1\n", "a list of values"},
            {base + seeds + "[grid]\nppo.clip = [-1]\n", "ppo.clip"},
            {base + seeds + "[grid]\nppo.clip = [0.1, 0.10]\n", "two runs have the folder out/"},

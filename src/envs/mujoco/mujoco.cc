@@ -27,6 +27,7 @@ constexpr KnownTask kMujocoTasks[] = {
     {"HalfCheetah-v5", "half_cheetah.xml", {9, 9, 6, 8}, half_cheetah},
     {"Hopper-v5", "hopper.xml", {6, 6, 3, 5}, hopper},
     {"Humanoid-v5", "humanoid.xml", {24, 23, 17, 14}, humanoid},
+    {"HumanoidStandup-v5", "humanoidstandup.xml", {24, 23, 17, 14}, humanoid_standup},
     {"InvertedDoublePendulum-v5",
      "inverted_double_pendulum.xml",
      {3, 3, 1, 4},

@@ -1,4 +1,4 @@
-// The runners in space: Ant and Humanoid.
+// The bodies in space: Ant, Humanoid and HumanoidStandup.
 #include <algorithm>
 #include <cmath>
 
@@ -55,7 +55,7 @@ MujocoTask::Outcome judge_ant(const MujocoPhysics& physics, const MujocoTask::St
   return rewards.tell(step, infos);
 }
 
-// ---- Humanoid ----
+// ---- Humanoid and HumanoidStandup ----
 
 MujocoTask::Place center_of_mass(const MujocoPhysics& physics) {
   double x = 0, y = 0;
@@ -68,15 +68,39 @@ MujocoTask::Place center_of_mass(const MujocoPhysics& physics) {
   return {x / mass, y / mass};
 }
 
+// In float64, unlike in the other tasks.
+double humanoid_control_cost(const MujocoPhysics& physics) {
+  return 0.1 * sum_of_squares(physics.ctrl());
+}
+
+double humanoid_contact_cost(const MujocoPhysics& physics) {
+  return std::min(5e-7 * sum_of_squares(physics.contact_forces()), 10.0);
+}
+
 MujocoTask::Outcome judge_humanoid(const MujocoPhysics& physics, const MujocoTask::Step& step,
                                    MujocoInfos& infos) {
   const double z = physics.qpos()[2];
-  const Rewards rewards{
-      .forward = 1.25 * step.velocity[0],
-      .survive = 1 < z && z < 2 ? 5.0 : 0.0,
-      .control = 0.1 * sum_of_squares(physics.ctrl()),  // in float64, unlike in the other tasks
-      .contact = std::min(5e-7 * sum_of_squares(physics.contact_forces()), 10.0)};
+  const Rewards rewards{.forward = 1.25 * step.velocity[0],
+                        .survive = 1 < z && z < 2 ? 5.0 : 0.0,
+                        .control = humanoid_control_cost(physics),
+                        .contact = humanoid_contact_cost(physics)};
   return rewards.tell(step, infos);
+}
+
+// The height is divided by the duration of a timestep, of which a step has five.
+MujocoTask::Outcome judge_standup(const MujocoPhysics& physics, const MujocoTask::Step&,
+                                  MujocoInfos& infos) {
+  const double up = physics.qpos()[2] / physics.model.timestep;
+  const double control = humanoid_control_cost(physics);
+  const double contact = humanoid_contact_cost(physics);
+  for (const double number : {up, -control, -contact}) infos.add(number);
+  return {up - control - contact + 1, false};
+}
+
+void report_standup(const MujocoPhysics& physics, MujocoInfos& infos) {
+  const auto qpos = physics.qpos();
+  for (const double number : {qpos[0], qpos[1], qpos[2] - physics.model.qpos0[2]})
+    infos.add(number);
 }
 
 // The world's entries are always 0, as are the actuator forces of the free joint; both are left
@@ -119,6 +143,15 @@ MujocoTask humanoid(const MujocoModel& model) {
   task.place = center_of_mass;
   task.judge = judge_humanoid;
   task.observe = observe_humanoid;
+  return task;
+}
+
+MujocoTask humanoid_standup(const MujocoModel& model) {
+  MujocoTask task = humanoid(model);
+  task.info = mujoco_infos({"x_position", "y_position", "z_distance_from_origin", "reward_linup",
+                            "reward_quadctrl", "reward_impact"});
+  task.report = report_standup;
+  task.judge = judge_standup;
   return task;
 }
 

@@ -79,6 +79,7 @@ MujocoTask walker_2d(const MujocoModel& model);
 MujocoTask swimmer(const MujocoModel& model);
 MujocoTask ant(const MujocoModel& model);
 MujocoTask humanoid(const MujocoModel& model);
+MujocoTask humanoid_standup(const MujocoModel& model);
 MujocoTask reacher(const MujocoModel& model);
 MujocoTask pusher(const MujocoModel& model);
 MujocoTask inverted_pendulum(const MujocoModel& model);
