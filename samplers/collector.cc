@@ -77,7 +77,8 @@ Collector::Slot Collector::make_slot(const EnvFactory& make_env, std::int64_t b)
   slot.infos.resize(shared_->infos.size());
   if (options_.lost) {
     slot.waits = slot.over = true;
-    slot.seed = seed_of_now(b);
+    // Not the seed of the previous life: its reset may have ended that.
+    slot.seed = Rng(seed_of_now(b), static_cast<std::uint64_t>(status_->past_lives()))();
   } else if (!options_.saved.empty()) {
     go_on(slot, b);
   } else {

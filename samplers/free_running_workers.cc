@@ -87,8 +87,9 @@ void FreeRunningWorkers::work(int worker, WorkerStatus status, const SamplerCont
   if (own.lost) own.first_tick = order(worker).tick;
   const auto collector = make_collector(*rollouts_[0], own, 0, options_.workers, worker, &status);
   // If an order of the previous process was pending, it is carried out again, whether that process
-  // had finished it or not. The step is invalid.
-  bool again = own.lost && order(worker).due;
+  // had finished it or not. The step is invalid. An order that is written but not given yet, while
+  // the gate keeps the last request, is waited for.
+  bool again = own.lost && order(worker).due && !gate_.keeps(worker);
   auto ticket = own.lost ? gate_.newest(worker) : gate_.submit(worker);
   for (;; again = false) {
     while (!again && !gate_.wait(ticket, kPatience)) {

@@ -102,6 +102,10 @@ BatchGate::Ticket BatchGate::newest(int client) const {
           .number = number_of(slot(client).state.load(std::memory_order_seq_cst))};
 }
 
+bool BatchGate::keeps(int client) const {
+  return request_of(slot(client).state.load(std::memory_order_seq_cst)) == kKept;
+}
+
 bool BatchGate::wait(Ticket ticket, std::chrono::milliseconds timeout) {
   auto& own = slot(ticket.client);
   const auto answered = [&](std::uint32_t state) {

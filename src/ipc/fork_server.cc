@@ -25,7 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kBetweenLooks{20};  // between polls of the fork server
 constexpr std::chrono::seconds kLongestEnd{5};          // from SIGKILL to the end of a process
-constexpr std::size_t kMostDeaths = 5;                  // within a minute
 
 }  // namespace
 
@@ -103,13 +102,6 @@ std::string WorkerGroup::end_by_fork_server(int worker) {
   return ended ? describe_end(of.status.load(std::memory_order_relaxed)) : "";
 }
 
-bool WorkerGroup::dies_too_often() {
-  const auto now = Clock::now();
-  std::erase_if(deaths_, [now](auto then) { return now - then > std::chrono::minutes(1); });
-  deaths_.push_back(now);
-  return deaths_.size() >= kMostDeaths;
-}
-
 bool WorkerGroup::await_end(int worker) const {
   const auto& of = slot(worker);
   const auto deadline = Clock::now() + kLongestEnd;
@@ -123,7 +115,8 @@ bool WorkerGroup::await_end(int worker) const {
 // False if the worker must not be restarted.
 bool WorkerGroup::restart(int worker, const WorkerError& death) {
   auto& of = slot(worker);
-  if (dies_too_often()) return false;
+  auto& watch = watches_[static_cast<std::size_t>(worker)];
+  if (deaths_.add(Clock::now(), watch.waited)) return false;
   // A worker that is not started yet has pid 0, which would be this process's whole group.
   const pid_t present = pid(worker);
   if (of.ended.load(std::memory_order_acquire) != of.wanted.load() && present > 0)
@@ -131,7 +124,7 @@ bool WorkerGroup::restart(int worker, const WorkerError& death) {
   if (!await_end(worker)) return false;
   kill_orphans();
   if (options_.before_restart) options_.before_restart(worker, death);
-  watches_[static_cast<std::size_t>(worker)] = {};
+  watch = {};
   of.begin_anew();
   fork_server().calls.fetch_add(1, std::memory_order_release);
   futex_wake_all(fork_server().calls);

@@ -105,15 +105,14 @@ class Processes {
     for (int r = 0; r < ranks; ++r) new (&end(r)) RankEnd;
     std::fflush(nullptr);  // otherwise each rank would print the buffered output
     end_openmp_threads();
-    for (int r = 0; r < ranks; ++r) start(r, ranks, body);
+    try {
+      for (int r = 0; r < ranks; ++r) start(r, ranks, body);
+    } catch (...) {
+      end_all();
+      throw;
+    }
   }
-  ~Processes() {
-    for (const auto pid : pids_)
-      if (pid > 0) kill(pid, SIGKILL);
-    for (const auto pid : pids_)
-      while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-      }
-  }
+  ~Processes() { end_all(); }
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
@@ -133,6 +132,14 @@ class Processes {
   }
 
  private:
+  void end_all() {
+    for (const auto pid : pids_)
+      if (pid > 0) kill(pid, SIGKILL);
+    for (const auto pid : pids_)
+      while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+  }
+
   int ranks() const { return static_cast<int>(pids_.size()); }
   RankEnd& end(int rank) { return reinterpret_cast<RankEnd*>(arena_.data(ends_))[rank]; }
   std::ptrdiff_t running() const {

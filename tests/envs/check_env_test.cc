@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <random>
 #include <thread>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "shoal/envs/classic_control.h"
 #include "shoal/envs/wrappers.h"
 #include "tests/support/toy_envs.h"
@@ -236,6 +238,14 @@ TEST(CheckEnvTest, ProgressIsTold) {
     EXPECT_LE(p.step, p.steps);
     EXPECT_EQ(p.steps, 50);
   }
+}
+
+TEST(CheckEnvTest, ARequestToStopEndsTheWait) {
+  set_stop_grace(std::chrono::milliseconds(0));
+  request_stop(SIGTERM);
+  EXPECT_THROW(check_env([](const EnvContext&) { return std::make_unique<Slow>(); }), Interrupted);
+  request_stop(0);
+  set_stop_grace(kStopGrace);
 }
 
 TEST(CheckEnvTest, RefusesNoSteps) {

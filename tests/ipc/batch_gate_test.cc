@@ -215,6 +215,8 @@ TEST(BatchGateTest, WhoIsKeptWaitsWhileOthersAreServed) {
   EXPECT_EQ(memory.gather(2, kNoLimit), Clients({0, 1}));
   gate.keep();
   EXPECT_THROW(gate.submit(0), Error);
+  EXPECT_TRUE(gate.keeps(0));
+  EXPECT_FALSE(gate.keeps(2));
   EXPECT_EQ(memory.gather(1, kAtOnce, kNow), Clients()) << "they are there already";
   const auto third = gate.submit(2);
   EXPECT_EQ(memory.gather(1, kAtOnce), Clients({2}));
@@ -228,6 +230,7 @@ TEST(BatchGateTest, WhoIsKeptWaitsWhileOthersAreServed) {
   const auto same = gate.newest(0);
   EXPECT_FALSE(gate.wait(same, kNow));
   gate.finish(Clients{0});
+  EXPECT_FALSE(gate.keeps(0));
   EXPECT_TRUE(gate.wait(same, kNow));
   gate.submit(0);
   EXPECT_EQ(memory.gather(1, kAtOnce), Clients({0}));

@@ -296,6 +296,17 @@ TEST_F(RestartTest, TheFifthDeathWithinAMinuteIsOneTooMany) {
   EXPECT_EQ(deaths_.size(), 4u);
 }
 
+TEST(RecentDeathsTest, TimeInWhichAWorkerHungDoesNotPass) {
+  using std::chrono::seconds;
+  RecentDeaths crashes, hangs;
+  auto now = RecentDeaths::Clock::now();
+  for (int death = 1; death <= 10; ++death) {
+    now += seconds(301);
+    EXPECT_FALSE(crashes.add(now, seconds(0))) << "far apart";
+    EXPECT_EQ(hangs.add(now, seconds(300)), death >= 5) << "each began to hang at once";
+  }
+}
+
 // The pid of a reaped process may belong to another one, which must not be killed.
 TEST_F(RestartTest, AfterAFailedForkTheOldPidIsForgotten) {
   auto patient = options();

@@ -429,6 +429,84 @@ TEST_F(DeathTest, AWorkerThatDiesBeforeItsFirstRolloutKeepsTheClock) {
   ::testing::internal::GetCapturedStderr();
 }
 
+// Once armed, resets with the next seed that any environment is given end the process.
+class FatalSeed {
+ public:
+  FatalSeed()
+      : all_(new (mmap(nullptr, sizeof(*all_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                       -1, 0)) Shared) {}
+  ~FatalSeed() { munmap(all_, sizeof(*all_)); }
+  FatalSeed(const FatalSeed&) = delete;
+  FatalSeed& operator=(const FatalSeed&) = delete;
+
+  void arm() { all_->seed = kNext; }
+  int deaths() const { return all_->deaths; }
+  bool survived() const { return all_->others > 0; }
+  EnvFactory factory() const {
+    return [all = all_](const EnvContext& c) { return std::make_unique<Resets>(c, all); };
+  }
+
+ private:
+  static constexpr std::uint64_t kNone = 0, kNext = 1;  // no seed is this small
+  struct Shared {
+    std::atomic<std::uint64_t> seed{kNone};
+    std::atomic<int> deaths{0}, others{0};  // resets with this seed, and later with other seeds
+  };
+  class Resets : public testing::Counter {
+   public:
+    Resets(const EnvContext& c, Shared* all) : Counter(c, {.length = 7}), all_(*all) {}
+    void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+      auto next = kNext;
+      if (seed) all_.seed.compare_exchange_strong(next, *seed);
+      if (seed == all_.seed) {
+        ++all_.deaths;
+        std::exit(3);
+      }
+      if (seed && all_.seed != kNone) ++all_.others;
+      Counter::reset(seed, out);
+    }
+
+   private:
+    Shared& all_;
+  };
+  Shared* all_;
+};
+
+TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
+  for (const auto& [name, kind, groups, batch, asynchronous] :
+       {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
+        {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
+        {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
+        {"while the caller learns", SamplerKind::kParallelCpu, 1, 0, true}}) {
+    SCOPED_TRACE(name);
+    FatalSeed fatal;
+    testing::ToyAgent agent(2), actor(2);
+    const SamplerOptions o{.kind = kind,
+                           .horizon = 10,
+                           .envs = 4,
+                           .workers = 2,
+                           .groups = groups,
+                           .dynamic_batch = batch,
+                           .on_death = OnDeath::kRestart};
+    ::testing::internal::CaptureStderr();
+    {
+      std::unique_ptr<Sampler> sampler;
+      if (asynchronous)
+        sampler = make_async_sampler(fatal.factory(), agent, actor, o);
+      else
+        sampler = make_sampler(fatal.factory(), agent, o);
+      sampler->collect();
+      fatal.arm();
+      kill_first_worker();
+      const auto deadline = Clock::now() + 20s;
+      while (!fatal.survived() && Clock::now() < deadline) sampler->collect();
+      EXPECT_TRUE(fatal.survived());
+      EXPECT_EQ(fatal.deaths(), 1);
+    }
+    ::testing::internal::GetCapturedStderr();
+  }
+}
+
 // Acts slowly, so that a worker is mostly killed while it waits for its actions.
 class Slow : public testing::ToyAgent {
  public:

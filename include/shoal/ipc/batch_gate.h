@@ -58,6 +58,8 @@ class BatchGate {
   bool wait(Ticket ticket, std::chrono::milliseconds timeout);
   // The newest request, for a process that takes over as this client.
   Ticket newest(int client) const;
+  // Whether the server keeps the client's request to answer it later: see keep().
+  bool keeps(int client) const;
 
   static constexpr std::chrono::microseconds kNoLimit = std::chrono::hours(24);
 

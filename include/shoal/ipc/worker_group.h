@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shoal/core/arena.h"
+#include "shoal/ipc/recent_deaths.h"
 
 namespace shoal {
 
@@ -82,7 +83,8 @@ class WorkerGroup {
   void check(const std::function<bool(int worker)>& awaited);
 
   // OnDeath::kRestart; call it once every worker has begun its work. From then on the end of a
-  // worker is no error, unless it is the fifth within a minute, or the fork server has died.
+  // worker is no error, unless it is one of too many (see
+  // RecentDeaths), or the fork server has died.
   void allow_restarts() { restarts_allowed_ = options_.on_death == OnDeath::kRestart; }
   // Restarts so far. Any thread may call it.
   std::int64_t restarts() const { return restarts_; }
@@ -116,7 +118,6 @@ class WorkerGroup {
   void serve_forks(const Body& body);
   std::string end_by_fork_server(int worker);
   bool restart(int worker, const WorkerError& death);
-  bool dies_too_often();
   bool await_end(int worker) const;
   void end_fork_server();
 
@@ -132,7 +133,7 @@ class WorkerGroup {
   std::exception_ptr failure_;
   bool restarts_allowed_ = false;
   std::atomic<std::int64_t> restarts_{0};
-  std::vector<std::chrono::steady_clock::time_point> deaths_;  // of the last minute
+  RecentDeaths deaths_;
 };
 
 // The cores this process may run on (its affinity mask), in increasing order.

@@ -11,6 +11,7 @@
 
 #include "shoal/core/arena.h"
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "shoal/core/text.h"
 #include "src/envs/child.h"
 #include "src/envs/gymnasium/gymnasium_batch.h"
@@ -206,6 +207,8 @@ std::vector<std::string> gymnasium_ids(const GymnasiumOptions& options) {
     const auto report = ask_python([&](Report& to) { list_ids(to, find_python(options)); });
     std::istringstream lines(report->description);
     for (std::string id; std::getline(lines, id);) ids.push_back(id);
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception&) {  // no plugin or no Python
   }
   return ids;
