@@ -19,6 +19,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/progress_file.h"
 #include "shoal/runners/session.h"
+#include "src/core/print.h"
 
 namespace fs = std::filesystem;
 
@@ -41,7 +42,6 @@ struct Group {
 
 const std::vector<double>& column(const Named<std::vector<double>>& table, const std::string& name,
                                   const fs::path& file) {
-  require(!table.empty(), "{} has no rows yet", file.string());
   if (table.contains(name)) return table.at(name);
   std::vector<std::string> names;
   for (const auto& [known, numbers] : table) names.push_back(known);
@@ -57,17 +57,18 @@ double extreme(const std::vector<double>& numbers, Compare comes_first) {
   return found;
 }
 
+// Empty if the run has no such values yet.
 Points read_points(const fs::path& run, const Axes& axes) {
   const auto file = run / kProgressFile;
   const auto table = read_progress(file);
-  const auto &x = column(table, axes.x, file), &y = column(table, axes.y, file);
   Points points;
+  if (table.empty()) return points;
+  const auto &x = column(table, axes.x, file), &y = column(table, axes.y, file);
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
     points.line.x.push_back(x[i]);
     points.line.y.push_back(y[i]);
   }
-  require(!points.line.x.empty(), "{} has no values in column '{}' yet", file.string(), axes.y);
   constexpr std::string_view kMean = "_mean";
   if (!axes.y.ends_with(kMean)) return points;
   const auto name = axes.y.substr(0, axes.y.size() - kMean.size());
@@ -173,11 +174,17 @@ std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& ax
     std::error_code unknown;
     const auto folder = fs::weakly_canonical(run, unknown);
     if (!unknown && !seen.insert(folder).second) continue;  // a shell pattern may list it twice
+    auto points = read_points(run, axes);
+    if (points.line.x.empty()) {
+      print_error("{} is left out: it has no values in column '{}' yet\n", run.string(), axes.y);
+      continue;
+    }
     const auto settings = settings_of(run);
     auto group = std::ranges::find(groups, settings, &Group::settings);
     if (group == groups.end()) group = groups.insert(group, {.settings = settings, .runs = {}});
-    group->runs.push_back(read_points(run, axes));
+    group->runs.push_back(std::move(points));
   }
+  require(!groups.empty(), "no run has values in column '{}' yet", axes.y);
   std::vector<Curve> curves;
   for (const auto& [settings, points] : groups) {
     Curve curve;

@@ -35,8 +35,9 @@ struct LaunchFlags {
 };
 
 std::string text_of(const RunSummary& outcome) {
-  return fmt::format("return {:.2f} after {} steps, {:.0f} steps/s", outcome.final_return,
-                     outcome.steps, outcome.sps);
+  const auto mean =
+      std::isnan(outcome.final_return) ? "-" : fmt::format("{:.2f}", outcome.final_return);
+  return fmt::format("return {} after {} steps, {:.0f} steps/s", mean, outcome.steps, outcome.sps);
 }
 
 struct ReturnSpread {
@@ -177,6 +178,7 @@ int launch_command(const LaunchFlags& flags) {
   const auto out = flags.out.empty() ? fs::path("runs") / flags.file.stem() : flags.out;
   auto sweep = read_sweep(flags.file, out);
   require(!sweep.halving, "{} has a table [tune]; use shoal tune", flags.file.string());
+  check_tasks(sweep);
   std::error_code error;
   fs::create_directories(out, error);
   require(!error, "cannot create the folder {}: {}", out.string(), error.message());

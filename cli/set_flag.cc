@@ -11,7 +11,8 @@ void add_set(CLI::App& command, std::vector<std::string>& settings) {
   command
       .add_option("--set", settings,
                   "Setting as key=value (see shoal list settings); may be repeated")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // a preset may follow
 }
 
 std::vector<std::pair<std::string, std::string>> key_values(

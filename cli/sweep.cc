@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -20,6 +21,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
 #include "shoal/runners/run_folder.h"
+#include "src/envs/construction.h"
 
 namespace shoal::cli {
 namespace {
@@ -167,7 +169,7 @@ SweepRun run_of(std::string base, const std::string& variant, SweepSettings sett
     for (const auto& [key, value] : settings)
       if (key == "base") base = value;  // the last, as for other settings
     std::erase_if(settings, [](const auto& setting) { return setting.first == "base"; });
-    Config config = base.empty() ? defaults.of(settings) : with_preset(base);
+    Config config = base.empty() ? defaults.of(settings) : preset_or_file(base);
     const auto task = config.env_id;
     for (const auto& [key, value] : settings) {
       require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");
@@ -184,6 +186,26 @@ SweepRun run_of(std::string base, const std::string& variant, SweepSettings sett
     throw Error("{}: {}", variant, e.what());
   }
 }
+
+// What environments tell of themselves. Each is made once for all runs that make it with the same
+// settings.
+class Specs {
+ public:
+  const EnvSpec& of(const Config& config) {
+    std::string settings;
+    for (const auto& [key, value, doc] : setting_docs(config))
+      if (key.starts_with("env.") || key.starts_with("gymnasium.") || key.starts_with("atari."))
+        settings += fmt::format("{} = {}\n", key, value);
+    const auto known = seen_.find(settings);
+    if (known != seen_.end()) return known->second;
+    return seen_
+        .emplace(settings, spec_of(make_env_factory(config), {}, config.sampler.reset_limit))
+        .first->second;
+  }
+
+ private:
+  std::map<std::string, EnvSpec> seen_;
+};
 
 }  // namespace
 
@@ -231,6 +253,19 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
       sweep.runs.push_back(std::move(run));
     }
   return sweep;
+}
+
+void check_tasks(const Sweep& sweep) {
+  Specs specs;
+  std::set<std::string> checked;
+  for (const auto& run : sweep.runs) {
+    if (!checked.insert(run.variant).second) continue;  // another seed
+    try {
+      make_agent(run.config, specs.of(run.config));
+    } catch (const Error& e) {
+      throw Error("{}: {}", run.variant, e.what());
+    }
+  }
 }
 
 }  // namespace shoal::cli

@@ -65,6 +65,9 @@ struct Sweep {
 // Throws Error for a file that cannot be read or is invalid, for settings that a run of `base`
 // rejects, and for more cores or GPUs than the machine has.
 Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path& out);
+// Makes the environment and the agent of every variant. Throws Error if that fails, for example
+// because the algorithm cannot learn the task.
+void check_tasks(const Sweep& sweep);
 // Parses the text of such a file; `file` appears in messages.
 Sweep parse_sweep(const std::string& text, const std::string& file,
                   const std::filesystem::path& out);

@@ -18,6 +18,7 @@
 #include "cli/cores.h"
 #include "cli/set_flag.h"
 #include "cli/train_settings.h"
+#include "runners/preset_names.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/distributed/job_place.h"
@@ -84,9 +85,8 @@ std::string placement(const Config& config, const JobPlace& job) {
 }
 
 std::string run_name(const TrainFlags& flags, const Config& config) {
-  if (flags.source.empty()) {
+  if (flags.source.empty() || config.base.starts_with(kDefaultsFolder))
     return folder_name(fmt::format("{}-{}", config.env_id, config.algo));
-  }
   return config.base.empty() ? std::filesystem::path(flags.source).stem().string() : config.base;
 }
 

@@ -104,25 +104,21 @@ void require_no_env(const std::string& source) {
 Config begin_from(const TrainFlags& flags, const Changes& changes) {
   if (!flags.resume.empty()) return read_run_config(flags.resume);
   require_no_env(flags.source);
-  Config config = flags.source.empty() ? without_preset(changes) : with_preset(flags.source);
+  Config config = flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source);
   if (!flags.init_from.empty()) config.init_from = flags.init_from;
   return config;
 }
 
-// config.toml has the numbers of workers and groups that were chosen with the sampler. If it is to
-// be chosen again, so are they, unless they are given.
-void forget_choice(Config& config, const Changes& changes) {
-  if (config.sampler.kind != SamplerKind::kAuto) return;
-  const auto defaults = Config().sampler;
-  if (!changes_key(changes, "sampler.workers")) config.sampler.workers = defaults.workers;
-  if (!changes_key(changes, "sampler.groups")) config.sampler.groups = defaults.groups;
+std::set<std::string> keys_of(const Changes& changes) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : changes) keys.insert(key);
+  return keys;
 }
 
 // The functions below return lines for the user, or an empty string.
 
 std::string warn_of_unused(const Config& config, const Changes& changes, bool pins) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : changes) keys.insert(key);
+  auto keys = keys_of(changes);
   if (pins) keys.insert("sampler.pin");
   std::string lines;
   for (const auto& key : keys)
@@ -155,12 +151,6 @@ std::string warn_of_no_learning(const Config& config) {
 }
 
 }  // namespace
-
-Config with_preset(const std::string& source) {
-  Config config = preset_or_file(source);
-  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
-  return config;
-}
 
 Config as_begun(Config asked, const Config& begun) {
   if (asked.schedule_steps == 0) asked.schedule_steps = begun.schedule_steps;
@@ -199,7 +189,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
             "--init-from {}",
             key, shell_word(flags.resume));
   }
-  if (!flags.resume.empty() && changes_key(changes, "sampler.kind")) forget_choice(config, changes);
+  if (!flags.resume.empty()) forget_choice(config, keys_of(changes));
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);

@@ -37,8 +37,6 @@ struct TrainFlags {
 // Keys and values in the form of --set, in the order in which they apply.
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
-// The settings of a preset or file, whose schedules follow changed steps if they are as long.
-Config with_preset(const std::string& source);
 // The settings for an environment without a preset, which is made to see what kind of task it is.
 Config without_preset(const Changes& changes);
 

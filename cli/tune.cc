@@ -41,6 +41,7 @@ Sweep read_trials(const TuneFlags& flags, const fs::path& out) {
   auto sweep = read_sweep(flags.file, out);
   require(sweep.halving.has_value(),
           "{} has no table [tune]; expected one with min_steps and max_steps", flags.file.string());
+  check_tasks(sweep);
   for (auto& run : sweep.runs) {
     const auto& steps = fmt::format("{}", sweep.halving->max_steps);
     run.config.schedule_steps = run.config.steps = sweep.halving->max_steps;

@@ -35,8 +35,15 @@ constexpr std::pair<const char*, const char*> kRenamed[] = {
 [[noreturn]] void refuse_unknown(const std::string& key) {
   for (const auto& [before, now] : kRenamed)
     require(key != before, "the setting '{}' was renamed to '{}'", before, now);
-  std::vector<std::string> keys;
-  for (const auto& setting : setting_docs()) keys.push_back(setting.key);
+  // The flags of `shoal train` and the keywords of Python that leave out a table.
+  for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
+    require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
+  std::vector<std::string> keys, without_table;
+  for (const auto& setting : setting_docs()) {
+    keys.push_back(setting.key);
+    if (setting.key.ends_with("." + key)) without_table.push_back(setting.key);
+  }
+  if (!without_table.empty()) keys = without_table;
   throw Error("unknown setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
 }
 
@@ -104,6 +111,13 @@ void set(Config& config, const std::string& key, const std::string& value) {
                     !value.starts_with('"');
   const auto table = word ? parse_word(key, value) : parse_value(key, value);
   read_value(*table.get("value"), option);
+}
+
+void forget_choice(Config& config, const std::set<std::string>& given) {
+  if (config.sampler.kind != SamplerKind::kAuto || !given.contains("sampler.kind")) return;
+  const auto defaults = Config().sampler;
+  if (!given.contains("sampler.workers")) config.sampler.workers = defaults.workers;
+  if (!given.contains("sampler.groups")) config.sampler.groups = defaults.groups;
 }
 
 bool forget_stop_return(Config& config, const std::string& task) {

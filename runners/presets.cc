@@ -58,7 +58,9 @@ Config preset_or_file(const std::string& name) {
   std::error_code error;  // read_config() reports a file that cannot be accessed
   const bool file = name.find('/') != std::string::npos || name.ends_with(".toml") ||
                     std::filesystem::exists(name, error) || error;
-  return file ? read_config(name) : preset(name);
+  auto config = file ? read_config(name) : preset(name);
+  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
+  return config;
 }
 
 }  // namespace shoal

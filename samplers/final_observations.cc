@@ -1,13 +1,13 @@
 #include "samplers/final_observations.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace shoal {
 
@@ -34,7 +34,10 @@ at::Tensor indices(const std::vector<std::int64_t>& values) {
 
 FinalObservationStore::FinalObservationStore(const SharedRollout& shared, const NamedSpecs& state)
     : shared_(shared), state_specs_(state) {
-  for (const auto& [name, spec] : shared.rows.spec().observation) observation_.add(name, {});
+  for (const auto& [name, spec] : shared.rows.spec().observation) {
+    observation_.add(name, {});
+    frame_.add(name, {});
+  }
   for (const auto& [name, spec] : shared.rows.spec().mask) mask_.add(name, {});
   for (const auto& [name, spec] : state_specs_) state_.add(name, {});
   for (const auto& [name, spec] : shared.rows.spec().action) action_.add(name, {});
@@ -43,8 +46,11 @@ FinalObservationStore::FinalObservationStore(const SharedRollout& shared, const 
 
 void FinalObservationStore::grow() {
   capacity_ = std::max<std::int64_t>(shared_.rows.envs(), 2 * capacity_);
-  for (std::size_t i = 0; i < observation_.size(); ++i)
-    observation_[i] = grown(observation_[i], capacity_, shared_.rows.spec().observation[i]);
+  for (std::size_t i = 0; i < observation_.size(); ++i) {
+    const auto& spec = shared_.rows.spec().observation[i];
+    observation_[i] = grown(observation_[i], capacity_, spec);
+    frame_[i] = grown(frame_[i], capacity_, {.dtype = DType::kInt64, .shape = {spec.stack}});
+  }
   for (std::size_t i = 0; i < mask_.size(); ++i)
     mask_[i] = grown(mask_[i], capacity_, shared_.rows.spec().mask[i]);
   for (std::size_t i = 0; i < state_.size(); ++i)
@@ -82,14 +88,17 @@ void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std:
   const auto& field = shared_.rows.observation[i];
   const auto bytes = field.element_bytes;
   const auto stack = static_cast<std::size_t>(field.spec.stack);
-  auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + t_.size() * stack * bytes;
+  const auto first = t_.size() * stack;
+  auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + first * bytes;
+  auto* const place = frame_[i].data_ptr<std::int64_t>() + first;
+  std::iota(place, place + stack, static_cast<std::int64_t>(first));
   // The older frames are those of row t; the newest is the final observation.
   if (stack > 1) {
     const auto* frame = frame_index.at(name).host.const_data_ptr<std::int64_t>() +
                         (t * shared_.rows.envs() + b) * field.spec.stack;
     for (std::size_t s = 1; s < stack; ++s, to += bytes) {
       if (frame[s] < 0) {
-        std::memset(to, 0, bytes);
+        place[s - 1] = -1;  // not zeros: a normalizer would change those
       } else {
         std::memcpy(to, shared_.arena->element(field, frame[s]).data(), bytes);
       }
@@ -116,7 +125,7 @@ FinalObservations FinalObservationStore::finish(Agent& agent) const {
     const auto stack = shared_.rows.spec().observation[i].stack;
     auto data = observation_[i].narrow(0, 0, n);
     Observed observed{stack > 1 ? data.flatten(0, 1) : data, {}};
-    if (stack > 1) observed.index = at::arange(n * stack, at::kLong).view({n, stack});
+    if (stack > 1) observed.index = frame_[i].narrow(0, 0, n);
     final_obs.observation.add(observation_.name(i), observed.to(device));
   }
   for (std::size_t i = 0; i < mask_.size(); ++i)

@@ -34,6 +34,7 @@ class FinalObservationStore {
   NamedSpecs state_specs_;
   std::int64_t capacity_ = 0;
   NamedTensors observation_;  // [capacity, ...], or [capacity, stack, ...] for stacked fields
+  NamedTensors frame_;        // [capacity, stack] of stacked fields: where each is, or -1: blank
   NamedTensors mask_;         // [capacity, n]
   NamedTensors state_;        // [capacity, ...]
   NamedTensors action_;       // [capacity, ...], of the last step

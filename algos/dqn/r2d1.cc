@@ -257,9 +257,10 @@ class R2d1Spec : public BatchSpecOf<R2d1Spec, R2d1Options> {
  private:
   // A sequence begins with every rollout.
   SequenceReplayOptions sequences(const RunOptions& run, int ranks, int rank) const {
-    require(run.horizon <= length_,
-            "sampler.horizon: found {}, expected at most r2d1.length, {}: each rollout begins a "
-            "sequence, and steps beyond its length would never be learned from",
+    require(2 * run.horizon <= length_,
+            "sampler.horizon: found {}, expected at most half of r2d1.length, {}: each rollout "
+            "begins a sequence, in which the final observation of a truncated episode takes the "
+            "row of a step, and steps beyond its end would never be learned from",
             run.horizon, length_);
     const auto& r = run.replay;
     return {.size = r.size / ranks,

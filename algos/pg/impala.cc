@@ -59,6 +59,9 @@ class Impala : public OnPolicyAlgo {
     if (parameters_.have_changed(agent_.parameters())) captured_.forget();
     std::vector<const void*> places;
     add_places(s, places);
+    for (const auto& t :
+         {s.reward, s.terminated, s.truncated, s.valid, s.final_value, s.bootstrap_value})
+      places.push_back(t.const_data_ptr());
     auto* const step = captured_.find(s.T * s.B, places);
     if (step != nullptr && !step->parts.defined())
       step->parts = at::empty({kParts + 1}, s.reward.options());

@@ -184,7 +184,16 @@ py::object make_games(const std::string& module, std::size_t envs, py::dict argu
   scope["__builtins__"] = py::module_::import("builtins");
   py::exec(kParallelGames, scope);
   arguments["num_envs"] = envs;
-  return scope["make"](module, **arguments);
+  try {
+    return scope["make"](module, **arguments);
+  } catch (py::error_already_set& e) {
+    if (!e.matches(PyExc_ModuleNotFoundError)) throw;
+    const std::string missing(py::str(e.value().attr("name")));
+    // Another one is a module that the game itself imports.
+    if (!module.starts_with(missing) && !("pettingzoo." + module).starts_with(missing)) throw;
+    throw Error("there is no Python module '{}'; if it is a package's, run {}", missing,
+                installation("pettingzoo"));
+  }
 }
 
 py::object make_vector(const std::string& id, std::size_t envs, py::dict arguments,

@@ -65,8 +65,8 @@ class Run:
     def predict(self, observation: Any, mask: Any = None, greedy: bool = True, reward: float | None = None) -> Any:
         """The action for one observation, as env.step() takes it: an int or an array, or a dict of them.
 
-        observation: as the environment gives it. Stacked frames are [stack, ...], and where settings change the
-            observation (env.resize, ...), it is the changed one.
+        observation: as the environment gives it. Stacked frames are [stack, ...], zeros before the episode, and
+            where settings change the observation (env.resize, ...), it is the changed one.
 
         reward: of the last action, as the environment gives it, which a recurrent policy needs after the first step.
             It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
@@ -188,6 +188,7 @@ def train(
                     f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead"
                 )
         apply(config, settings)
+        _core.forget_choice(config, {key_of(name, config) for name, value in settings.items() if value is not None})
     elif base is None and env is not None:
         config = default_config(**settings)
     else:

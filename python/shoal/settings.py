@@ -142,6 +142,8 @@ def make_config(base: Base | None = None, **settings: Unpack[RunSettings]) -> _c
     """
     if base is None or isinstance(base, _core.Config):
         config = _core.Config() if base is None else _core.Config(base)
+        if config.schedule_steps == config.steps:  # follows changed steps, as that of a file does
+            config.set("schedule_steps", "0")
     else:
         config = _core.preset_or_file(os.fspath(base))
     before = config.env_id

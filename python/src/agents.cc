@@ -13,6 +13,7 @@
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/device.h"
+#include "src/agents/observation_normalizer.h"
 #include "src/envs/construction.h"
 
 namespace shoal::bindings {
@@ -135,7 +136,12 @@ class Policy {
             name.empty() ? "" : " '" + name + "'");
     if (spec.stack == 1) return {typed, {}};
     const auto frames = typed.flatten(0, 1);
-    return {frames, at::arange(frames.size(0), at::kLong).view({-1, spec.stack})};
+    const auto place = at::arange(frames.size(0), at::kLong).view({-1, spec.stack});
+    if (!is_normalized(spec)) return {frames, place};
+    // Frames of zeros before the others come from before the episode, and are not normalized.
+    auto begun = frames.flatten(1).ne(0).any(1).view_as(place).cumsum(1).ne(0);
+    begun.select(1, spec.stack - 1).fill_(true);
+    return {frames, place.masked_fill(begun.logical_not(), -1)};
   }
 
   std::shared_ptr<BoundAgent> agent_;

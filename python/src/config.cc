@@ -132,6 +132,9 @@ void bind_config(py::module_& m) {
   m.def("forget_stop_return", &forget_stop_return,
         "Switches stop_return off if the environment is no longer `task`.", py::arg("config"),
         py::arg("task"));
+  m.def("forget_choice", &forget_choice,
+        "Has the workers be chosen with the sampler, unless they are given.", py::arg("config"),
+        py::arg("given"));
   m.def("read_run_config", &read_run_config, py::arg("run"));
   m.def("presets", [] {
     std::vector<std::pair<std::string, std::string>> all;

@@ -46,9 +46,18 @@ std::string task_of(const std::string& id) {
   return task;
 }
 
+// Whether the id is that of the task, or lacks only what comes before the slash: Pong-v5 is
+// ALE/Pong-v5.
+bool is_task(const std::string& id, const std::string& known) {
+  const auto task = task_of(known), asked = task_of(id);
+  return task == asked || task.substr(task.rfind('/') + 1) == asked;
+}
+
 // Also searches Gymnasium's ids, except for tasks that are implemented here in C++.
 std::string nearest_id(const std::string& id, const GymnasiumOptions& gymnasium) {
   const auto here = env_ids();
+  for (const auto& own : here)
+    if (is_task(id, own)) return own;
   auto others = gymnasium_ids(gymnasium);
   std::erase_if(others, [&](const std::string& other) {
     return std::ranges::any_of(here,
@@ -90,7 +99,7 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
   const auto near = nearest_id(id, options.gymnasium);
-  const bool sure = task_of(near) == task_of(id) || near == "gymnasium:" + id;
+  const bool sure = is_task(id, near) || near == "gymnasium:" + id;
   throw Error("unknown environment '{}'; did you mean '{}'?{}", one_line(id), near,
               sure ? "" : " That of a Python package is named gymnasium:PACKAGE/ID.");
 }

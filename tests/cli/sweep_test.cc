@@ -67,6 +67,18 @@ TEST_F(SweepTest, ARangeMayBeOneSeed) {
   EXPECT_EQ(sweep.runs[0].folder, "out/cartpole-ppo-7");
 }
 
+TEST_F(SweepTest, TasksThatCannotBeLearnedAreNamed) {
+  const std::string base = "base = \"cartpole-ppo\"\nseeds = [1]\n[variant.a]\n";
+  EXPECT_NO_THROW(check_tasks(read(base)));
+  for (const auto& [setting, word] :
+       {std::pair{"env.id = \"CartPole-v9\"", "a: unknown environment 'CartPole-v9'"},
+        {"algo = \"sac\"", "a: "},
+        {"env.info = [\"nope\"]", "nope"}}) {
+    const auto what = message_of([&, setting = setting] { check_tasks(read(base + setting)); });
+    EXPECT_NE(what.find(word), std::string::npos) << what;
+  }
+}
+
 TEST_F(SweepTest, TheSweepsOfTheResultsCanBeLaunched) {
   if (mujoco_ids().empty() || atari_ids().empty()) GTEST_SKIP() << "no MuJoCo or no Atari games";
   if (allowed_cores().size() < 2) GTEST_SKIP() << "some runs take two cores";
@@ -74,7 +86,7 @@ TEST_F(SweepTest, TheSweepsOfTheResultsCanBeLaunched) {
   for (const auto& table : std::filesystem::directory_iterator(SHOAL_RESULTS)) {
     const auto file = table.path() / "sweep.toml";
     if (!std::filesystem::exists(file)) continue;
-    EXPECT_NO_THROW(read_sweep(file, "out")) << file;
+    EXPECT_NO_THROW(check_tasks(read_sweep(file, "out"))) << file;
     ++sweeps;
   }
   EXPECT_GT(sweeps, 0);

@@ -266,7 +266,7 @@ TEST_F(GymnasiumVectorTest, GamesThatDoNotFitAreRefused) {
               HasSubstr("ann is absent at the start of a game"));
   EXPECT_THAT(refusal("toy_vectors", ""),
               HasSubstr("the module toy_vectors has no parallel_env()"));
-  EXPECT_THAT(refusal("no_such_games", ""), HasSubstr("No module named 'pettingzoo"));
+  EXPECT_THAT(refusal("no_such_games", ""), HasSubstr("there is no Python module 'pettingzoo"));
   EXPECT_THAT(message_of([] {
                 const auto env = make_gymnasium("pettingzoo:toy_games")({.index = 4});
                 env->reset(1, Row(env->spec()).out());

@@ -6,6 +6,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "shoal/envs/atari.h"
 #include "shoal/envs/classic_control.h"
 #include "tests/support/message_of.h"
 
@@ -74,6 +75,9 @@ TEST(RegistryTest, WhatWouldChangeNothingIsRefused) {
 TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {
   EXPECT_EQ(message_of([] { make_env_factory("Cartpole-v0"); }),
             "unknown environment 'Cartpole-v0'; did you mean 'CartPole-v1'?");
+  if (!atari_ids().empty())
+    EXPECT_EQ(message_of([] { make_env_factory("pong-v5"); }),
+              "unknown environment 'pong-v5'; did you mean 'ALE/Pong-v5'?");
   EXPECT_NE(message_of([] { make_env_factory("my-highway-v0"); }).find("gymnasium:PACKAGE/ID"),
             std::string::npos);
 }

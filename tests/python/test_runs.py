@@ -75,6 +75,31 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(returns, shoal.evaluate(shoal.load(self.path("run")), episodes=3, workers=1))
         self.assertTrue(all(each >= 1 for each in returns))
 
+    def test_frames_from_before_the_episode_stay_zeros(self):
+        agent = shoal.ActorCritic("CartPole-v1", **{"agent.normalize_observation": True, "env.stack": 4})
+        parameters = agent.parameters()
+        with torch.no_grad():
+            for name, tensor in parameters.items():
+                if name.endswith("/mean"):
+                    tensor.copy_(torch.tensor([0.05, -0.3, 0.04, 0.5]))
+                if name.endswith("/variance"):
+                    tensor.copy_(torch.tensor([2e-3, 5e-2, 1e-3, 1e-1]))
+                if name.endswith("/count"):
+                    tensor.fill_(1e6)
+                if name == "policy_head.weight":
+                    tensor.mul_(100)
+        agent.parameters_changed()
+        sampler = shoal.Sampler(None, agent, kind="serial", envs=64, horizon=6, seed=1)
+        rollout = sampler.collect()
+        self.assertFalse(rollout.is_first[1:6].any())
+        policy = shoal.Policy(agent)
+        for t in range(4):
+            stacks = torch.zeros(64, 4, 4)
+            stacks[:, 3 - t :] = rollout.observation[: t + 1].movedim(0, 1)
+            p = rollout.agent_info["log_prob"][t].exp()
+            likely = torch.where(p > 0.5, rollout.action[t], 1 - rollout.action[t])
+            self.assertEqual(policy.act(stacks).tolist(), likely.tolist())
+
     def test_trains_in_an_environment_of_the_program(self):
         try:
             from toys import Counter

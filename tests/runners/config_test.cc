@@ -108,6 +108,29 @@ TEST(Config, AFileOverridesThePresetItNames) {
             preset("cartpole-ppo").options<PpoOptions>().gae_lambda);
 }
 
+TEST(Config, SchedulesAsLongAsTheRunFollowItsSteps) {
+  const TemporaryFolder folder;
+  const auto file = (folder / "a.toml").string();
+  write_file(file, "steps = 4000\nschedule_steps = 4000\n");
+  EXPECT_EQ(preset_or_file(file).schedule_steps, 0);
+  write_file(file, "steps = 4000\nschedule_steps = 8000\n");
+  EXPECT_EQ(preset_or_file(file).schedule_steps, 8000);
+}
+
+TEST(Config, ASettingWithoutItsTableIsNamed) {
+  for (const auto& [word, setting] : {std::pair{"clip", "ppo.clip"},
+                                      {"workers", "sampler.workers"},
+                                      {"memory", "model.memory"},
+                                      {"env", "env.id"},
+                                      {"sampler", "sampler.kind"}}) {
+    const auto said = message_of([word = word] {
+      Config config;
+      set(config, word, "1");
+    });
+    EXPECT_EQ(said, fmt::format("unknown setting '{}'; the nearest is '{}'", word, setting));
+  }
+}
+
 TEST(Config, SetReadsEveryKindOfValue) {
   Config config;
   set(config, "sampler.kind", "serial");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "shoal/core/error.h"
+#include "shoal/envs/wrappers.h"
 #include "tests/samplers/expect_samples.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
@@ -126,6 +127,19 @@ TEST(SamplerTest, FinalObservationsAreTheTrueLastOnes) {
   EXPECT_EQ(f.value[3].item<float>(), seen + 1005 + 1);
   EXPECT_EQ(batch.samples.final_value[9][1].item<float>(), seen + 1005 + 1);
   EXPECT_EQ(batch.samples.final_value.count_nonzero().item<std::int64_t>(), 4);
+}
+
+TEST(SamplerTest, BlankFramesOfFinalObservationsStayBlank) {
+  ToyAgent agent(2);
+  auto sampler = make_sampler(with_stack(make_counter({.length = 2, .truncates = true}), 4), agent,
+                              serial(4, 1));
+  const auto& f = sampler->collect().samples.final_obs;
+  ASSERT_EQ(f.size(), 2);
+  for (std::int64_t i = 0; i < 2; ++i) {
+    const auto frames = f.observation[0].index[i], numbers = f.observation[0].dense()[i];
+    EXPECT_TRUE(at::equal(frames.ge(0).to(at::kInt), at::tensor({0, 1, 1, 1}))) << frames;
+    EXPECT_TRUE(at::equal(numbers.select(1, 0), at::tensor({0.0F, 0.0F, 1.0F, 2.0F}))) << numbers;
+  }
 }
 
 // Its value is a function of the previous action and reward.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -101,8 +102,10 @@ struct Preset {
   std::string name, doc;
 };
 std::vector<Preset> presets();
-Config preset(const std::string& name);          // throws Error with the nearest known name
-Config preset_or_file(const std::string& name);  // the name of a preset, or the path of a TOML file
+Config preset(const std::string& name);  // throws Error with the nearest known name
+// The settings of a preset, or of the TOML file at this path. Schedules that are as long as the run
+// follow its steps when those are changed.
+Config preset_or_file(const std::string& name);
 // Settings for an environment without a preset, except env.id: those of presets/defaults for its
 // kind of task (vectors or pictures, discrete or real-valued actions) and for the algorithm. If
 // `algo` is empty, the file of the kind names one. Throws Error for an unknown algorithm.
@@ -113,6 +116,10 @@ Config default_config(const Config& asked, const std::string& algo);
 // The return that solves one task means nothing in another: switches stop_return off if env_id is
 // no longer `task`. Returns whether it was on. An empty `task` is none.
 bool forget_stop_return(Config& config, const std::string& task);
+
+// The settings of a run have the numbers of workers and groups that were chosen with its sampler.
+// If the sampler is to be chosen again, so are they, unless their keys are in `given`.
+void forget_choice(Config& config, const std::set<std::string>& given);
 
 // The components that a Config describes.
 std::vector<std::string> sampler_names();
