@@ -116,11 +116,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
   if (config_.schedule_steps == 0) config_.schedule_steps = config_.steps;
   validate(config_);
   if (!resumes_) require_equal_rewards(config_);
-  if (!resumes_ && !config_.init_from.empty()) {
-    require_weights(config_.init_from);
-    // config.toml begins the same run from any folder.
-    config_.init_from = fs::absolute(config_.init_from).lexically_normal().string();
-  }
+  if (!resumes_ && !config_.init_from.empty()) require_weights(config_.init_from);
   if (!resumes_) return;
   require(
       fs::exists(folder / kCheckpointFile, error) || error,

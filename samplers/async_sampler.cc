@@ -182,7 +182,8 @@ class RingSampler : public AsyncSampler {
     if (again) {
       // The rollout under way is lost, and its ticks are skipped, so that no noise is repeated.
       // Empty states begin new episodes, other than the first ones.
-      own.first_tick = rows_.tick(worker) += options_.horizon;
+      own.first_tick = rows_.tick(worker) + options_.horizon;
+      rows_.tick(worker) = own.first_tick;  // if this process dies, too, the next one skips on
       own.env_states.assign(static_cast<std::size_t>(options_.first_env + options_.envs), {});
       logs_[static_cast<std::size_t>(worker)]->start(own.first_tick);
     }

@@ -49,7 +49,8 @@ void FinalObservationStore::grow() {
   for (std::size_t i = 0; i < observation_.size(); ++i) {
     const auto& spec = shared_.rows.spec().observation[i];
     observation_[i] = grown(observation_[i], capacity_, spec);
-    frame_[i] = grown(frame_[i], capacity_, {.dtype = DType::kInt64, .shape = {spec.stack}});
+    if (spec.stack > 1)
+      frame_[i] = grown(frame_[i], capacity_, {.dtype = DType::kInt64, .shape = {spec.stack}});
   }
   for (std::size_t i = 0; i < mask_.size(); ++i)
     mask_[i] = grown(mask_[i], capacity_, shared_.rows.spec().mask[i]);
@@ -90,10 +91,10 @@ void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std:
   const auto stack = static_cast<std::size_t>(field.spec.stack);
   const auto first = t_.size() * stack;
   auto* to = static_cast<std::byte*>(observation_[i].data_ptr()) + first * bytes;
-  auto* const place = frame_[i].data_ptr<std::int64_t>() + first;
-  std::iota(place, place + stack, static_cast<std::int64_t>(first));
   // The older frames are those of row t; the newest is the final observation.
   if (stack > 1) {
+    auto* const place = frame_[i].data_ptr<std::int64_t>() + first;
+    std::iota(place, place + stack, static_cast<std::int64_t>(first));
     const auto* frame = frame_index.at(name).host.const_data_ptr<std::int64_t>() +
                         (t * shared_.rows.envs() + b) * field.spec.stack;
     for (std::size_t s = 1; s < stack; ++s, to += bytes) {

@@ -224,6 +224,11 @@ class R2d1Spec : public BatchSpecOf<R2d1Spec, R2d1Options> {
     require(run.replay.slices == 0,
             "replay.slices: found {}, expected 0: algo 'r2d1' has one slice for each rank",
             run.replay.slices);
+    require(2 * run.horizon <= length_,
+            "sampler.horizon: found {}, expected at most half of r2d1.length, {}: each rollout "
+            "begins a sequence, in which the final observation of a truncated episode takes the "
+            "row of a step, and steps beyond its end would never be learned from",
+            run.horizon, length_);
     check_replay(run);
   }
 
@@ -257,11 +262,6 @@ class R2d1Spec : public BatchSpecOf<R2d1Spec, R2d1Options> {
  private:
   // A sequence begins with every rollout.
   SequenceReplayOptions sequences(const RunOptions& run, int ranks, int rank) const {
-    require(2 * run.horizon <= length_,
-            "sampler.horizon: found {}, expected at most half of r2d1.length, {}: each rollout "
-            "begins a sequence, in which the final observation of a truncated episode takes the "
-            "row of a step, and steps beyond its end would never be learned from",
-            run.horizon, length_);
     const auto& r = run.replay;
     return {.size = r.size / ranks,
             .burn_in = burn_in_,

@@ -59,6 +59,7 @@ class Impala : public OnPolicyAlgo {
     if (parameters_.have_changed(agent_.parameters())) captured_.forget();
     std::vector<const void*> places;
     add_places(s, places);
+    // Unlike PPO's, these steps compute the targets, too.
     for (const auto& t :
          {s.reward, s.terminated, s.truncated, s.valid, s.final_value, s.bootstrap_value})
       places.push_back(t.const_data_ptr());

@@ -190,7 +190,10 @@ py::object make_games(const std::string& module, std::size_t envs, py::dict argu
     if (!e.matches(PyExc_ModuleNotFoundError)) throw;
     const std::string missing(py::str(e.value().attr("name")));
     // Another one is a module that the game itself imports.
-    if (!module.starts_with(missing) && !("pettingzoo." + module).starts_with(missing)) throw;
+    const auto holds = [&](const std::string& name) {
+      return (name + '.').starts_with(missing + '.');
+    };
+    if (!holds(module) && !holds("pettingzoo." + module)) throw;
     throw Error("there is no Python module '{}'; if it is a package's, run {}", missing,
                 installation("pettingzoo"));
   }

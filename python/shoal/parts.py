@@ -295,7 +295,7 @@ class Policy:
         reward: torch.Tensor | None = None,
     ) -> Any:
         """Actions for observations [N, ...], or a dict of them; of stacked frames [N, stack, ...], in which those
-        from before the episode are zeros. All are tensors.
+        from before the episode are zeros: the first frames that are all zeros are taken for such. All are tensors.
 
         is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
         reward: [N], of the last actions, as the agent saw them in training: scaled and clipped, if env.reward_scale,

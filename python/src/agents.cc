@@ -139,7 +139,7 @@ class Policy {
     const auto place = at::arange(frames.size(0), at::kLong).view({-1, spec.stack});
     if (!is_normalized(spec)) return {frames, place};
     // Frames of zeros before the others come from before the episode, and are not normalized.
-    auto begun = frames.flatten(1).ne(0).any(1).view_as(place).cumsum(1).ne(0);
+    auto begun = frames.view({place.numel(), -1}).ne(0).any(1).view_as(place).cumsum(1).ne(0);
     begun.select(1, spec.stack - 1).fill_(true);
     return {frames, place.masked_fill(begun.logical_not(), -1)};
   }

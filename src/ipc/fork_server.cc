@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kBetweenLooks{20};  // between polls of the fork server
 constexpr std::chrono::seconds kLongestEnd{5};          // from SIGKILL to the end of a process
+constexpr int kMostDeaths = 5;  // within `death_window`, or of one worker without a completed step
 
 }  // namespace
 
@@ -102,6 +103,16 @@ std::string WorkerGroup::end_by_fork_server(int worker) {
   return ended ? describe_end(of.status.load(std::memory_order_relaxed)) : "";
 }
 
+// A worker that hangs whenever it begins does not die often, but never completes a step.
+bool WorkerGroup::dies_too_often(int worker) {
+  const auto now = Clock::now();
+  std::erase_if(deaths_, [&](auto then) { return now - then > options_.death_window; });
+  deaths_.push_back(now);
+  auto& idle = watches_[static_cast<std::size_t>(worker)].idle_lives;
+  idle = slot(worker).stepped.load(std::memory_order_relaxed) ? 0 : idle + 1;
+  return std::ssize(deaths_) >= kMostDeaths || idle >= kMostDeaths;
+}
+
 bool WorkerGroup::await_end(int worker) const {
   const auto& of = slot(worker);
   const auto deadline = Clock::now() + kLongestEnd;
@@ -115,8 +126,7 @@ bool WorkerGroup::await_end(int worker) const {
 // False if the worker must not be restarted.
 bool WorkerGroup::restart(int worker, const WorkerError& death) {
   auto& of = slot(worker);
-  auto& watch = watches_[static_cast<std::size_t>(worker)];
-  if (deaths_.add(Clock::now(), watch.waited)) return false;
+  if (dies_too_often(worker)) return false;
   // A worker that is not started yet has pid 0, which would be this process's whole group.
   const pid_t present = pid(worker);
   if (of.ended.load(std::memory_order_acquire) != of.wanted.load() && present > 0)
@@ -124,7 +134,8 @@ bool WorkerGroup::restart(int worker, const WorkerError& death) {
   if (!await_end(worker)) return false;
   kill_orphans();
   if (options_.before_restart) options_.before_restart(worker, death);
-  watch = {};
+  auto& watch = watches_[static_cast<std::size_t>(worker)];
+  watch = {.idle_lives = watch.idle_lives};
   of.begin_anew();
   fork_server().calls.fetch_add(1, std::memory_order_release);
   futex_wake_all(fork_server().calls);

@@ -25,6 +25,7 @@ void WorkerGroup::Slot::begin_anew() {
   step.store(-1, std::memory_order_relaxed);
   pid.store(0, std::memory_order_relaxed);  // reaped; it may belong to another process now
   outcome.store(kRunning, std::memory_order_relaxed);
+  stepped.store(false, std::memory_order_relaxed);
   wanted.store(wanted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
@@ -42,6 +43,8 @@ void WorkerStatus::enter(Phase phase, std::int64_t env, std::int64_t step) {
   // The phase is written last, with release: a reader of the phase and then the beat never takes a
   // new call for an old one.
   auto& slot = *static_cast<WorkerGroup::Slot*>(slot_);
+  if (slot.phase.load(std::memory_order_relaxed) == kStepping)
+    slot.stepped.store(true, std::memory_order_relaxed);
   slot.beat.store(slot.beat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   slot.env.store(env, std::memory_order_relaxed);
   slot.step.store(step, std::memory_order_relaxed);

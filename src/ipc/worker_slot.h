@@ -18,6 +18,7 @@ struct alignas(64) WorkerGroup::Slot {
   std::atomic<std::uint32_t> phase{WorkerStatus::kWaiting};
   std::atomic<std::uint32_t> outcome{kRunning};  // released after `message`
   std::atomic<std::int64_t> env{-1}, step{-1};
+  std::atomic<bool> stepped{false};  // this process has completed a step
   // OnDeath::kRestart: serial numbers, from 1, of the worker's process that is wanted, started,
   // ended.
   std::atomic<std::uint32_t> wanted{1}, started{0}, ended{0};

@@ -296,15 +296,24 @@ TEST_F(RestartTest, TheFifthDeathWithinAMinuteIsOneTooMany) {
   EXPECT_EQ(deaths_.size(), 4u);
 }
 
-TEST(RecentDeathsTest, TimeInWhichAWorkerHungDoesNotPass) {
-  using std::chrono::seconds;
-  RecentDeaths crashes, hangs;
-  auto now = RecentDeaths::Clock::now();
-  for (int death = 1; death <= 10; ++death) {
-    now += seconds(301);
-    EXPECT_FALSE(crashes.add(now, seconds(0))) << "far apart";
-    EXPECT_EQ(hangs.add(now, seconds(300)), death >= 5) << "each began to hang at once";
-  }
+TEST_F(RestartTest, TheFifthInARowThatCompletesNoStepIsOneTooMany) {
+  auto rarely = options();
+  rarely.death_window = milliseconds(0);
+  WorkerGroup group(
+      1,
+      [this](int, WorkerStatus status) {
+        const int life = lives_->begun[0]++;
+        if (life < 10) status.enter(WorkerStatus::kStepping, 5, 12);
+        status.enter(WorkerStatus::kResetting, 5, 12);
+        if (life == 0) wait_forever();
+        throw Error("no level");
+      },
+      rarely);
+  await(lives_->begun[0], 1, group);
+  group.allow_restarts();
+  kill(group.pids()[0], SIGKILL);
+  EXPECT_THROW(await(lives_->begun[0], 100, group), WorkerError);
+  EXPECT_EQ(lives_->begun[0], 15) << "ten with a step, five without";
 }
 
 // The pid of a reaped process may belong to another one, which must not be killed.

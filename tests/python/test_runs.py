@@ -75,6 +75,13 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(returns, shoal.evaluate(shoal.load(self.path("run")), episodes=3, workers=1))
         self.assertTrue(all(each >= 1 for each in returns))
 
+    def test_schedules_as_long_as_the_run_follow_its_steps(self):
+        config = shoal.make_config("cartpole-ppo", steps=4000, schedule_steps=4000)
+        self.assertEqual(shoal.make_config(config, steps=2000).schedule_steps, 0)
+        self.assertEqual(config.schedule_steps, 4000)
+        config = shoal.make_config("cartpole-ppo", steps=4000, schedule_steps=8000)
+        self.assertEqual(shoal.make_config(config, steps=2000).schedule_steps, 8000)
+
     def test_frames_from_before_the_episode_stay_zeros(self):
         agent = shoal.ActorCritic("CartPole-v1", **{"agent.normalize_observation": True, "env.stack": 4})
         parameters = agent.parameters()

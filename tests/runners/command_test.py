@@ -48,6 +48,8 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--set", "ppo.learning_rat=1"], "ppo.learning_rate"),
     (["train", "cartpole-ppo", "--set", "ppo.epochs"], "key=value"),
     (["train", "cartpole-ppo", "--set", "ppo.epochs=0"], "ppo.epochs"),
+    (["train", "--set", "ppo.epochs=0", "cartpole-ppo"], "ppo.epochs: found 0"),
+    (["train", "cartpole-r2d1", "--set", "r2d1.length=19"], "sampler.horizon: found 10, expected at most half of r2d1.length, 19"),
     (["train", "cartpole-r2d1", "--set", "r2d1.length=4611686018427387904"], "r2d1.length: found 4611686018427387904, expected"),
     (["train", "cartpole-dqn", "--set", "replay.size=9223372036854775807"], "replay.size: found 9223372036854775807, expected"),
     (["train", "cartpole-dqn", "--set", "off_policy.replay_ratio=1e18"], "off_policy.replay_ratio: found 1e+18, expected"),
@@ -287,6 +289,16 @@ class AppTest(unittest.TestCase):
         (run,) = (self.dir / "runs").iterdir()
         self.assertTrue(run.name.startswith("cartpole-ppo-4-"), run.name)
         self.assertIn(f"shoal eval runs/{run.name}", done.stdout)
+
+    def test_a_default_folder_without_a_preset_is_named_after_the_environment(self):
+        elsewhere = self.dir / "elsewhere"
+        elsewhere.mkdir()
+        for source in (["--env", "Acrobot-v1"], [str(self.dir / "acrobot/config.toml")]):
+            out = ["--out", str(self.dir / "acrobot")] if source[0] == "--env" else []
+            done = shoal("train", *source, "--steps", "2048", *out, cwd=elsewhere)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        (run,) = (elsewhere / "runs").iterdir()
+        self.assertTrue(run.name.startswith("Acrobot-v1-ppo-1-"), run.name)
 
     def test_commands_that_are_printed_run_in_a_shell(self):
         run = self.dir / "two words"

@@ -117,6 +117,20 @@ TEST(Config, SchedulesAsLongAsTheRunFollowItsSteps) {
   EXPECT_EQ(preset_or_file(file).schedule_steps, 8000);
 }
 
+TEST(Config, WorkersAreChosenAgainWithTheSampler) {
+  Config config;
+  config.sampler.kind = SamplerKind::kAuto;
+  config.sampler.workers = 3;
+  config.sampler.groups = 2;
+  forget_choice(config, {"steps"});
+  EXPECT_EQ(config.sampler.workers, 3) << "the sampler is not chosen again";
+  forget_choice(config, {"sampler.kind", "sampler.workers"});
+  EXPECT_EQ(config.sampler.workers, 3) << "they are given";
+  EXPECT_EQ(config.sampler.groups, 1);
+  forget_choice(config, {"sampler.kind"});
+  EXPECT_EQ(config.sampler.workers, 0);
+}
+
 TEST(Config, ASettingWithoutItsTableIsNamed) {
   for (const auto& [word, setting] : {std::pair{"clip", "ppo.clip"},
                                       {"workers", "sampler.workers"},

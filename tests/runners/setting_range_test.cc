@@ -60,7 +60,7 @@ Config reader_of(const std::string& key) {
     set(config, fmt::format("{}.batch", algo), "8");
   set(config, "ppo.minibatches", "1");
   set(config, "r2d1.burn_in", "1");
-  set(config, "r2d1.length", "4");
+  set(config, "r2d1.length", "8");
   config.steps = 64, config.schedule_steps = 0;
   config.threads = 1;
   return config;

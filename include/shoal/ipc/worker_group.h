@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "shoal/core/arena.h"
-#include "shoal/ipc/recent_deaths.h"
 
 namespace shoal {
 
@@ -30,6 +29,8 @@ struct WorkerGroupOptions {
       300'000};                 // one reset, or the construction of one environment
   std::vector<int> cores = {};  // the core of each worker, from allowed_cores(); empty: not pinned
   OnDeath on_death = OnDeath::kFail;
+  // kRestart: the fifth death within this time ends the run.
+  std::chrono::milliseconds death_window{60'000};
   // kRestart: called in the parent after a worker's process has ended and before its replacement.
   std::function<void(int worker, const WorkerError& death)> before_restart = {};
 };
@@ -83,8 +84,8 @@ class WorkerGroup {
   void check(const std::function<bool(int worker)>& awaited);
 
   // OnDeath::kRestart; call it once every worker has begun its work. From then on the end of a
-  // worker is no error, unless it is one of too many (see
-  // RecentDeaths), or the fork server has died.
+  // worker is no error, unless it is the fifth within `death_window`, or the fifth in a row of this
+  // worker without a completed step, or the fork server has died.
   void allow_restarts() { restarts_allowed_ = options_.on_death == OnDeath::kRestart; }
   // Restarts so far. Any thread may call it.
   std::int64_t restarts() const { return restarts_; }
@@ -101,6 +102,7 @@ class WorkerGroup {
     std::uint64_t beat = 0;
     std::chrono::steady_clock::duration waited{};  // time since this beat
     bool reaped = false;                           // its pid may belong to another process now
+    int idle_lives = 0;  // processes in a row that have ended before they completed a step
   };
   int workers() const { return static_cast<int>(watches_.size()); }
   Slot& slot(int worker) const;
@@ -118,6 +120,7 @@ class WorkerGroup {
   void serve_forks(const Body& body);
   std::string end_by_fork_server(int worker);
   bool restart(int worker, const WorkerError& death);
+  bool dies_too_often(int worker);
   bool await_end(int worker) const;
   void end_fork_server();
 
@@ -133,7 +136,7 @@ class WorkerGroup {
   std::exception_ptr failure_;
   bool restarts_allowed_ = false;
   std::atomic<std::int64_t> restarts_{0};
-  RecentDeaths deaths_;
+  std::vector<std::chrono::steady_clock::time_point> deaths_;  // within death_window
 };
 
 // The cores this process may run on (its affinity mask), in increasing order.

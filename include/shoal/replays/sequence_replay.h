@@ -26,8 +26,8 @@ struct SequenceReplayOptions {
   std::int64_t burn_in = 40;      // rows that only refresh the recurrent state
   std::int64_t length = 80;       // rows to learn from, after the burn-in
   // Steps of a rollout, SamplerOptions::horizon. A sequence begins where a rollout began, with the
-  // state in Samples::initial_state. Steps may be in no sequence if this is more than `length` less
-  // the number of episodes truncated in burn_in + length steps.
+  // state in Samples::initial_state. Steps are in no sequence where this and the number of
+  // episodes that are truncated within as many steps exceed `length`.
   std::int64_t interval = 40;
   int n_step = 5;           // n of n-step returns, 1 to 255
   double discount = 0.997;  // gamma

@@ -148,6 +148,7 @@ MujocoTask humanoid(const MujocoModel& model) {
 
 MujocoTask humanoid_standup(const MujocoModel& model) {
   MujocoTask task = humanoid(model);
+  task.place = MujocoTask().place;  // no velocity counts
   task.info = mujoco_infos({"x_position", "y_position", "z_distance_from_origin", "reward_linup",
                             "reward_quadctrl", "reward_impact"});
   task.report = report_standup;
