@@ -429,17 +429,17 @@ TEST_F(DeathTest, AWorkerThatDiesBeforeItsFirstRolloutKeepsTheClock) {
   ::testing::internal::GetCapturedStderr();
 }
 
-// Once armed, resets with the next seed that any environment is given end the process.
-class FatalSeed {
+// Once armed, resets with the next two seeds that environments are given end the process.
+class FatalSeeds {
  public:
-  FatalSeed()
+  FatalSeeds()
       : all_(new (mmap(nullptr, sizeof(*all_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                        -1, 0)) Shared) {}
-  ~FatalSeed() { munmap(all_, sizeof(*all_)); }
-  FatalSeed(const FatalSeed&) = delete;
-  FatalSeed& operator=(const FatalSeed&) = delete;
+  ~FatalSeeds() { munmap(all_, sizeof(*all_)); }
+  FatalSeeds(const FatalSeeds&) = delete;
+  FatalSeeds& operator=(const FatalSeeds&) = delete;
 
-  void arm() { all_->seed = kNext; }
+  void arm() { all_->first = all_->second = kNext; }
   int deaths() const { return all_->deaths; }
   bool survived() const { return all_->others > 0; }
   EnvFactory factory() const {
@@ -449,20 +449,25 @@ class FatalSeed {
  private:
   static constexpr std::uint64_t kNone = 0, kNext = 1;  // no seed is this small
   struct Shared {
-    std::atomic<std::uint64_t> seed{kNone};
-    std::atomic<int> deaths{0}, others{0};  // resets with this seed, and later with other seeds
+    std::atomic<std::uint64_t> first{kNone}, second{kNone};
+    std::atomic<int> deaths{0}, others{0};  // resets with these seeds, and with other ones
   };
   class Resets : public testing::Counter {
    public:
     Resets(const EnvContext& c, Shared* all) : Counter(c, {.length = 7}), all_(*all) {}
     void reset(std::optional<std::uint64_t> seed, StepOut out) override {
-      auto next = kNext;
-      if (seed) all_.seed.compare_exchange_strong(next, *seed);
-      if (seed == all_.seed) {
+      if (seed && *seed != all_.first) {
+        auto next = kNext;
+        if (!all_.first.compare_exchange_strong(next, *seed)) {
+          next = kNext;
+          all_.second.compare_exchange_strong(next, *seed);
+        }
+      }
+      if (seed == all_.first || seed == all_.second) {
         ++all_.deaths;
         std::exit(3);
       }
-      if (seed && all_.seed != kNone) ++all_.others;
+      if (seed && all_.first != kNone) ++all_.others;
       Counter::reset(seed, out);
     }
 
@@ -479,7 +484,7 @@ TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
         {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
         {"while the caller learns", SamplerKind::kParallelCpu, 1, 0, true}}) {
     SCOPED_TRACE(name);
-    FatalSeed fatal;
+    FatalSeeds fatal;
     testing::ToyAgent agent(2), actor(2);
     const SamplerOptions o{.kind = kind,
                            .horizon = 10,
@@ -501,7 +506,7 @@ TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
       const auto deadline = Clock::now() + 20s;
       while (!fatal.survived() && Clock::now() < deadline) sampler->collect();
       EXPECT_TRUE(fatal.survived());
-      EXPECT_EQ(fatal.deaths(), 1);
+      EXPECT_EQ(fatal.deaths(), 2);
     }
     ::testing::internal::GetCapturedStderr();
   }
