@@ -174,12 +174,12 @@ std::vector<Curve> read_curves(const std::vector<fs::path>& runs, const Axes& ax
     std::error_code unknown;
     const auto folder = fs::weakly_canonical(run, unknown);
     if (!unknown && !seen.insert(folder).second) continue;  // a shell pattern may list it twice
+    const auto settings = settings_of(run);
     auto points = read_points(run, axes);
     if (points.line.x.empty()) {
       print_error("{} is left out: it has no values in column '{}' yet\n", run.string(), axes.y);
       continue;
     }
-    const auto settings = settings_of(run);
     auto group = std::ranges::find(groups, settings, &Group::settings);
     if (group == groups.end()) group = groups.insert(group, {.settings = settings, .runs = {}});
     group->runs.push_back(std::move(points));
