@@ -35,9 +35,7 @@ struct LaunchFlags {
 };
 
 std::string text_of(const RunSummary& outcome) {
-  const auto mean =
-      std::isnan(outcome.final_return) ? "-" : fmt::format("{:.2f}", outcome.final_return);
-  return fmt::format("return {} after {} steps, {:.0f} steps/s", mean, outcome.steps, outcome.sps);
+  return fmt::format("{}, {:.0f} steps/s", return_text(outcome), outcome.sps);
 }
 
 struct ReturnSpread {

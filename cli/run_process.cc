@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -113,6 +114,12 @@ pid_t start(const std::vector<std::string>& words, const Slot& slot, const fs::p
 }  // namespace
 
 void set_program(std::vector<std::string> words) { program = std::move(words); }
+
+std::string return_text(const RunSummary& outcome) {
+  const auto mean =
+      std::isnan(outcome.final_return) ? "-" : fmt::format("{:.2f}", outcome.final_return);
+  return fmt::format("return {} after {} steps", mean, outcome.steps);
+}
 
 std::optional<RunSummary> outcome_of(const SweepRun& run) {
   RunSummary outcome;

@@ -15,6 +15,8 @@ namespace shoal::cli {
 // The result so far, from the summary or, of a run that was killed, from its last checkpoint. Only
 // a run that has reached the stop_return that the file has now is solved.
 std::optional<RunSummary> outcome_of(const SweepRun& run);
+// "return 475.25 after 77824 steps"; "return - ..." if no episode has ended.
+std::string return_text(const RunSummary& outcome);
 
 // Whether the run has reached its last step or its stop_return; a run that was stopped has an
 // outcome, too.

@@ -149,9 +149,7 @@ class Defaults {
             "[all]");
     SweepSettings of_env;
     for (const auto& [key, value] : settings) {
-      if (key == "algo" || key.starts_with("env.") || key.starts_with("gymnasium.") ||
-          key.starts_with("atari."))
-        of_env.emplace_back(key, value);
+      if (key == "algo" || is_of_env(key)) of_env.emplace_back(key, value);
     }
     const auto known = std::ranges::find(made_, of_env, &std::pair<SweepSettings, Config>::first);
     if (known != made_.end()) return known->second;
@@ -187,15 +185,13 @@ SweepRun run_of(std::string base, const std::string& variant, SweepSettings sett
   }
 }
 
-// What environments tell of themselves. Each is made once for all runs that make it with the same
-// settings.
+// Specs of environments. One is made for each set of settings.
 class Specs {
  public:
   const EnvSpec& of(const Config& config) {
     std::string settings;
     for (const auto& [key, value, doc] : setting_docs(config))
-      if (key.starts_with("env.") || key.starts_with("gymnasium.") || key.starts_with("atari."))
-        settings += fmt::format("{} = {}\n", key, value);
+      if (is_of_env(key)) settings += fmt::format("{} = {}\n", key, value);
     const auto known = seen_.find(settings);
     if (known != seen_.end()) return known->second;
     return seen_

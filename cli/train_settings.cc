@@ -139,8 +139,7 @@ std::string without_stop_return(Config& config, const Config& before, const Chan
 std::string kept(const Config& config, const Config& before, const Changes& changes) {
   std::string words;
   for (const auto& [key, usual, value] : own_settings(config))
-    if ((key.starts_with("env.") || key.starts_with("atari.") || key.starts_with("gymnasium.")) &&
-        !changes_key(changes, key))
+    if (is_of_env(key) && !changes_key(changes, key))
       words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,11 @@ inline constexpr std::array<Shorthand, 10> kShorthands = {{
     {"--threads", "threads", "Threads of tensor operations; 0: one per core"},
     {"--ranks", "ranks", "Number of processes of data-parallel training"},
 }};
+
+// Whether environments are made by this setting.
+inline bool is_of_env(std::string_view key) {
+  return key.starts_with("env.") || key.starts_with("atari.") || key.starts_with("gymnasium.");
+}
 
 struct TrainFlags {
   std::string source, out, resume, init_from, cores, pin;

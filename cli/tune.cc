@@ -96,9 +96,8 @@ class Tuner {
     }
     const auto& run = sweep_.runs[*best];
     const auto outcome = outcome_of(run).value();
-    print_output("\n{} steps in all\nbest: {}, return {:.2f} after {} steps{}\n", steps(),
-                 run.folder.string(), outcome.final_return, outcome.steps,
-                 outcome.solved ? ", solved" : "");
+    print_output("\n{} steps in all\nbest: {}, {}{}\n", steps(), run.folder.string(),
+                 return_text(outcome), outcome.solved ? ", solved" : "");
     if (!run.base.empty()) print_output("  base = {}\n", run.base);
     for (const auto& [key, value] : run.settings)
       if (key != "schedule_steps") print_output("  {} = {}\n", key, value);
@@ -163,8 +162,8 @@ class Tuner {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) {
       take_in(trial);
       const auto outcome = outcome_of(run).value();
-      print_output("{}: return {:.2f} after {} steps{}\n", run.folder.filename().string(),
-                   outcome.final_return, outcome.steps, outcome.solved ? ", solved" : "");
+      print_output("{}: {}{}\n", run.folder.filename().string(), return_text(outcome),
+                   outcome.solved ? ", solved" : "");
     } else if (stopping_) {
       print_output("{}: stopped\n", run.folder.filename().string());
     } else {

@@ -53,14 +53,17 @@ Config preset(const std::string& name) {
   throw Error("there is no preset '{}'; the nearest is '{}'", one_line(name), nearest(name, names));
 }
 
+Config as_base(Config config) {
+  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
+  return config;
+}
+
 Config preset_or_file(const std::string& name) {
-  if (find(name) != nullptr) return preset(name);
+  if (find(name) != nullptr) return as_base(preset(name));
   std::error_code error;  // read_config() reports a file that cannot be accessed
   const bool file = name.find('/') != std::string::npos || name.ends_with(".toml") ||
                     std::filesystem::exists(name, error) || error;
-  auto config = file ? read_config(name) : preset(name);
-  if (config.schedule_steps == config.steps) config.schedule_steps = 0;
-  return config;
+  return as_base(file ? read_config(name) : preset(name));
 }
 
 }  // namespace shoal

@@ -181,14 +181,14 @@ def train(
         config = _core.read_run_config(os.fspath(out))
         if env is None:
             require_known(config, out, f"shoal.train(out={os.fspath(out)!r}, resume=True, env=make)")
-        for name in [each for each, value in settings.items() if value is not None]:
-            key = key_of(name, config)
+        given = {name: key_of(name, config) for name, value in settings.items() if value is not None}
+        for name, key in given.items():
             if not _core.may_change(key) and not callable(settings[name]):
                 raise _core.Error(
                     f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead"
                 )
         apply(config, settings)
-        _core.forget_choice(config, {key_of(name, config) for name, value in settings.items() if value is not None})
+        _core.forget_choice(config, set(given.values()))
     elif base is None and env is not None:
         config = default_config(**settings)
     else:

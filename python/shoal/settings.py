@@ -141,9 +141,7 @@ def make_config(base: Base | None = None, **settings: Unpack[RunSettings]) -> _c
     Raises Error for an unknown key or a value of the wrong type.
     """
     if base is None or isinstance(base, _core.Config):
-        config = _core.Config() if base is None else _core.Config(base)
-        if config.schedule_steps == config.steps:  # follows changed steps, as that of a file does
-            config.set("schedule_steps", "0")
+        config = _core.Config() if base is None else _core.as_base(base)
     else:
         config = _core.preset_or_file(os.fspath(base))
     before = config.env_id

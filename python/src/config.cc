@@ -121,6 +121,8 @@ void bind_config(py::module_& m) {
       .def_property_readonly("envs", [](const Config& c) { return c.sampler.envs; })
       .def_property_readonly("horizon", [](const Config& c) { return c.sampler.horizon; });
   m.def("preset_or_file", &preset_or_file, py::arg("name"));
+  m.def("as_base", &as_base, "A copy, as `shoal train` begins with the settings of a file.",
+        py::arg("config"));
   m.def(
       "default_config",
       [](const Config& asked, const std::string& algo) {

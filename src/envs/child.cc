@@ -1,7 +1,6 @@
 #include "src/envs/child.h"
 
 #include "shoal/core/arena.h"
-#include "shoal/core/stop.h"
 #include "shoal/ipc/step_barrier.h"
 
 namespace shoal {
@@ -25,8 +24,7 @@ void run_in_child(const std::function<void(WorkerStatus)>& act, const WorkerGrou
       },
       limits);
   while (!barrier.wait(0, kPatience)) {
-    throw_if_interrupted();
-    child.check();
+    child.check(0);
     if (meanwhile) meanwhile();
   }
 }

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "shoal/envs/wrappers.h"
 #include "shoal/samplers/async_sampler.h"
 #include "src/core/cpu_features.h"
+#include "tests/support/shared.h"
 #include "tests/support/toy_agents.h"
 #include "tests/support/toy_envs.h"
 
@@ -48,6 +48,12 @@ EnvFactory unlucky(Mishap mishap) {
   };
 }
 
+std::unique_ptr<Sampler> make_either(bool asynchronous, const EnvFactory& make_env, Agent& agent,
+                                     Agent& actor, const SamplerOptions& options) {
+  if (asynchronous) return make_async_sampler(make_env, agent, actor, options);
+  return make_sampler(make_env, agent, options);
+}
+
 struct Outcome {
   std::string text;
   std::int64_t env = -1, step = -1;
@@ -69,11 +75,7 @@ Outcome run_until_death(Mishap mishap, std::chrono::milliseconds limit = 60s,
                                  .dynamic_batch = batch,
                                  .step_limit = limit,
                                  .reset_limit = limit};
-    std::unique_ptr<Sampler> sampler;
-    if (asynchronous)
-      sampler = make_async_sampler(unlucky(mishap), agent, actor, options);
-    else
-      sampler = make_sampler(unlucky(mishap), agent, options);
+    const auto sampler = make_either(asynchronous, unlucky(mishap), agent, actor, options);
     sampler->collect();
     before = Clock::now();
     sampler->collect();
@@ -180,15 +182,8 @@ constexpr Mishap kWays[] = {Mishap::kThrow, Mishap::kExit, Mishap::kKill, Mishap
 // more. The number of failures is in shared memory. Episodes have 7 steps.
 class Fate {
  public:
-  Fate()
-      : met_(new (mmap(nullptr, sizeof(*met_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                       -1, 0)) std::atomic<int>(0)) {}
-  ~Fate() { munmap(met_, sizeof(*met_)); }
-  Fate(const Fate&) = delete;
-  Fate& operator=(const Fate&) = delete;
-
   EnvFactory factory(std::int64_t env = 5) const {
-    return [met = met_, env](const EnvContext& c) -> std::unique_ptr<Env> {
+    return [met = &*met_, env](const EnvContext& c) -> std::unique_ptr<Env> {
       const testing::CounterOptions options{.length = 7};
       const auto mishap = met->load();
       if (c.index != env || mishap >= std::ssize(kWays))
@@ -199,7 +194,7 @@ class Fate {
   }
 
  private:
-  std::atomic<int>* met_;
+  testing::Shared<std::atomic<int>> met_;
 };
 
 void expect_all_ways(const std::string& said) {
@@ -305,11 +300,7 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
     ::testing::internal::CaptureStderr();
     std::int64_t deaths = 0;
     {
-      std::unique_ptr<Sampler> sampler;
-      if (asynchronous)
-        sampler = make_async_sampler(make_env, agent, actor, o);
-      else
-        sampler = make_sampler(make_env, agent, o);
+      const auto sampler = make_either(asynchronous, make_env, agent, actor, o);
       const auto lives_on = [groups = groups](std::int64_t b) {  // b belongs to worker 0
         return groups == 1 ? b < 4 : b % 4 >= 2;
       };
@@ -432,49 +423,42 @@ TEST_F(DeathTest, AWorkerThatDiesBeforeItsFirstRolloutKeepsTheClock) {
 // Once armed, resets with the next two seeds that environments are given end the process.
 class FatalSeeds {
  public:
-  FatalSeeds()
-      : all_(new (mmap(nullptr, sizeof(*all_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                       -1, 0)) Shared) {}
-  ~FatalSeeds() { munmap(all_, sizeof(*all_)); }
-  FatalSeeds(const FatalSeeds&) = delete;
-  FatalSeeds& operator=(const FatalSeeds&) = delete;
-
-  void arm() { all_->first = all_->second = kNext; }
+  void arm() {
+    for (auto& seed : all_->seeds) seed = kNext;
+  }
   int deaths() const { return all_->deaths; }
   bool survived() const { return all_->others > 0; }
   EnvFactory factory() const {
-    return [all = all_](const EnvContext& c) { return std::make_unique<Resets>(c, all); };
+    return [all = &*all_](const EnvContext& c) { return std::make_unique<Resets>(c, all); };
   }
 
  private:
   static constexpr std::uint64_t kNone = 0, kNext = 1;  // no seed is this small
-  struct Shared {
-    std::atomic<std::uint64_t> first{kNone}, second{kNone};
+  struct All {
+    std::atomic<std::uint64_t> seeds[2]{kNone, kNone};
     std::atomic<int> deaths{0}, others{0};  // resets with these seeds, and with other ones
   };
   class Resets : public testing::Counter {
    public:
-    Resets(const EnvContext& c, Shared* all) : Counter(c, {.length = 7}), all_(*all) {}
+    Resets(const EnvContext& c, All* all) : Counter(c, {.length = 7}), all_(*all) {}
     void reset(std::optional<std::uint64_t> seed, StepOut out) override {
-      if (seed && *seed != all_.first) {
-        auto next = kNext;
-        if (!all_.first.compare_exchange_strong(next, *seed)) {
-          next = kNext;
-          all_.second.compare_exchange_strong(next, *seed);
-        }
-      }
-      if (seed == all_.first || seed == all_.second) {
-        ++all_.deaths;
-        std::exit(3);
-      }
-      if (seed && all_.first != kNone) ++all_.others;
+      if (seed && all_.seeds[0] != kNone) die_or_count(*seed);
       Counter::reset(seed, out);
     }
 
    private:
-    Shared& all_;
+    void die_or_count(std::uint64_t seed) {
+      for (auto& fatal : all_.seeds) {
+        auto next = kNext;
+        if (fatal != seed && !fatal.compare_exchange_strong(next, seed)) continue;
+        ++all_.deaths;
+        std::exit(3);
+      }
+      ++all_.others;
+    }
+    All& all_;
   };
-  Shared* all_;
+  testing::Shared<All> all_;
 };
 
 TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
@@ -495,11 +479,7 @@ TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
                            .on_death = OnDeath::kRestart};
     ::testing::internal::CaptureStderr();
     {
-      std::unique_ptr<Sampler> sampler;
-      if (asynchronous)
-        sampler = make_async_sampler(fatal.factory(), agent, actor, o);
-      else
-        sampler = make_sampler(fatal.factory(), agent, o);
+      const auto sampler = make_either(asynchronous, fatal.factory(), agent, actor, o);
       sampler->collect();
       fatal.arm();
       kill_first_worker();
@@ -587,8 +567,7 @@ struct Handover {
 // Worker 0 has arrived and waits for actions. It is killed while the other worker is slow, so that
 // its death is found before it gets them.
 TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
-  auto* handover = new (mmap(nullptr, sizeof(Handover), PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Handover{};
+  const testing::Shared<Handover> handover;
   class Pair : public testing::Counter {
    public:
     Pair(const EnvContext& c, Handover& handover)
@@ -636,7 +615,6 @@ TEST_F(DeathTest, WhoDiesBetweenAskingAndBeingAnsweredIsStartedAnew) {
   }
   const auto told = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
-  munmap(handover, sizeof(Handover));
 }
 
 TEST_F(DeathTest, WhoIsFrozenBeforeItsStepIsNoticed) {

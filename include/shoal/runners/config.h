@@ -103,8 +103,10 @@ struct Preset {
 };
 std::vector<Preset> presets();
 Config preset(const std::string& name);  // throws Error with the nearest known name
-// The settings of a preset, or of the TOML file at this path. Schedules that are as long as the run
-// follow its steps when those are changed.
+// The settings with which another run begins: schedules that are as long as the run follow its
+// steps when those are changed.
+Config as_base(Config config);
+// The same of a preset, or of the TOML file at this path.
 Config preset_or_file(const std::string& name);
 // Settings for an environment without a preset, except env.id: those of presets/defaults for its
 // kind of task (vectors or pictures, discrete or real-valued actions) and for the algorithm. If
