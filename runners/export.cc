@@ -195,6 +195,7 @@ std::string describe_policy(Agent& agent, const Config& config, const EnvSpec& e
                                 {"outputs", outputs},
                                 {"distribution", described(out.distribution)},
                                 {"noise", agent.policy_noise()},
+                                {"notices", env.notices},
                                 {"settings", settings}}
              .dump(2) +
          "\n";

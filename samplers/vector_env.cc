@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <span>
 #include <utility>
 
 #include "samplers/rollout_tensors.h"
@@ -15,7 +17,7 @@
 namespace shoal {
 namespace {
 
-constexpr std::array<const char*, 2> kFlags{"terminated", "truncated"};
+constexpr std::array<const char*, 3> kFlags{"terminated", "truncated", "began an episode"};
 
 // An environment whose first reset has a given seed. next_step: resets are steps of their own. The
 // flags are then infos, because a collector would reset in the same step; a lost life marks the row
@@ -40,7 +42,8 @@ class Member : public Wrapper {
     if (std::exchange(over_, false)) return reset_now(out);
     const auto result = env_->step(action, out);
     over_ = result.episode_over();
-    set_flags(out, result);
+    if (over_) complete_mask(out.mask);
+    set_flags(out, result, /*began=*/false);
     return {.reward = result.reward,
             .terminated = result.terminated && !over_,
             .life_lost = result.life_lost};
@@ -51,13 +54,21 @@ class Member : public Wrapper {
     env_->reset(std::nullopt, out);
     for (std::size_t i = 0; i < flags_; ++i)
       std::fill_n(out.info.as<std::byte>(i), spec_.info[i].array.bytes(), std::byte{0});
-    set_flags(out, {});
+    set_flags(out, {}, /*began=*/true);
     return {.terminated = true, .life_lost = true};
   }
 
-  void set_flags(const StepOut& out, const StepResult& result) const {
+  // An environment need not provide a mask when its episode is over.
+  void complete_mask(bool* mask) const {
+    if (mask == nullptr) return;
+    const std::span all(mask, static_cast<std::size_t>(spec_.action[0].choices[0]));
+    if (std::ranges::none_of(all, std::identity())) std::ranges::fill(all, true);
+  }
+
+  void set_flags(const StepOut& out, const StepResult& result, bool began) const {
     *out.info.as<bool>(flags_) = result.terminated;
     *out.info.as<bool>(flags_ + 1) = result.truncated;
+    *out.info.as<bool>(flags_ + 2) = began;
   }
 
   std::optional<std::uint64_t> first_seed_;
@@ -180,6 +191,8 @@ class SharedVectorEnv : public VectorEnv {
         rows_.terminated = mirror.host;
       else if (next_step_ && name == kFlags[1])
         rows_.truncated = mirror.host;
+      else if (next_step_ && name == kFlags[2])
+        rows_.began = mirror.host;
       else
         rows_.env_info.add(name, mirror.host);
     }

@@ -171,6 +171,7 @@ at::Tensor unscale_value(const at::Tensor& y, double epsilon) {
 std::unique_ptr<OffPolicyAlgo> make_r2d1(RecurrentQAgent& agent, SequenceReplay& replay,
                                          const R2d1Options& options, ProcessGroup& ranks) {
   check_options(options);
+  require_no_batch_norm(ranks, 1, agent.parameters());
   require(options.batch % ranks.count() == 0,
           "r2d1.batch: found {}, expected a multiple of the number of ranks, {}", options.batch,
           ranks.count());

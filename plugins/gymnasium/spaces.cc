@@ -267,8 +267,11 @@ void ActionSpace::add(const py::object& space, const std::string& name) {
       node.empty = maker_of(space, envs_, name, {"int64", "int32"});
       node.wide = element_size(space) == sizeof(std::int64_t);
     }
-    description_ +=
-        fmt::format("action discrete {} {}\n", space.attr("n").cast<std::int64_t>(), name);
+    const auto n = space.attr("n").cast<std::int64_t>();
+    description_ += fmt::format("action discrete {} {}\n", n, name);
+    if (node.start[0] != 0)
+      add_notice(name, fmt::format("0 to {}, which stand for {} to {}", n - 1, node.start[0],
+                                   node.start[0] + n - 1));
   } else if (is_a(space, "MultiDiscrete")) {
     add_integers(space, name, node);
   } else if (is_a(space, "MultiBinary")) {
@@ -292,6 +295,15 @@ void ActionSpace::add_integers(const py::object& space, const std::string& name,
   node.start = all<std::int64_t>(space.attr("start"));
   description_ += fmt::format("action multi-discrete {} {} {}\n", node.count,
                               fmt::join(all<std::int64_t>(space.attr("nvec")), " "), name);
+  if (std::ranges::any_of(node.start, [](std::int64_t x) { return x != 0; }))
+    add_notice(name, fmt::format("whole numbers from 0 on, which stand for those from [{}] on",
+                                 fmt::join(node.start, ", ")));
+}
+
+// The user reads them, also in the description of an exported policy, which gives the agent's.
+void ActionSpace::add_notice(const std::string& name, const std::string& found) {
+  description_ +=
+      fmt::format("notice the agent's action {}is {}\n", name.empty() ? "" : quoted(name), found);
 }
 
 void ActionSpace::add_box(const py::object& space, const std::string& name, Node& node) {
@@ -315,6 +327,10 @@ void ActionSpace::add_box(const py::object& space, const std::string& name, Node
                     std::isfinite(std::ranges::min(node.high));
     low = node.rescaled ? -1 : -kInfinity;
     high = -low;
+    const auto bounds =
+        fmt::format("[{}] to [{}]", fmt::join(node.low, ", "), fmt::join(node.high, ", "));
+    add_notice(name, node.rescaled ? "-1 to 1, which stand for " + bounds
+                                   : "without bounds, and clipped to " + bounds);
   }
   description_ += fmt::format("action box {} {} {} {}\n", node.count, low, high, name);
 }

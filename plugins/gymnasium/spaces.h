@@ -82,6 +82,7 @@ class ActionSpace {
   };
   void add(const py::object& space, const std::string& name);
   void add_integers(const py::object& space, const std::string& name, Node& node);
+  void add_notice(const std::string& name, const std::string& found);
   void add_box(const py::object& space, const std::string& name, Node& node);
   py::object read(std::size_t& node, const std::uint8_t* const*& from) const;
   py::object value(const Node& node, const std::uint8_t* from) const;

@@ -95,7 +95,9 @@ class Run:
         arrays = self.agent.env_spec.observations
 
         def one(name: str, x: Any) -> torch.Tensor:
-            tensor, array = torch.as_tensor(x), arrays[name]
+            # torch refuses negative strides.
+            tensor = torch.as_tensor(x.copy() if any(stride < 0 for stride in getattr(x, "strides", ())) else x)
+            array = arrays[name]
             if array.stack == 1 and tensor.shape != array.shape and planes(tensor.shape) == array.shape:
                 tensor = tensor.movedim(-1, -3).reshape(array.shape)
             expected = array.shape if array.stack == 1 else (array.stack, *array.shape)

@@ -182,6 +182,7 @@ class VectorEnv(GymnasiumVectorEnv):
         self._reward = rows["reward"].numpy()
         self._terminated = rows["terminated"].numpy()
         self._truncated = rows["truncated"].numpy()
+        self._began_episode = rows["began"].numpy() if self._next_step else None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -270,9 +271,9 @@ class VectorEnv(GymnasiumVectorEnv):
         row = core.row
         before = row - 1
         infos = self._masks(row)
-        running = self._all
+        running = self._all if self._began_episode is None else ~self._began_episode[before]
         if ended:
-            running = self._all.copy()
+            running = running.copy()
             running[ended] = False
             self._add_finals(infos, ended, ~running, before)
         for name, values in self._env_info.items():

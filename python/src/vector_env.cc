@@ -34,6 +34,7 @@ py::dict rows(const BoundVectorEnv& e) {
   d["reward"] = r.reward;
   d["terminated"] = r.terminated;
   d["truncated"] = r.truncated;
+  d["began"] = r.began;
   return d;
 }
 

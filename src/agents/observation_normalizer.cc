@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "src/models/flat_input.h"
+
 namespace shoal {
 
 namespace {
@@ -21,11 +23,27 @@ Observed only_used(const Observed& all) {
           at::where(frames < 0, frames, place).view_as(all.index)};
 }
 
+// Whether float32 would round the values.
+bool is_wide(DType dtype) {
+  return dtype == DType::kFloat64 || dtype == DType::kInt32 || dtype == DType::kInt64;
+}
+
 }  // namespace
 
 bool is_normalized(const ArraySpec& field) {
-  return field.dtype == DType::kFloat32 || field.dtype == DType::kFloat64 ||
-         (field.dtype == DType::kUInt8 && field.shape.size() <= 1);
+  switch (field.dtype) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kInt32:
+      return true;
+    case DType::kInt64:
+      return categories(field) == 0;
+    case DType::kUInt8:
+      return field.shape.size() <= 1;
+    case DType::kBool:
+      return false;
+  }
+  return false;
 }
 
 ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
@@ -37,7 +55,7 @@ ObservationNormalizer::ObservationNormalizer(const NamedSpecs& observation) {
     while (std::ranges::count(fields_, prefix, &Field::prefix) > 0) prefix += '_';
     Field field{.name = name,
                 .prefix = prefix,
-                .type = spec.dtype == DType::kFloat64 ? at::kDouble : at::kFloat,
+                .type = is_wide(spec.dtype) ? at::kDouble : at::kFloat,
                 .count = {},
                 .mean = {},
                 .variance = {},
@@ -106,7 +124,7 @@ Observations ObservationNormalizer::operator()(const Observations& observation) 
       continue;
     }
     const auto [data, index] = only_used(observed);
-    // The mean is subtracted in double precision from doubles, which may be large and vary little.
+    // The mean is subtracted in double precision from numbers that may be large and vary little.
     auto x = (data - field->shift).to(at::kFloat);
     out.add(name, {x.mul_(field->scale).clamp_(-kMostDeviations, kMostDeviations), index});
   }

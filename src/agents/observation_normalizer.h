@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// Whether a field is normalized: real numbers, and a vector of bytes, such as the memory of an
-// Atari game, but no picture or table of bytes.
+// Whether a field is normalized: real and whole numbers, but no flags, no categorical numbers, and
+// of bytes only a vector, such as the memory of an Atari game, no picture or table.
 bool is_normalized(const ArraySpec& field);
 
 // Normalizes every element of these observation fields to mean 0 and standard deviation 1 by

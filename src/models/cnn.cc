@@ -65,9 +65,7 @@ std::vector<ConvLayer> listed_layers(const std::vector<std::int64_t>& numbers) {
 class CnnBase : public Cnn {
  public:
   CnnBase(const ArraySpec& picture, Precision precision)
-      : shape_(shape_of(picture)),
-        scale_(picture.dtype == DType::kUInt8 ? 1.0 / 255 : 1),
-        precision_(precision) {}
+      : shape_(shape_of(picture)), scale_(1 / pixel_range(picture)), precision_(precision) {}
 
   at::Tensor forward(const Observed& picture) override {
     const auto dtype = compute_dtype(precision_, features_->weight.device());

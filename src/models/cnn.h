@@ -10,8 +10,8 @@
 
 namespace shoal {
 
-// Convolutions, with ReLU after each of them, and a layer of features with ReLU. Bytes are scaled
-// to [0, 1]; other numbers are read as they are.
+// Convolutions, with ReLU after each of them, and a layer of features with ReLU. Bytes are divided
+// by the highest value of their spec; other numbers are read as they are.
 class Cnn : public torch::nn::Module {
  public:
   virtual at::Tensor forward(const Observed& picture) = 0;  // [N, features] float32

@@ -20,6 +20,11 @@ bool is_traced() { return at::tracer::impl::is_dispatch_enabled(); }
 
 }  // namespace
 
+double pixel_range(const ArraySpec& picture) {
+  if (picture.dtype != DType::kUInt8) return 1;
+  return picture.high >= 1 && picture.high < 255 ? picture.high : 255;
+}
+
 bool has_fast_bf16() { return panel_bf16() != nullptr; }
 
 at::ScalarType compute_dtype(Precision precision, const at::Device& device) {

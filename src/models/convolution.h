@@ -9,6 +9,10 @@
 
 namespace shoal {
 
+// By which a network divides pixels: bytes by their highest value, so that they become 0 to 1; 1
+// for other numbers.
+double pixel_range(const ArraySpec& picture);
+
 // Whether this CPU multiplies bfloat16 faster than float32: by AMX, or by AVX512-BF16 of AMD.
 // Intel's AVX512-BF16 has half the rate of float32 (see docs/performance.md), and emulation is
 // slower still.

@@ -11,13 +11,20 @@
 
 namespace shoal {
 
+// The values of a categorical number (int64 with few between its bounds); 0: not categorical.
+inline std::int64_t categories(const ArraySpec& spec) {
+  constexpr double kMost = 1024;
+  const double n = spec.high - spec.low + 1;
+  return spec.dtype == DType::kInt64 && n <= kMost ? static_cast<std::int64_t>(n) : 0;
+}
+
 // Converts an observation to the input of the first layer: all its fields, flattened and
-// concatenated. A categorical number (int64 with bounds) is one-hot encoded.
+// concatenated. Categorical numbers are one-hot encoded.
 class FlatInput {
  public:
   explicit FlatInput(const NamedSpecs& observation) {
     for (const auto& [name, spec] : observation) {
-      fields_.push_back({spec.low, choices(spec)});
+      fields_.push_back({spec.low, categories(spec)});
       width_ += spec.count() * spec.stack * std::max<std::int64_t>(fields_.back().choices, 1);
     }
   }
@@ -37,12 +44,6 @@ class FlatInput {
     double low;
     std::int64_t choices;  // 0: not categorical
   };
-  static constexpr double kMostChoices = 1024;
-
-  static std::int64_t choices(const ArraySpec& spec) {
-    const double n = spec.high - spec.low + 1;
-    return spec.dtype == DType::kInt64 && n <= kMostChoices ? static_cast<std::int64_t>(n) : 0;
-  }
   static at::Tensor flat(const Observed& o, const Field& field) {
     auto x = o.dense();
     if (field.choices > 0) {

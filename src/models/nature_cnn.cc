@@ -46,6 +46,7 @@ class NatureCnnTrunk : public Trunk {
   NatureCnnTrunk(const NamedSpecs& observation, Precision precision, const at::Generator& generator)
       : precision_(precision) {
     const auto shape = image_shape(observation);
+    pixel_range_ = shoal::pixel_range(observation[0]);
     const auto h = after_convolutions(shape.height), w = after_convolutions(shape.width);
     require(h > 0 && w > 0, "nature-cnn: found images of {} x {} pixels, expected at least 36 x 36",
             shape.height, shape.width);
@@ -60,12 +61,13 @@ class NatureCnnTrunk : public Trunk {
   }
 
   std::int64_t width() const override { return kFeatures; }
+  double pixel_range() const { return pixel_range_; }
   at::Tensor forward(const Observations& observation) override {
     const auto dtype = compute_dtype(precision_, hidden->weight.device());
     const auto cast = [dtype](const at::Tensor& t) { return t.to(dtype); };
-    // Pixels stay 0..255: scaling the first layer's weights instead is cheaper.
+    // Pixels stay bytes: scaling the first layer's weights instead is cheaper.
     auto x = first_layer_input(observation[0], dtype);
-    x = relu_convolution(x, conv1->weight / 255, conv1->bias, 4, dtype);
+    x = relu_convolution(x, conv1->weight / pixel_range_, conv1->bias, 4, dtype);
     x = relu_convolution(x, conv2->weight, conv2->bias, 2, dtype);
     x = relu_convolution(x, conv3->weight, conv3->bias, 1, dtype);
     x = x.permute({0, 2, 3, 1}).flatten(1);
@@ -78,6 +80,7 @@ class NatureCnnTrunk : public Trunk {
   Linear hidden{nullptr};
 
  private:
+  double pixel_range_ = 1;
   Precision precision_;
 };
 
@@ -104,8 +107,8 @@ class NatureCnn : public ActorCriticModel {
 
   std::unique_ptr<ActingNetwork> make_acting_network(Precision precision) const override {
     const auto& t = trunk_;
-    return make_nature_cnn_acting({t.conv1, t.conv2, t.conv3, t.hidden, policy_, value_},
-                                  precision);
+    return make_nature_cnn_acting(
+        {t.conv1, t.conv2, t.conv3, t.hidden, policy_, value_, t.pixel_range()}, precision);
   }
 
  private:

@@ -17,7 +17,6 @@ namespace shoal {
 namespace {
 
 constexpr std::array<std::int64_t, 3> kStrides{4, 2, 1};
-constexpr double kPixelScale = 1.0 / 255;  // scales the first layer's weights: pixels stay 0..255
 
 class OneDnnActing final : public ActingNetwork {
  public:
@@ -32,7 +31,7 @@ class OneDnnActing final : public ActingNetwork {
       return conv->weight.detach().mul(scale).to(dtype_).contiguous(at::MemoryFormat::ChannelsLast);
     };
     auto copy = [&](const at::Tensor& t) { return t.detach().clone().to(dtype_); };
-    filters_ = {filter(layers_.conv1, kPixelScale), filter(layers_.conv2, 1),
+    filters_ = {filter(layers_.conv1, 1 / layers_.pixel_range), filter(layers_.conv2, 1),
                 filter(layers_.conv3, 1)};
     biases_ = {copy(layers_.conv1->bias), copy(layers_.conv2->bias), copy(layers_.conv3->bias)};
     hidden_weight_ = copy(layers_.hidden->weight);
@@ -81,7 +80,7 @@ class GatherGemmActing : public ActingNetwork {
     filters_.clear();
     for (const auto* layer : {&layers_.conv1, &layers_.conv2, &layers_.conv3}) {
       const auto i = filters_.size();
-      filters_.push_back({rounded((*layer)->weight * (i == 0 ? kPixelScale : 1))
+      filters_.push_back({rounded((*layer)->weight * (i == 0 ? 1 / layers_.pixel_range : 1))
                               .permute({0, 2, 3, 1})
                               .contiguous(),
                           (*layer)->bias.clone(), kStrides[i]});

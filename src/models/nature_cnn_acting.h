@@ -12,6 +12,7 @@ namespace shoal {
 struct NatureCnnLayers {
   torch::nn::Conv2d conv1, conv2, conv3;
   torch::nn::Linear hidden, policy, value;
+  double pixel_range = 255;  // divides the first layer's weights: pixels stay bytes
 };
 
 // Acts with the current parameters of the layers, which it shares. Uses Shoal's kernels on CPUs

@@ -94,6 +94,27 @@ TEST(ObservationNormalizerTest, AVectorOfBytesHoldsNumbers) {
   EXPECT_LT((out.var(0, false) - 1).abs().max().item<double>(), 1e-5);
 }
 
+// Far from zero, where float32 has no fractions.
+TEST(ObservationNormalizerTest, WholeNumbersAreNormalizedUnlessTheyAreCategorical) {
+  torch::manual_seed(2);
+  const ArraySpec whole{.dtype = DType::kInt32, .shape = {3}},
+      choice{.dtype = DType::kInt64, .low = 0, .high = 4};
+  EXPECT_TRUE(is_normalized(whole));
+  EXPECT_TRUE(is_normalized({.dtype = DType::kInt64, .low = 0, .high = 5000}));
+  ObservationNormalizer normalizer({{"whole", whole}, {"choice", choice}});
+  const auto numbers = 100'000'000 + at::randint(0, 5, {kSteps + 1, kEnvs, 3}, at::kInt);
+  const auto choices = at::randint(0, 5, {kSteps + 1, kEnvs}, at::kLong);
+  normalizer.add(normalizer.statistics(rollout_of({{"whole", numbers}, {"choice", choices}})));
+  normalizer.refresh();
+  const auto seen = numbers.narrow(0, 0, kSteps).flatten(0, 1);
+  const auto chosen = choices.narrow(0, 0, kSteps).flatten();
+  const auto out = normalizer({{"whole", {seen, {}}}, {"choice", {chosen, {}}}});
+  EXPECT_TRUE(at::equal(out.at("choice").data, chosen));
+  const auto x = out.at("whole").data.to(at::kDouble);
+  EXPECT_LT(x.mean(0).abs().max().item<double>(), 1e-5);
+  EXPECT_LT((x.var(0, false) - 1).abs().max().item<double>(), 1e-5);
+}
+
 TEST(ObservationNormalizerTest, FieldsMayDifferInADotAlone) {
   ObservationNormalizer normalizer({{"a.b", {}}, {"a_b", {}}});
   EXPECT_EQ(normalizer.named_buffers().size(), 6u);

@@ -23,7 +23,9 @@ namespace shoal {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -94,6 +96,18 @@ TEST_F(GymnasiumTest, ASpaceOfSpacesIsAListOfArrays) {
   EXPECT_EQ(spec.action.at("pair/0").high, 1);
   EXPECT_EQ(spec.action.at("pair/1").kind, Kind::kMultiBinary);
   EXPECT_EQ(spec.action.at("pair/1").dims, 4);
+}
+
+// An exported policy gives the agent's actions, not the environment's.
+TEST_F(GymnasiumTest, WhatActionsStandForIsTold) {
+  const auto told = [&](const std::string& name) { return toy(name)({})->spec().notices; };
+  EXPECT_THAT(told("Echo"),
+              ElementsAre(HasSubstr("action 'one' is 0 to 2, which stand for -1 to 1"),
+                          HasSubstr("action 'pair/0' is -1 to 1, which stand for [-2, 0] to "
+                                    "[2, 10]")));
+  EXPECT_THAT(told("Actions"), IsEmpty());
+  EXPECT_THAT(toy("Actions", R"({"low": [-1.7e308, 0], "high": [1.7e308, 1]})")({})->spec().notices,
+              ElementsAre(HasSubstr("is without bounds, and clipped to [-inf, 0] to [inf, 1]")));
 }
 
 TEST_F(GymnasiumTest, ABoundMayBeDenormal) {

@@ -276,5 +276,22 @@ TEST(MultiInputTest, MistakesAreNamed) {
          "model.cnn: found convolutions");
 }
 
+// Pixels of 0 and 1 are read as those of 0 and 255.
+TEST(MultiInputTest, DividesPixelsByTheirHighestValue) {
+  torch::manual_seed(9);
+  for (const auto cnn : {CnnKind::kAuto, CnnKind::kImpala}) {
+    const auto make = [&](double high) {
+      auto picture = bytes({3, 10, 9});
+      picture.high = high;
+      return make_model(picture, kChoices, {.name = "multi-input", .cnn = cnn}, 1);
+    };
+    const auto pixels = at::randint(0, 2, {kRows, 3, 10, 9}, at::kByte);
+    const auto low = heads_of(*make(1), Observed{pixels, {}});
+    const auto high = heads_of(*make(255), Observed{pixels * 255, {}});
+    EXPECT_TRUE(at::allclose(low.policy, high.policy, 1e-4, 1e-6));
+    EXPECT_TRUE(at::allclose(low.value, high.value, 1e-4, 1e-6));
+  }
+}
+
 }  // namespace
 }  // namespace shoal::multi_input_test

@@ -110,6 +110,25 @@ TEST(NatureCnnTest, OneDnnActsLikeWhatThisCpuUses) {
   EXPECT_NE(bf16->description().find("bf16"), std::string::npos);
 }
 
+// Pixels of 0 and 1 are read as those of 0 and 255.
+TEST(NatureCnnTest, DividesPixelsByTheirHighestValue) {
+  torch::manual_seed(8);
+  const auto make = [](double high) {
+    return make_model(
+        ArraySpec{.dtype = DType::kUInt8, .shape = {40, 36}, .low = 0, .high = high, .stack = 1},
+        kChoices, {.name = "nature-cnn"}, 1);
+  };
+  const auto model = make(1), wide = make(255);
+  const auto pixels = at::randint(0, 2, {9, 40, 36}, at::kByte);
+  const Observed x{pixels, {}}, bright{pixels * 255, {}};
+  expect_close(heads_of(*model, x), heads_of(*wide, bright), 1e-4);
+  for (const auto precision : {Precision::kFloat32, Precision::kBf16}) {
+    const auto acting = model->make_acting_network(precision);
+    expect_close(heads_of(*acting, x, kChoices), heads_of(*model, x),
+                 precision == Precision::kBf16 ? 0.03 : 1e-4);
+  }
+}
+
 TEST(NatureCnnTest, SaysItsPrecision) {
   const auto model = make_random_cnn(kCases[1]);
   const auto described = [&](Precision p) { return model->make_acting_network(p)->description(); };

@@ -75,6 +75,15 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(returns, shoal.evaluate(shoal.load(self.path("run")), episodes=3, workers=1))
         self.assertTrue(all(each >= 1 for each in returns))
 
+    def test_predicts_from_a_mirrored_view(self):
+        try:
+            import numpy as np
+        except ImportError:
+            self.skipTest("needs NumPy")
+        run = shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=512, workers=1)
+        observation = np.array([0.1, -0.2, 0.3, 0.4], np.float32)
+        self.assertEqual(run.predict(observation[::-1]), run.predict(observation[::-1].copy()))
+
     def test_schedules_as_long_as_the_run_follow_its_steps(self):
         config = shoal.make_config("cartpole-ppo", steps=4000, schedule_steps=4000)
         self.assertEqual(shoal.make_config(config, steps=2000).schedule_steps, 0)

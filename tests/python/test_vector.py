@@ -12,7 +12,7 @@ try:
     from gymnasium.utils.env_checker import data_equivalence
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
     from gymnasium.wrappers.vector import RecordEpisodeStatistics
-    from toys import Constant, Counter, Echo, SharedRandom
+    from toys import Constant, Counter, Echo, Ending, SharedRandom
 except ImportError:
     gymnasium = None
 
@@ -114,6 +114,31 @@ class VectorTest(unittest.TestCase):
             infos = envs.step(np.full(3, 2))[4]
             self.assertEqual("episode" in infos, step % 5 == 0)
         self.assertEqual(infos["episode"]["r"].tolist(), [10, 10, 10])
+
+    def test_infos_are_of_steps_and_not_of_resets(self):
+        for mode in ("NextStep", "SameStep"):
+            envs = self.vector(lambda: Counter(3), 2, workers=1, autoreset_mode=mode, info=["steps"])
+            theirs = SyncVectorEnv([lambda: Counter(3)] * 2, autoreset_mode=AutoresetMode(mode))
+            envs.reset(seed=1)
+            theirs.reset(seed=1)
+            flags = []
+            for _ in range(9):
+                got, expected = (each.step(np.zeros(2, int))[4] for each in (envs, theirs))
+                flags.append(bool(got["_steps"].all()))
+                self.assertEqual(flags[-1], bool(expected.get("_steps", np.zeros(2, bool)).all()))
+                if flags[-1]:
+                    np.testing.assert_array_equal(got["steps"], expected["steps"])
+            self.assertIn(False, flags)
+
+    def test_no_action_is_legal_once_an_episode_is_over(self):
+        for mode in ("NextStep", "SameStep"):
+            envs = self.vector(lambda: Ending(2), 2, workers=1, autoreset_mode=mode)
+            _, infos = envs.reset(seed=1)
+            self.assertEqual(infos["action_mask"].tolist(), [[1, 0, 1]] * 2)
+            for _ in range(7):
+                observation, _, terminated, _, infos = envs.step(np.zeros(2, int))
+                over = terminated.all() and mode == "NextStep"
+                self.assertEqual(infos["action_mask"].tolist(), [[1, 1, 1] if over else [1, 0, 1]] * 2)
 
     def test_steps_while_the_caller_works(self):
         envs = self.vector("CartPole-v1", 4, workers=2)

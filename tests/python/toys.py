@@ -38,6 +38,19 @@ class Counter(gymnasium.Env):
         return np.full((2, 2, 3), self.steps, np.uint8)
 
 
+class Ending(Counter):
+    """Allows actions 0 and 2, and none at the end."""
+
+    def mask(self):
+        return {"action_mask": np.array([1, 0, 1], bool) & (self.steps < self.length)}
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], self.mask()
+
+    def step(self, action):
+        return *super().step(action)[:4], self.mask()
+
+
 class Constant(gymnasium.Env):
     """Always gives the same observation."""
 

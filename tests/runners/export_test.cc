@@ -284,6 +284,9 @@ TEST(ExportTest, TellsWhatGoesInAndOut) {
   EXPECT_EQ(hands["outputs"][2]["high"], 1);
   EXPECT_EQ(hands["outputs"][3]["dtype"], "bool");
   EXPECT_EQ(hands["outputs"][4]["name"], "value");
+  auto scaled = testing::make_zoo()({})->spec();
+  scaled.notices = {"the agent's action is 0 to 2, which stand for 5 to 7"};
+  EXPECT_EQ(described(scaled)["notices"][0], scaled.notices[0]);
   config.env_id = "ALE/Pong-v5";
   const auto pong = described(testing::make_zoo()({})->spec());
   EXPECT_EQ(pong["settings"]["atari.frame_skip"], 4);

@@ -35,6 +35,7 @@ class VectorEnv {
     NamedTensors observation;  // of stacked frames the newest one
     NamedTensors action, mask, env_info;
     at::Tensor reward, terminated, truncated;
+    at::Tensor began;  // with next_step: the step only began an episode; its infos are zeros
   };
 
   virtual ~VectorEnv() = default;

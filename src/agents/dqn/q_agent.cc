@@ -15,6 +15,7 @@
 #include "src/agents/dqn/epsilon_greedy.h"
 #include "src/agents/dqn/noisy_network.h"
 #include "src/compute/accelerator.h"
+#include "src/models/run_model.h"
 
 namespace shoal {
 namespace {
@@ -160,7 +161,7 @@ class NetworkQAgent : public QAgent {
   }
 
   at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
-    const auto out = network.model().forward({observation, {}, {}}).policy;
+    const auto out = run_model(network.model(), {observation, {}, {}}).policy;
     auto of_action = out.narrow(1, 0, actions_ * atoms_).unflatten(1, {actions_, atoms_});
     if (!options_.dueling) return of_action;
     const auto of_observation = out.narrow(1, actions_ * atoms_, atoms_).unsqueeze(1);

@@ -8,6 +8,7 @@
 #include "src/agents/dqn/epsilon_greedy.h"
 #include "src/agents/dqn/noisy_network.h"
 #include "src/compute/accelerator.h"
+#include "src/models/run_model.h"
 
 namespace shoal {
 namespace {
@@ -36,7 +37,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     auto& action = out.action[0];
     const auto model_in = inputs(in);
     if (!acting_) {
-      const auto said = online_.model().forward(model_in);
+      const auto said = run_model(online_.model(), model_in);
       explorer_.choose(in, said.policy, action);
       for (const auto& [name, state] : said.state) out.state.at(name).copy_(state);
       return;
@@ -104,7 +105,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     return {in.observation, in.state, in.is_first, 1, in.previous_action, in.previous_reward};
   }
   SequenceValues values_of(ActorCriticModel& model, const ModelIn& in) const {
-    const auto out = model.forward(in);
+    const auto out = run_model(model, in);
     if (!dueling_) return {out.policy, out.state};
     return {out.value.unsqueeze(1) + out.policy - out.policy.mean(1, /*keepdim=*/true), out.state};
   }

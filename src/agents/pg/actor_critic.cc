@@ -11,6 +11,7 @@
 #include "src/agents/observation_normalizer.h"
 #include "src/agents/pg/head.h"
 #include "src/compute/accelerator.h"
+#include "src/models/run_model.h"
 
 namespace shoal {
 
@@ -73,7 +74,7 @@ class HeadedActorCritic : public ActorCritic {
       std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
       choose(in, policy_, out, log_prob);
     } else {
-      const auto result = model_->forward(model_in(in));
+      const auto result = run_model(*model_, model_in(in));
       value.copy_(result.value);
       log_prob.zero_();
       choose(in, result.policy, out, log_prob);
@@ -84,7 +85,7 @@ class HeadedActorCritic : public ActorCritic {
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
     if (!by_rows()) {
-      value.copy_(model_->forward(model_in(in)).value);
+      value.copy_(run_model(*model_, model_in(in)).value);
       return;
     }
     auto unused = at::empty({value.size(0), outputs_}, at::kFloat);
@@ -92,8 +93,8 @@ class HeadedActorCritic : public ActorCritic {
   }
 
   Evaluation evaluate(const EvaluateIn& in) override {
-    const auto result = model_->forward({seen(in.observation), in.state, in.is_first, in.time,
-                                         in.previous_action, in.previous_reward});
+    const auto result = run_model(*model_, {seen(in.observation), in.state, in.is_first, in.time,
+                                            in.previous_action, in.previous_reward});
     Evaluation all{.log_prob = {}, .entropy = {}, .value = result.value};
     for (const auto& part : parts_) {
       const auto [log_prob, entropy] = part.head->evaluate(
@@ -108,7 +109,7 @@ class HeadedActorCritic : public ActorCritic {
   }
 
   PolicyOut policy_outputs(const ActIn& in, const at::Tensor& noise) override {
-    const auto result = model_->forward(model_in(in));
+    const auto result = run_model(*model_, model_in(in));
     PolicyOut out{.action = {}, .value = result.value, .state = result.state};
     for (const auto& part : parts_) {
       const auto own =

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "src/models/run_model.h"
+
 namespace shoal {
 
 void QpgNetwork::flatten() {
@@ -63,7 +65,7 @@ PolicyNetwork::PolicyNetwork(const std::shared_ptr<ActorCriticModel>& model)
 }
 
 at::Tensor PolicyNetwork::forward(const Observations& input) const {
-  return model_ ? model_->forward({input, {}, {}}).policy
+  return model_ ? run_model(*model_, {input, {}, {}}).policy
                 : mlp_.forward(parameters_, input[0].data);
 }
 
@@ -78,7 +80,7 @@ CriticNetwork::CriticNetwork(const FlatMlp& head, int critics, std::uint64_t see
 
 at::Tensor CriticNetwork::forward(const Observations& input, const at::Tensor& action) const {
   const auto seen =
-      encoder_ ? at::layer_norm(encoder_->forward({input, {}, {}}).policy, {kFeatures}).tanh()
+      encoder_ ? at::layer_norm(run_model(*encoder_, {input, {}, {}}).policy, {kFeatures}).tanh()
                : input[0].data;
   const auto x = at::cat({seen, action}, 1);
   std::vector<at::Tensor> all;

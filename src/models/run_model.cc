@@ -1,0 +1,38 @@
+#include "src/models/run_model.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <memory>
+#include <vector>
+
+namespace shoal {
+namespace {
+
+class InEvaluation {
+ public:
+  explicit InEvaluation(torch::nn::Module& model) : model_(model) {
+    for (auto& part : model.modules(/*include_self=*/false))
+      if (!part->is_training()) frozen_.push_back(std::move(part));
+    model.eval();
+  }
+  InEvaluation(const InEvaluation&) = delete;
+  InEvaluation& operator=(const InEvaluation&) = delete;
+  ~InEvaluation() {
+    model_.train();
+    for (const auto& part : frozen_) part->eval();
+  }
+
+ private:
+  torch::nn::Module& model_;
+  std::vector<std::shared_ptr<torch::nn::Module>> frozen_;
+};
+
+}  // namespace
+
+ModelOut run_model(ActorCriticModel& model, const ModelIn& in) {
+  if (at::GradMode::is_enabled() || !model.is_training()) return model.forward(in);
+  const InEvaluation evaluation(model);
+  return model.forward(in);
+}
+
+}  // namespace shoal

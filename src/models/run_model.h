@@ -1,0 +1,12 @@
+#pragma once
+
+#include "shoal/models/actor_critic.h"
+
+namespace shoal {
+
+// model.forward(), where no gradients are recorded in evaluation mode: acting, values and targets
+// are without dropout, and BatchNorm uses its running statistics. Parts that were in evaluation
+// mode already, e.g. frozen ones, remain in it.
+ModelOut run_model(ActorCriticModel& model, const ModelIn& in);
+
+}  // namespace shoal
