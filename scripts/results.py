@@ -10,7 +10,7 @@ results.py report SHOAL [--out FOLDER]
     named like the policies of results/zoo/.
 
 A table is a folder of results/: sweep.toml, the file for launch; table.toml, its title, its text, published scores, and
-together, which variants to draw in one figure, and over which columns; for each variant of the sweep config.toml, runs.json
+together, for a column which variants to draw over it in one figure; for each variant of the sweep config.toml, runs.json
 (one entry for each seed), and SEED.csv, the thinned progress.csv.
 """
 
@@ -186,9 +186,9 @@ def write_table(shoal, folder, out):
         flags = ["--title", f"{variant.name}: mean return of the last 100 episodes"] + ([] if goal is None else ["--goal", str(goal)])
         plot(shoal, [variant], flags, out / name)
         curves.append(f"![{variant.name}: {cells[3]} at the end]({name})")
-    for x in table.get("together", {}).get("x", []):
+    for x, names in table.get("together", {}).items():
         name = f"results/{folder.name}-by-{x}.png"
-        together = [folder / variant for variant in table["together"]["variants"]]
+        together = [folder / variant for variant in names]
         plot(shoal, together, ["--title", f"{table['title']}: mean return of the last 100 episodes", "--x", x], out / name)
         lines += ["", f"![Returns by {x}: {', '.join(variant.name for variant in together)}]({name})"]
     commits = sorted({run["commit"] for path in folder.glob("*/runs.json") for run in json.loads(path.read_text()).values()})
