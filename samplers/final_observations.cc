@@ -32,6 +32,11 @@ at::Tensor indices(const std::vector<std::int64_t>& values) {
 
 }  // namespace
 
+void complete_final_mask(std::span<std::byte> mask) {
+  if (std::ranges::all_of(mask, [](auto legal) { return legal == std::byte{0}; }))
+    std::ranges::fill(mask, std::byte{1});
+}
+
 FinalObservationStore::FinalObservationStore(const SharedRollout& shared, const NamedSpecs& state)
     : shared_(shared), state_specs_(state) {
   for (const auto& [name, spec] : shared.rows.spec().observation) {
@@ -109,13 +114,11 @@ void FinalObservationStore::copy_observation(std::size_t i, std::int64_t t, std:
               bytes);
 }
 
-// An environment need not provide a mask when its episode is over; then all actions are legal.
 void FinalObservationStore::copy_mask(std::size_t i, std::int64_t t, std::int64_t b) {
   const auto from = shared_.last.element(shared_.last.mask[i], shared_.end_row(t), b);
   auto* to = static_cast<std::byte*>(mask_[i].data_ptr()) + t_.size() * from.size();
   std::ranges::copy(from, to);
-  if (std::ranges::all_of(from, [](auto legal) { return legal == std::byte{0}; }))
-    std::ranges::fill_n(to, std::ssize(from), std::byte{1});
+  complete_final_mask({to, from.size()});
 }
 
 FinalObservations FinalObservationStore::finish(Agent& agent) const {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "samplers/rollout_tensors.h"
@@ -9,6 +11,10 @@
 #include "shoal/data/samples.h"
 
 namespace shoal {
+
+// An environment need not provide a mask when its episode is over; then all actions are legal.
+// mask: one flag per action.
+void complete_final_mask(std::span<std::byte> mask);
 
 // Private copies of the final observations of one rollout, as complete stacks, with their action
 // masks and the agent's state after that step. The capacity grows as needed and never shrinks.

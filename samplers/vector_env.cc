@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <span>
 #include <utility>
 
+#include "samplers/final_observations.h"
 #include "samplers/rollout_tensors.h"
 #include "samplers/sampler_context.h"
 #include "samplers/shared_rollout.h"
@@ -42,7 +42,9 @@ class Member : public Wrapper {
     if (std::exchange(over_, false)) return reset_now(out);
     const auto result = env_->step(action, out);
     over_ = result.episode_over();
-    if (over_) complete_mask(out.mask);
+    if (over_ && out.mask != nullptr)
+      complete_final_mask(std::as_writable_bytes(
+          std::span(out.mask, static_cast<std::size_t>(spec_.action[0].choices[0]))));
     set_flags(out, result, /*began=*/false);
     return {.reward = result.reward,
             .terminated = result.terminated && !over_,
@@ -56,13 +58,6 @@ class Member : public Wrapper {
       std::fill_n(out.info.as<std::byte>(i), spec_.info[i].array.bytes(), std::byte{0});
     set_flags(out, {}, /*began=*/true);
     return {.terminated = true, .life_lost = true};
-  }
-
-  // An environment need not provide a mask when its episode is over.
-  void complete_mask(bool* mask) const {
-    if (mask == nullptr) return;
-    const std::span all(mask, static_cast<std::size_t>(spec_.action[0].choices[0]));
-    if (std::ranges::none_of(all, std::identity())) std::ranges::fill(all, true);
   }
 
   void set_flags(const StepOut& out, const StepResult& result, bool began) const {

@@ -300,10 +300,9 @@ void ActionSpace::add_integers(const py::object& space, const std::string& name,
                                  fmt::join(node.start, ", ")));
 }
 
-// The user reads them, also in the description of an exported policy, which gives the agent's.
+// An exported policy gives the agent's actions, and its description has the notices.
 void ActionSpace::add_notice(const std::string& name, const std::string& found) {
-  description_ +=
-      fmt::format("notice the agent's action {}is {}\n", name.empty() ? "" : quoted(name), found);
+  description_ += fmt::format("notice the agent's action {}is {}\n", quoted(name), found);
 }
 
 void ActionSpace::add_box(const py::object& space, const std::string& name, Node& node) {

@@ -75,7 +75,6 @@ TEST(EvaluationModeTest, TargetsDropNothing) {
   EXPECT_TRUE(differ);
 }
 
-// Whoever has set a model to evaluation mode finds it in it.
 TEST(EvaluationModeTest, AModelInEvaluationModeStaysInIt) {
   DropoutModel model;
   model.eval();
