@@ -69,8 +69,10 @@ void NoisyNetwork::draw(Rng& rng) {
 void NoisyNetwork::use(bool noise) {
   torch::NoGradGuard no_grad;
   for (auto& one : noisy_) {
-    one.used.copy_(one.mean);
-    if (noise) one.used.addcmul_(one.deviation, one.noise(*this));
+    if (noise)
+      at::addcmul_out(one.used, one.mean, one.deviation, one.noise(*this));
+    else
+      one.used.copy_(one.mean);
   }
 }
 
