@@ -21,7 +21,9 @@ class BatchSpecOf : public SpecOf<Self, OffPolicySpec, Options> {
  public:
   bool uses_ranks() const override { return true; }
   std::string annealed_to_0() const override {
-    return this->own_.anneal_learning_rate ? "learning_rate" : "";
+    if (!this->own_.anneal_learning_rate) return "";
+    if constexpr (requires(Options o) { o.learning_rate; }) return "learning_rate";
+    return "critic_rate";
   }
   bool uses_agent_options() const override { return false; }
   std::int64_t batch() const override { return this->own_.batch; }

@@ -11,7 +11,9 @@ namespace shoal {
 namespace {
 
 // Numbers since the start: a mean of them means nothing.
-bool is_total(std::string_view name) { return name == "dropped_rollouts" || name == "restarts"; }
+bool is_total(std::string_view name) {
+  return name == "dropped_rollouts" || name == "restarts" || name == "replay_ratio";
+}
 
 }  // namespace
 

@@ -139,8 +139,9 @@ class R2d1 : public OffPolicyAlgo {
     const auto mean = errors.sum(0) / steps;
     const auto priority = options_.priority_eta * errors.amax(0) +
                           (1 - options_.priority_eta) * mean + kLeastPriority;
-    const auto metrics =
-        at::stack({loss.detach(), mean.mean(), value.detach().mean(), priority.mean()});
+    const auto mean_value =
+        (value.detach().view({s.length, n}) * valid).sum() / valid.sum().clamp_min(1);
+    const auto metrics = at::stack({loss.detach(), mean.mean(), mean_value, priority.mean()});
     const auto all = optimizer_.step(agent_.gradients(loss), metrics, options_.max_grad_norm);
     return {at::stack({all[0], all[4], all[1], all[2], all[3]}), priority};
   }

@@ -161,14 +161,14 @@ class QpgAlgo : public OffPolicyAlgo {
 
   Metrics metrics(const Sums& sums) const {
     const double n = sums.updates;
-    const double of_policy = std::max(1, sums.of_policy);
     Metrics out = {{"critic_loss", sums.critic_loss / n},
-                   {"policy_loss", sums.policy_loss / of_policy},
                    {"td_error", sums.error / n},
                    {"value", sums.value / n}};
-    if (!agent_.stochastic()) return out;
-    out.emplace_back("entropy", -sums.log_prob / of_policy);
-    out.emplace_back("alpha", temperature_.alpha());
+    if (sums.of_policy > 0) {
+      out.emplace_back("policy_loss", sums.policy_loss / sums.of_policy);
+      if (agent_.stochastic()) out.emplace_back("entropy", -sums.log_prob / sums.of_policy);
+    }
+    if (agent_.stochastic()) out.emplace_back("alpha", temperature_.alpha());
     return out;
   }
 

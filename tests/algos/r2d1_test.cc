@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -125,6 +126,8 @@ ModelIn sequence_of(const Sequences& s, std::int64_t i, std::int64_t from, std::
 struct PlainLearner {
   RecurrentByHand online, target;
   bool dueling;
+  double sum_of_values = 0;
+  int values_learned = 0;
 
   at::Tensor values(RecurrentByHand& net, const ModelIn& in) const {
     const auto heads = net(in);
@@ -154,7 +157,9 @@ struct PlainLearner {
       const double want =
           h(s.reward[k].item<double>() +
             s.discount[k].item<double>() * inverse_of_h(q_target[ahead][best].item<double>()));
-      const auto error = q[t][s.action[0][k].item<std::int64_t>()] - want;
+      const auto value = q[t][s.action[0][k].item<std::int64_t>()];
+      sum_of_values += value.item<double>(), ++values_learned;
+      const auto error = value - want;
       loss = loss + 0.5 * error.square();
       const double size = std::abs(error.item<double>());
       sum += size, most = std::max(most, size);
@@ -175,9 +180,10 @@ TEST(R2d1Test, AnUpdateEqualsPlainCode) {
           same(toy(), nets.online->state(), kEnvs, replay_options());
       fill(replay, nets.online->state(), 9);
       fill(same, nets.online->state(), 9);
-      make_r2d1(*nets.agent, replay,
-                {.learning_rate = 1e5, .optimizer_epsilon = 1e6, .batch = 8, .max_grad_norm = 0})
-          ->update(kStart, 1);
+      const auto metrics =
+          make_r2d1(*nets.agent, replay,
+                    {.learning_rate = 1e5, .optimizer_epsilon = 1e6, .batch = 8, .max_grad_norm = 0})
+              ->update(kStart, 1);
 
       const auto& batch = same.sample(8, 0.6);
       EXPECT_GT(batch.discount.ne(0).logical_and(batch.valid.logical_not()).sum().item<int>() +
@@ -191,6 +197,9 @@ TEST(R2d1Test, AnUpdateEqualsPlainCode) {
         loss = loss + batch.weight[i].item<double>() * one / 8;
         priorities.push_back(static_cast<float>(priority));
       }
+      const auto value = std::ranges::find(metrics, "value", &Metrics::value_type::first);
+      ASSERT_NE(value, metrics.end());
+      EXPECT_NEAR(value->second, plain.sum_of_values / plain.values_learned, 1e-5);
       loss.backward();
       for (const auto& item : nets.online->named_parameters()) {
         const auto& before = plain.online.parameters[item.key()];

@@ -341,6 +341,10 @@ TEST(Config, ValidateRefusesSettingsThatWorkOnlyAlone) {
                                           {"steps", "2000"},
                                           {"schedule_steps", "1000"}}),
                        "ppo.clip reaches 0"));
+  EXPECT_TRUE(contains(refused(preset("pendulum-td3"), {{"td3.anneal_learning_rate", "true"},
+                                                        {"steps", "2000"},
+                                                        {"schedule_steps", "1000"}}),
+                       "td3.critic_rate reaches 0"));
   auto appo = preset("cartpole-appo");
   set(appo, "sampler.envs", "16");
   set(appo, "sampler.workers", "2");

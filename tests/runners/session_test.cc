@@ -597,8 +597,10 @@ TEST(SignalGuardDeathTest, ALaterSignalIsImmediate) {
 
 TEST(MetricMeansTest, OfANumberSinceTheStartTheNewestCounts) {
   MetricMeans means;
-  for (const double x : {1.0, 2.0, 6.0}) means.add({{"loss", x}, {"dropped_rollouts", x}});
-  EXPECT_EQ(means.means(), (Metrics{{"loss", 3.0}, {"dropped_rollouts", 6.0}}));
+  for (const double x : {1.0, 2.0, 6.0})
+    means.add({{"loss", x}, {"dropped_rollouts", x}, {"replay_ratio", x}});
+  EXPECT_EQ(means.means(),
+            (Metrics{{"loss", 3.0}, {"dropped_rollouts", 6.0}, {"replay_ratio", 6.0}}));
 }
 
 }  // namespace
