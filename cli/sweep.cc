@@ -214,8 +214,8 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
   const auto table = parse_toml(text, file);
   for (const auto& [key, node] : table)
     require(std::ranges::count(kKeys, key.str()) == 1,
-            "{} has an unknown key '{}'; the nearest is '{}'", file, one_line(key.str()),
-            nearest(std::string(key.str()), kKeys));
+            "{} has an unknown key '{}'; the nearest is '{}', and settings belong in [all]", file,
+            one_line(key.str()), nearest(std::string(key.str()), kKeys));
   Sweep sweep{.cores = number(table, "cores", 1, 1),
               .gpus = number(table, "gpus", 0, 0),
               .halving = {},

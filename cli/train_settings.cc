@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/cores.h"
 #include "cli/set_flag.h"
+#include "runners/preset_names.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/registry.h"
@@ -183,14 +184,15 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // before presets count the cores
   const Config before = begin_from(flags, changes);
   Config config = before;
-  for (const auto& [key, value] : changes) {
-    set(config, key, value);
-    require(flags.resume.empty() || may_change(key),
-            "{} cannot change when a run is resumed; begin another run from its weights with "
-            "--init-from {}",
-            key, shell_word(flags.resume));
+  for (const auto& [key, value] : changes) set(config, key, value);
+  if (!flags.resume.empty()) {
+    for (const auto& change : changed_settings(before, config))
+      require(may_change(change.key),
+              "{} cannot change when a run is resumed; begin another run from its weights with "
+              "--init-from {}",
+              change.key, shell_word(flags.resume));
+    forget_choice(config, keys_of(changes));
   }
-  if (!flags.resume.empty()) forget_choice(config, keys_of(changes));
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);
@@ -199,7 +201,8 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();
   if (job.count > 1 && one_each && !changes_key(changes, "ranks")) config.ranks = job.count;
-  return {config, notes + (flags.source.empty() && flags.resume.empty() ? chosen(config) : "")};
+  const bool chose = flags.resume.empty() && before.base.starts_with(kDefaultsFolder);
+  return {config, notes + (chose ? chosen(config) : "")};
 }
 
 }  // namespace shoal::cli

@@ -43,7 +43,11 @@ Sweep read_trials(const TuneFlags& flags, const fs::path& out) {
           "{} has no table [tune]; expected one with min_steps and max_steps", flags.file.string());
   check_tasks(sweep);
   for (auto& run : sweep.runs) {
-    const auto& steps = fmt::format("{}", sweep.halving->max_steps);
+    for (const auto& [key, value] : run.settings)
+      require(key != "steps" && key != "schedule_steps",
+              "{}: found a setting '{}', which is max_steps of [tune] when tuning; remove it",
+              flags.file.string(), key);
+    const auto steps = fmt::format("{}", sweep.halving->max_steps);
     run.config.schedule_steps = run.config.steps = sweep.halving->max_steps;
     run.settings.emplace_back("schedule_steps", steps);
   }
@@ -99,6 +103,7 @@ class Tuner {
     print_output("\n{} steps in all\nbest: {}, {}{}\n", steps(), run.folder.string(),
                  return_text(outcome), outcome.solved ? ", solved" : "");
     if (!run.base.empty()) print_output("  base = {}\n", run.base);
+    print_output("  steps = {}\n", sweep_.halving->max_steps);
     for (const auto& [key, value] : run.settings)
       if (key != "schedule_steps") print_output("  {} = {}\n", key, value);
   }

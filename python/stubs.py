@@ -102,7 +102,7 @@ def keywords(algo: str | None, tables: Collection[str] | None, also: Collection[
     full: dict[str, set[str]] = {}
     described = _core.setting_docs(settings.make_config(algo=algo))
     algos = [algo] if algo else [name for name, _ in _core.algos()]
-    for order in (("", *algos), *((table,) for table in settings.TABLES), ("gymnasium",)):  # as key_of() looks it up
+    for order in (("", *algos), *((table,) for table in settings.TABLES)):  # as key_of() looks it up
         found: dict[str, set[str]] = {}
         for key, _, _, type_, _ in described:
             table, _, name = key.rpartition(".")

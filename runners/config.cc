@@ -126,11 +126,11 @@ bool forget_stop_return(Config& config, const std::string& task) {
   return true;
 }
 
-Config read_config(const std::filesystem::path& file) {
-  return parse_config(read_file(file, kLargestToml), file.string());
+Config read_config(const std::filesystem::path& file, bool for_env) {
+  return parse_config(read_file(file, kLargestToml), file.string(), for_env);
 }
 
-Config parse_config(const std::string& text, const std::string& file) {
+Config parse_config(const std::string& text, const std::string& file, bool for_env) {
   const auto table = parse_toml(text, file);
   Config config;
   try {
@@ -138,6 +138,11 @@ Config parse_config(const std::string& text, const std::string& file) {
       std::string name;
       read_value("base", *base, name);
       if (!name.empty()) config = preset(name);
+    } else if (for_env) {
+      Config asked;
+      set_table(options_of(asked), "", table);
+      if (!asked.env_id.empty())
+        config = default_config(asked, table.contains("algo") ? asked.algo : "");
     }
     const auto task = config.env_id;
     set_table(options_of(config), "", table);

@@ -63,7 +63,7 @@ Config preset_or_file(const std::string& name) {
   std::error_code error;  // read_config() reports a file that cannot be accessed
   const bool file = name.find('/') != std::string::npos || name.ends_with(".toml") ||
                     std::filesystem::exists(name, error) || error;
-  return as_base(file ? read_config(name) : preset(name));
+  return as_base(file ? read_config(name, /*for_env=*/true) : preset(name));
 }
 
 }  // namespace shoal

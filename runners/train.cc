@@ -34,14 +34,16 @@ namespace {
 
 // Each rank plays its share in its own process. The seeds depend on the current step, so that a
 // resumed run uses the same ones.
-Metrics evaluate_now(const Config& config, Agent& agent, const Session& session,
-                     ProcessGroup& ranks) {
+//
+// make_env: made before the workers, because making one for an environment in Python forks.
+Metrics evaluate_now(const Config& config, const EnvFactory& make_env, Agent& agent,
+                     const Session& session, ProcessGroup& ranks) {
   const std::int64_t n = ranks.count(), r = ranks.rank();
   const auto share = config.eval_episodes * (r + 1) / n - config.eval_episodes * r / n;
   const auto now = env_seed(config.seed, Stream::kEval, session.steps());
   EvaluationResult played;
   if (share > 0)
-    played = Evaluator(make_env_factory(config), agent,
+    played = Evaluator(make_env, agent,
                        {.episodes = share,
                         .seed = r == 0 ? now : env_seed(now, Stream::kEval, r),
                         .kind = SamplerKind::kSerial,
@@ -145,7 +147,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   }
 
   if (config.live_eval_seconds > 0 && ranks.rank() == 0)
-    session.add_sink(make_live_evaluation(make_env_factory(config), *agent, folder,
+    session.add_sink(make_live_evaluation(make_env, *agent, folder,
                                           {.seconds = config.live_eval_seconds,
                                            .episodes = config.eval_episodes,
                                            .seed = env_seed(config.seed, Stream::kEval, 0)}));
@@ -155,7 +157,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
   if (actor && config.sampler.kind != SamplerKind::kParallelCpu)
     move_to_device(*actor, config.device);
   at::set_num_threads(tensor_threads(config));
-  const auto evaluate = [&] { return evaluate_now(config, *agent, session, ranks); };
+  const auto evaluate = [&] { return evaluate_now(config, make_env, *agent, session, ranks); };
   if (is_off_policy(config)) {
     if (!options.quiet && ranks.rank() == 0)
       print_to_console(fmt::format("replay: {}\n", replay_size(whole, spec, *agent)));

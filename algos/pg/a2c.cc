@@ -58,6 +58,10 @@ class A2cSpec : public SpecOf<A2cSpec, OnPolicySpec, A2cOptions> {
   }
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
+  std::int64_t steps_at_once(const RunOptions& run) const override {
+    return (OnPolicySpec::steps_at_once(run) + own_.gradient_accumulation - 1) /
+           own_.gradient_accumulation;
+  }
   std::string annealed_to_0() const override {
     return own_.anneal_learning_rate ? "learning_rate" : "";
   }

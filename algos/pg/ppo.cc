@@ -393,7 +393,8 @@ class PpoSpec : public SpecOf<PpoSpec, OnPolicySpec, PpoOptions> {
     return own_.anneal_learning_rate ? "learning_rate" : own_.anneal_clip ? "clip" : "";
   }
   std::int64_t steps_at_once(const RunOptions& run) const override {
-    return run.horizon * run.envs / own_.minibatches;
+    const std::int64_t pieces = std::int64_t{own_.minibatches} * own_.gradient_accumulation;
+    return (OnPolicySpec::steps_at_once(run) + pieces - 1) / pieces;
   }
 
   void check(const RunOptions& run) const override {

@@ -40,7 +40,7 @@ def _require_agent_settings(settings: dict[str, Any]) -> None:
 class Agent:
     """An agent for one environment, on the CPU.
 
-    env: an id ("CartPole-v1", "ALE/Pong-v5", "gymnasium:Taxi-v3"), or a callable that returns a gymnasium.Env.
+    env: an id ("CartPole-v1", "ALE/Pong-v5", "gymnasium:Taxi-v4"), or a callable that returns a gymnasium.Env.
     algo: the algorithm that it is made for: it decides on the networks.
     base: a preset, a file of settings or a Config to start from.
     settings: see make_config(); the ones below, for example.
@@ -288,21 +288,33 @@ class Policy:
 
     def act(
         self,
-        observation: torch.Tensor | dict[str, torch.Tensor],
-        mask: torch.Tensor | None = None,
-        is_first: torch.Tensor | None = None,
+        observation: Any,
+        mask: Any = None,
+        is_first: Any = None,
         greedy: bool = True,
-        reward: torch.Tensor | None = None,
+        reward: Any = None,
     ) -> Any:
         """Actions for observations [N, ...], or a dict of them; of stacked frames [N, stack, ...], in which those
-        from before the episode are zeros: the first frames that are all zeros are taken for such. All are tensors.
+        from before the episode are zeros: the first frames that are all zeros are taken for such. All are tensors or
+        NumPy arrays.
+
+        The actions are the agent's own: numbers of -1 to 1 where a Box has several bounds, choices that count from 0.
+        Run.predict() gives them as the environment takes them.
 
         is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
         reward: [N], of the last actions, as the agent saw them in training: scaled and clipped, if env.reward_scale,
             env.reward_clip or atari.clip_reward say so. A recurrent policy needs it where an episode goes on, unless it
             was made with memory_sees_previous=False or is a module of your own.
         """
-        return self._core.act(observation, mask, reward, is_first, greedy)
+
+        def tensor(x: Any) -> torch.Tensor | None:
+            return None if x is None else torch.as_tensor(x)
+
+        if isinstance(observation, dict):
+            observation = {name: tensor(x) for name, x in observation.items()}
+        else:
+            observation = tensor(observation)
+        return self._core.act(observation, tensor(mask), tensor(reward), tensor(is_first), greedy)
 
 
 for _each in (Agent, ActorCritic):

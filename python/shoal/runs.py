@@ -39,6 +39,17 @@ class Film:
         return f"Film({str(self.file)!r})"
 
 
+def _stacked(actions: list[Any]) -> Any:
+    """The actions of several environments, as a vector environment takes them."""
+    import numpy as np
+
+    if isinstance(actions[0], dict):
+        return {name: _stacked([each[name] for each in actions]) for name in actions[0]}
+    if isinstance(actions[0], tuple):
+        return tuple(_stacked(list(part)) for part in zip(*actions, strict=True))
+    return np.stack(actions)
+
+
 class Run:
     """A run folder and the agent of one of its checkpoints."""
 
@@ -63,50 +74,75 @@ class Run:
         return self.agent.config
 
     def predict(self, observation: Any, mask: Any = None, greedy: bool = True, reward: float | None = None) -> Any:
-        """The action for one observation, as env.step() takes it: an int or an array, or a dict of them.
+        """The action for one observation, as env.step() takes it: an int or an array, or a dict or tuple of them.
 
-        observation: as the environment gives it. Stacked frames are [stack, ...], zeros before the episode, and
-            where settings change the observation (env.resize, ...), it is the changed one.
-
-        reward: of the last action, as the environment gives it, which a recurrent policy needs after the first step.
-            It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
+        observation: as the environment gives it, or [N, ...], as a vector environment does: the actions are then
+            [N, ...]. Stacked frames are [stack, ...], zeros before the episode, and where settings change the
+            observation (env.resize, ...), it is the changed one.
+        mask: [K] or [N, K] bool, the legal actions.
+        reward: of the last action, or [N], as the environment gives it, which a recurrent policy needs after the first
+            step. It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
 
         A recurrent policy keeps its state until reset().
         """
-        masks = None if mask is None else torch.as_tensor(mask).unsqueeze(0)
-        rewards = None if reward is None else torch.tensor([self._reward_in_training(float(reward))])
-        action = self.policy.act(self._batch_of(observation), masks, greedy=greedy, reward=rewards)
-        parts = {name: x[0].numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
-        if self._spaces is not None:
-            return value_of(self._spaces[1], lambda name, space: env_action(space, parts[name]))
-        values = {name: x.item() if x.ndim == 0 else x for name, x in parts.items()}
-        return values if isinstance(action, dict) else values[""]
+        batch, several = self._batch_of(observation)
+        masks = None if mask is None else torch.as_tensor(mask)
+        if masks is not None and not several:
+            masks = masks.unsqueeze(0)
+        rewards = None if reward is None else self._reward_in_training(torch.as_tensor(reward).reshape(-1))
+        action = self.policy.act(batch, masks, greedy=greedy, reward=rewards)
+        parts = {name: x.numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
 
-    def _reward_in_training(self, reward: float) -> float:
+        def of(i: int) -> Any:
+            if self._spaces is not None:
+                return value_of(self._spaces[1], lambda name, space: env_action(space, parts[name][i]))
+            values = {name: x[i].item() if x.ndim == 1 else x[i] for name, x in parts.items()}
+            return values if isinstance(action, dict) else values[""]
+
+        if not several:
+            return of(0)
+        return _stacked([of(i) for i in range(len(next(iter(parts.values()))))])
+
+    def _reward_in_training(self, reward: torch.Tensor) -> torch.Tensor:
         """As the agent saw it in training."""
         env = self._settings["env"]
+        reward = reward.double()
         if self.config.env_id.startswith("ALE/") and self._settings["atari"]["clip_reward"]:
-            reward = float((reward > 0) - (reward < 0))
-        reward *= env["reward_scale"]
+            reward = reward.sign()
+        reward = reward * env["reward_scale"]
         most = env["reward_clip"]
-        return min(max(reward, -most), most) if most > 0 else reward
+        return (reward.clamp(-most, most) if most > 0 else reward).float()
 
-    def _batch_of(self, observation: Any) -> Any:
+    def _batch_of(self, observation: Any) -> tuple[Any, bool]:
+        """Observations [N, ...], and whether several were given."""
         arrays = self.agent.env_spec.observations
+        several: set[bool] = set()
 
         def one(name: str, x: Any) -> torch.Tensor:
+            field = f"observation{f' {name!r}' if name else ''}"
+            if x is None or (isinstance(x, tuple) and any(isinstance(each, dict) for each in x)):
+                found = "None" if x is None else "a tuple with a dict"
+                raise _core.Error(f"{field}: found {found}, expected an array: the first of what env.reset() returns")
             # torch refuses negative strides.
             tensor = torch.as_tensor(x.copy() if any(stride < 0 for stride in getattr(x, "strides", ())) else x)
             array = arrays[name]
-            if array.stack == 1 and tensor.shape != array.shape and planes(tensor.shape) == array.shape:
-                tensor = tensor.movedim(-1, -3).reshape(array.shape)
             expected = array.shape if array.stack == 1 else (array.stack, *array.shape)
-            if tensor.shape != expected:
+
+            def fits(shape: tuple[int, ...]) -> bool:
+                return shape == expected or (array.stack == 1 and planes(shape) == array.shape)
+
+            shape = tuple(tensor.shape)
+            single = fits(shape)
+            if not single and not (shape and fits(shape[1:])):
                 raise _core.Error(
-                    f"observation{f' {name!r}' if name else ''}: found the shape {list(tensor.shape)}, expected "
-                    f"{list(expected)}; give the observation of one environment, or several to Policy(run.agent).act()"
+                    f"{field}: found the shape {list(shape)}, expected {list(expected)}, or several as "
+                    f"{['N', *expected]}".replace("'", "")
                 )
-            return tensor.unsqueeze(0)
+            several.add(not single)
+            tensor = tensor.unsqueeze(0) if single else tensor
+            if tensor.shape[1:] != expected:
+                tensor = tensor.movedim(-1, -3).reshape(len(tensor), *array.shape)
+            return tensor
 
         if isinstance(observation, dict) and set(observation) == set(arrays):
             parts = observation
@@ -115,7 +151,11 @@ class Run:
         else:
             parts = observation if isinstance(observation, dict) else {"": observation}
         batch = {name: one(name, x) for name, x in parts.items() if name in arrays}
-        return batch.get("", batch)
+        if set(batch) != set(arrays):
+            raise _core.Error(f"observation: found the fields {sorted(parts)}, expected {sorted(arrays)}")
+        if len(several) > 1:
+            raise _core.Error("observation: found fields of one environment and of several, expected the same number")
+        return batch.get("", batch), True in several
 
     def reset(self) -> None:
         """The next observation given to predict() begins an episode."""
@@ -184,12 +224,14 @@ def train(
         if env is None:
             require_known(config, out, f"shoal.train(out={os.fspath(out)!r}, resume=True, env=make)")
         given = {name: key_of(name, config) for name, value in settings.items() if value is not None}
+        begun = {key: value for key, value, *_ in _core.setting_docs(config)}
+        apply(config, settings)
+        now = {key: value for key, value, *_ in _core.setting_docs(config)}
         for name, key in given.items():
-            if not _core.may_change(key) and not callable(settings[name]):
+            if now[key] != begun[key] and not _core.may_change(key) and not callable(settings[name]):
                 raise _core.Error(
                     f"{key} cannot change when a run is resumed; give init_from={os.fspath(out)!r} instead"
                 )
-        apply(config, settings)
         _core.forget_choice(config, set(given.values()))
     elif base is None and env is not None:
         config = default_config(**settings)

@@ -38,7 +38,7 @@ ELSEWHERE = {
     "total_timesteps": "steps",
 }
 # The tables in which a keyword without a dot is looked up, after the settings without a table and the algorithm's own.
-TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "async")
+TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "async", "gymnasium")
 
 # The tables of the settings that a vector environment takes, and single ones.
 ENV_SETTINGS = (("env", "atari", "gymnasium"), ("sampler.pin", "sampler.step_limit", "sampler.reset_limit"))

@@ -30,6 +30,12 @@ class BoundAlgo {
     return agent_->use([&](Agent&) { return act(*this); });
   }
 
+  void require_acted(const std::shared_ptr<BoundAgent>& agent) const {
+    require(!on_policy_ || agent == agent_,
+            "found a batch of another agent's sampler, expected one of the agent that learns; make "
+            "the sampler anew with this agent");
+  }
+
   Metrics update(const Samples& samples) {
     const auto before = progress();
     steps_ += samples.steps;
@@ -124,6 +130,7 @@ void bind_algos(py::module_& m) {
           "update",
           [](BoundAlgo& algo, const py::object& batch) {
             const auto samples = samples_of(batch);
+            algo.require_acted(agent_of(batch));
             if (const auto option = algo.annealed_to_0(); !option.empty())
               warn_of_rate_0(algo.steps(), option);
             return numbers(interruptible(

@@ -127,6 +127,8 @@ std::string shape_of(const at::Tensor& tensor);  // "[4, 84, 84]"
 // Gives the samples of a Batch, which must outlive it. Throws Error if a later collect() has
 // overwritten them: call it when no other thread can collect any more.
 std::function<const Samples&()> samples_of(const py::handle& batch);
+// The agent of the sampler that a batch is of.
+std::shared_ptr<BoundAgent> agent_of(const py::handle& batch);
 
 void bind_config(py::module_& m);
 void bind_setting_docs(py::module_& m);

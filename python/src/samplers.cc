@@ -38,6 +38,7 @@ class BoundBatch {
   BoundBatch(std::shared_ptr<BoundSampler> sampler, std::int64_t number, const Batch& batch)
       : sampler_(std::move(sampler)), number_(number), batch_(batch) {}
 
+  const std::shared_ptr<BoundAgent>& agent() const { return sampler_->agent; }
   const Samples& samples() const { return batch().samples; }
   const Batch& batch() const {
     require(number_ == sampler_->collected && !sampler_->is_closed,
@@ -224,6 +225,10 @@ void bind_batch(py::module_& m) {
 std::function<const Samples&()> samples_of(const py::handle& batch) {
   const auto& bound = batch.cast<const BoundBatch&>();
   return [&bound]() -> const Samples& { return bound.samples(); };
+}
+
+std::shared_ptr<BoundAgent> agent_of(const py::handle& batch) {
+  return batch.cast<const BoundBatch&>().agent();
 }
 
 void bind_samplers(py::module_& m) {

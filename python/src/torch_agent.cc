@@ -106,10 +106,10 @@ class PythonModel : public ActorCriticModel {
     const char* expected = memory ? "(policy, value, state)" : "(policy, value)";
     require(py::isinstance<py::tuple>(result) && py::len(result) == (memory ? 3 : 2),
             "the module returned {}, expected {}", described(result), expected);
-    const auto policy = result[py::int_(0)].cast<at::Tensor>();
-    const auto value = result[py::int_(1)].cast<at::Tensor>();
     auto shape = rows;
     shape.push_back(outputs_);
+    const auto policy = tensor_of("policy", result[py::int_(0)], shape);
+    const auto value = tensor_of("value", result[py::int_(1)], rows);
     require(policy.sizes() == at::IntArrayRef(shape),
             "the module returned a policy of the shape {}, expected [{}]", shape_of(policy),
             fmt::join(shape, ", "));
@@ -120,6 +120,14 @@ class PythonModel : public ActorCriticModel {
   }
 
  private:
+  static at::Tensor tensor_of(const char* what, const py::object& given,
+                              const std::vector<std::int64_t>& shape) {
+    require(THPVariable_Check(given.ptr()),
+            "the module returned a {} of {}, expected a tensor [{}]", what,
+            std::string(py::str(py::type::of(given))), fmt::join(shape, ", "));
+    return given.cast<at::Tensor>();
+  }
+
   static std::string described(const py::object& result) {
     std::string type(py::str(py::type::of(result)));
     return py::isinstance<py::tuple>(result) ? fmt::format("{} values", py::len(result)) : type;

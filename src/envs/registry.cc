@@ -98,7 +98,9 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (is_in_python(id)) return make_in_python(id, options);
   if (id.starts_with("ALE/")) return make_atari(id, options.atari);
   if (is_mujoco_task(id)) return make_mujoco(id);
-  const auto near = nearest_id(id, options.gymnasium);
+  // Gymnasium itself names an environment of a module MODULE:ID.
+  const bool of_module = id.find(':') != std::string::npos;
+  const auto near = of_module ? "gymnasium:" + id : nearest_id(id, options.gymnasium);
   const bool sure = is_task(id, near) || near == "gymnasium:" + id;
   throw Error("unknown environment '{}'; did you mean '{}'?{}", one_line(id), near,
               sure ? "" : " That of a Python package is named gymnasium:PACKAGE/ID.");

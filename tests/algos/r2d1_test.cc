@@ -181,8 +181,9 @@ TEST(R2d1Test, AnUpdateEqualsPlainCode) {
       fill(replay, nets.online->state(), 9);
       fill(same, nets.online->state(), 9);
       const auto metrics =
-          make_r2d1(*nets.agent, replay,
-                    {.learning_rate = 1e5, .optimizer_epsilon = 1e6, .batch = 8, .max_grad_norm = 0})
+          make_r2d1(
+              *nets.agent, replay,
+              {.learning_rate = 1e5, .optimizer_epsilon = 1e6, .batch = 8, .max_grad_norm = 0})
               ->update(kStart, 1);
 
       const auto& batch = same.sample(8, 0.6);

@@ -148,6 +148,16 @@ EnvFactory make_counter(const ArraySpec& array) {
   return [array](const EnvContext&) { return std::make_unique<Counter>(array); };
 }
 
+TEST(ChannelsFirstTest, ASquareBoardMayHaveMorePlanesThanSquaresInARow) {
+  const auto shape_of = [](const Shape& shape) {
+    return with_channels_first(make_counter({.shape = shape}))({})->spec().observation[0].shape;
+  };
+  EXPECT_EQ(shape_of({10, 10, 20}), (Shape{20, 10, 10}));
+  EXPECT_EQ(shape_of({8, 8, 14}), (Shape{14, 8, 8}));
+  EXPECT_EQ(shape_of({20, 10, 10}), (Shape{20, 10, 10}));
+  EXPECT_EQ(shape_of({12, 10, 20}), (Shape{12, 10, 20}));
+}
+
 TEST(ChannelsFirstTest, RecognisesPicturesByTheirShape) {
   const auto shape = [](const Shape& found, DType dtype = DType::kUInt8) {
     const auto env = with_channels_first(make_counter({.dtype = dtype, .shape = found}))({});

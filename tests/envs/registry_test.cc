@@ -75,6 +75,8 @@ TEST(RegistryTest, WhatWouldChangeNothingIsRefused) {
 TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {
   EXPECT_EQ(message_of([] { make_env_factory("Cartpole-v0"); }),
             "unknown environment 'Cartpole-v0'; did you mean 'CartPole-v1'?");
+  EXPECT_EQ(message_of([] { make_env_factory("my_tasks:Walk-v0"); }),
+            "unknown environment 'my_tasks:Walk-v0'; did you mean 'gymnasium:my_tasks:Walk-v0'?");
   if (!atari_ids().empty())
     EXPECT_EQ(message_of([] { make_env_factory("pong-v5"); }),
               "unknown environment 'pong-v5'; did you mean 'ALE/Pong-v5'?");

@@ -73,6 +73,13 @@ class LoopTest(unittest.TestCase):
         self.assertEqual(bits(agent), expected)
         self.assertEqual(algo.steps, updates * 16 * 32)
 
+    def test_a_batch_of_another_agent_is_refused(self):
+        agent, other = (shoal.ActorCritic("CartPole-v1", seed=seed) for seed in (1, 2))
+        with shoal.Sampler(None, other, kind="serial", envs=4, horizon=8) as sampler:
+            with self.assertRaisesRegex(shoal.Error, "another agent's sampler, expected one of the agent that learns"):
+                shoal.PPO(agent).update(sampler.collect())
+            shoal.PPO(other).update(sampler.collect())
+
     def test_warns_once_the_learning_rate_is_0(self):
         agent = shoal.ActorCritic("CartPole-v1", hidden=[16])
         with shoal.Sampler("CartPole-v1", agent, kind="serial", envs=4, horizon=8) as sampler:
@@ -452,6 +459,8 @@ class LoopTest(unittest.TestCase):
             act(state=("h",))
         with self.assertRaisesRegex(shoal.Error, r"policy of the shape \[1, 2\], expected \[1, 2, 2\]"):
             act(returned=lambda policy, value, state: (policy[0, :1], value, state))
+        with self.assertRaisesRegex(shoal.Error, r"a policy of <class 'dict'>, expected a tensor \["):
+            act(returned=lambda policy, value, state: ({}, value, state))
 
     def test_says_what_is_wrong_with_a_torch_module(self):
         def act(module):

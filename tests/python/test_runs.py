@@ -68,8 +68,16 @@ class RunsTest(unittest.TestCase):
         self.assertIn("CartPole-v1", repr(run))
         action = run.predict(torch.zeros(4))
         self.assertIn(action, (0, 1))
-        with self.assertRaisesRegex(shoal.Error, r"found the shape \[5, 4\], expected \[4\]; give .* one environment"):
-            run.predict(torch.zeros(5, 4))
+        for wrong in (torch.zeros(4, 5), torch.zeros(2, 5, 4)):
+            with self.assertRaisesRegex(
+                shoal.Error, rf"found the shape \[{wrong.shape[0]}, .*, expected \[4\], or .* \[N, 4\]"
+            ):
+                run.predict(wrong)
+        with self.assertRaisesRegex(shoal.Error, r"found a tuple with a dict, .* env.reset\(\) returns"):
+            run.predict(([0.0] * 4, {}))
+        several = torch.randn(5, 4)
+        self.assertEqual(list(run.predict(several)), [run.predict(each) for each in several])
+        self.assertTrue(torch.equal(run.policy.act(several.numpy()), run.policy.act(several)))
         returns = shoal.evaluate(run, episodes=3)
         self.assertEqual(len(returns), 3)
         self.assertEqual(returns, shoal.evaluate(shoal.load(self.path("run")), episodes=3, workers=1))
@@ -159,6 +167,7 @@ class RunsTest(unittest.TestCase):
         try:
             import numpy as np
             from gymnasium import spaces
+            from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
             from toys import Echo, echoes
         except ImportError:
             self.skipTest("needs Gymnasium")
@@ -184,8 +193,14 @@ class RunsTest(unittest.TestCase):
                 seen.clear()
                 shoal.evaluate(run, episodes=2)  # in this process
                 self.assertGreater(len(seen), 8)
-                for observation, action in seen[:20]:
+                pairs = seen[:20]
+                given = create_empty_array(observations, len(pairs))
+                given = concatenate(observations, [each for each, _ in pairs], given)
+                together = iterate(batch_space(actions, len(pairs)), run.predict(given))
+                for (observation, action), row in zip(pairs, together, strict=True):
                     got = run.predict(observation)
+                    for a, b in zip(leaves(got), leaves(row), strict=True):
+                        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
                     self.assertTrue(actions.contains(got), got)
                     for a, b in zip(leaves(got), leaves(action)):
                         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

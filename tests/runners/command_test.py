@@ -438,6 +438,19 @@ class AppTest(unittest.TestCase):
         self.trains_without_a_preset("vectors-real-sac", "sac", "--env", "Pendulum-v1", "--algo", "sac", "--steps", "300")
         self.trains_without_a_preset("vectors-discrete-dqn", "dqn", "--set", "env.id=Acrobot-v1", "--set", "algo=dqn", "--steps", "320")
 
+    def test_a_file_needs_no_preset(self):
+        mine = self.dir / "mine.toml"
+        short = "steps = 1024\nsampler.horizon = 16\nsampler.kind = 'serial'\nenv.id = 'CartPole-v1'\n"
+        mine.write_text(short)
+        self.assertIn("ppo.minibatches = 8", self.trains_without_a_preset("vectors-discrete", "ppo", mine).stdout)
+        mine.write_text(short + "algo = 'dqn'\noff_policy.learning_starts = 512\n")
+        self.trains_without_a_preset("vectors-discrete-dqn", "dqn", mine)
+        mine.write_text('base = ""\n' + short)
+        done = shoal("train", mine, "--out", self.dir / "empty-base")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("begins with", done.stdout)
+        self.assertIn('base = ""', (self.dir / "empty-base/config.toml").read_text())
+
     @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
     def test_an_environment_of_gymnasium_needs_no_preset(self):
         self.trains_without_a_preset("vectors-discrete", "ppo", "--env", "gymnasium:CartPole-v1", "--steps", "512",

@@ -424,6 +424,13 @@ TEST(Config, NetworksAndMinibatchesThatDoNotFitAreRefused) {
   EXPECT_NO_THROW(require_minibatch_fits(config, spec));
   set(config, "sampler.envs", "10000000000");
   EXPECT_THROW(require_minibatch_fits(config, spec), Error);
+  set(config, "ppo.gradient_accumulation", "1000000");
+  EXPECT_NO_THROW(require_minibatch_fits(config, spec)) << "one piece at a time";
+  Config appo = preset("cartpole-appo");
+  set(appo, "sampler.envs", "10000000000");
+  EXPECT_THROW(require_minibatch_fits(appo, spec), Error);
+  set(appo, "sampler.workers", "1000000");
+  EXPECT_NO_THROW(require_minibatch_fits(appo, spec)) << "the environments of one worker";
 }
 
 }  // namespace

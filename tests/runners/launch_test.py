@@ -143,13 +143,16 @@ class LaunchTest(unittest.TestCase):
         name = "cartpole-ppo-ppo.learning_rate=0.001-4"
         self.assertIn(f"best: {self.out}/{name}, return", "\n".join(lines))
         self.assertIn("  ppo.learning_rate = 0.001", lines)
+        self.assertIn("  steps = 24576", lines)
         self.assertIn("40960 steps in all", lines)  # 8192 of each, and 16384 more of one
         alone = self.dir / "alone"
         shoal("train", "cartpole-ppo", "--quiet", "--out", alone, "--seed", 4, "--steps", 24576, "--set", "stop_return=inf",
               "--set", "schedule_steps=24576", "--set", "sampler.horizon=16", "--set", "ppo.learning_rate=1e-3")
         self.assertEqual(self.model(name), (alone / "model.ckpt").read_bytes())
         again = shoal("tune", file, "--out", self.out).stdout.splitlines()
-        self.assertEqual(again[-4:], lines[-4:], "nothing is trained twice")
+        self.assertEqual(again[-5:], lines[-5:], "nothing is trained twice")
+        file = self.search("[1e-3]", "min_steps = 8192\nmax_steps = 24576", "steps = 4096")
+        self.assertIn("found a setting 'steps', which is max_steps", shoal("tune", file, "--out", self.out, status=2).stderr)
 
     def test_a_rung_may_end_before_the_first_row(self):
         file = self.search("[1e-12, 1e-3]", "min_steps = 8000\nmax_steps = 16000\nfactor = 2", "log_steps = 8192")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 if importlib.util.find_spec("gymnasium") is None:
     sys.exit(77)
@@ -40,6 +41,22 @@ class PackagesTest(unittest.TestCase):
     def rows(self):
         with open(self.run / "progress.csv") as file:
             return list(csv.DictReader(file))
+
+    def test_an_evaluation_starts_no_process(self):
+        """One that has a context on a GPU cannot fork."""
+        pathlib.Path(self.folder.name, "counted.py").write_text(
+            "import os, gymnasium\n\ndef make():\n    print(os.getpid(), file=open(os.environ['COUNTED'], 'a'))\n"
+            "    return gymnasium.make('CartPole-v1')\n")
+
+        def processes(eval_steps):
+            counted = pathlib.Path(self.folder.name, f"processes-{eval_steps}")
+            self.run = counted.with_suffix(".run")
+            with unittest.mock.patch.dict(os.environ, {"COUNTED": str(counted), "PYTHONPATH": self.folder.name}):
+                self.train("env.id=gymnasium:counted:make", f"eval_steps={eval_steps}", "eval_episodes=2", "sampler.kind=serial")
+            self.assertEqual(any(row.get("eval_return") for row in self.rows()), eval_steps > 0)
+            return len(set(counted.read_text().split()))
+
+        self.assertEqual(processes(256), processes(0))
 
     def test_a_picture_and_a_number_of_a_package(self):
         text = self.train(GRID, "ppo.learning_rate=0.003", "model.hidden=[32]", 'env.info=["is_success", "parts/right:sum"]',

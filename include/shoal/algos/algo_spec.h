@@ -91,7 +91,7 @@ class OnPolicySpec : public AlgoSpec {
   // An actor-critic around `run.model`.
   std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override;
   std::int64_t steps_at_once(const RunOptions& run) const override {
-    return run.horizon * run.envs;
+    return run.horizon * ((run.envs + run.rollouts - 1) / run.rollouts);
   }
   void check(const RunOptions&) const override {}
 

@@ -33,7 +33,7 @@ struct EnvOptions {
 };
 
 // The factory of an environment, whose channels-last pictures are transposed (wrappers.h):
-// "CartPole-v1", "HalfCheetah-v5", "ALE/Pong-v5", "gymnasium:Taxi-v3", "pettingzoo:my_game", ...
+// "CartPole-v1", "HalfCheetah-v5", "ALE/Pong-v5", "gymnasium:Taxi-v4", "pettingzoo:my_game", ...
 // Throws Error for an unknown id, with the nearest known one, and rethrows errors of the
 // environment's own factory.
 EnvFactory make_env_factory(const std::string& id, const EnvOptions& options = {});

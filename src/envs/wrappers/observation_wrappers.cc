@@ -168,8 +168,9 @@ class ChannelsFirst : public PrivateFields {
     if (dims != 3 && dims != 4) return false;
     const auto height = array.shape[dims - 3], width = array.shape[dims - 2],
                channels = array.shape[dims - 1];
-    return std::min(height, width) >= kSmallestSide && channels >= 1 && channels <= kMostChannels &&
-           channels < std::min(height, width);
+    const bool few = channels <= kMostChannels && channels < std::min(height, width);
+    const bool square = dims == 3 && height == width && channels != width;  // a board with planes
+    return std::min(height, width) >= kSmallestSide && channels >= 1 && (few || square);
   }
 
  private:
