@@ -1,4 +1,5 @@
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
