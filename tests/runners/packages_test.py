@@ -46,13 +46,13 @@ class PackagesTest(unittest.TestCase):
         """One that has a context on a GPU cannot fork."""
         pathlib.Path(self.folder.name, "counted.py").write_text(
             "import os, gymnasium\n\ndef make():\n    print(os.getpid(), file=open(os.environ['COUNTED'], 'a'))\n"
-            "    return gymnasium.make('CartPole-v1')\n")
+            "    return gymnasium.make('CartPole-v1')\n\ngymnasium.register('Counted-v0', make)\n")
 
         def processes(eval_steps):
             counted = pathlib.Path(self.folder.name, f"processes-{eval_steps}")
             self.run = counted.with_suffix(".run")
             with unittest.mock.patch.dict(os.environ, {"COUNTED": str(counted), "PYTHONPATH": self.folder.name}):
-                self.train("env.id=gymnasium:counted:make", f"eval_steps={eval_steps}", "eval_episodes=2", "sampler.kind=serial")
+                self.train("env.id=gymnasium:counted:Counted-v0", f"eval_steps={eval_steps}", "eval_episodes=2", "sampler.kind=serial")
             self.assertEqual(any(row.get("eval_return") for row in self.rows()), eval_steps > 0)
             return len(set(counted.read_text().split()))
 
