@@ -167,7 +167,7 @@ SweepRun run_of(std::string base, const std::string& variant, SweepSettings sett
     for (const auto& [key, value] : settings)
       if (key == "base") base = value;  // the last, as for other settings
     std::erase_if(settings, [](const auto& setting) { return setting.first == "base"; });
-    Config config = base.empty() ? defaults.of(settings) : preset_or_file(base);
+    Config config = base.empty() ? defaults.of(settings) : preset_or_file(base, settings);
     const auto task = config.env_id;
     for (const auto& [key, value] : settings) {
       require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");

@@ -105,7 +105,8 @@ void require_no_env(const std::string& source) {
 Config begin_from(const TrainFlags& flags, const Changes& changes) {
   if (!flags.resume.empty()) return read_run_config(flags.resume);
   require_no_env(flags.source);
-  Config config = flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source);
+  Config config =
+      flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source, changes);
   // Absolute, so that config.toml begins the same run from any folder.
   if (!flags.init_from.empty())
     config.init_from = std::filesystem::absolute(flags.init_from).lexically_normal().string();

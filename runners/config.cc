@@ -126,11 +126,27 @@ bool forget_stop_return(Config& config, const std::string& task) {
   return true;
 }
 
-Config read_config(const std::filesystem::path& file, bool for_env) {
-  return parse_config(read_file(file, kLargestToml), file.string(), for_env);
+Config read_config(const std::filesystem::path& file) {
+  return parse_config(read_file(file, kLargestToml), file.string());
 }
 
-Config parse_config(const std::string& text, const std::string& file, bool for_env) {
+Config read_config_for(const std::filesystem::path& file, const Settings& given) {
+  const auto text = read_file(file, kLargestToml);
+  const auto table = parse_toml(text, file.string());
+  auto asked = parse_config(text, file.string());
+  if (table.contains("base")) return asked;
+  bool names_algo = table.contains("algo");
+  for (const auto& [key, value] : given) {
+    set(asked, key, value);
+    names_algo = names_algo || key == "algo";
+  }
+  if (asked.env_id.empty()) return parse_config(text, file.string());
+  auto config = default_config(asked, names_algo ? asked.algo : "");
+  set_table(options_of(config), "", table);
+  return config;
+}
+
+Config parse_config(const std::string& text, const std::string& file) {
   const auto table = parse_toml(text, file);
   Config config;
   try {
@@ -138,11 +154,6 @@ Config parse_config(const std::string& text, const std::string& file, bool for_e
       std::string name;
       read_value("base", *base, name);
       if (!name.empty()) config = preset(name);
-    } else if (for_env) {
-      Config asked;
-      set_table(options_of(asked), "", table);
-      if (!asked.env_id.empty())
-        config = default_config(asked, table.contains("algo") ? asked.algo : "");
     }
     const auto task = config.env_id;
     set_table(options_of(config), "", table);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
+
+#include "shoal/runners/config.h"
 
 namespace shoal {
 
@@ -8,5 +11,8 @@ namespace shoal {
 inline constexpr const char* kDefaultsFolder = "defaults/";
 
 bool is_preset(const std::string& name);
+
+// preset_or_file() of a file.
+Config read_config_for(const std::filesystem::path& file, const Settings& given);
 
 }  // namespace shoal

@@ -58,12 +58,12 @@ Config as_base(Config config) {
   return config;
 }
 
-Config preset_or_file(const std::string& name) {
+Config preset_or_file(const std::string& name, const Settings& given) {
   if (find(name) != nullptr) return as_base(preset(name));
   std::error_code error;  // read_config() reports a file that cannot be accessed
   const bool file = name.find('/') != std::string::npos || name.ends_with(".toml") ||
                     std::filesystem::exists(name, error) || error;
-  return as_base(file ? read_config(name, /*for_env=*/true) : preset(name));
+  return as_base(file ? read_config_for(name, given) : preset(name));
 }
 
 }  // namespace shoal

@@ -275,6 +275,11 @@ class Sampler:
         )
 
 
+def tensor_of(x: Any) -> torch.Tensor:
+    """A tensor of a tensor, an array or numbers. torch.as_tensor() refuses negative strides."""
+    return torch.as_tensor(x.copy() if any(stride < 0 for stride in getattr(x, "strides", ())) else x)
+
+
 class Policy:
     """Acts for N environments outside a sampler, and keeps their recurrent state."""
 
@@ -306,15 +311,12 @@ class Policy:
             env.reward_clip or atari.clip_reward say so. A recurrent policy needs it where an episode goes on, unless it
             was made with memory_sees_previous=False or is a module of your own.
         """
-
-        def tensor(x: Any) -> torch.Tensor | None:
-            return None if x is None else torch.as_tensor(x)
-
         if isinstance(observation, dict):
-            observation = {name: tensor(x) for name, x in observation.items()}
+            observation = {name: tensor_of(x) for name, x in observation.items()}
         else:
-            observation = tensor(observation)
-        return self._core.act(observation, tensor(mask), tensor(reward), tensor(is_first), greedy)
+            observation = tensor_of(observation)
+        given = [None if x is None else tensor_of(x) for x in (mask, reward, is_first)]
+        return self._core.act(observation, *given, greedy)
 
 
 for _each in (Agent, ActorCritic):

@@ -17,7 +17,7 @@ import torch
 
 from . import _core
 from .envs import env_action, is_callable_id, parts_of, planes, require_known, spaces_of, value_of
-from .parts import Agent, Policy
+from .parts import Agent, Policy, tensor_of
 from .progress import Display, plot_progress, read_progress
 from .settings import Base, RunSettings, apply, default_config, key_of, make_config, require_type
 
@@ -73,7 +73,9 @@ class Run:
         """The settings of the run."""
         return self.agent.config
 
-    def predict(self, observation: Any, mask: Any = None, greedy: bool = True, reward: float | None = None) -> Any:
+    def predict(
+        self, observation: Any, mask: Any = None, greedy: bool = True, reward: Any = None, is_first: Any = None
+    ) -> Any:
         """The action for one observation, as env.step() takes it: an int or an array, or a dict or tuple of them.
 
         observation: as the environment gives it, or [N, ...], as a vector environment does: the actions are then
@@ -83,14 +85,21 @@ class Run:
         reward: of the last action, or [N], as the environment gives it, which a recurrent policy needs after the first
             step. It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
 
+        is_first: [N] bool, where an episode begins, which a recurrent policy needs for several observations.
+
         A recurrent policy keeps its state until reset().
         """
         batch, several = self._batch_of(observation)
+        if several and is_first is None and self._settings["model"]["memory"] != "none":
+            raise _core.Error(
+                "is_first: found none, expected [N] bool, where an episode begins: the memory of this policy needs it"
+            )
         masks = None if mask is None else torch.as_tensor(mask)
         if masks is not None and not several:
             masks = masks.unsqueeze(0)
         rewards = None if reward is None else self._reward_in_training(torch.as_tensor(reward).reshape(-1))
-        action = self.policy.act(batch, masks, greedy=greedy, reward=rewards)
+        first = None if is_first is None else torch.as_tensor(is_first).reshape(-1)
+        action = self.policy.act(batch, masks, first, greedy=greedy, reward=rewards)
         parts = {name: x.numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
 
         def of(i: int) -> Any:
@@ -117,15 +126,14 @@ class Run:
         """Observations [N, ...], and whether several were given."""
         arrays = self.agent.env_spec.observations
         several: set[bool] = set()
+        own = {} if self._spaces is None else {name: space.shape for name, space, _ in parts_of(self._spaces[0])}
 
         def one(name: str, x: Any) -> torch.Tensor:
             field = f"observation{f' {name!r}' if name else ''}"
             if x is None or (isinstance(x, tuple) and any(isinstance(each, dict) for each in x)):
                 found = "None" if x is None else "a tuple with a dict"
                 raise _core.Error(f"{field}: found {found}, expected an array: the first of what env.reset() returns")
-            # torch refuses negative strides.
-            tensor = torch.as_tensor(x.copy() if any(stride < 0 for stride in getattr(x, "strides", ())) else x)
-            array = arrays[name]
+            tensor, array = tensor_of(x), arrays[name]
             expected = array.shape if array.stack == 1 else (array.stack, *array.shape)
 
             def fits(shape: tuple[int, ...]) -> bool:
@@ -133,7 +141,9 @@ class Run:
 
             shape = tuple(tensor.shape)
             single = fits(shape)
-            if not single and not (shape and fits(shape[1:])):
+            if single and shape and fits(shape[1:]):  # [1, H, W, C]
+                single = shape == own.get(name)
+            elif not single and not (shape and fits(shape[1:])):
                 raise _core.Error(
                     f"{field}: found the shape {list(shape)}, expected {list(expected)}, or several as "
                     f"{['N', *expected]}".replace("'", "")

@@ -143,7 +143,9 @@ def make_config(base: Base | None = None, **settings: Unpack[RunSettings]) -> _c
     if base is None or isinstance(base, _core.Config):
         config = _core.Config() if base is None else _core.as_base(base)
     else:
-        config = _core.preset_or_file(os.fspath(base))
+        given = {"env.id": settings.get("env"), "algo": settings.get("algo")}
+        texts = [(key, env_id(value)) for key, value in given.items() if value is not None]
+        config = _core.preset_or_file(os.fspath(base), texts)
     before = config.env_id
     apply(config, settings)
     if settings.get("stop_return") is None:

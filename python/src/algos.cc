@@ -2,6 +2,7 @@
 
 #include "bindings.h"
 #include "interruptible.h"
+#include "shoal/algos/ppo.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/off_policy.h"
 
@@ -14,6 +15,8 @@ class BoundAlgo {
   BoundAlgo(const Config& config, std::shared_ptr<BoundAgent> agent)
       : config_(config), agent_(std::move(agent)) {
     validate(config);
+    corrects_ =
+        config.algo == "impala" || (config.algo == "ppo" && config_.options<PpoOptions>().vtrace);
     agent_->use([&](Agent& learning) {
       if (is_off_policy(config)) {
         learner_ = make_learner(config, agent_->env, learning);
@@ -31,9 +34,9 @@ class BoundAlgo {
   }
 
   void require_acted(const std::shared_ptr<BoundAgent>& agent) const {
-    require(!on_policy_ || agent == agent_,
+    require(!on_policy_ || corrects_ || agent == agent_,
             "found a batch of another agent's sampler, expected one of the agent that learns; make "
-            "the sampler anew with this agent");
+            "the sampler anew with this agent, or learn with V-trace (IMPALA, or vtrace=True)");
   }
 
   Metrics update(const Samples& samples) {
@@ -93,6 +96,7 @@ class BoundAlgo {
   std::shared_ptr<BoundAgent> agent_;
   std::unique_ptr<OnPolicyAlgo> on_policy_;
   Learner learner_;
+  bool corrects_;  // V-trace: the actions may be another policy's
   std::int64_t steps_ = 0;
 };
 
@@ -106,7 +110,7 @@ void warn_of_rate_0(std::int64_t steps, const std::string& option) {
   const auto text = fmt::format(
       "found {} steps, after which {} is 0; give the algorithm more with steps=..., or "
       "anneal_{}=False",
-      steps, option, option);
+      steps, option, option == "clip" ? option : "learning_rate");
   constexpr int kCaller = 2;  // of shoal.Algo.update()
   if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), kCaller) != 0) throw py::error_already_set();
 }

@@ -120,7 +120,7 @@ void bind_config(py::module_& m) {
       .def_readonly("seed", &Config::seed)
       .def_property_readonly("envs", [](const Config& c) { return c.sampler.envs; })
       .def_property_readonly("horizon", [](const Config& c) { return c.sampler.horizon; });
-  m.def("preset_or_file", &preset_or_file, py::arg("name"),
+  m.def("preset_or_file", &preset_or_file, py::arg("name"), py::arg("given"),
         py::call_guard<py::gil_scoped_release>());
   m.def("as_base", &as_base, "A copy, as `shoal train` begins with the settings of a file.",
         py::arg("config"));

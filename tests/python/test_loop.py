@@ -79,6 +79,8 @@ class LoopTest(unittest.TestCase):
             with self.assertRaisesRegex(shoal.Error, "another agent's sampler, expected one of the agent that learns"):
                 shoal.PPO(agent).update(sampler.collect())
             shoal.PPO(other).update(sampler.collect())
+            shoal.IMPALA(agent).update(sampler.collect())  # corrects for the other policy
+            shoal.PPO(agent, vtrace=True).update(sampler.collect())
 
     def test_warns_once_the_learning_rate_is_0(self):
         agent = shoal.ActorCritic("CartPole-v1", hidden=[16])

@@ -197,6 +197,10 @@ class RunsTest(unittest.TestCase):
                 given = create_empty_array(observations, len(pairs))
                 given = concatenate(observations, [each for each, _ in pairs], given)
                 together = iterate(batch_space(actions, len(pairs)), run.predict(given))
+                one = run.predict(concatenate(observations, [pairs[0][0]], create_empty_array(observations, 1)))
+                one = next(iter(iterate(batch_space(actions, 1), one)))
+                for a, b in zip(leaves(one), leaves(run.predict(pairs[0][0])), strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
                 for (observation, action), row in zip(pairs, together, strict=True):
                     got = run.predict(observation)
                     for a, b in zip(leaves(got), leaves(row), strict=True):
@@ -214,6 +218,13 @@ class RunsTest(unittest.TestCase):
         run = shoal.train(None, self.path("run"), quiet=True, steps=256, memory="lstm", **SETTINGS)
         run.predict(torch.zeros(4))
         self.assertIn(run.predict(torch.ones(4), reward=1.0), (0, 1))
+        with self.assertRaisesRegex(shoal.Error, r"is_first: found none, expected \[N\] bool"):
+            run.predict(torch.zeros(2, 4))
+        several, first = torch.randn(3, 2, 4), torch.tensor([[True, True], [False, True], [False, False]])
+        run.reset()
+        got = [run.predict(x, reward=[1.0, 1.0], is_first=begins)[1] for x, begins in zip(several, first)]
+        run.reset()
+        self.assertEqual(got[1:], [run.predict(several[t, 1], reward=1.0) for t in (1, 2)])
 
     def test_predicts_from_rewards_as_the_environment_gives_them(self):
         changed = {"env": "Pendulum-v1", "memory": "lstm", "memory_sees_previous": True, "ppo__minibatches": 4}

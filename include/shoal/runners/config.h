@@ -82,12 +82,11 @@ std::vector<SettingChange> changed_settings(const Config& before, const Config& 
 // nearest known key.
 void set(Config& config, const std::string& key, const std::string& value);
 
-// A file may name a preset to start from (`base = "..."`); every other key overrides it. With
-// for_env, a file without `base` starts from default_config() for its env.id. Throws Error if it
-// cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
-Config read_config(const std::filesystem::path& file, bool for_env = false);
+// A file may name a preset to start from (`base = "..."`); every other key overrides it. Throws
+// Error if it cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
+Config read_config(const std::filesystem::path& file);
 // Parses the text of such a file; `file` appears in messages.
-Config parse_config(const std::string& text, const std::string& file, bool for_env = false);
+Config parse_config(const std::string& text, const std::string& file);
 // Reads the configuration of a run from its folder. Throws Error if there is none, and as
 // read_config().
 inline constexpr const char* kConfigFile = "config.toml";  // complete and re-runnable
@@ -107,8 +106,11 @@ Config preset(const std::string& name);  // throws Error with the nearest known 
 // The settings with which another run begins: schedules that are as long as the run follow its
 // steps when those are changed.
 Config as_base(Config config);
-// The same of a preset, or of the TOML file at this path, read for_env.
-Config preset_or_file(const std::string& name);
+// The same of a preset, or of the TOML file at this path. A file without `base` starts from
+// default_config() for its env.id and algo, or for those of `given`, settings that the caller makes
+// afterwards.
+using Settings = std::vector<std::pair<std::string, std::string>>;  // as for set()
+Config preset_or_file(const std::string& name, const Settings& given = {});
 // Settings for an environment without a preset, except env.id: those of presets/defaults for its
 // kind of task (vectors or pictures, discrete or real-valued actions) and for the algorithm. If
 // `algo` is empty, the file of the kind names one. Throws Error for an unknown algorithm.
