@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 

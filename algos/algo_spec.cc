@@ -6,6 +6,7 @@
 #include "algos/builtin_algos.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 namespace {
@@ -32,6 +33,11 @@ Specs copies_of(const Specs& all) {
 }
 
 }  // namespace
+
+// Of the largest of the rollouts that are learned from one by one.
+std::int64_t OnPolicySpec::steps_at_once(const RunOptions& run) const {
+  return run.horizon * divide_up(run.envs, run.rollouts);
+}
 
 std::unique_ptr<Agent> OnPolicySpec::make_agent(const EnvSpec& env, const RunOptions& run) const {
   return make_actor_critic(env, run.model, run.agent, run.seed);

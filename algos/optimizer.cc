@@ -12,7 +12,7 @@
 
 #include "algos/adam.h"
 #include "src/compute/accelerator.h"
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 

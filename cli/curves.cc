@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 namespace shoal::cli {
 namespace {
 
-using Settings = std::map<std::string, std::string>;
+using RunSettings = std::map<std::string, std::string>;
 
 struct Points {
   Line line;
@@ -36,7 +36,7 @@ struct Points {
 };
 
 struct Group {
-  Settings settings;
+  RunSettings settings;
   std::vector<Points> runs;
 };
 
@@ -79,8 +79,8 @@ Points read_points(const fs::path& run, const Axes& axes) {
 }
 
 // The settings that determine a run, except its seed.
-Settings settings_of(const fs::path& run) {
-  Settings settings;
+RunSettings settings_of(const fs::path& run) {
+  RunSettings settings;
   const auto config = read_run_config(run);
   const auto counts = [&](const std::string& key) {
     // In an asynchronous run they change the samples that each update learns from.
@@ -140,14 +140,14 @@ std::string word(std::string toml) {
 }
 
 // The preset; of a run without one, the algorithm.
-std::string name_of(const Settings& settings) {
+std::string name_of(const RunSettings& settings) {
   const auto base = word(settings.at("base"));
   return base.starts_with(kDefaultsFolder) ? word(settings.at("algo")) : base;
 }
 
 // The preset, unless all groups share it, and the settings that differ between groups of this
 // preset.
-std::string label_of(const Settings& settings, const std::vector<Group>& groups) {
+std::string label_of(const RunSettings& settings, const std::vector<Group>& groups) {
   const auto& preset = settings.at("base");
   const bool one_preset = std::ranges::all_of(
       groups, [&](const Group& group) { return group.settings.at("base") == preset; });

@@ -31,7 +31,7 @@ const std::vector<std::string> kKeys = {"base",    "seeds", "cores",  "gpus", "a
 constexpr std::int64_t kMostSeeds = 10'000;
 
 // The settings of a table and its subtables, with dotted keys and unquoted strings.
-void flatten(const std::string& prefix, const toml::table& table, SweepSettings& settings) {
+void flatten(const std::string& prefix, const toml::table& table, Settings& settings) {
   for (const auto& [name, node] : table) {
     const auto key = prefix + std::string(name.str());
     if (const auto* inner = node.as_table()) {
@@ -86,13 +86,13 @@ std::vector<std::int64_t> seeds_of(const toml::table& table) {
   return seeds;
 }
 
-const std::string* find_setting(const SweepSettings& settings, const std::string& key) {
-  const auto found = std::ranges::find(settings, key, &SweepSettings::value_type::first);
+const std::string* find_setting(const Settings& settings, const std::string& key) {
+  const auto found = std::ranges::find(settings, key, &Settings::value_type::first);
   return found == settings.end() ? nullptr : &found->second;
 }
 
 // The name of the only variant.
-std::string only_name(const std::string& base, const SweepSettings& settings) {
+std::string only_name(const std::string& base, const Settings& settings) {
   if (!base.empty()) return std::filesystem::path(base).stem().string();
   const auto* env = find_setting(settings, "env.id");
   return env == nullptr ? "run" : folder_name(*env);
@@ -102,7 +102,7 @@ Variants variants_of(const toml::table& table, const std::string& base) {
   for (const auto* key : {"all", "variant", "grid", "random", "tune"})
     if (const auto* node = table.get(key); node != nullptr && !node->is_table())
       refuse(key, *node, "a table");
-  SweepSettings all;
+  Settings all;
   if (const auto* shared = table["all"].as_table()) flatten("", *shared, all);
   Variants variants;
   if (const auto* own = table["variant"].as_table())
@@ -143,25 +143,25 @@ Halving halving_of(const toml::table& table) {
 // all runs that make it with the same settings.
 class Defaults {
  public:
-  Config of(const SweepSettings& settings) {
+  Config of(const Settings& settings) {
     require(find_setting(settings, "env.id") != nullptr,
             "found neither base nor env.id; expected base = \"<a preset or a file>\", or env.id in "
             "[all]");
-    SweepSettings of_env;
+    Settings of_env;
     for (const auto& [key, value] : settings) {
       if (key == "algo" || is_of_env(key)) of_env.emplace_back(key, value);
     }
-    const auto known = std::ranges::find(made_, of_env, &std::pair<SweepSettings, Config>::first);
+    const auto known = std::ranges::find(made_, of_env, &std::pair<Settings, Config>::first);
     if (known != made_.end()) return known->second;
     return made_.emplace_back(of_env, without_preset(settings)).second;
   }
 
  private:
-  std::vector<std::pair<SweepSettings, Config>> made_;
+  std::vector<std::pair<Settings, Config>> made_;
 };
 
 // A run of a variant, its configuration validated before any run starts.
-SweepRun run_of(std::string base, const std::string& variant, SweepSettings settings,
+SweepRun run_of(std::string base, const std::string& variant, Settings settings,
                 Defaults& defaults) {
   try {
     for (const auto& [key, value] : settings)

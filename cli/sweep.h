@@ -11,13 +11,11 @@
 
 namespace shoal::cli {
 
-using SweepSettings = std::vector<std::pair<std::string, std::string>>;  // in the form of --set
-
 // One training run of a sweep.
 struct SweepRun {
   std::string variant;
   std::string base;              // preset or file; empty: the defaults of env.id
-  SweepSettings settings;        // of the file, for this run
+  Settings settings;             // of the file, for this run
   Config config;                 // the resulting configuration, with the seed
   std::filesystem::path folder;  // <out>/<variant>-<seed>
 };

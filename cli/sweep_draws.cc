@@ -54,7 +54,7 @@ std::string short_text(const std::string& value) {
   return text;
 }
 
-void add(std::pair<std::string, SweepSettings>& variant, const std::string& key,
+void add(std::pair<std::string, Settings>& variant, const std::string& key,
          const std::string& value, bool& named) {
   // The base's name stands for the variant that has no settings of its own.
   variant.first += fmt::format("{}{}={}", named ? "," : "-", key, short_text(value));

@@ -12,7 +12,7 @@
 
 namespace shoal::cli {
 
-using Variants = std::vector<std::pair<std::string, SweepSettings>>;  // with their names
+using Variants = std::vector<std::pair<std::string, Settings>>;  // with their names
 
 // Each variant with every combination of the values in a table [grid], and with the draws of a
 // table [random]. Both throw Error for a table that is not as Sweep describes.

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kLineWidth = 96;
 
-Changes changes_of(const TrainFlags& flags) {
+Settings changes_of(const TrainFlags& flags) {
   auto changes = key_values(flags.settings);
   for (const auto& [key, value] : changes)
     require(key != "base",
@@ -32,7 +32,7 @@ Changes changes_of(const TrainFlags& flags) {
   return changes;
 }
 
-bool changes_key(const Changes& changes, const std::string& key) {
+bool changes_key(const Settings& changes, const std::string& key) {
   return std::ranges::any_of(changes, [&](const auto& change) { return change.first == key; });
 }
 
@@ -102,7 +102,7 @@ void require_no_env(const std::string& source) {
           one_line(source), one_line(source));
 }
 
-Config begin_from(const TrainFlags& flags, const Changes& changes) {
+Config begin_from(const TrainFlags& flags, const Settings& changes) {
   if (!flags.resume.empty()) return read_run_config(flags.resume);
   require_no_env(flags.source);
   Config config =
@@ -113,7 +113,7 @@ Config begin_from(const TrainFlags& flags, const Changes& changes) {
   return config;
 }
 
-std::set<std::string> keys_of(const Changes& changes) {
+std::set<std::string> keys_of(const Settings& changes) {
   std::set<std::string> keys;
   for (const auto& [key, value] : changes) keys.insert(key);
   return keys;
@@ -121,7 +121,7 @@ std::set<std::string> keys_of(const Changes& changes) {
 
 // The functions below return lines for the user, or an empty string.
 
-std::string warn_of_unused(const Config& config, const Changes& changes, bool pins) {
+std::string warn_of_unused(const Config& config, const Settings& changes, bool pins) {
   auto keys = keys_of(changes);
   if (pins) keys.insert("sampler.pin");
   std::string lines;
@@ -131,14 +131,14 @@ std::string warn_of_unused(const Config& config, const Changes& changes, bool pi
   return lines;
 }
 
-std::string without_stop_return(Config& config, const Config& before, const Changes& changes) {
+std::string without_stop_return(Config& config, const Config& before, const Settings& changes) {
   if (changes_key(changes, "stop_return") || !forget_stop_return(config, before.env_id)) return "";
   return fmt::format("stop_return is off: {:.6g} was for {}, not {}\n", before.stop_return,
                      before.env_id, config.env_id);
 }
 
 // The settings of the environment that the preset or file gave for another one.
-std::string kept(const Config& config, const Config& before, const Changes& changes) {
+std::string kept(const Config& config, const Config& before, const Settings& changes) {
   std::string words;
   for (const auto& [key, usual, value] : own_settings(config))
     if (is_of_env(key) && !changes_key(changes, key))
@@ -165,7 +165,7 @@ Config as_begun(Config asked, const Config& begun) {
   return asked;
 }
 
-Config without_preset(const Changes& changes) {
+Config without_preset(const Settings& changes) {
   Config asked;
   for (const auto& [key, value] : changes) set(asked, key, value);
   return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");

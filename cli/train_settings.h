@@ -40,11 +40,8 @@ struct TrainFlags {
   bool quiet = false;
 };
 
-// Keys and values in the form of --set, in the order in which they apply.
-using Changes = std::vector<std::pair<std::string, std::string>>;
-
 // The settings for an environment without a preset, which is made to see what kind of task it is.
-Config without_preset(const Changes& changes);
+Config without_preset(const Settings& changes);
 
 struct Configured {
   Config config;

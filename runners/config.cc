@@ -85,6 +85,24 @@ toml::table parse_value(const std::string& key, const std::string& text) {
   return parse_word(key, text);
 }
 
+// The settings of a file, over those of its base.
+Config config_of(const toml::table& table, const std::string& file) {
+  Config config;
+  try {
+    if (const auto* base = table.get("base")) {
+      std::string name;
+      read_value("base", *base, name);
+      if (!name.empty()) config = preset(name);
+    }
+    const auto task = config.env_id;
+    set_table(options_of(config), "", table);
+    if (!table.contains("stop_return")) forget_stop_return(config, task);
+  } catch (const Error& e) {
+    throw Error("{}: {}", file, e.what());
+  }
+  return config;
+}
+
 }  // namespace
 
 std::vector<SettingDoc> setting_docs(const Config& config) {
@@ -131,37 +149,23 @@ Config read_config(const std::filesystem::path& file) {
 }
 
 Config read_config_for(const std::filesystem::path& file, const Settings& given) {
-  const auto text = read_file(file, kLargestToml);
-  const auto table = parse_toml(text, file.string());
-  auto asked = parse_config(text, file.string());
-  if (table.contains("base")) return asked;
+  const auto table = parse_toml(read_file(file, kLargestToml), file.string());
+  const auto own = config_of(table, file.string());
+  if (table.contains("base")) return own;
+  auto asked = own;
   bool names_algo = table.contains("algo");
   for (const auto& [key, value] : given) {
     set(asked, key, value);
     names_algo = names_algo || key == "algo";
   }
-  if (asked.env_id.empty()) return parse_config(text, file.string());
+  if (asked.env_id.empty()) return own;
   auto config = default_config(asked, names_algo ? asked.algo : "");
   set_table(options_of(config), "", table);
   return config;
 }
 
 Config parse_config(const std::string& text, const std::string& file) {
-  const auto table = parse_toml(text, file);
-  Config config;
-  try {
-    if (const auto* base = table.get("base")) {
-      std::string name;
-      read_value("base", *base, name);
-      if (!name.empty()) config = preset(name);
-    }
-    const auto task = config.env_id;
-    set_table(options_of(config), "", table);
-    if (!table.contains("stop_return")) forget_stop_return(config, task);
-  } catch (const Error& e) {
-    throw Error("{}: {}", file, e.what());
-  }
-  return config;
+  return config_of(parse_toml(text, file), file);
 }
 
 Config read_run_config(const std::filesystem::path& run) {

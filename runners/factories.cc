@@ -7,6 +7,7 @@
 #include "shoal/core/error.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/config.h"
+#include "src/core/divide_up.h"
 #include "src/envs/construction.h"
 
 namespace shoal {
@@ -50,8 +51,7 @@ int worker_count(const Config& config) {
   if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
     return is_off_policy(config) || s.envs % 2 != 0 ? 1 : 2;
   const auto cores = std::min<std::int64_t>(std::ssize(allowed_cores()), s.envs);
-  const auto share = (s.envs + cores - 1) / cores;
-  return static_cast<int>((s.envs + share - 1) / share);
+  return static_cast<int>(divide_up(s.envs, divide_up(s.envs, cores)));
 }
 
 int workers_of_rank(const Config& config, int rank) {

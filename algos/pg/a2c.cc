@@ -3,6 +3,7 @@
 #include "algos/builtin_algos.h"
 #include "algos/option_groups.h"
 #include "shoal/algos/ppo.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 
@@ -59,8 +60,7 @@ class A2cSpec : public SpecOf<A2cSpec, OnPolicySpec, A2cOptions> {
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
   std::int64_t steps_at_once(const RunOptions& run) const override {
-    return (OnPolicySpec::steps_at_once(run) + own_.gradient_accumulation - 1) /
-           own_.gradient_accumulation;
+    return divide_up(OnPolicySpec::steps_at_once(run), own_.gradient_accumulation);
   }
   std::string annealed_to_0() const override {
     return own_.anneal_learning_rate ? "learning_rate" : "";

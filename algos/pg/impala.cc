@@ -149,6 +149,7 @@ class ImpalaSpec : public SpecOf<ImpalaSpec, OnPolicySpec, ImpalaOptions> {
   }
   double discount(const RunOptions&) const override { return own_.discount; }
   bool uses_ranks() const override { return true; }
+  bool corrects_policy() const override { return true; }
   std::string annealed_to_0() const override {
     return own_.anneal_learning_rate ? "learning_rate" : "";
   }

@@ -14,6 +14,7 @@
 #include "shoal/algos/returns.h"
 #include "shoal/core/error.h"
 #include "src/compute/accelerator.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 
@@ -392,9 +393,10 @@ class PpoSpec : public SpecOf<PpoSpec, OnPolicySpec, PpoOptions> {
   std::string annealed_to_0() const override {
     return own_.anneal_learning_rate ? "learning_rate" : own_.anneal_clip ? "clip" : "";
   }
+  bool corrects_policy() const override { return own_.vtrace; }
   std::int64_t steps_at_once(const RunOptions& run) const override {
     const std::int64_t pieces = std::int64_t{own_.minibatches} * own_.gradient_accumulation;
-    return (OnPolicySpec::steps_at_once(run) + pieces - 1) / pieces;
+    return divide_up(OnPolicySpec::steps_at_once(run), pieces);
   }
 
   void check(const RunOptions& run) const override {

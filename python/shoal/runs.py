@@ -84,7 +84,6 @@ class Run:
         mask: [K] or [N, K] bool, the legal actions.
         reward: of the last action, or [N], as the environment gives it, which a recurrent policy needs after the first
             step. It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
-
         is_first: [N] bool, where an episode begins, which a recurrent policy needs for several observations.
 
         A recurrent policy keeps its state until reset().

@@ -2,7 +2,6 @@
 
 #include "bindings.h"
 #include "interruptible.h"
-#include "shoal/algos/ppo.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/off_policy.h"
 
@@ -15,8 +14,6 @@ class BoundAlgo {
   BoundAlgo(const Config& config, std::shared_ptr<BoundAgent> agent)
       : config_(config), agent_(std::move(agent)) {
     validate(config);
-    corrects_ =
-        config.algo == "impala" || (config.algo == "ppo" && config_.options<PpoOptions>().vtrace);
     agent_->use([&](Agent& learning) {
       if (is_off_policy(config)) {
         learner_ = make_learner(config, agent_->env, learning);
@@ -34,7 +31,7 @@ class BoundAlgo {
   }
 
   void require_acted(const std::shared_ptr<BoundAgent>& agent) const {
-    require(!on_policy_ || corrects_ || agent == agent_,
+    require(agent == agent_ || algo_of(config_).corrects_policy(),
             "found a batch of another agent's sampler, expected one of the agent that learns; make "
             "the sampler anew with this agent, or learn with V-trace (IMPALA, or vtrace=True)");
   }
@@ -96,7 +93,6 @@ class BoundAlgo {
   std::shared_ptr<BoundAgent> agent_;
   std::unique_ptr<OnPolicyAlgo> on_policy_;
   Learner learner_;
-  bool corrects_;  // V-trace: the actions may be another policy's
   std::int64_t steps_ = 0;
 };
 

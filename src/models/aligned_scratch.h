@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 

@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/core/divide_up.h"
 #include "src/models/aligned_scratch.h"
 #include "src/models/amx_tiles.h"
-#include "src/models/divide_up.h"
 #include "src/models/panel_bf16.h"
 #include "src/models/panel_kernels.h"
 #include "src/models/weight_chunks.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 #include "src/models/vector_math.h"
 
 namespace shoal {

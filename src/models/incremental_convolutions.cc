@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 #include "src/models/panel_kernels.h"
 
 namespace shoal {

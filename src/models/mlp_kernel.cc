@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 #include "src/models/vector_math.h"
 
 namespace shoal {

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/divide_up.h"
 #include "src/models/aligned_scratch.h"
 #include "src/models/amx_tiles.h"
 #include "src/models/bf16_pairs.h"
-#include "src/models/divide_up.h"
 #include "src/models/panel_tile.h"
 
 namespace shoal {

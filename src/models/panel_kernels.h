@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 

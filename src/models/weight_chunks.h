@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/models/divide_up.h"
+#include "src/core/divide_up.h"
 
 namespace shoal {
 

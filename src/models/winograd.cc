@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "shoal/core/error.h"
+#include "src/core/divide_up.h"
 #include "src/models/aligned_scratch.h"
-#include "src/models/divide_up.h"
 #include "src/models/panel_kernels.h"
 #include "src/models/weight_chunks.h"
 #include "src/models/winograd_kernels.h"

@@ -49,9 +49,9 @@ TEST_F(SweepTest, EveryVariantHasEverySeed) {
             (std::vector<std::string>{"out/serial-3", "out/wide-3", "out/serial-1", "out/wide-1"}))
       << "all of the first seed come first";
   EXPECT_EQ(sweep.runs[0].settings,
-            (SweepSettings{{"ppo.clip", "0.1"}, {"ppo.epochs", "2"}, {"sampler.kind", "serial"}}));
+            (Settings{{"ppo.clip", "0.1"}, {"ppo.epochs", "2"}, {"sampler.kind", "serial"}}));
   EXPECT_EQ(sweep.runs[1].settings,
-            (SweepSettings{{"ppo.clip", "0.1"}, {"model.hidden", "[128, 128]"}}));
+            (Settings{{"ppo.clip", "0.1"}, {"model.hidden", "[128, 128]"}}));
 }
 
 TEST_F(SweepTest, WithoutVariantsThereIsOne) {
@@ -125,7 +125,7 @@ TEST_F(SweepTest, AVariantMayHaveItsOwnBase) {
   EXPECT_EQ(sweep.runs[1].base, "cartpole-dqn");
   EXPECT_EQ(sweep.runs[1].config.algo, "dqn");
   EXPECT_EQ(sweep.runs[1].config.steps, 1000);
-  EXPECT_EQ(sweep.runs[1].settings, (SweepSettings{{"steps", "1000"}}));
+  EXPECT_EQ(sweep.runs[1].settings, (Settings{{"steps", "1000"}}));
 
   const auto in_all = read(R"(
     seeds = [1]
@@ -174,10 +174,8 @@ TEST_F(SweepTest, AGridHasEveryCombinationForEveryVariantAndSeed) {
   )");
   ASSERT_EQ(sweep.runs.size(), 8U);
   EXPECT_EQ(sweep.runs[1].folder, "out/cartpole-ppo-model.hidden=64x64,ppo.clip=0.25-3");
-  EXPECT_EQ(sweep.runs[1].settings,
-            (SweepSettings{{"model.hidden", "[64, 64]"}, {"ppo.clip", "0.25"}}));
-  EXPECT_EQ(sweep.runs[2].settings,
-            (SweepSettings{{"model.hidden", "[128]"}, {"ppo.clip", "0.1"}}));
+  EXPECT_EQ(sweep.runs[1].settings, (Settings{{"model.hidden", "[64, 64]"}, {"ppo.clip", "0.25"}}));
+  EXPECT_EQ(sweep.runs[2].settings, (Settings{{"model.hidden", "[128]"}, {"ppo.clip", "0.1"}}));
   EXPECT_EQ(sweep.runs[4].config.seed, 4U);
 }
 

@@ -78,6 +78,8 @@ class AlgoSpec {
   // The option that is 0 after the schedule, so that nothing more is learned: "learning_rate", for
   // example; "": none.
   virtual std::string annealed_to_0() const { return ""; }
+  // Whether it may learn from what another policy than the agent's has done.
+  virtual bool corrects_policy() const = 0;
   virtual bool uses_agent_options() const { return true; }  // RunOptions::agent
   // Steps whose activations are in memory at once while learning.
   virtual std::int64_t steps_at_once(const RunOptions& run) const = 0;
@@ -90,9 +92,8 @@ class OnPolicySpec : public AlgoSpec {
  public:
   // An actor-critic around `run.model`.
   std::unique_ptr<Agent> make_agent(const EnvSpec& env, const RunOptions& run) const override;
-  std::int64_t steps_at_once(const RunOptions& run) const override {
-    return run.horizon * ((run.envs + run.rollouts - 1) / run.rollouts);
-  }
+  bool corrects_policy() const override { return false; }
+  std::int64_t steps_at_once(const RunOptions& run) const override;
   void check(const RunOptions&) const override {}
 
   // agent: from make_agent(), on its device already. It and `ranks` must outlive the algorithm.
@@ -104,6 +105,7 @@ class OnPolicySpec : public AlgoSpec {
 class OffPolicySpec : public AlgoSpec {
  public:
   double discount(const RunOptions& run) const override { return run.replay.discount; }
+  bool corrects_policy() const override { return true; }
   // The steps of a batch; the memory check adds the activations of next observations.
   std::int64_t steps_at_once(const RunOptions&) const override { return batch_steps(); }
   void check(const RunOptions& run) const override;

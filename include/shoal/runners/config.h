@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/algos/algo_spec.h"
@@ -81,6 +82,8 @@ std::vector<SettingChange> changed_settings(const Config& before, const Config& 
 // Error naming the key, the found and the expected value; for an unknown key, the error names the
 // nearest known key.
 void set(Config& config, const std::string& key, const std::string& value);
+// Keys and values for set(), in the order in which they apply.
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // A file may name a preset to start from (`base = "..."`); every other key overrides it. Throws
 // Error if it cannot be read, is not TOML, or holds an unknown key or a value of the wrong type.
@@ -109,7 +112,6 @@ Config as_base(Config config);
 // The same of a preset, or of the TOML file at this path. A file without `base` starts from
 // default_config() for its env.id and algo, or for those of `given`, settings that the caller makes
 // afterwards.
-using Settings = std::vector<std::pair<std::string, std::string>>;  // as for set()
 Config preset_or_file(const std::string& name, const Settings& given = {});
 // Settings for an environment without a preset, except env.id: those of presets/defaults for its
 // kind of task (vectors or pictures, discrete or real-valued actions) and for the algorithm. If
