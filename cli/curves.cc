@@ -145,8 +145,8 @@ std::string name_of(const RunSettings& settings) {
   return base.starts_with(kDefaultsFolder) ? word(settings.at("algo")) : base;
 }
 
-// The preset, unless all groups share it, and the settings that differ between groups of this
-// preset.
+// The preset, unless all groups share it, the algorithm, if groups of this preset have several, and
+// the settings that differ between groups of this preset and algorithm.
 std::string label_of(const RunSettings& settings, const std::vector<Group>& groups) {
   const auto& preset = settings.at("base");
   const bool one_preset = std::ranges::all_of(
@@ -156,7 +156,8 @@ std::string label_of(const RunSettings& settings, const std::vector<Group>& grou
   for (const auto& setting : settings) {
     const bool differs = std::ranges::any_of(groups, [&](const Group& group) {
       if (group.settings.at("base") != preset) return false;
-      // Another algorithm, or a run that waits for its samples, has other settings.
+      if (setting.first != "algo" && group.settings.at("algo") != settings.at("algo")) return false;
+      // A run that waits for its samples has other settings.
       const auto other = group.settings.find(setting.first);
       return other != group.settings.end() && other->second != setting.second;
     });

@@ -102,12 +102,14 @@ def written(file):
     return file.stat().st_mtime_ns if file.exists() else None
 
 
-class ResumeTest(unittest.TestCase):
+class RunsTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self.temporary.cleanup)
         self.dir = pathlib.Path(self.temporary.name)
 
+
+class EqualityTest(RunsTest):
     def test_a_resumed_run_is_the_one_that_never_stopped(self):
         for name, (arguments, stop, steps) in RUNS.items():
             with self.subTest(name):
@@ -130,6 +132,8 @@ class ResumeTest(unittest.TestCase):
                     shoal("train", *arguments, *ENDLESS, "--out", other, "--steps", steps, "--seed", 2)
                     self.assertNotEqual(table(other), table(whole))
 
+
+class ResumeTest(RunsTest):
     def test_another_number_of_ranks_goes_on_with_the_same_environments(self):
         self.changes_ranks(["cartpole-ppo", *CARTPOLE], "ppo.slices")
 
