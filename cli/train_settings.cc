@@ -108,7 +108,9 @@ Config begin_from(const TrainFlags& flags, const Settings& changes) {
   Config config =
       flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source, changes);
   // Absolute, so that config.toml begins the same run from any folder.
-  if (!flags.init_from.empty())
+  if (flags.init_from.starts_with("zoo:"))
+    config.init_from = flags.init_from;
+  else if (!flags.init_from.empty())
     config.init_from = std::filesystem::absolute(flags.init_from).lexically_normal().string();
   return config;
 }

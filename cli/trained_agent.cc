@@ -2,23 +2,12 @@
 
 #include <numeric>
 
-#include "cli/zoo.h"
-#include "shoal/core/error.h"
-#include "shoal/runners/checkpoint.h"
-#include "shoal/runners/checkpoint_files.h"
-#include "shoal/runners/export.h"
+#include "shoal/runners/trained_agent.h"
 #include "src/core/print.h"
 
 namespace shoal::cli {
-namespace {
-
-bool is_weights(const std::filesystem::path& run) { return run.extension() == ".safetensors"; }
-
-}  // namespace
-
 Config trained_config(const std::filesystem::path& run, const std::string& device) {
-  const auto found = run_or_zoo(run);
-  Config config = is_weights(found) ? weights_config(found) : read_run_config(found);
+  Config config = shoal::trained_config(run);
   if (!device.empty()) set(config, "device", device);
   validate(config);
   return config;
@@ -27,15 +16,7 @@ Config trained_config(const std::filesystem::path& run, const std::string& devic
 std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,
                                   const std::string& checkpoint) {
   auto agent = make_agent(config);
-  if (const auto found = run_or_zoo(run); is_weights(found)) {
-    require(checkpoint == kCheckpointFile,
-            "--checkpoint: found '{}', but {} is a file of weights; expected a run folder",
-            checkpoint, run.string());
-    import_weights(*agent, found);
-    return agent;
-  }
-  const auto file = run / checkpoint;
-  restore_agent(read_checkpoint(file), file, *agent);
+  restore_trained(run, *agent, checkpoint);
   return agent;
 }
 

@@ -18,6 +18,7 @@
 #include "shoal/runners/console_table.h"
 #include "shoal/runners/failure_file.h"
 #include "shoal/runners/tensorboard.h"
+#include "shoal/runners/trained_agent.h"
 #include "shoal/runners/version.h"
 
 namespace fs = std::filesystem;
@@ -53,25 +54,12 @@ void require_equal_rewards(const Config& config) {
 }
 
 // Called before any worker is forked; the weights are read once there is an agent.
-void require_weights(const fs::path& run) {
-  std::error_code error;
-  require(fs::exists(run / kCheckpointFile, error) || error,
-          "init_from: there is no {}; expected the folder of a run that has a checkpoint",
-          one_line((run / kCheckpointFile).string(), 300));
-  require(!error, "init_from: {} cannot be read: {}",
-          one_line((run / kCheckpointFile).string(), 300), error.message());
-}
-
-// The parameters of another run's agent, except those by which it explored: the algorithm sets them
-// before each rollout, for the environments of this run.
-void copy_weights(const fs::path& run, Agent& agent) {
-  const auto file = run / kCheckpointFile;
-  auto from = read_checkpoint(file);
-  for (const auto& [name, own] : agent.parameters()) {
-    const bool explores = name == "epsilon" || name == "exploration";
-    if (explores && from.tensors.contains("agent/" + name)) from.tensors.at("agent/" + name) = own;
+void require_weights(const fs::path& trained) {
+  try {
+    require_trained(trained);
+  } catch (const Error& e) {
+    throw Error("init_from: {}", e.what());
   }
-  restore_agent(from, file, agent);
 }
 
 // Throws Error unless a run can be resumed from this checkpoint.
@@ -149,7 +137,7 @@ void Session::begin(Agent& agent, Algo& algo, Sampler* sampler, Replay* replay) 
   if (resumes_) {
     restore();
   } else if (!config_.init_from.empty()) {
-    copy_weights(config_.init_from, agent);
+    restore_trained(config_.init_from, agent, kCheckpointFile, /*keep_exploration=*/true);
   }
   const auto settings = write_config(config_);
   require_equal(ranks_, "the settings", std::as_bytes(std::span(settings)));

@@ -146,11 +146,13 @@ Config weights_config(std::istream& in, std::uint64_t size) {
   return parse_config(text, "config");
 }
 
-void import_weights(Agent& agent, std::istream& in, std::uint64_t size) {
+void import_weights(Agent& agent, std::istream& in, std::uint64_t size,
+                    const std::set<std::string>& keep) {
   auto file = open_weights(in, size);
   const auto own = agent.parameters();
   NamedTensors read;
-  for (const auto& [name, tensor] : own) read.add(name, read_tensor(file, name, tensor));
+  for (const auto& [name, tensor] : own)
+    read.add(name, keep.contains(name) ? tensor : read_tensor(file, name, tensor));
   for (const auto& [name, described] : file.header.items())
     require(name == "__metadata__" || own.contains(name),
             "it holds '{}', which the agent has not; use the settings that it was trained with",
@@ -164,8 +166,9 @@ Config weights_config(const std::filesystem::path& path) {
   return with_file(path, [](auto& in, auto size) { return weights_config(in, size); });
 }
 
-void import_weights(Agent& agent, const std::filesystem::path& path) {
-  with_file(path, [&](auto& in, auto size) { import_weights(agent, in, size); });
+void import_weights(Agent& agent, const std::filesystem::path& path,
+                    const std::set<std::string>& keep) {
+  with_file(path, [&](auto& in, auto size) { import_weights(agent, in, size, keep); });
 }
 
 // The length of a JSON header, the header, and the elements. The header is padded, so that elements

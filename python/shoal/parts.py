@@ -88,7 +88,11 @@ class Agent:
         self._core.to(device)
 
     def load(self, checkpoint: str | os.PathLike[str]) -> None:
-        """Takes the parameters of a checkpoint, of save() or of a run, with the same networks."""
+        """Takes the parameters of an agent with the same networks.
+
+        checkpoint: a file of save(), a run folder or a checkpoint in one, a .safetensors file of `shoal export`, or
+            "zoo:NAME".
+        """
         self._core.load(os.fspath(checkpoint))
 
     def save(

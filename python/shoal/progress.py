@@ -18,7 +18,7 @@ def read_progress(folder: str | os.PathLike[str], newest: bool = False) -> dict[
     try:
         with open(pathlib.Path(folder) / "progress.csv", newline="") as file:
             text = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # of a file of weights
         return {}
     lines = text[: text.rfind("\n") + 1].splitlines()  # a last row without its end is incomplete
     first, *rest = [line for line in lines if not line.startswith("#")] or [""]

@@ -51,7 +51,7 @@ def _stacked(actions: list[Any]) -> Any:
 
 
 class Run:
-    """A run folder and the agent of one of its checkpoints."""
+    """A trained agent, and its run folder, or its file of weights, which has no progress."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Run:
         checkpoint: str = "model.ckpt",
         env: str | Callable[..., Any] | None = None,
     ) -> None:
-        self.folder, self.checkpoint = pathlib.Path(folder), checkpoint
-        config = apply(_core.read_run_config(os.fspath(folder)), {"env": env})
+        self.folder, self.checkpoint = pathlib.Path(_core.run_or_zoo(os.fspath(folder))), checkpoint
+        config = apply(_core.trained_config(os.fspath(folder)), {"env": env})
         require_known(config, folder, f"shoal.load({os.fspath(folder)!r}, env=make)")
         _, self._spaces = spaces_of(config, of_vectors=True)
         self._settings = tomllib.loads(config.to_toml())
         self.agent = Agent._of(_core.Agent(config))
-        self.agent.load(self.folder / checkpoint)
+        self.agent._core.load(os.fspath(folder), checkpoint)
         self.policy = Policy(self.agent)
 
     @property
@@ -258,12 +258,12 @@ def train(
 def load(
     folder: str | os.PathLike[str], checkpoint: str = "model.ckpt", env: str | Callable[..., Any] | None = None
 ) -> Run:
-    """Opens a run folder.
+    """Opens a run folder, a .safetensors file of `shoal export`, or "zoo:NAME", which `shoal zoo` lists.
 
-    checkpoint: a file in it: "model.ckpt" is the newest, "best.ckpt" that of the best evaluation.
+    checkpoint: a file in the folder: "model.ckpt" is the newest, "best.ckpt" that of the best evaluation.
     env: of a run with a callable environment, the callable.
 
-    Raises Error if the folder holds no usable checkpoint.
+    Raises Error if there is no agent that can be used.
     """
     return Run(folder, checkpoint, env)
 

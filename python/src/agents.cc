@@ -13,6 +13,7 @@
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/device.h"
+#include "shoal/runners/trained_agent.h"
 #include "src/agents/observation_normalizer.h"
 #include "src/envs/construction.h"
 
@@ -158,12 +159,8 @@ std::shared_ptr<BoundAgent> make_bound_agent(const Config& config) {
   return std::make_shared<BoundAgent>(config, env, make_agent(config, env));
 }
 
-void load(BoundAgent& to, const std::filesystem::path& file) {
-  const auto checkpoint = read_checkpoint(file);
-  to.use([&](Agent& agent) {
-    restore_agent(checkpoint, file, agent);
-    agent.parameters_changed();
-  });
+void load(BoundAgent& to, const std::filesystem::path& trained, const std::string& checkpoint) {
+  to.use([&](Agent& agent) { restore_trained(trained, agent, checkpoint); });
 }
 
 void save(BoundAgent& a, const std::filesystem::path& file, const std::string& algo,
@@ -221,7 +218,7 @@ void bind_agents(py::module_& m) {
            })
       .def("parameters_changed",
            [](BoundAgent& a) { a.use([](Agent& agent) { agent.parameters_changed(); }); })
-      .def("load", &load, py::arg("checkpoint"))
+      .def("load", &load, py::arg("trained"), py::arg("checkpoint") = kCheckpointFile)
       .def("save", &save, py::arg("file"), py::arg("algo"), py::arg("steps"), py::arg("others"))
       .def(
           "to",

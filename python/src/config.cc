@@ -4,6 +4,8 @@
 
 #include "bindings.h"
 #include "shoal/envs/registry.h"
+#include "shoal/runners/trained_agent.h"
+#include "shoal/runners/zoo.h"
 
 namespace shoal::bindings {
 namespace {
@@ -139,6 +141,8 @@ void bind_config(py::module_& m) {
         "Has the workers be chosen with the sampler, unless they are given.", py::arg("config"),
         py::arg("given"));
   m.def("read_run_config", &read_run_config, py::arg("run"));
+  m.def("trained_config", &trained_config, "The settings of a trained agent.", py::arg("trained"));
+  m.def("run_or_zoo", &run_or_zoo, "The file of zoo:NAME.", py::arg("word"));
   m.def("presets", [] {
     std::vector<std::pair<std::string, std::string>> all;
     for (const auto& each : presets()) all.emplace_back(each.name, each.doc);

@@ -114,10 +114,10 @@ TEST_F(CurvesTest, ALabelTellsWhatIsDifferent) {
 
 TEST_F(CurvesTest, ALabelNamesNoSettingsThatTheOthersDoNotHave) {
   const std::string progress = "steps,return_mean\n1,1\n2,2\n";
-  const auto curves = read_curves({run("a", progress),
-                                   run("b", progress, {{"algo", "a2c"}, {"sampler.horizon", "7"}}),
-                                   run("c", progress, {{"sampler.asynchronous", "true"}})},
-                                  {});
+  const auto curves = read_curves(
+      {run("a", progress), run("b", progress, {{"algo", "a2c"}, {"sampler.horizon", "7"}}),
+       run("c", progress, {{"sampler.asynchronous", "true"}})},
+      {});
   ASSERT_EQ(curves.size(), 3U);
   EXPECT_EQ(curves[0].label, "algo=ppo sampler.asynchronous=false");
   EXPECT_EQ(curves[1].label, "algo=a2c") << "an algorithm stands for what is set for it";

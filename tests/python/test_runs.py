@@ -324,6 +324,20 @@ class RunsTest(unittest.TestCase):
             shoal.train("cartpole-ppo", self.path("run"), resume=True)
         with self.assertRaises(shoal.Error):
             shoal.load(self.path("nothing"))
+
+    def test_weights_and_policies_of_the_zoo_are_loaded(self):
+        run = shoal.load("zoo:cartpole-ppo")
+        self.assertEqual(shoal.evaluate(run, episodes=3), [500.0] * 3)
+        self.assertIn(run.predict([0.0, 0.1, 0.0, -0.1]), (0, 1))
+        self.assertEqual(parameters(shoal.load(run.folder)), parameters(run))
+        agent = shoal.ActorCritic("CartPole-v1")
+        agent.load("zoo:cartpole-ppo")
+        self.assertEqual(shoal.evaluate(agent, episodes=3), [500.0] * 3)
+        short = shoal.train("cartpole-ppo", out=self.path("short"), steps=64, init_from="zoo:cartpole-ppo", quiet=True)
+        self.assertEqual(shoal.load(short.folder / "model.ckpt").config.steps, 64)
+        with self.assertRaisesRegex(shoal.Error, "no 'cartpole'; the nearest is"):
+            shoal.load("zoo:cartpole")
+        self.assertEqual(run.progress, {})
         shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=256, horizon=16)
         with self.assertRaisesRegex(shoal.Error, "sampler.horizon cannot change.*init_from"):
             shoal.train(None, self.path("run"), resume=True, steps=512, horizon=8)

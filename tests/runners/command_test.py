@@ -506,9 +506,25 @@ class AppTest(unittest.TestCase):
         run = self.dir / "four"
         short = ["train", "cartpole-r2d1", "--steps", "400", "--quiet"]
         for arguments in ([*short, "--envs", "4", "--out", run], ["eval", run, "--episodes", "10", "--envs", "10", "--sample"],
-                          [*short, "--envs", "8", "--init-from", run, "--out", self.dir / "eight"]):
+                          ["export", run, "--out", run / "policy.safetensors"],
+                          [*short, "--envs", "8", "--init-from", run, "--out", self.dir / "eight"],
+                          [*short, "--envs", "8", "--init-from", run / "policy.safetensors", "--out", self.dir / "from-weights"]):
             done = shoal(*arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.dir / "from-weights" / "model.ckpt").read_bytes(), (self.dir / "eight" / "model.ckpt").read_bytes())
+
+    def test_a_run_begins_where_a_policy_of_the_zoo_ended(self):
+        run = self.dir / "from-zoo"
+        done = shoal("train", "cartpole-ppo", "--init-from", "zoo:cartpole-ppo", "--set", "ppo.learning_rate=1e-9", "--steps", "20000", "--out", run)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for trained in "zoo:cartpole-ppo", run / "model.ckpt":
+            done = shoal("eval", trained, "--episodes", "3")
+            self.assertRegex(done.stdout, "^return 500.00", done.stderr)
+        for arguments, words in ((["train", "cartpole-ppo", "--init-from", "zoo:cartpole-poo", "--out", self.dir / "new"], "'cartpole-ppo'; `shoal zoo`"),
+                                 (["eval", "zoo:cartpole-ppo", "--checkpoint", "best.ckpt"], "is one file; expected a run folder")):
+            done = shoal(*arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(words, done.stderr)
 
     def test_a_run_too_short_to_learn_says_so(self):
         for starts, said in ((400, False), (512, True)):

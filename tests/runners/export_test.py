@@ -127,7 +127,7 @@ class ExportTest(unittest.TestCase):
         (self.dir / "empty.safetensors").write_text("")
         self.assertIn("safetensors", shoal("eval", self.dir / "empty.safetensors", status=2).stderr)
         self.assertIn("the nearest is 'cartpole-ppo'", shoal("eval", "zoo:cartpole-pp", status=2).stderr)
-        self.assertIn("--checkpoint", shoal("play", "zoo:cartpole-ppo", "--checkpoint", "best.ckpt", status=2).stderr)
+        self.assertIn("checkpoint: found 'best.ckpt'", shoal("play", "zoo:cartpole-ppo", "--checkpoint", "best.ckpt", status=2).stderr)
         self.assertIn("config.toml", shoal("export", self.dir / "none", status=2).stderr)
         run = self.dir / "run"
         shoal("train", "cartpole-ppo", "--quiet", "--steps", 512, "--set", "schedule_steps=0", "--out", run)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "shoal/agents/agent.h"
@@ -41,10 +42,11 @@ void export_weights(Agent& agent, const Config& config, const std::filesystem::p
 // The settings that such a file holds. Throws Error if it cannot be read, is damaged, or has none.
 Config weights_config(const std::filesystem::path& file);
 
-// Copies the weights of such a file to the agent, which must be on the CPU: float16 also to
-// float32. Throws Error, before any copy, if the file cannot be read or is damaged, has other
-// parameters, types or shapes than the agent, or a number that is not finite.
-void import_weights(Agent& agent, const std::filesystem::path& file);
+// Copies the weights of such a file to the agent: float16 also to float32. Its own parameters
+// `keep` stay as they are. Throws Error, before any copy, if the file cannot be read or is damaged,
+// has other parameters, types or shapes than the agent, or a number that is not finite.
+void import_weights(Agent& agent, const std::filesystem::path& file,
+                    const std::set<std::string>& keep = {});
 
 // JSON for callers of the policy: inputs and outputs with types, shapes and bounds, the tensors of
 // the distribution, the numbers of noise for one sample, and the settings of the preprocessing of
