@@ -1,6 +1,7 @@
 #include "shoal/runners/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -32,17 +33,31 @@ constexpr std::pair<const char*, const char*> kRenamed[] = {
     {"sampler.batch_wait_us", "sampler.dynamic_batch_timeout_us"},
     {"sampler.reset", "sampler.mid_batch_reset"}};
 
+constexpr std::pair<const char*, const char*> kElsewhere[] = {
+    {"gamma", "discount"},     {"lr", "learning_rate"}, {"n_envs", "envs"},
+    {"num_envs", "envs"},      {"n_steps", "horizon"},  {"num_steps", "horizon"},
+    {"batch_size", "batch"},   {"n_epochs", "epochs"},  {"update_epochs", "epochs"},
+    {"clip_range", "clip"},    {"clip_coef", "clip"},   {"ent_coef", "entropy_coef"},
+    {"vf_coef", "value_coef"}, {"buffer_size", "size"}, {"total_timesteps", "steps"}};
+
 [[noreturn]] void refuse_unknown(const std::string& key) {
   for (const auto& [before, now] : kRenamed)
     require(key != before, "the setting '{}' was renamed to '{}'", before, now);
   // The flags of `shoal train` and the keywords of Python that leave out a table.
   for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
     require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
-  std::vector<std::string> keys, without_table;
+  const auto name = key.rfind('.') + 1;  // 0 without a dot
+  const auto here = word_here(key.substr(name));
+  std::vector<std::string> keys, without_table, of_other_libraries;
   for (const auto& setting : setting_docs()) {
     keys.push_back(setting.key);
     if (setting.key.ends_with("." + key)) without_table.push_back(setting.key);
+    const bool fits = name > 0 ? setting.key == key.substr(0, name) + here
+                               : setting.key == here || setting.key.ends_with("." + here);
+    if (!here.empty() && fits) of_other_libraries.push_back(setting.key);
   }
+  require(of_other_libraries.empty(), "unknown setting '{}'; expected {}", one_line(key),
+          fmt::join(of_other_libraries, " or "));
   if (!without_table.empty()) keys = without_table;
   throw Error("unknown setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
 }
@@ -104,6 +119,12 @@ Config config_of(const toml::table& table, const std::string& file) {
 }
 
 }  // namespace
+
+std::string word_here(const std::string& elsewhere) {
+  for (const auto& [theirs, ours] : kElsewhere)
+    if (elsewhere == theirs) return ours;
+  return "";
+}
 
 std::vector<SettingDoc> setting_docs(const Config& config) {
   auto copy = config;

@@ -19,24 +19,6 @@ Settings = RunSettings = EnvSettings = dict[str, Any]
 
 # Keywords with another name than their setting.
 SHORT = {"env": "env.id", "model": "model.name", "asynchronous": "sampler.asynchronous"}
-# Names that other libraries use.
-ELSEWHERE = {
-    "gamma": "discount",
-    "lr": "learning_rate",
-    "n_envs": "envs",
-    "num_envs": "envs",
-    "n_steps": "horizon",
-    "num_steps": "horizon",
-    "batch_size": "batch",
-    "n_epochs": "epochs",
-    "update_epochs": "epochs",
-    "clip_range": "clip",
-    "clip_coef": "clip",
-    "ent_coef": "entropy_coef",
-    "vf_coef": "value_coef",
-    "buffer_size": "size",
-    "total_timesteps": "steps",
-}
 # The tables in which a keyword without a dot is looked up, after the settings without a table and the algorithm's own.
 TABLES = ("sampler", "model", "agent", "off_policy", "replay", "env", "atari", "async", "gymnasium")
 
@@ -78,7 +60,7 @@ def key_of(name: str, config: _core.Config) -> str:
             for each in sorted(known):
                 if table_of(each) == table:
                     names.setdefault(each.rpartition(".")[2], each)
-        near = [ELSEWHERE.get(key, ""), *difflib.get_close_matches(key, names, n=1)]
+        near = [_core.word_here(key), *difflib.get_close_matches(key, names, n=1)]
         advice = next(
             (f"the nearest is {names[each]!r}" for each in near if each in names), "print(make_config()) shows all"
         )

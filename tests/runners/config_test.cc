@@ -145,6 +145,22 @@ TEST(Config, ASettingWithoutItsTableIsNamed) {
   }
 }
 
+TEST(Config, ANameOfOtherLibrariesIsTranslated) {
+  for (const auto& [word, expected] :
+       {std::pair{"ppo.gamma", "ppo.discount"},
+        {"gamma", "replay.discount or ppo.discount or a2c.discount or impala.discount"},
+        {"n_envs", "sampler.envs"},
+        {"dqn.batch_size", "dqn.batch"},
+        {"total_timesteps", "steps"}}) {
+    const auto said = message_of([word = word] {
+      Config config;
+      set(config, word, "1");
+    });
+    EXPECT_TRUE(said.starts_with(fmt::format("unknown setting '{}'; expected ", word))) << said;
+    EXPECT_TRUE(said.ends_with(expected)) << said;
+  }
+}
+
 TEST(Config, SetReadsEveryKindOfValue) {
   Config config;
   set(config, "sampler.kind", "serial");
