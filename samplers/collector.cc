@@ -276,12 +276,16 @@ void Collector::reset_waiting() {
       // Not is_between(): the next rollout begins with the spare row, even if the process that died
       // left the first row of an episode here.
       const auto last = shared_->history + shared_->horizon;
-      rows.scalar<bool>(rows.valid, last, b) = rows.scalar<bool>(rows.is_first, last, b) = false;
+      auto &valid = rows.scalar<bool>(rows.valid, last, b),
+           &is_first = rows.scalar<bool>(rows.is_first, last, b);
+      const bool died_after_last_step = valid && !is_first;
+      // No episode continues, even after a restart.
+      shared_->taken_by(b) = died_after_last_step ? SharedRollout::kBeginsAnew : shared_->horizon;
+      if (!died_after_last_step) valid = is_first = false;
     }
     if (slot.waits && slot.over) {
       reset(slot, slot.seed, shared_->spare_row(), b);
       check_observations(shared_->spare_row(), {b, b + 1}, WorkerStatus::kResetting);
-      shared_->taken_by(b) = shared_->horizon;  // no episode continues, even after a restart
     }
     slot.waits = false;
     slot.seed.reset();

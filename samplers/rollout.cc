@@ -163,7 +163,7 @@ void Rollout::align_ends() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
     auto& taken = shared_.taken_by(b);
-    if (taken == T_) continue;
+    if (taken == T_ || taken == SharedRollout::kBeginsAnew) continue;
     rows.copy_env_of(rows, taken, T_, H_ + 1, b);
     rows.scalar<bool>(rows.valid, H_ + T_, b) = true;
     taken = T_;
@@ -174,7 +174,8 @@ void Rollout::align_ends() {
 void Rollout::begin_anew() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
-    if (!shared_.waits(H_, b) || shared_.is_between(H_, b)) continue;
+    if (!shared_.begins_anew(H_, b)) continue;
+    shared_.taken_by(b) = T_;
     rows.copy_observation(shared_.spare_row(), H_, b);
     rows.scalar<bool>(rows.is_first, H_, b) = true;
     rows.scalar<bool>(rows.valid, H_, b) = true;

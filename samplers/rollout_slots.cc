@@ -58,8 +58,8 @@ void RolloutSlots::end(int slot, int writer) const {
   copy_all(*rollout.arena, rollout.state[T % 2], start.state[0]);
   if (!rollout.may_wait) return;
   for (std::int64_t b = 0; b < rollout.rows.envs(); ++b) {
-    if (!rollout.waits(H + T, b) || rollout.is_between(H + T, b)) continue;
-    if (const auto t = rollout.taken_by(b); t < T) {
+    if (!rollout.begins_anew(H + T, b)) continue;
+    if (const auto t = rollout.taken_by(b); 0 < t && t < T) {
       start.rows.copy_env_of(rollout.rows, t, 0, H + 1, b);
     } else {
       start.rows.copy_observation_of(rollout.rows, rollout.spare_row(), H, b);

@@ -85,9 +85,17 @@ struct SharedRollout {
     const auto bytes = arena->element(reduced_infos, end_row(t) * rows.envs() + b);
     return {reinterpret_cast<double*>(bytes.data()), infos.size()};
   }
-  // Number of steps that b has taken in this rollout before it was cut short; otherwise horizon.
+  // Number of steps that b has taken in this rollout before it was cut short; otherwise horizon, or
+  // kBeginsAnew.
   std::int64_t& taken_by(std::int64_t b) const {
     return reinterpret_cast<std::int64_t*>(arena->data(taken))[b];
+  }
+  // The process of b died after the last step: its last row is valued as in any rollout, but the
+  // next one begins with the spare row.
+  static constexpr std::int64_t kBeginsAnew = -1;
+  // Whether b, which had `row` as the last of a rollout, does not go on from it.
+  bool begins_anew(std::int64_t row, std::int64_t b) const {
+    return taken_by(b) == kBeginsAnew || (waits(row, b) && !is_between(row, b));
   }
   // Ends the rollout of the environments [first, end) after t > 0 steps. Their current observations
   // get values like final observations, and begin their next rollout. Requires may_wait and

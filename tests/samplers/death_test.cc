@@ -492,6 +492,58 @@ TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
   }
 }
 
+// Environment 2 has episodes of 5 steps. Its process dies in the third reset between two rollouts.
+class DiesInReset : public testing::Counter {
+ public:
+  DiesInReset(const EnvContext& c, std::atomic<int>* resets)
+      : Counter(c, {.length = c.index == 2 ? 5 : 1000}), resets_(c.index == 2 ? resets : nullptr) {}
+  void reset(std::optional<std::uint64_t> seed, StepOut out) override {
+    if (resets_ != nullptr && !seed && ++*resets_ == 3) std::exit(3);
+    Counter::reset(seed, out);
+  }
+
+ private:
+  std::atomic<int>* resets_;
+};
+
+// Environment 3, of the same worker, has taken its last step by then.
+TEST_F(DeathTest, TheLastObservationOfWhoDiesInAResetOfAnotherKeepsItsValue) {
+  for (const auto& [name, kind, groups, batch, asynchronous] :
+       {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
+        {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
+        {"while the caller learns", SamplerKind::kParallelGpu, 1, 0, true},
+        {"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
+    SCOPED_TRACE(name);
+    const testing::Shared<std::atomic<int>> resets;
+    const EnvFactory make_env = [&](const EnvContext& c) {
+      return std::make_unique<DiesInReset>(c, &*resets);
+    };
+    testing::ToyAgent agent(2), actor(2);
+    const SamplerOptions o{.kind = kind,
+                           .horizon = 10,
+                           .envs = 4,
+                           .workers = 2,
+                           .groups = groups,
+                           .dynamic_batch = batch,
+                           .mid_batch_reset = false,
+                           .on_death = OnDeath::kRestart};
+    ::testing::internal::CaptureStderr();
+    {
+      const auto sampler = make_either(asynchronous, make_env, agent, actor, o);
+      std::vector<int> beginnings;
+      for (int rollout = 0; rollout < 8; ++rollout) {
+        const auto& s = sampler->collect().samples;
+        EXPECT_TRUE(s.valid.select(1, 3).all().item<bool>()) << rollout;
+        EXPECT_FALSE(s.truncated.select(1, 3).any().item<bool>()) << rollout;
+        EXPECT_GT(s.bootstrap_value[3].item<float>(), 3000) << rollout;
+        if (s.is_first[0][3].item<bool>()) beginnings.push_back(rollout);
+      }
+      EXPECT_EQ(beginnings, (std::vector{0, 3}));
+    }
+    ::testing::internal::GetCapturedStderr();
+  }
+}
+
 // Acts slowly, so that a worker is mostly killed while it waits for its actions.
 class Slow : public testing::ToyAgent {
  public:
