@@ -324,7 +324,7 @@ class JobsTest(unittest.TestCase):
             self.skipTest("there is no torchrun")
         log = (self.folder / "log").open("w")
         job = subprocess.Popen([TORCHRUN, "--standalone", "--no-python", "--nproc-per-node", "2", "--max-restarts", "2",
-                                "--monitor-interval", "0.1", SHOAL, "train", *PPO, "--set", "checkpoint_steps=256", "--steps", "60000",
+                                "--monitor-interval", "0.1", SHOAL, "train", *PPO, "--set", "checkpoint_steps=256", "--steps", "20000",
                                 "--out", self.run], stdout=log, stderr=log)
         self.addCleanup(job.kill)
         self.wait_for_rows([job], rows=4)
@@ -334,7 +334,7 @@ class JobsTest(unittest.TestCase):
         self.assertEqual(job.returncode, 0, (self.folder / "log").read_text())
         steps = [int(row["steps"]) for row in table(self.run)]
         self.assertEqual(steps, [256 * (i + 1) for i in range(len(steps))])
-        self.assertGreaterEqual(steps[-1], 60000)
+        self.assertGreaterEqual(steps[-1], 20000)
         self.assertIn("exitcode: -9", (self.folder / "log").read_text())
         seconds = [float(line.split(",")[1]) for line in (self.run / "progress.csv").read_text().splitlines()[1:]]
         self.assertEqual(seconds, sorted(seconds))  # the clock of a run that went on does so, too
