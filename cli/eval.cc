@@ -71,7 +71,7 @@ void add_eval(CLI::App& app, Command& chosen) {
       "eval", "Evaluate a trained agent on complete episodes, with seeds not used in training");
   command
       ->add_option("RUN", flags->run,
-                   "Run folder, .safetensors file of `shoal export`, or zoo:NAME")
+                   "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
       ->type_name("")
       ->required();
   command->add_option("--episodes", flags->options.episodes, "Number of episodes")

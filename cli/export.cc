@@ -78,7 +78,7 @@ void add_export(CLI::App& app, Command& chosen) {
       "export", "Export a trained policy for programs without Shoal, or its weights");
   command
       ->add_option("RUN", flags->run,
-                   "Run folder, .safetensors file of `shoal export`, or zoo:NAME")
+                   "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
       ->type_name("")
       ->required();
   command

@@ -138,7 +138,7 @@ void add_play(CLI::App& app, Command& chosen) {
   auto* command = app.add_subcommand("play", "Watch a trained agent, or record a video of it");
   command
       ->add_option("RUN", flags->run,
-                   "Run folder, .safetensors file of `shoal export`, or zoo:NAME")
+                   "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
       ->type_name("")
       ->required();
   command->add_option("--episodes", flags->episodes, "Number of episodes")->capture_default_str();

@@ -192,8 +192,9 @@ void add_train(CLI::App& app, Command& chosen) {
       ->type_name("");
   command->add_option("--resume", flags->resume, "Resume the run in this folder")->type_name("RUN");
   command
-      ->add_option("--init-from", flags->init_from,
-                   "Start from the weights of a run folder, .safetensors file or zoo:NAME")
+      ->add_option(
+          "--init-from", flags->init_from,
+          "Start from the weights of a run folder, checkpoint, .safetensors file or zoo:NAME")
       ->type_name("RUN");
   command->add_option(
       "--out", flags->out,

@@ -6,6 +6,7 @@
 #include "src/core/print.h"
 
 namespace shoal::cli {
+
 Config trained_config(const std::filesystem::path& run, const std::string& device) {
   Config config = shoal::trained_config(run);
   if (!device.empty()) set(config, "device", device);

@@ -10,8 +10,7 @@
 namespace shoal::cli {
 
 // The configuration of a run, on `device` unless it is empty.
-// `run` is a run folder, a .safetensors file of `shoal export`, or "zoo:NAME". Throws Error if
-// there is no such run.
+// `run`: see shoal/runners/trained_agent.h. Throws Error if there is no such run.
 Config trained_config(const std::filesystem::path& run, const std::string& device);
 
 // The agent of the run, on the CPU, with the parameters of one of its checkpoints, or those of the

@@ -33,49 +33,59 @@ constexpr std::pair<const char*, const char*> kRenamed[] = {
     {"sampler.batch_wait_us", "sampler.dynamic_batch_timeout_us"},
     {"sampler.reset", "sampler.mid_batch_reset"}};
 
-constexpr std::pair<const char*, const char*> kElsewhere[] = {
+constexpr std::pair<const char*, const char*> kNamesOfOtherLibraries[] = {
     {"gamma", "discount"},     {"lr", "learning_rate"}, {"n_envs", "envs"},
     {"num_envs", "envs"},      {"n_steps", "horizon"},  {"num_steps", "horizon"},
     {"batch_size", "batch"},   {"n_epochs", "epochs"},  {"update_epochs", "epochs"},
     {"clip_range", "clip"},    {"clip_coef", "clip"},   {"ent_coef", "entropy_coef"},
     {"vf_coef", "value_coef"}, {"buffer_size", "size"}, {"total_timesteps", "steps"}};
 
-[[noreturn]] void refuse_unknown(const std::string& key) {
+// Whether the algorithm of `config` has the settings of this table, "ppo." or "".
+bool has_table(const Config& config, const std::string& table) {
+  if (table == "replay." || table == "off_policy.") return is_off_policy(config);
+  return table == config.algo + "." || std::ranges::none_of(config.algos, [&](const auto& algo) {
+           return table == algo->name() + ".";
+         });
+}
+
+[[noreturn]] void refuse_unknown(const std::string& key, const Config& config) {
   for (const auto& [before, now] : kRenamed)
     require(key != before, "the setting '{}' was renamed to '{}'", before, now);
   // The flags of `shoal train` and the keywords of Python that leave out a table.
   for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
     require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
-  const auto name = key.rfind('.') + 1;  // 0 without a dot
-  const auto here = word_here(key.substr(name));
-  std::vector<std::string> keys, without_table, of_other_libraries;
+  const auto table = key.substr(0, key.rfind('.') + 1);
+  const auto name = setting_name_of(key.substr(table.size()));
+  std::vector<std::string> keys, without_table, translated;
   for (const auto& setting : setting_docs()) {
+    const auto own_table = setting.key.substr(0, setting.key.rfind('.') + 1);
     keys.push_back(setting.key);
     if (setting.key.ends_with("." + key)) without_table.push_back(setting.key);
-    const bool fits = name > 0 ? setting.key == key.substr(0, name) + here
-                               : setting.key == here || setting.key.ends_with("." + here);
-    if (!here.empty() && fits) of_other_libraries.push_back(setting.key);
+    if (setting.key == own_table + name && has_table(config, own_table))
+      translated.push_back(setting.key);
   }
-  require(of_other_libraries.empty(), "unknown setting '{}'; expected {}", one_line(key),
-          fmt::join(of_other_libraries, " or "));
+  if (std::ranges::count(translated, table + name) > 0) translated.assign(1, table + name);
+  require(translated.empty(), "unknown setting '{}'; expected {}", one_line(key),
+          fmt::join(translated, " or "));
   if (!without_table.empty()) keys = without_table;
   throw Error("unknown setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
 }
 
-Option option_of(const OptionList& options, const std::string& key) {
+Option option_of(const OptionList& options, const std::string& key, const Config& config) {
   for (const auto& option : options)
     if (option.key == key) return option;
-  refuse_unknown(key);
+  refuse_unknown(key, config);
 }
 
 // Sets the values of a table and its subtables, with dotted keys. The caller has handled `base`.
-void set_table(const OptionList& options, const std::string& prefix, const toml::table& table) {
+void set_table(Config& config, const OptionList& options, const std::string& prefix,
+               const toml::table& table) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
     if (const auto* inner = node.as_table())
-      set_table(options, key + ".", *inner);
+      set_table(config, options, key + ".", *inner);
     else
-      read_value(node, option_of(options, key));
+      read_value(node, option_of(options, key, config));
   }
 }
 
@@ -110,7 +120,7 @@ Config config_of(const toml::table& table, const std::string& file) {
       if (!name.empty()) config = preset(name);
     }
     const auto task = config.env_id;
-    set_table(options_of(config), "", table);
+    set_table(config, options_of(config), "", table);
     if (!table.contains("stop_return")) forget_stop_return(config, task);
   } catch (const Error& e) {
     throw Error("{}: {}", file, e.what());
@@ -120,9 +130,9 @@ Config config_of(const toml::table& table, const std::string& file) {
 
 }  // namespace
 
-std::string word_here(const std::string& elsewhere) {
-  for (const auto& [theirs, ours] : kElsewhere)
-    if (elsewhere == theirs) return ours;
+std::string setting_name_of(const std::string& name) {
+  for (const auto& [other, own] : kNamesOfOtherLibraries)
+    if (name == other) return own;
   return "";
 }
 
@@ -144,7 +154,7 @@ std::vector<SettingChange> changed_settings(const Config& before, const Config& 
 }
 
 void set(Config& config, const std::string& key, const std::string& value) {
-  const auto option = option_of(options_of(config), key);
+  const auto option = option_of(options_of(config), key, config);
   const bool word = (std::holds_alternative<std::string*>(option.field) ||
                      std::holds_alternative<Choice>(option.field)) &&
                     !value.starts_with('"');
@@ -181,7 +191,7 @@ Config read_config_for(const std::filesystem::path& file, const Settings& given)
   }
   if (asked.env_id.empty()) return own;
   auto config = default_config(asked, names_algo ? asked.algo : "");
-  set_table(options_of(config), "", table);
+  set_table(config, options_of(config), "", table);
   return config;
 }
 

@@ -37,8 +37,9 @@ OptionList general_options(Config& c) {
   list.add("stop_return", c.stop_return,
            "stop when the mean score of the last 100 episodes reaches this; off: never",
            kAnyNumber);
-  list.add("init_from", c.init_from,
-           "run folder, .safetensors file or zoo:NAME from whose weights this run starts");
+  list.add(
+      "init_from", c.init_from,
+      "run folder, checkpoint, .safetensors file or zoo:NAME from whose weights this run starts");
   list.add("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints", above_0());
   list.add("checkpoint_steps", c.checkpoint_steps, "steps between checkpoints; 0: time only");
   list.add("keep_checkpoints", c.keep_checkpoints, "number of checkpoints to keep", kCount);

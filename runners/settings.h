@@ -12,8 +12,8 @@ namespace shoal {
 // adjacent; settings without a table come first.
 OptionList options_of(Config& config);
 
-// What other libraries call `elsewhere`, without its table: "gamma" is "discount". Empty if
-// unknown.
-std::string word_here(const std::string& elsewhere);
+// The name, without its table, of a setting that other libraries call `name`: "discount" for
+// "gamma". Empty if unknown.
+std::string setting_name_of(const std::string& name);
 
 }  // namespace shoal

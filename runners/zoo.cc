@@ -1,6 +1,7 @@
 #include "shoal/runners/zoo.h"
 
 #include <algorithm>
+#include <string_view>
 #include <system_error>
 
 #include "shoal/core/error.h"

@@ -174,7 +174,7 @@ void Rollout::align_ends() {
 void Rollout::begin_anew() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
-    if (!shared_.begins_anew(H_, b)) continue;
+    if (!shared_.leaves_row(H_, b)) continue;
     shared_.taken_by(b) = T_;
     rows.copy_observation(shared_.spare_row(), H_, b);
     rows.scalar<bool>(rows.is_first, H_, b) = true;

@@ -58,7 +58,7 @@ void RolloutSlots::end(int slot, int writer) const {
   copy_all(*rollout.arena, rollout.state[T % 2], start.state[0]);
   if (!rollout.may_wait) return;
   for (std::int64_t b = 0; b < rollout.rows.envs(); ++b) {
-    if (!rollout.begins_anew(H + T, b)) continue;
+    if (!rollout.leaves_row(H + T, b)) continue;
     if (const auto t = rollout.taken_by(b); 0 < t && t < T) {
       start.rows.copy_env_of(rollout.rows, t, 0, H + 1, b);
     } else {

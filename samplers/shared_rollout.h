@@ -93,8 +93,8 @@ struct SharedRollout {
   // The process of b died after the last step: its last row is valued as in any rollout, but the
   // next one begins with the spare row.
   static constexpr std::int64_t kBeginsAnew = -1;
-  // Whether b, which had `row` as the last of a rollout, does not go on from it.
-  bool begins_anew(std::int64_t row, std::int64_t b) const {
+  // Whether the next rollout of b does not begin with `row`, which was the last of this one.
+  bool leaves_row(std::int64_t row, std::int64_t b) const {
     return taken_by(b) == kBeginsAnew || (waits(row, b) && !is_between(row, b));
   }
   // Ends the rollout of the environments [first, end) after t > 0 steps. Their current observations

@@ -59,13 +59,16 @@ class Run:
         checkpoint: str = "model.ckpt",
         env: str | Callable[..., Any] | None = None,
     ) -> None:
-        self.folder, self.checkpoint = pathlib.Path(_core.run_or_zoo(os.fspath(folder))), checkpoint
-        config = apply(_core.trained_config(os.fspath(folder)), {"env": env})
+        path = pathlib.Path(_core.run_or_zoo(os.fspath(folder)))
+        if path.is_file() and path.suffix != ".safetensors":
+            path, checkpoint = path.parent, path.name
+        self.folder, self.checkpoint = path, checkpoint
+        config = apply(_core.trained_config(os.fspath(path)), {"env": env})
         require_known(config, folder, f"shoal.load({os.fspath(folder)!r}, env=make)")
         _, self._spaces = spaces_of(config, of_vectors=True)
         self._settings = tomllib.loads(config.to_toml())
         self.agent = Agent._of(_core.Agent(config))
-        self.agent._core.load(os.fspath(folder), checkpoint)
+        self.agent._core.load(os.fspath(path), checkpoint)
         self.policy = Policy(self.agent)
 
     @property
@@ -258,7 +261,7 @@ def train(
 def load(
     folder: str | os.PathLike[str], checkpoint: str = "model.ckpt", env: str | Callable[..., Any] | None = None
 ) -> Run:
-    """Opens a run folder, a .safetensors file of `shoal export`, or "zoo:NAME", which `shoal zoo` lists.
+    """Opens a run folder, a checkpoint in one, a .safetensors file, or "zoo:NAME", which `shoal zoo` lists.
 
     checkpoint: a file in the folder: "model.ckpt" is the newest, "best.ckpt" that of the best evaluation.
     env: of a run with a callable environment, the callable.

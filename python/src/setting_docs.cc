@@ -53,8 +53,9 @@ void bind_setting_docs(py::module_& m) {
   m.def("setting_docs", &describe_settings,
         "Of each setting: key, value as TOML, meaning, annotation, accepted numbers.",
         py::arg("config"));
-  m.def("word_here", &word_here, "What other libraries call `elsewhere`; \"\" if unknown.",
-        py::arg("elsewhere"));
+  m.def("setting_name_of", &setting_name_of,
+        "The name of a setting that other libraries call `name`; \"\" if unknown.",
+        py::arg("name"));
 }
 
 }  // namespace shoal::bindings

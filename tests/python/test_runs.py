@@ -324,6 +324,9 @@ class RunsTest(unittest.TestCase):
             shoal.train("cartpole-ppo", self.path("run"), resume=True)
         with self.assertRaises(shoal.Error):
             shoal.load(self.path("nothing"))
+        shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=256, horizon=16)
+        with self.assertRaisesRegex(shoal.Error, "sampler.horizon cannot change.*init_from"):
+            shoal.train(None, self.path("run"), resume=True, steps=512, horizon=8)
 
     def test_weights_and_policies_of_the_zoo_are_loaded(self):
         run = shoal.load("zoo:cartpole-ppo")
@@ -333,14 +336,21 @@ class RunsTest(unittest.TestCase):
         agent = shoal.ActorCritic("CartPole-v1")
         agent.load("zoo:cartpole-ppo")
         self.assertEqual(shoal.evaluate(agent, episodes=3), [500.0] * 3)
-        short = shoal.train("cartpole-ppo", out=self.path("short"), steps=64, init_from="zoo:cartpole-ppo", quiet=True)
-        self.assertEqual(shoal.load(short.folder / "model.ckpt").config.steps, 64)
+        out = self.path("short.ckpt")  # a folder, whatever its name
+        short = shoal.train(
+            "cartpole-ppo", out=out, steps=64, init_from="zoo:cartpole-ppo", learning_rate=1e-9, quiet=True
+        )
+        self.assertEqual(shoal.evaluate(short, episodes=3), [500.0] * 3)
+        again = shoal.load(out + "/model.ckpt")
+        self.assertEqual((again.folder, again.progress["steps"]), (short.folder, short.progress["steps"]))
+        agent.save(self.path("agent.pt"))
+        other = shoal.ActorCritic("CartPole-v1", seed=9)
+        for saved in self.path("agent.pt"), out:
+            other.load(saved)
+            self.assertEqual(shoal.evaluate(other, episodes=3), [500.0] * 3)
         with self.assertRaisesRegex(shoal.Error, "no 'cartpole'; the nearest is"):
             shoal.load("zoo:cartpole")
         self.assertEqual(run.progress, {})
-        shoal.train("cartpole-ppo", self.path("run"), quiet=True, steps=256, horizon=16)
-        with self.assertRaisesRegex(shoal.Error, "sampler.horizon cannot change.*init_from"):
-            shoal.train(None, self.path("run"), resume=True, steps=512, horizon=8)
 
 
 def leaves(value) -> list:

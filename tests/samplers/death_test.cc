@@ -507,7 +507,7 @@ class DiesInReset : public testing::Counter {
 };
 
 // Environment 3, of the same worker, has taken its last step by then.
-TEST_F(DeathTest, TheLastObservationOfWhoDiesInAResetOfAnotherKeepsItsValue) {
+TEST_F(DeathTest, ADeathInAResetTakesNoValueFromOtherEnvironments) {
   for (const auto& [name, kind, groups, batch, asynchronous] :
        {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
         {"own pace", SamplerKind::kParallelGpu, 1, 1, false},

@@ -26,7 +26,7 @@ struct Config {
   std::int64_t steps = 1'000'000;   // agent steps, over all environments
   std::int64_t schedule_steps = 0;  // length of the schedules, in steps; 0: `steps`
   double stop_return = std::numeric_limits<double>::infinity();  // mean score of 100 episodes
-  std::string init_from;  // whose weights are the initial ones: see shoal/runners/trained_agent.h
+  std::string init_from;  // the trained agent (trained_agent.h) that gives the weights
   double checkpoint_seconds = 60;
   std::int64_t checkpoint_steps = 0;  // steps between checkpoints; 0: by time only
   std::int64_t keep_checkpoints = 1;  // number of checkpoints to keep
