@@ -12,10 +12,12 @@
 #include "cli/cores.h"
 #include "cli/set_flag.h"
 #include "runners/preset_names.h"
+#include "runners/settings.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/registry.h"
 #include "shoal/ipc/worker_group.h"
+#include "shoal/runners/zoo.h"
 
 namespace shoal::cli {
 namespace {
@@ -58,13 +60,8 @@ std::vector<SettingChange> own_settings(const Config& config) {
 std::string why_unused(const Config& config, const std::string& key) {
   constexpr std::string_view kOfWorkers[] = {"sampler.workers", "sampler.on_death", "sampler.pin",
                                              "sampler.cores"};
-  const auto dot = key.find('.');
-  const auto table = key.substr(0, dot == key.npos ? 0 : dot);
-  const bool of_algo =
-      std::ranges::any_of(config.algos, [&](const auto& algo) { return table == algo->name(); });
-  const bool of_replay = table == "replay" || table == "off_policy";
-  if ((of_algo && table != config.algo) || (of_replay && !is_off_policy(config)))
-    return "algo = " + config.algo;
+  const auto table = table_of_key(key);
+  if (!algo_has_table(config, table)) return "algo = " + config.algo;
   if (table == "atari" && !config.env_id.starts_with("ALE/")) return "env.id = " + config.env_id;
   if (table == "async" && !config.asynchronous) return "sampler.asynchronous = false";
   if (config.sampler.kind == SamplerKind::kSerial && std::ranges::count(kOfWorkers, key) > 0)
@@ -108,7 +105,7 @@ Config begin_from(const TrainFlags& flags, const Settings& changes) {
   Config config =
       flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source, changes);
   // Absolute, so that config.toml begins the same run from any folder.
-  if (flags.init_from.starts_with("zoo:"))
+  if (is_in_zoo(flags.init_from))
     config.init_from = flags.init_from;
   else if (!flags.init_from.empty())
     config.init_from = std::filesystem::absolute(flags.init_from).lexically_normal().string();

@@ -40,12 +40,8 @@ constexpr std::pair<const char*, const char*> kNamesOfOtherLibraries[] = {
     {"clip_range", "clip"},    {"clip_coef", "clip"},   {"ent_coef", "entropy_coef"},
     {"vf_coef", "value_coef"}, {"buffer_size", "size"}, {"total_timesteps", "steps"}};
 
-// Whether the algorithm of `config` has the settings of this table, "ppo." or "".
-bool has_table(const Config& config, const std::string& table) {
-  if (table == "replay." || table == "off_policy.") return is_off_policy(config);
-  return table == config.algo + "." || std::ranges::none_of(config.algos, [&](const auto& algo) {
-           return table == algo->name() + ".";
-         });
+std::string in_table(const std::string& table, const std::string& name) {
+  return table.empty() ? name : table + "." + name;
 }
 
 [[noreturn]] void refuse_unknown(const std::string& key, const Config& config) {
@@ -54,17 +50,17 @@ bool has_table(const Config& config, const std::string& table) {
   // The flags of `shoal train` and the keywords of Python that leave out a table.
   for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
     require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
-  const auto table = key.substr(0, key.rfind('.') + 1);
-  const auto name = setting_name_of(key.substr(table.size()));
+  const auto name = setting_name_of(key.substr(key.rfind('.') + 1));
   std::vector<std::string> keys, without_table, translated;
   for (const auto& setting : setting_docs()) {
-    const auto own_table = setting.key.substr(0, setting.key.rfind('.') + 1);
     keys.push_back(setting.key);
     if (setting.key.ends_with("." + key)) without_table.push_back(setting.key);
-    if (setting.key == own_table + name && has_table(config, own_table))
+    const auto table = table_of_key(setting.key);
+    if (setting.key == in_table(table, name) && algo_has_table(config, table))
       translated.push_back(setting.key);
   }
-  if (std::ranges::count(translated, table + name) > 0) translated.assign(1, table + name);
+  if (const auto same = in_table(table_of_key(key), name); std::ranges::count(translated, same) > 0)
+    translated.assign(1, same);
   require(translated.empty(), "unknown setting '{}'; expected {}", one_line(key),
           fmt::join(translated, " or "));
   if (!without_table.empty()) keys = without_table;
@@ -129,6 +125,18 @@ Config config_of(const toml::table& table, const std::string& file) {
 }
 
 }  // namespace
+
+std::string table_of_key(const std::string& key) {
+  const auto dot = key.find('.');
+  return dot == key.npos ? "" : key.substr(0, dot);
+}
+
+bool algo_has_table(const Config& config, const std::string& table) {
+  if (table == "replay" || table == "off_policy") return is_off_policy(config);
+  return table == config.algo || std::ranges::none_of(config.algos, [&](const auto& algo) {
+           return table == algo->name();
+         });
+}
 
 std::string setting_name_of(const std::string& name) {
   for (const auto& [other, own] : kNamesOfOtherLibraries)
@@ -210,11 +218,10 @@ Config read_run_config(const std::filesystem::path& run) {
 std::string write_config(const Config& config) {
   std::string text = "# All settings of this run. `shoal train FILE` runs it again.\n", section;
   for (const auto& [key, value, doc] : setting_docs(config)) {
-    const auto dot = key.find('.');
-    const std::string table = dot == std::string::npos ? "" : key.substr(0, dot);
+    const auto table = table_of_key(key);
     if (table != section) text += fmt::format("\n[{}]\n", section = table);
     const std::string line =
-        fmt::format("{} = {}", table.empty() ? key : key.substr(dot + 1), value);
+        fmt::format("{} = {}", table.empty() ? key : key.substr(table.size() + 1), value);
     text += fmt::format("{:<40} # {}\n", line, doc);
   }
   return text;

@@ -12,6 +12,13 @@ namespace shoal {
 // adjacent; settings without a table come first.
 OptionList options_of(Config& config);
 
+// "ppo" for "ppo.clip"; empty for a setting without a table.
+std::string table_of_key(const std::string& key);
+
+// Whether the algorithm of `config` uses the settings of a table. Tables that belong to no
+// algorithm are used by all.
+bool algo_has_table(const Config& config, const std::string& table);
+
 // The name, without its table, of a setting that other libraries call `name`: "discount" for
 // "gamma". Empty if unknown.
 std::string setting_name_of(const std::string& name);

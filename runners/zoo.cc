@@ -12,6 +12,8 @@ namespace fs = std::filesystem;
 
 namespace shoal {
 
+constexpr std::string_view kPrefix = "zoo:";
+
 fs::path zoo_folder() {
   std::error_code ignored;
   const auto folder = own_binary().parent_path();
@@ -30,9 +32,10 @@ std::vector<ZooPolicy> zoo() {
   return policies;
 }
 
+bool is_in_zoo(const std::string& word) { return word.starts_with(kPrefix); }
+
 fs::path run_or_zoo(const std::string& word) {
-  constexpr std::string_view kPrefix = "zoo:";
-  if (!word.starts_with(kPrefix)) return word;
+  if (!is_in_zoo(word)) return word;
   const auto name = word.substr(kPrefix.size());
   const auto policies = zoo();
   const auto found = std::ranges::find(policies, name, &ZooPolicy::name);

@@ -163,7 +163,7 @@ void Rollout::align_ends() {
   const auto& rows = shared_.rows;
   for (std::int64_t b = 0; b < B_; ++b) {
     auto& taken = shared_.taken_by(b);
-    if (taken == T_ || taken == SharedRollout::kBeginsAnew) continue;
+    if (taken >= T_) continue;
     rows.copy_env_of(rows, taken, T_, H_ + 1, b);
     rows.scalar<bool>(rows.valid, H_ + T_, b) = true;
     taken = T_;

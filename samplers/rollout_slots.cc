@@ -59,7 +59,7 @@ void RolloutSlots::end(int slot, int writer) const {
   if (!rollout.may_wait) return;
   for (std::int64_t b = 0; b < rollout.rows.envs(); ++b) {
     if (!rollout.leaves_row(H + T, b)) continue;
-    if (const auto t = rollout.taken_by(b); 0 < t && t < T) {
+    if (const auto t = rollout.taken_by(b); t < T) {
       start.rows.copy_env_of(rollout.rows, t, 0, H + 1, b);
     } else {
       start.rows.copy_observation_of(rollout.rows, rollout.spare_row(), H, b);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -92,7 +93,7 @@ struct SharedRollout {
   }
   // The process of b died after the last step: its last row is valued as in any rollout, but the
   // next one begins with the spare row.
-  static constexpr std::int64_t kBeginsAnew = -1;
+  static constexpr std::int64_t kBeginsAnew = std::numeric_limits<std::int64_t>::max();
   // Whether the next rollout of b does not begin with `row`, which was the last of this one.
   bool leaves_row(std::int64_t row, std::int64_t b) const {
     return taken_by(b) == kBeginsAnew || (waits(row, b) && !is_between(row, b));

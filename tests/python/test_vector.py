@@ -136,7 +136,7 @@ class VectorTest(unittest.TestCase):
             _, infos = envs.reset(seed=1)
             self.assertEqual(infos["action_mask"].tolist(), [[1, 0, 1]] * 2)
             for _ in range(7):
-                observation, _, terminated, _, infos = envs.step(np.zeros(2, int))
+                _, _, terminated, _, infos = envs.step(np.zeros(2, int))
                 over = terminated.all() and mode == "NextStep"
                 self.assertEqual(infos["action_mask"].tolist(), [[1, 1, 1] if over else [1, 0, 1]] * 2)
 

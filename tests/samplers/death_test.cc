@@ -273,13 +273,22 @@ struct Pace {
   int groups;
   std::int64_t batch;
   bool asynchronous;
+
+  SamplerOptions options(std::int64_t horizon, std::int64_t envs) const {
+    return {.kind = kind,
+            .horizon = horizon,
+            .envs = envs,
+            .workers = 2,
+            .groups = groups,
+            .dynamic_batch = batch};
+  }
 };
 
 // The environments of worker 0 continue as without any death, and those of worker 1 begin new
 // episodes with the rollout after each death.
 TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
   constexpr std::int64_t kT = 10;
-  for (const auto& [name, kind, groups, batch, asynchronous] :
+  for (const auto& pace :
        {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
         {"halves", SamplerKind::kParallelGpu, 2, 0, false},
         {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
@@ -288,20 +297,20 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
         {"while the caller learns", SamplerKind::kParallelGpu, 1, 0, true},
         {"halves, while the caller learns", SamplerKind::kParallelGpu, 2, 0, true},
         {"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
-    SCOPED_TRACE(name);
+    SCOPED_TRACE(pace.name);
     const Fate fate;
     testing::ToyAgent agent(2), actor(2), other(2);
-    SamplerOptions o{.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8};
-    const auto plain = make_sampler(with_stack(testing::make_counter({.length = 7}), 2), other, o);
+    const auto plain = make_sampler(with_stack(testing::make_counter({.length = 7}), 2), other,
+                                    {.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8});
     const auto make_env = with_stack(fate.factory(), 2);
-    o.kind = kind, o.groups = groups, o.dynamic_batch = batch, o.workers = 2;
+    auto o = pace.options(kT, 8);
     o.step_limit = 300ms;
     o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
     std::int64_t deaths = 0;
     {
-      const auto sampler = make_either(asynchronous, make_env, agent, actor, o);
-      const auto lives_on = [groups = groups](std::int64_t b) {  // b belongs to worker 0
+      const auto sampler = make_either(pace.asynchronous, make_env, agent, actor, o);
+      const auto lives_on = [groups = pace.groups](std::int64_t b) {  // b belongs to worker 0
         return groups == 1 ? b < 4 : b % 4 >= 2;
       };
       bool anew = false;
@@ -322,7 +331,7 @@ TEST_F(DeathTest, WorkersThatStepAreStartedAnew) {
             if (!died) continue;
             const auto steps = steps_before_death(s, b);
             // With parallel-cpu the rollout of that worker is lost as a whole.
-            EXPECT_LE(steps, kind == SamplerKind::kParallelCpu ? 0 : kT - 1);
+            EXPECT_LE(steps, pace.kind == SamplerKind::kParallelCpu ? 0 : kT - 1);
           }
         }
         anew = died;
@@ -462,24 +471,18 @@ class FatalSeeds {
 };
 
 TEST_F(DeathTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
-  for (const auto& [name, kind, groups, batch, asynchronous] :
-       {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
-        {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
-        {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
-        {"while the caller learns", SamplerKind::kParallelCpu, 1, 0, true}}) {
-    SCOPED_TRACE(name);
+  for (const auto& pace : {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
+                           {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
+                           {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
+                           {"while the caller learns", SamplerKind::kParallelCpu, 1, 0, true}}) {
+    SCOPED_TRACE(pace.name);
     FatalSeeds fatal;
     testing::ToyAgent agent(2), actor(2);
-    const SamplerOptions o{.kind = kind,
-                           .horizon = 10,
-                           .envs = 4,
-                           .workers = 2,
-                           .groups = groups,
-                           .dynamic_batch = batch,
-                           .on_death = OnDeath::kRestart};
+    auto o = pace.options(10, 4);
+    o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
     {
-      const auto sampler = make_either(asynchronous, fatal.factory(), agent, actor, o);
+      const auto sampler = make_either(pace.asynchronous, fatal.factory(), agent, actor, o);
       sampler->collect();
       fatal.arm();
       kill_first_worker();
@@ -508,28 +511,23 @@ class DiesInReset : public testing::Counter {
 
 // Environment 3, of the same worker, has taken its last step by then.
 TEST_F(DeathTest, ADeathInAResetTakesNoValueFromOtherEnvironments) {
-  for (const auto& [name, kind, groups, batch, asynchronous] :
+  for (const auto& pace :
        {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
         {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
         {"while the caller learns", SamplerKind::kParallelGpu, 1, 0, true},
         {"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
-    SCOPED_TRACE(name);
+    SCOPED_TRACE(pace.name);
     const testing::Shared<std::atomic<int>> resets;
     const EnvFactory make_env = [&](const EnvContext& c) {
       return std::make_unique<DiesInReset>(c, &*resets);
     };
     testing::ToyAgent agent(2), actor(2);
-    const SamplerOptions o{.kind = kind,
-                           .horizon = 10,
-                           .envs = 4,
-                           .workers = 2,
-                           .groups = groups,
-                           .dynamic_batch = batch,
-                           .mid_batch_reset = false,
-                           .on_death = OnDeath::kRestart};
+    auto o = pace.options(10, 4);
+    o.mid_batch_reset = false;
+    o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
     {
-      const auto sampler = make_either(asynchronous, make_env, agent, actor, o);
+      const auto sampler = make_either(pace.asynchronous, make_env, agent, actor, o);
       std::vector<int> beginnings;
       for (int rollout = 0; rollout < 8; ++rollout) {
         const auto& s = sampler->collect().samples;
@@ -829,7 +827,7 @@ TEST(ConstructionDeathTest, InTheMainProcessHasTheLimitOfAReset) {
 TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
   constexpr std::int64_t kT = 10;
   set_stop_grace(300ms);
-  for (const auto& [name, kind, groups, batch, asynchronous] :
+  for (const auto& pace :
        {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
         Pace{"halves", SamplerKind::kParallelGpu, 2, 0, false},
         Pace{"own pace", SamplerKind::kParallelGpu, 1, 1, false},
@@ -837,18 +835,12 @@ TEST_F(DeathTest, AHangIsGivenUpAfterARequestToStop) {
         Pace{"acting themselves, while the caller learns", SamplerKind::kParallelCpu, 1, 0, true},
         Pace{"while the caller learns", SamplerKind::kParallelGpu, 1, 0, true},
         Pace{"own pace, while the caller learns", SamplerKind::kParallelGpu, 1, 1, true}}) {
-    SCOPED_TRACE(name);
+    SCOPED_TRACE(pace.name);
     testing::ToyAgent agent(2), actor(2);
-    const SamplerOptions o{.kind = kind,
-                           .horizon = kT,
-                           .envs = 8,
-                           .workers = 2,
-                           .groups = groups,
-                           .dynamic_batch = batch};
-    const auto make = [&, asynchronous = asynchronous](const EnvFactory& make_env,
-                                                       const NamedTensors& saved) {
+    const auto o = pace.options(kT, 8);
+    const auto make = [&](const EnvFactory& make_env, const NamedTensors& saved) {
       std::unique_ptr<Sampler> sampler;
-      if (asynchronous)
+      if (pace.asynchronous)
         sampler = make_async_sampler(make_env, agent, actor, o, {}, saved);
       else
         sampler = make_sampler(make_env, agent, o, saved);

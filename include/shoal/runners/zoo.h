@@ -19,6 +19,9 @@ std::filesystem::path zoo_folder();
 // All policies in it, by name. Empty if there is none.
 std::vector<ZooPolicy> zoo();
 
+// Whether it is "zoo:NAME", of any name.
+bool is_in_zoo(const std::string& word);
+
 // The file of "zoo:NAME"; any other word is a path already. Throws Error if there is no such
 // policy.
 std::filesystem::path run_or_zoo(const std::string& word);
