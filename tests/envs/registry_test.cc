@@ -77,9 +77,10 @@ TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {
             "unknown environment 'Cartpole-v0'; did you mean 'CartPole-v1'?");
   EXPECT_EQ(message_of([] { make_env_factory("my_tasks:Walk-v0"); }),
             "unknown environment 'my_tasks:Walk-v0'; did you mean 'gymnasium:my_tasks:Walk-v0'?");
-  if (!atari_ids().empty())
+  if (!atari_ids().empty()) {
     EXPECT_EQ(message_of([] { make_env_factory("pong-v5"); }),
               "unknown environment 'pong-v5'; did you mean 'ALE/Pong-v5'?");
+  }
   EXPECT_NE(message_of([] { make_env_factory("my-highway-v0"); }).find("gymnasium:PACKAGE/ID"),
             std::string::npos);
 }
