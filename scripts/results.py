@@ -105,6 +105,9 @@ def collect_run(options, folder, seed, run):
     before = entries.get(seed, {})
     if entry.items() <= before.items():
         return False
+    if entry["steps"] < before.get("steps", 0):
+        print(f"{run.name}: left out, it has {entry['steps']} steps and {kept.relative_to(ROOT)} has {before['steps']}; delete that entry to replace it", flush=True)
+        return False
     entry["commit"] = options.commit
     if entries.keys() - {seed}:
         require_same_settings(run / "config.toml", folder / "config.toml")

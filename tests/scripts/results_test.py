@@ -107,6 +107,10 @@ class ResultsTest(unittest.TestCase):
         right = config.read_text()
         summary = runs / "first-1" / "summary.json"
         summary.write_text(summary.read_text().replace('"steps": 4096', '"steps": 4095'))
+        self.assertIn("first-1: left out, it has 4095 steps and results/poles/first/runs.json has 4096",
+                      self.results(script, "collect", "poles", runs, "--commit", "abc"))
+        self.assertEqual(kept, json.loads((table / "first" / "runs.json").read_text()))
+        summary.write_text(summary.read_text().replace('"steps": 4095', '"steps": 4097'))
         config.write_text(right.replace("clip = 0.25", "clip = 0.3"))
         with self.assertRaises(subprocess.CalledProcessError) as refused:
             self.results(script, "collect", "poles", runs, "--commit", "abc")
