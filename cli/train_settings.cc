@@ -118,11 +118,18 @@ std::set<std::string> keys_of(const Settings& changes) {
   return keys;
 }
 
+// The settings that the user's file changes; none if the run begins from a preset.
+std::set<std::string> keys_of_file(const TrainFlags& flags, const Config& read) {
+  std::set<std::string> keys;
+  if (flags.source.empty() || is_preset(flags.source)) return keys;
+  const Config base = is_preset(read.base) ? preset(read.base) : Config();
+  for (const auto& change : changed_settings(base, read)) keys.insert(change.key);
+  return keys;
+}
+
 // The functions below return lines for the user, or an empty string.
 
-std::string warn_of_unused(const Config& config, const Settings& changes, bool pins) {
-  auto keys = keys_of(changes);
-  if (pins) keys.insert("sampler.pin");
+std::string warn_of_unused(const Config& config, const std::set<std::string>& keys) {
   std::string lines;
   for (const auto& key : keys)
     if (const auto why = why_unused(config, key); !why.empty())
@@ -196,7 +203,10 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);
-  notes += warn_of_no_learning(config) + warn_of_unused(config, changes, !flags.pin.empty());
+  auto given = keys_of_file(flags, before);
+  given.merge(keys_of(changes));
+  if (!flags.pin.empty()) given.insert("sampler.pin");
+  notes += warn_of_no_learning(config) + warn_of_unused(config, given);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();

@@ -534,7 +534,11 @@ class AppTest(unittest.TestCase):
             self.assertEqual("nothing is learned in 512 steps" in done.stdout, said)
 
     def test_settings_without_effect_are_reported(self):
+        file = self.dir / "mine.toml"
+        file.write_text('base = "cartpole-ppo"\nalgo = "dqn"\n[ppo]\nclip = 0.1\n[dqn]\nbatch = 32\n[async]\nmax_lag = 3\n')
         for arguments, notes in (
+            ([file], ["async.max_lag has no effect with sampler.asynchronous = false", "ppo.clip has no effect with algo = dqn"]),
+            ([file, "--set", "algo=ppo"], ["async.max_lag has no effect with sampler.asynchronous = false", "dqn.batch has no effect with algo = ppo"]),
             (["cartpole-dqn", "--set", "ppo.clip=0.1", "--set", "atari.stack=2", "--set", "dqn.batch=32"],
              ["atari.stack has no effect with env.id = CartPole-v1", "ppo.clip has no effect with algo = dqn"]),
             (["cartpole-ppo", "--sampler", "serial", "--workers", "2", "--pin", "none", "--set", "replay.n_step=3", "--set", "ppo.clip=0.1"],
