@@ -2,23 +2,20 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "shoal/samplers/async_sampler.h"
 #include "tests/support/toy_envs.h"
 
-// What the tests share in which workers die, are restarted or hang.
+// Shared by the tests of dead, restarted and hanging workers.
 
 namespace shoal {
 
@@ -47,9 +44,10 @@ inline EnvFactory unlucky(testing::Mishap mishap) {
 
 inline std::unique_ptr<Sampler> make_either(bool asynchronous, const EnvFactory& make_env,
                                             Agent& agent, Agent& actor,
-                                            const SamplerOptions& options) {
-  if (asynchronous) return make_async_sampler(make_env, agent, actor, options);
-  return make_sampler(make_env, agent, options);
+                                            const SamplerOptions& options,
+                                            const NamedTensors& saved = {}) {
+  if (asynchronous) return make_async_sampler(make_env, agent, actor, options, {}, saved);
+  return make_sampler(make_env, agent, options, saved);
 }
 
 // How workers are given their steps.
@@ -59,6 +57,7 @@ struct Pace {
   int groups;
   std::int64_t batch;
   bool asynchronous;
+  double preempt_share = 1;
 
   SamplerOptions options(std::int64_t horizon, std::int64_t envs) const {
     return {.kind = kind,
@@ -66,18 +65,10 @@ struct Pace {
             .envs = envs,
             .workers = 2,
             .groups = groups,
-            .dynamic_batch = batch};
+            .dynamic_batch = batch,
+            .preempt_share = preempt_share};
   }
 };
-
-inline void kill_first_worker() {
-  const auto fork_server = children(getpid()).at(0);
-  const auto victim = children(fork_server).at(0);
-  kill(victim, SIGKILL);
-  const auto is_there = [&] { return std::ranges::count(children(fork_server), victim) > 0; };
-  for (const auto deadline = Clock::now() + 5s; is_there() && Clock::now() < deadline;)
-    std::this_thread::yield();
-}
 
 // Each test ends with neither processes nor shared memory left.
 class LeavesNothing : public ::testing::Test {

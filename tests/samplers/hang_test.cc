@@ -150,12 +150,7 @@ TEST_F(HangTest, AHangIsGivenUpAfterARequestToStop) {
     testing::ToyAgent agent(2), actor(2);
     const auto o = pace.options(kT, 8);
     const auto make = [&](const EnvFactory& make_env, const NamedTensors& saved) {
-      std::unique_ptr<Sampler> sampler;
-      if (pace.asynchronous)
-        sampler = make_async_sampler(make_env, agent, actor, o, {}, saved);
-      else
-        sampler = make_sampler(make_env, agent, o, saved);
-      return sampler;
+      return make_either(pace.asynchronous, make_env, agent, actor, o, saved);
     };
     request_stop(0);
     NamedTensors saved;

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -170,6 +172,15 @@ TEST_F(SamplerRestartTest, WorkersThatStepAreStartedAnew) {
   }
 }
 
+void kill_first_worker() {
+  const auto fork_server = children(getpid()).at(0);
+  const auto victim = children(fork_server).at(0);
+  kill(victim, SIGKILL);
+  const auto is_there = [&] { return std::ranges::count(children(fork_server), victim) > 0; };
+  for (const auto deadline = Clock::now() + 5s; is_there() && Clock::now() < deadline;)
+    std::this_thread::yield();
+}
+
 // Kills a worker while it values the last row of a group for the n-th time.
 class KillsBetweenRollouts : public testing::ToyAgent {
  public:
@@ -291,14 +302,13 @@ class FatalSeeds {
 TEST_F(SamplerRestartTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
   for (const auto& pace : {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
                            {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
-                           {"own pace, preempted", SamplerKind::kParallelGpu, 1, 1, false},
+                           {"own pace, preempted", SamplerKind::kParallelGpu, 1, 1, false, 0.5},
                            {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
                            {"while the caller learns", SamplerKind::kParallelCpu, 1, 0, true}}) {
     SCOPED_TRACE(pace.name);
     FatalSeeds fatal;
     testing::ToyAgent agent(2), actor(2);
     auto o = pace.options(10, 4);
-    o.preempt_share = pace.name.ends_with("preempted") ? 0.5 : 1;
     o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
     {
@@ -399,12 +409,8 @@ TEST_F(SamplerRestartTest, WorkersAtTheirOwnPaceMayBeKilledAtAnyMoment) {
                            .dynamic_batch = 1 + round % 3,
                            .preempt_share = round % 4 < 2 ? 1 : 0.5,
                            .on_death = OnDeath::kRestart};
-    const auto make_env = testing::make_counter({.length = 7});
-    std::unique_ptr<Sampler> sampler;
-    if (asynchronous)
-      sampler = make_async_sampler(make_env, agent, actor, o);
-    else
-      sampler = make_sampler(make_env, agent, o);
+    const auto sampler =
+        make_either(asynchronous, testing::make_counter({.length = 7}), agent, actor, o);
     std::atomic<bool> done = false;
     std::thread killer([&] {
       for (int i = 0; i < kKills; ++i) {
