@@ -106,7 +106,8 @@ def collect_run(options, folder, seed, run):
     if entry.items() <= before.items():
         return False
     if entry["steps"] < before.get("steps", 0):
-        print(f"{run.name}: left out, it has {entry['steps']} steps and {kept.relative_to(ROOT)} has {before['steps']}; delete that entry to replace it", flush=True)
+        print(f"{run.name}: left out, it has {entry['steps']} steps and {kept.relative_to(ROOT)} has {before['steps']}; "
+              "delete that entry to replace it", flush=True)
         return False
     entry["commit"] = options.commit
     if entries.keys() - {seed}:
