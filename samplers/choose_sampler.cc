@@ -179,8 +179,7 @@ class Chooser {
   // Null: there was no time or memory for this way. One process or environment that fails ends the
   // measurement.
   Trials start_trials(const std::vector<SamplerWay>& ways, std::int64_t horizon) {
-    constexpr std::chrono::seconds kTime{1};
-    const auto until = std::chrono::steady_clock::now() + kTime;
+    const auto until = std::chrono::steady_clock::now() + choice_.starting;
     const auto memory = available_memory();
     auto options = for_trials(options_);
     options.horizon = horizon;
