@@ -9,10 +9,10 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
+from command import FolderTest, shoal
+
 BAD_COMMAND = os.path.abspath(sys.argv.pop(1))  # with environments BadObservation-v0, BadReward-v0 and BadEvaluation-v0
 TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
 SHORT = ["--quiet", "--set", "stop_return=inf", "--envs", "8", "--workers", "2", "--set", "checkpoint_steps=256",
@@ -54,22 +54,12 @@ DIVERGED = (r"(of the update after \d+ steps is|after \d+ steps and \d+ updates 
             r" (NaN|inf|-inf)")
 
 
-def shoal(*arguments, program=SHOAL, **options):
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)
+def bad(*arguments, status=1):
+    return shoal(*arguments, program=BAD_COMMAND, status=status)
 
 
-def bad(*arguments):
-    return shoal(*arguments, program=BAD_COMMAND)
-
-
-class BadNumbersTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.dir = pathlib.Path(self.temporary.name)
-
+class BadNumbersTest(FolderTest):
     def assert_failure(self, done, words):
-        self.assertEqual(done.returncode, 1, done.stderr or done.stdout)
         errors = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]  # others tell of files that are kept
         self.assertEqual(len(errors), 1, done.stderr)
         self.assertRegex(errors[0], words)
@@ -77,8 +67,7 @@ class BadNumbersTest(unittest.TestCase):
     def assert_good(self, run, program=shoal, **options):
         """The run ended early, and its newest checkpoint can be evaluated."""
         self.assertFalse((run / "summary.json").exists())
-        done = program("eval", run, "--episodes", "1", **options)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        program("eval", run, "--episodes", "1", status=0, **options)
 
     def test_an_observation_in_every_sampler(self):
         for name, (arguments, sampler) in SAMPLERS.items():
@@ -87,8 +76,7 @@ class BadNumbersTest(unittest.TestCase):
                 done = bad("train", *arguments, *sampler, "--set", "env.id=BadObservation-v0", "--out", run)
                 self.assert_failure(done, r"environment \d at step \d+: element 2 of the observation is NaN, expected finite numbers$")
                 self.assert_good(run, bad)
-        done = bad("rewind", self.dir / "serial")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = bad("rewind", self.dir / "serial", status=0)
         self.assertIn("element 2 of the observation is NaN", done.stdout.split("it failed again")[1])
 
     def test_a_reward_in_every_kind_of_algorithm(self):
@@ -121,14 +109,13 @@ class BadNumbersTest(unittest.TestCase):
         for env, words in ("BadObservation-v0", "element 0 of the observation is NaN"), ("BadReward-v0", "the reward is inf"):
             with self.subTest(env):
                 run = self.dir / env
-                done = shoal("train", *PPO, "--set", f"env.id=gymnasium:toy_gymnasium:{env}", "--out", run, cwd=TOYS)
+                done = shoal("train", *PPO, "--set", f"env.id=gymnasium:toy_gymnasium:{env}", "--out", run, cwd=TOYS, status=1)
                 self.assert_failure(done, rf"environment \d at step 299: {words}, expected")
                 self.assert_good(run, cwd=TOYS)
 
     def test_a_number_of_an_environment_that_evaluates(self):
         bad_env, run = ["--set", "env.id=BadEvaluation-v0"], self.dir / "run"
-        done = bad("train", *PPO, *bad_env, "--steps", "256", "--out", run)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        bad("train", *PPO, *bad_env, "--steps", "256", "--out", run, status=0)
         for kind in "serial", "parallel-gpu", "parallel-cpu":
             settings = (run / "config.toml").read_text()
             (run / "config.toml").write_text(re.sub("^kind = .*", f"kind = '{kind}'", settings, flags=re.M))
@@ -149,8 +136,7 @@ class BadNumbersTest(unittest.TestCase):
 
     def test_a_run_that_diverges_keeps_its_last_checkpoint(self):
         run = self.dir / "run"
-        done = bad("train", *PPO, *HUGE, "--steps", "512", "--out", run)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        bad("train", *PPO, *HUGE, "--steps", "512", "--out", run, status=0)
         good = (run / "model.ckpt").read_bytes()
         self.assert_failure(bad("train", "--resume", run, "--set", "steps=4096", "--set", "checkpoint_steps=0", "--quiet"), DIVERGED)
         self.assertEqual((run / "model.ckpt").read_bytes(), good)

@@ -1,24 +1,15 @@
 """Python loads an exported policy and compares it with the parameters of the checkpoint. Usage: export_test.py SHOAL [unittest arguments]"""
 
 import json
-import os
 import pathlib
 import struct
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import torch
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
+from command import FolderTest, shoal
+
 RESULTS = pathlib.Path(__file__).resolve().parents[2] / "results"
-
-
-def shoal(*arguments, status=0):
-    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == status, (done.returncode, done.stderr)
-    return done
 
 
 def parameters(checkpoint):
@@ -40,12 +31,7 @@ def parameters(checkpoint):
     return {name.removeprefix("agent/"): tensor for name, tensor in tensors.items() if name.startswith("agent/")}
 
 
-class ExportTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.dir = pathlib.Path(self.temporary.name)
-
+class ExportTest(FolderTest):
     def exported(self, preset, *settings):
         run, policy = self.dir / "run", self.dir / "policy.pt"
         shoal("train", preset, "--quiet", "--steps", 2048, "--set", "schedule_steps=0", "--out", run, *settings)

@@ -28,7 +28,7 @@ import tempfile
 import threading
 import time
 
-from processes import children, fields, runs
+from processes import children, fields, marked
 
 LIMIT = 30  # seconds for operations whose own limit is a second or two, on a busy machine
 LEFT = 1.0  # seconds until no process may be left
@@ -67,18 +67,6 @@ def is_worker(pid):
     with contextlib.suppress(OSError):
         return re.search(rf"memfd:shoal-\d+-\d+\.{pid}-", (pathlib.Path("/proc") / str(pid) / "maps").read_text()) is not None
     return False
-
-
-def marked(mark):
-    """All running processes of a chain, by their environment."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            if mark in (entry / "environ").read_bytes() and runs(int(entry.name)):
-                found.append(int(entry.name))
-    return found
 
 
 class Chain:

@@ -11,13 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+from command import SHOAL, FolderTest, shoal
 from processes import children, family, runs
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
 TORCHRUN = sys.argv.pop(1)
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 4
 
@@ -46,12 +45,10 @@ def table(run):
     return [{k: v for k, v in row.items() if not k.startswith("share_") and k not in ("seconds", "sps")} for row in rows]
 
 
-class JobsTest(unittest.TestCase):
+class JobsTest(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-        self.run = self.folder / "run"
+        super().setUp()
+        self.run = self.dir / "run"
 
     def job(self, *arguments, count=2, places=None, out=True, each=None, command=lambda place: [], **others):
         """The processes of a job; `each`: arguments of each; `places`: those to start, if not all."""
@@ -72,7 +69,7 @@ class JobsTest(unittest.TestCase):
             self.assertEqual((status, err), (0, ""), out)
 
     def alone(self, run, *arguments):
-        subprocess.run([SHOAL, "train", *arguments, "--out", run], check=True, capture_output=True, timeout=60)
+        shoal("train", *arguments, "--out", run)
 
     def wait_for_rows(self, processes, rows=2, run=None):
         progress = (run or self.run) / "progress.csv"
@@ -85,9 +82,9 @@ class JobsTest(unittest.TestCase):
     def test_two_processes_are_two_ranks(self):
         for name, arguments in (("ppo", [*PPO, "--steps", "5000"]), ("dqn", [*DQN, "--steps", "3000"])):
             with self.subTest(name):
-                self.run = self.folder / name
+                self.run = self.dir / name
                 self.done(self.job(*arguments))
-                whole = self.folder / f"{name} forked"
+                whole = self.dir / f"{name} forked"
                 self.alone(whole, *arguments, "--ranks", "2")
                 self.assertEqual(table(self.run), table(whole))
                 for file in whole.glob("*.ckpt"):
@@ -95,8 +92,8 @@ class JobsTest(unittest.TestCase):
 
     def test_processes_with_several_ranks_each(self):
         self.done(self.job(*PPO, "--ranks", "4", "--steps", "2000"))
-        self.alone(self.folder / "forked", *PPO, "--ranks", "4", "--steps", "2000")
-        ours, theirs = table(self.run), table(self.folder / "forked")
+        self.alone(self.dir / "forked", *PPO, "--ranks", "4", "--steps", "2000")
+        ours, theirs = table(self.run), table(self.dir / "forked")
         self.assertEqual(len(ours), len(theirs))
         for column, value in theirs[0].items():  # the order of summation differs
             self.assertAlmostEqual(float(ours[0][column]), float(value), delta=1e-4 * max(1, abs(float(value))), msg=column)
@@ -111,7 +108,7 @@ class JobsTest(unittest.TestCase):
     def test_who_is_killed_ends_all(self):
         random.seed(5)
         for kill in range(KILLS):
-            self.run = self.folder / f"run{kill}"
+            self.run = self.dir / f"run{kill}"
             large = ["--set", "model.hidden=[300, 300]"] if kill % 2 else []  # gradients are summed during backward
             processes = self.job(*PPO, *ENDLESS, *large, "--ranks", "4" if kill % 2 else "2")
             self.wait_for_rows(processes)
@@ -160,7 +157,7 @@ class JobsTest(unittest.TestCase):
     def test_who_is_killed_or_stopped_while_they_join_is_named(self):
         random.seed(11)
         for kill in range(KILLS // 2):
-            self.run = self.folder / f"run{kill}"
+            self.run = self.dir / f"run{kill}"
             processes = self.job(*PPO, "--set", "sampler.envs=18", *ENDLESS, "--set", "rank_timeout=2", count=3)
             time.sleep(random.uniform(0, 1.2))  # a random moment of the kill; no wait depends on it
             victim = random.randrange(3)
@@ -179,7 +176,7 @@ class JobsTest(unittest.TestCase):
     def test_any_of_them_can_be_asked_to_stop(self):
         for asked in range(2):
             with self.subTest(asked):
-                self.run = self.folder / f"run{asked}"
+                self.run = self.dir / f"run{asked}"
                 processes = self.job(*PPO, *ENDLESS)
                 self.wait_for_rows(processes)
                 processes[asked].send_signal(signal.SIGTERM)
@@ -191,7 +188,7 @@ class JobsTest(unittest.TestCase):
 
     def test_a_job_that_is_started_again_goes_on(self):
         arguments = [*PPO, "--set", "checkpoint_steps=256"]
-        whole = self.folder / "whole"
+        whole = self.dir / "whole"
         self.alone(whole, *PPO, "--steps", "3000", "--ranks", "2")
         processes = self.job(*arguments, "--steps", "3000000")  # every attempt has the same arguments
         self.wait_for_rows(processes, rows=4)
@@ -244,7 +241,7 @@ class JobsTest(unittest.TestCase):
     def test_a_process_that_comes_when_the_job_has_ended_is_told_so(self):
         for end, word in ((["--steps", "512"], "has taken 512 of its 512 steps"),
                           (["--steps", "1000000", "--set", "stop_return=10"], "has ended: it is solved")):
-            self.run = self.folder / word
+            self.run = self.dir / word
             self.done(self.job(*PPO, *end))
             self.assertIn(word, self.refused(self.job(*PPO, *end, places=[1])[0]))
 
@@ -282,17 +279,17 @@ class JobsTest(unittest.TestCase):
     def test_mpirun(self):
         for backend in ("tcp", "mpi"):
             with self.subTest(backend):
-                self.run = self.folder / backend
+                self.run = self.dir / backend
                 arguments = [*PPO, "--steps", "2000", "--set", f"rank_backend={backend}"]
                 self.done([self.mpirun(*arguments, "--out", self.run)])
-                self.alone(self.folder / f"{backend} forked", *arguments, "--ranks", "2")
-                self.assertEqual(table(self.run), table(self.folder / f"{backend} forked"))
+                self.alone(self.dir / f"{backend} forked", *arguments, "--ranks", "2")
+                self.assertEqual(table(self.run), table(self.dir / f"{backend} forked"))
 
     def test_mpi_ranks_of_three_processes_with_two_each(self):
         arguments = [*PPO, "--set", "sampler.envs=18", "--set", "sampler.workers=6", "--ranks", "6", "--steps", "2000"]
         for backend in ("tcp", "mpi"):  # one ring, in the same order
-            self.done([self.mpirun(*arguments, "--set", f"rank_backend={backend}", "--out", self.folder / backend, count=3)])
-        self.assertEqual(table(self.folder / "mpi"), table(self.folder / "tcp"))
+            self.done([self.mpirun(*arguments, "--set", f"rank_backend={backend}", "--out", self.dir / backend, count=3)])
+        self.assertEqual(table(self.dir / "mpi"), table(self.dir / "tcp"))
 
     def test_who_is_stopped_is_named_by_mpi(self):
         job = self.mpirun(*PPO, *ENDLESS, "--set", "rank_backend=mpi", "--out", self.run, "--set", "rank_timeout=1")
@@ -306,7 +303,7 @@ class JobsTest(unittest.TestCase):
     def test_a_job_of_mpi_ends_with_whoever_is_killed(self):
         random.seed(7)
         for kill in range(KILLS):
-            self.run = self.folder / f"mpi{kill}"
+            self.run = self.dir / f"mpi{kill}"
             job = self.mpirun(*PPO, *ENDLESS, "--set", "rank_backend=mpi", "--out", self.run, "--ranks", "4" if kill % 2 else "2")
             self.wait_for_rows([job])
             everybody = family(job.pid)[1:]
@@ -322,7 +319,7 @@ class JobsTest(unittest.TestCase):
     def test_torchrun_starts_it_again(self):
         if not TORCHRUN:
             self.skipTest("there is no torchrun")
-        log = (self.folder / "log").open("w")
+        log = (self.dir / "log").open("w")
         job = subprocess.Popen([TORCHRUN, "--standalone", "--no-python", "--nproc-per-node", "2", "--max-restarts", "2",
                                 "--monitor-interval", "0.1", SHOAL, "train", *PPO, "--set", "checkpoint_steps=256", "--steps", "20000",
                                 "--out", self.run], stdout=log, stderr=log)
@@ -331,11 +328,11 @@ class JobsTest(unittest.TestCase):
         victims = [pid for pid in family(job.pid)[1:] if "shoal" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
         os.kill(victims[0], signal.SIGKILL)
         job.wait(timeout=100)
-        self.assertEqual(job.returncode, 0, (self.folder / "log").read_text())
+        self.assertEqual(job.returncode, 0, (self.dir / "log").read_text())
         steps = [int(row["steps"]) for row in table(self.run)]
         self.assertEqual(steps, [256 * (i + 1) for i in range(len(steps))])
         self.assertGreaterEqual(steps[-1], 20000)
-        self.assertIn("exitcode: -9", (self.folder / "log").read_text())
+        self.assertIn("exitcode: -9", (self.dir / "log").read_text())
         seconds = [float(line.split(",")[1]) for line in (self.run / "progress.csv").read_text().splitlines()[1:]]
         self.assertEqual(seconds, sorted(seconds))  # the clock of a run that went on does so, too
 

@@ -7,12 +7,11 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
+from command import SHOAL, FolderTest, shoal
+
 CORES = sorted(os.sched_getaffinity(0))
 SEARCH = """
 base = "cartpole-ppo"
@@ -42,12 +41,6 @@ algo = "a2c"
 """
 
 
-def shoal(*arguments, status=0):
-    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-    return done
-
-
 def children(pid):
     try:
         return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -55,11 +48,9 @@ def children(pid):
         return []
 
 
-class LaunchTest(unittest.TestCase):
+class LaunchTest(FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.dir = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.out = self.dir / "all runs"
 
     def sweep(self, steps, more=""):

@@ -2,14 +2,12 @@
 
 Exit status 77: onnxruntime is not installed."""
 
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import torch
+
+from command import FolderTest, shoal
 
 try:
     import onnxruntime
@@ -17,14 +15,8 @@ except ImportError:
     print("onnxruntime is not installed")
     sys.exit(77)
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
 TYPES = {"tensor(float)": torch.float32, "tensor(double)": torch.float64, "tensor(int64)": torch.int64,
          "tensor(bool)": torch.bool, "tensor(uint8)": torch.uint8}
-
-
-def shoal(*arguments):
-    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, (done.returncode, done.stderr)
 
 
 def random_input(about, n):
@@ -34,12 +26,10 @@ def random_input(about, n):
     return torch.randint(0, 256 if kind == torch.uint8 else 2, shape).to(kind)
 
 
-class OnnxTest(unittest.TestCase):
+class OnnxTest(FolderTest):
     def setUp(self):
+        super().setUp()
         torch.manual_seed(3)
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.dir = pathlib.Path(self.temporary.name)
 
     def assert_same(self, found, expected, name):
         found = torch.from_numpy(found)
@@ -49,7 +39,7 @@ class OnnxTest(unittest.TestCase):
     def check(self, preset, *settings, steps=1024):
         run = self.dir / f"run{len(list(self.dir.glob('run*')))}"
         shoal("train", preset, "--quiet", "--steps", steps, "--set", "schedule_steps=0", "--set", "stop_return=inf",
-              "--out", run, *settings)
+              "--out", run, *settings, timeout=200)
         shoal("export", run, "--out", self.dir / "policy.pt", "--out", self.dir / "policy.onnx")
         policy = torch.jit.load(self.dir / "policy.pt")
         session = onnxruntime.InferenceSession(self.dir / "policy.onnx", providers=["CPUExecutionProvider"])

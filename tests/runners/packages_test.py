@@ -4,39 +4,35 @@ import csv
 import importlib.util
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
+
+from command import FolderTest, shoal
 
 if importlib.util.find_spec("gymnasium") is None:
     sys.exit(77)
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
 PACKAGES = pathlib.Path(__file__).parent / "toy_packages"
 GRID = "env.id=gymnasium:grid_world/Grid-v0"
 SHORT = ["--steps", "1024", "--envs", "4", "--workers", "2", "--set", "sampler.horizon=32"]
 
 
-def shoal(*arguments, status=0):
-    done = subprocess.run([SHOAL, *map(str, arguments)], cwd=PACKAGES, capture_output=True, text=True, timeout=100,
-                          env={**os.environ, "SHOAL_PYTHON": sys.executable})
-    if done.returncode != status:
-        raise AssertionError(f"status {done.returncode}, expected {status}: {done.stdout}{done.stderr}")
+def output(*arguments, status=0):
+    """What the program prints, run where the packages are."""
+    done = shoal(*arguments, status=status, cwd=PACKAGES, timeout=200, env={**os.environ, "SHOAL_PYTHON": sys.executable})
     return done.stdout + done.stderr
 
 
-class PackagesTest(unittest.TestCase):
+class PackagesTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.run = pathlib.Path(self.folder.name) / "run"
+        super().setUp()
+        self.run = self.dir / "run"
 
     def train(self, *settings, steps=(), status=0):
         sets = [word for setting in settings for word in ("--set", setting)]
-        return shoal("train", "cartpole-ppo", *(steps or SHORT), "--set", "stop_return=inf", "--set", "schedule_steps=0", *sets,
-                     "--out", self.run, status=status)
+        return output("train", "cartpole-ppo", *(steps or SHORT), "--set", "stop_return=inf", "--set", "schedule_steps=0", *sets,
+                      "--out", self.run, status=status)
 
     def rows(self):
         with open(self.run / "progress.csv") as file:
@@ -44,14 +40,14 @@ class PackagesTest(unittest.TestCase):
 
     def test_an_evaluation_starts_no_process(self):
         """One that has a context on a GPU cannot fork."""
-        pathlib.Path(self.folder.name, "counted.py").write_text(
+        (self.dir / "counted.py").write_text(
             "import os, gymnasium\n\ndef make():\n    print(os.getpid(), file=open(os.environ['COUNTED'], 'a'))\n"
             "    return gymnasium.make('CartPole-v1')\n\ngymnasium.register('Counted-v0', make)\n")
 
         def processes(eval_steps):
-            counted = pathlib.Path(self.folder.name, f"processes-{eval_steps}")
+            counted = self.dir / f"processes-{eval_steps}"
             self.run = counted.with_suffix(".run")
-            with unittest.mock.patch.dict(os.environ, {"COUNTED": str(counted), "PYTHONPATH": self.folder.name}):
+            with unittest.mock.patch.dict(os.environ, {"COUNTED": str(counted), "PYTHONPATH": str(self.dir)}):
                 self.train("env.id=gymnasium:counted:Counted-v0", f"eval_steps={eval_steps}", "eval_episodes=2", "sampler.kind=serial")
             self.assertEqual(any(row.get("eval_return") for row in self.rows()), eval_steps > 0)
             return len(set(counted.read_text().split()))
@@ -69,7 +65,7 @@ class PackagesTest(unittest.TestCase):
         self.assertAlmostEqual(float(rows[-1]["info_parts/right_mean"]), float(rows[-1]["return_mean"]), delta=0.01)
         evaluated = [row for row in rows if row.get("eval_info_is_success")]
         self.assertTrue(evaluated and 0 <= float(evaluated[-1]["eval_info_is_success"]) <= 1)
-        text = shoal("eval", self.run, "--episodes", 20)
+        text = output("eval", self.run, "--episodes", 20)
         self.assertIn("is_success", text)
         self.assertIn("config.toml", os.listdir(self.run))
         config = (self.run / "config.toml").read_text()
@@ -98,7 +94,7 @@ class PackagesTest(unittest.TestCase):
                              ("cartpole-memory-ppo", ["agent.normalize_observation=false", "ppo.minibatches=2", "env.observation_indices=[]"])):
             with self.subTest(preset):
                 sets = [word for setting in ("stop_return=inf", "schedule_steps=0", GRID, *more) for word in ("--set", setting)]
-                shoal("train", preset, "--steps", 1024, "--envs", 4, "--workers", 2, *sets, "--out", pathlib.Path(self.folder.name) / preset)
+                output("train", preset, "--steps", 1024, "--envs", 4, "--workers", 2, *sets, "--out", self.dir / preset)
 
     def test_mistakes_are_named(self):
         for settings, message in (

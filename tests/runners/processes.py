@@ -1,6 +1,8 @@
 """Queries of running processes."""
 
+import contextlib
 import pathlib
+import time
 
 
 def fields(pid):
@@ -24,3 +26,22 @@ def children(pid):
 def family(pid):
     """A process and all its descendants."""
     return [pid, *(member for child in children(pid) for member in family(child))]
+
+
+def marked(mark):
+    """The running processes with these bytes in their environment, whoever their parent is."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if mark in (entry / "environ").read_bytes() and runs(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
+def wait_until(true, seconds=60, interval=0.01):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(interval)

@@ -3,18 +3,16 @@
 Usage: ranks_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times a rank or a worker is killed (default 5)."""
 
 import os
-import pathlib
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+from command import SHOAL, FolderTest, shoal
 from processes import children, runs
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=1000000000", "--steps", "1000000000"]
@@ -22,11 +20,10 @@ RANKS = ["cartpole-ppo", "--ranks", "2", "--workers", "2", "--set", "sampler.env
          "--set", "sampler.kind=parallel-gpu", *ENDLESS]
 
 
-class RanksTest(unittest.TestCase):
+class RanksTest(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.run_folder = pathlib.Path(temporary.name) / "run"
+        super().setUp()
+        self.run_folder = self.dir / "run"
 
     def begin(self, *arguments):
         training = subprocess.Popen([SHOAL, "train", *RANKS, *arguments, "--out", str(self.run_folder)],
@@ -100,9 +97,8 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(training.returncode, 130)
 
     def test_they_end_if_whoever_starts_them_ignores_the_ends_of_children(self):
-        done = subprocess.run([SHOAL, "train", "cartpole-ppo", "--ranks", "2", "--steps", "2000", "--quiet", "--out", self.run_folder], timeout=60,
-                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-        self.assertEqual(done.returncode, 0)
+        shoal("train", "cartpole-ppo", "--ranks", 2, "--steps", 2000, "--quiet", "--out", self.run_folder,
+              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
 
     def test_ctrl_c_ends_all_and_they_go_on(self):
         training = self.begin()
@@ -111,9 +107,7 @@ class RanksTest(unittest.TestCase):
         text = self.ends(training, ranks + workers)
         self.assertEqual(training.returncode, 130, text)
         steps = self.steps()
-        done = subprocess.run([SHOAL, "train", "--resume", self.run_folder, "--steps", str(steps + 512), "--quiet"],
-                              capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        shoal("train", "--resume", self.run_folder, "--steps", steps + 512, "--quiet")
         self.assertGreater(self.steps(), steps)
 
     def steps(self):
@@ -129,11 +123,9 @@ class RanksTest(unittest.TestCase):
                                 (["--set", "algo=dqn", "--set", "replay.size=30001"], "replay.size: found 30001, expected a multiple of ranks, 2"),
                                 (["--set", "algo=dqn", "--set", "dqn.batch=33"], "dqn.batch: found 33, expected a multiple of the number of slices, 2")):
             with self.subTest(word):
-                done = subprocess.run([SHOAL, "train", *RANKS, "--out", self.run_folder, *arguments],
-                                      capture_output=True, text=True, timeout=60)
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-                self.assertIn(word, done.stderr)
+                errors = shoal("train", *RANKS, "--out", self.run_folder, *arguments, status=2).stderr
+                self.assertEqual(errors.count("\n"), 1, errors)
+                self.assertIn(word, errors)
                 self.assertFalse(self.run_folder.exists())
 
 

@@ -4,19 +4,17 @@ Usage: resume_test.py SHOAL [KILLS] [unittest arguments]; KILLS: how many times 
 
 import csv
 import importlib.util
-import os
-import pathlib
 import random
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
+from command import SHOAL, FolderTest, shoal
+
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 
 ENDLESS = ["--quiet", "--set", "stop_return=inf"]
@@ -83,12 +81,6 @@ if importlib.util.find_spec("gymnasium"):
         ["cartpole-ppo", *CARTPOLE, "--set", "env.id=gymnasium:CartPole-v1", "--sampler", "parallel-gpu"], 3001, 6000)
 
 
-def shoal(*arguments, **options):
-    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 def of_time(column):
     return column in ("seconds", "sps") or column.startswith("share_")
 
@@ -102,14 +94,7 @@ def written(file):
     return file.stat().st_mtime_ns if file.exists() else None
 
 
-class RunsTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.dir = pathlib.Path(self.temporary.name)
-
-
-class EqualityTest(RunsTest):
+class EqualityTest(FolderTest):
     def test_a_resumed_run_is_the_one_that_never_stopped(self):
         for name, (arguments, stop, steps) in RUNS.items():
             with self.subTest(name):
@@ -133,7 +118,7 @@ class EqualityTest(RunsTest):
                     self.assertNotEqual(table(other), table(whole))
 
 
-class ResumeTest(RunsTest):
+class ResumeTest(FolderTest):
     def test_another_number_of_ranks_goes_on_with_the_same_environments(self):
         self.changes_ranks(["cartpole-ppo", *CARTPOLE], "ppo.slices")
 
@@ -210,12 +195,10 @@ class ResumeTest(RunsTest):
         def fill_disk():  # room for the table, not for a checkpoint; Python ignores the signal that comes with it
             resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
 
-        done = subprocess.run([SHOAL, "train", "--resume", str(run), "--steps", "2048"], preexec_fn=fill_disk, restore_signals=False,
-                              capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("model.ckpt", done.stderr)
-        self.assertIn("File too large", done.stderr)
-        self.assertIn("the previous checkpoint is kept", done.stderr)
+        errors = shoal("train", "--resume", run, "--steps", 2048, preexec_fn=fill_disk, restore_signals=False, status=1).stderr
+        self.assertIn("model.ckpt", errors)
+        self.assertIn("File too large", errors)
+        self.assertIn("the previous checkpoint is kept", errors)
         self.assertEqual((run / "model.ckpt").read_bytes(), before)
         shoal("train", "--resume", run, "--steps", 2048)
         self.assertEqual([row["steps"] for row in table(run)], ["512", "1024", "1536", "2048"])
@@ -228,7 +211,7 @@ class ResumeTest(RunsTest):
         while len(table(run)) < 2:
             self.assertIsNone(training.poll())
             time.sleep(0.01)
-        done = subprocess.run([SHOAL, "train", "--resume", str(run), "--steps", "20000"], capture_output=True, text=True)
+        done = shoal("train", "--resume", run, "--steps", 20000, status=None)
         training.send_signal(signal.SIGINT)
         training.wait(60)
         self.assertEqual(done.returncode, 2)
@@ -241,9 +224,7 @@ class ResumeTest(RunsTest):
                                 (["--out", "x"], "--out"), ([], "has taken 512 of its 512 steps"),
                                 (["--set", "ppo.clip=0.1", "--steps", "1024"], "--init-from")):
             with self.subTest(word):
-                done = subprocess.run([SHOAL, "train", "--resume", str(run), *arguments], capture_output=True, text=True)
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertIn(word, done.stderr)
+                self.assertIn(word, shoal("train", "--resume", run, *arguments, status=2).stderr)
         shoal("train", "--resume", run, "--steps", 1024, "--sampler", "parallel-gpu", "--workers", 1)
         shoal("train", "cartpole-ppo", "--init-from", run, "--out", self.dir / "new", *ENDLESS, "--steps", 512)
 

@@ -1,18 +1,16 @@
 """Repeating failures of environments with `shoal rewind`. Usage: rewind_test.py COMMAND [unittest arguments]; COMMAND: fragile_command"""
 
 import importlib.util
-import os
 import pathlib
 import re
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import unittest
 
-COMMAND = os.path.abspath(sys.argv.pop(1))
+from command import SHOAL, FolderTest, shoal
+
 TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
 # Rollouts of 8 environments times 16 steps; environment 5 fails in the 32nd rollout.
 TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=off", "--set", "schedule_steps=100000", "--set", "sampler.kind=parallel-gpu",
@@ -24,31 +22,20 @@ KINDS = {"serial": ["--sampler", "serial"],
          "resets wait": ["--sampler", "parallel-gpu", "--set", "sampler.mid_batch_reset=false"]}
 
 
-def command(*arguments, status=0, **options):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)
-    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-    return done
-
-
 def environment(how):
     return ["--set", f"env.id=Fragile-{how}"]
 
 
-class RewindTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.dir = pathlib.Path(self.temporary.name)
-
+class RewindTest(FolderTest):
     def fails(self, name, *arguments, status=1):
         """A run whose environment fails."""
         run = self.dir / name
-        done = command(*TRAIN, "--steps", 50000, "--out", run, *arguments, status=status)
+        done = shoal(*TRAIN, "--steps", 50000, "--out", run, *arguments, status=status)
         self.assertIn(f"`shoal rewind {shlex.quote(str(run))}` repeats the failure of environment 5", done.stderr)
         return run
 
     def rewind(self, run, *arguments):
-        done = command("rewind", run, *arguments)
+        done = shoal("rewind", run, *arguments)
         self.assertIn("the observation equals that of the run bit for bit", done.stdout)
         return done.stdout
 
@@ -95,20 +82,20 @@ class RewindTest(unittest.TestCase):
             for kind in ["--sampler", "serial"], ["--sampler", "parallel-gpu"], ["--sampler", "serial", *asynchronous]:
                 with self.subTest(how, kind=kind):
                     run = self.fails(f"{how}-{len(kind)}-{kind[1]}", *environment(how), *kind)
-                    said = command("rewind", run).stdout
+                    said = shoal("rewind", run).stdout
                     self.assertRegex(said, f"next: {about}.*\nit failed again: .*{text}")
         settings = run / "config.toml"
         settings.write_text(settings.read_text().replace("Fragile-first-reset", "Fragile-constructor"))
-        self.assertIn("it failed earlier, with another error: worker 0", command("rewind", run, status=1).stdout)
+        self.assertIn("it failed earlier, with another error: worker 0", shoal("rewind", run, status=1).stdout)
 
     def test_a_save_that_fails_is_repeated(self):
         run = self.fails("save", *environment("save"), "--set", "checkpoint_steps=256")
-        self.assertRegex(command("rewind", run).stdout, "next: the save that failed\nit failed again: .* the wheel cannot be described")
+        self.assertRegex(shoal("rewind", run).stdout, "next: the save that failed\nit failed again: .* the wheel cannot be described")
 
     def test_a_resumed_run_is_repeated_from_its_checkpoint(self):
         run = self.dir / "resumed"
-        command(*TRAIN, "--out", run, *environment("throw"), "--steps", 3000)
-        done = command("train", "--resume", run, "--steps", 50000, "--quiet", status=1)
+        shoal(*TRAIN, "--out", run, *environment("throw"), "--steps", 3000)
+        done = shoal("train", "--resume", run, "--steps", 50000, "--quiet", status=1)
         self.assertIn("the wheel came off", done.stderr)
         step, actions = re.search(r"recorded: a saved state of \d+ bytes at step (\d+), and (\d+) actions since", self.rewind(run)).groups()
         self.assertGreaterEqual(int(step), 384)  # or a later one, if that took long
@@ -118,13 +105,13 @@ class RewindTest(unittest.TestCase):
         run = self.fails("changed", *environment("throw-unsaved"))
         config = (run / "config.toml").read_text()
         (run / "config.toml").write_text(config.replace("Fragile-throw-unsaved", "CartPole-v1"))  # another environment under the same id
-        done = command("rewind", run, status=1)
+        done = shoal("rewind", run, status=1)
         self.assertIn("the observation DIFFERS from that of the run", done.stdout)
         self.assertIn("the environment did not fail this time", done.stdout)
 
     def test_the_latest_few_deaths_of_a_run_are_kept(self):
         run = self.dir / "restarts"
-        done = command(*TRAIN, "--out", run, *environment("segfault"), "--set", "sampler.on_death=restart", "--steps", "17500")
+        done = shoal(*TRAIN, "--out", run, *environment("segfault"), "--set", "sampler.on_death=restart", "--steps", "17500")
         self.assertEqual(done.stderr.count("repeats the failure"), 4, done.stderr)
         files = sorted(run.glob("failure-*.rewind"))
         self.assertEqual(len(files), 4)
@@ -133,12 +120,12 @@ class RewindTest(unittest.TestCase):
             self.assertLess(file.stat().st_size, 50000)
         for i in range(10):
             shutil.copy(files[0], run / f"failure-{i}.rewind")
-        command("train", "--resume", run, "--steps", 24000, "--quiet")
+        shoal("train", "--resume", run, "--steps", 24000, "--quiet")
         self.assertEqual(len(list(run.glob("failure-*.rewind"))), 5)
 
     def test_it_waits_for_a_debugger(self):
         run = self.fails("break", *environment("segfault"))
-        process = subprocess.Popen([COMMAND, "rewind", str(run), "--break"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([SHOAL, "rewind", str(run), "--break"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
         said = [process.stdout.readline() for _ in range(6)]
@@ -150,7 +137,7 @@ class RewindTest(unittest.TestCase):
 
     def test_a_debugger_comes_before_a_reset(self):
         run = self.fails("reset", *environment("reset"))
-        process = subprocess.Popen([COMMAND, "rewind", str(run), "--break"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([SHOAL, "rewind", str(run), "--break"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
         said = [process.stdout.readline() for _ in range(6)]
@@ -162,10 +149,10 @@ class RewindTest(unittest.TestCase):
     def test_what_came_before_is_filmed(self):
         run = self.fails("to be filmed", *environment("throw"))
         for film, word in (("film.avi", "expected a name ending in .gif"), ("none/film.gif", "cannot write"), ("none/film.mp4", "--video|cannot write")):
-            done = command("rewind", run, "--video", self.dir / film, status=2)
+            done = shoal("rewind", run, "--video", self.dir / film, status=2)
             self.assertRegex(done.stderr, word)
             self.assertEqual(done.stdout, "", "nothing is said of the environment")
-        said = command("rewind", run, "--video", self.dir / "film.gif").stdout
+        said = shoal("rewind", run, "--video", self.dir / "film.gif").stdout
         steps = int(re.search(r"(\d+) steps replayed", said)[1])
         pictures = (self.dir / "film.gif").read_bytes().count(b"!\xf9\x04")  # a duration each
         self.assertEqual(pictures, steps + 1)
@@ -173,17 +160,17 @@ class RewindTest(unittest.TestCase):
 
     def test_a_run_without_failure_is_a_mistake(self):
         run = self.dir / "fine"
-        command(*TRAIN, "--out", run, "--steps", 256)
-        self.assertIn("no environment of this run has failed", command("rewind", run, status=2).stderr)
+        shoal(*TRAIN, "--out", run, "--steps", 256)
+        self.assertIn("no environment of this run has failed", shoal("rewind", run, status=2).stderr)
         (run / "failure-1-2.rewind").write_bytes(b"SHOALCK1")
-        self.assertIn("truncated", command("rewind", run, status=2).stderr)
-        self.assertIn("expected a run folder", command("rewind", self.dir, status=2).stderr)
+        self.assertIn("truncated", shoal("rewind", run, status=2).stderr)
+        self.assertIn("expected a run folder", shoal("rewind", self.dir, status=2).stderr)
 
     @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
     def test_an_exception_in_python_comes_again(self):
         run = self.dir / "raises"
-        command(*TRAIN, "--steps", 10000, "--set", "env.id=gymnasium:toy_gymnasium:Raises-v0", "--out", run, status=1, cwd=TOYS)
-        said = command("rewind", run, cwd=TOYS).stdout
+        shoal(*TRAIN, "--steps", 10000, "--set", "env.id=gymnasium:toy_gymnasium:Raises-v0", "--out", run, status=1, cwd=TOYS)
+        said = shoal("rewind", run, cwd=TOYS).stdout
         self.assertRegex(said, r"(?s)it failed again: .*ValueError: the third step is a bad one")
 
 

@@ -2,32 +2,22 @@
 [unittest arguments]; COMMAND: fragile_command"""
 
 import os
-import pathlib
 import re
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 import tomllib
 import unittest
 import uuid
 
-from processes import runs
+from command import SHOAL, FolderTest, shoal
+from processes import marked, wait_until
 
-COMMAND = os.path.abspath(sys.argv.pop(1))
 # Each part of a run samples for at least 2 s, on the fastest machine and with two ranks, and is measured.
 SLOW = ["train", "cartpole-ppo", "--set", "env.id=Slow-v0", "--set", "stop_return=off", "--envs", "64", "--set", "sampler.horizon=32",
         "--set", "schedule_steps=200000"]
 PART, WHOLE = 2048 * 40, 2048 * 60
 # Environment 5 of 8 fails at step 500, in a measurement and in a run.
 BROKEN = ["train", "cartpole-ppo", "--set", "stop_return=off", "--envs", "8", "--set", "sampler.horizon=16", "--steps", "100000000"]
-
-
-def shoal(*arguments, status=0):
-    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-    return done
 
 
 def sampler_of(run):
@@ -41,12 +31,7 @@ def told(done, run):
 
 
 @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there is nothing to choose from")
-class SamplerChoiceTest(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.dir = pathlib.Path(temporary.name)
-
+class SamplerChoiceTest(FolderTest):
     def test_the_run_is_that_of_any_sampler_and_resumes_with_its_own(self):
         whole, parts = self.dir / "whole", self.dir / "parts"
         shoal(*SLOW, "--out", whole, "--steps", WHOLE, "--sampler", "serial", "--quiet")
@@ -94,12 +79,11 @@ class SamplerChoiceTest(unittest.TestCase):
         for how in "throw", "segfault":
             with self.subTest(how):
                 auto, same = self.dir / f"{how}-auto", self.dir / f"{how}-same"
-                broken = [COMMAND, *BROKEN, "--set", f"env.id=Fragile-{how}"]
-                done = subprocess.run([*broken, "--out", auto], capture_output=True, text=True, timeout=120)
+                broken = [*BROKEN, "--set", f"env.id=Fragile-{how}"]
+                done = shoal(*broken, "--out", auto, status=None)
                 self.assertIn("samplers are not measured: ", done.stdout)
                 chosen = sampler_of(auto)
-                again = subprocess.run([*broken, "--out", same, "--sampler", chosen["kind"], "--workers", str(chosen["workers"])],
-                                       capture_output=True, text=True, timeout=120)
+                again = shoal(*broken, "--out", same, "--sampler", chosen["kind"], "--workers", chosen["workers"], status=None)
                 self.assertNotIn(done.returncode, (0, 2))
                 self.assertEqual(done.returncode, again.returncode)
                 self.assertEqual(told(done, auto), told(again, same))
@@ -108,36 +92,19 @@ class SamplerChoiceTest(unittest.TestCase):
     def test_a_signal_ends_the_measurement_without_a_trace(self):
         for number in signal.SIGINT, signal.SIGTERM:
             with self.subTest(number):
-                run, mark = self.dir / "run", uuid.uuid4().hex
-                training = subprocess.Popen([COMMAND, *BROKEN, "--out", run, "--set", "env.id=Fragile-hang"], stdout=subprocess.DEVNULL,
+                run, mark = self.dir / "run", uuid.uuid4().hex.encode()
+                training = subprocess.Popen([SHOAL, *BROKEN, "--out", run, "--set", "env.id=Fragile-hang"], stdout=subprocess.DEVNULL,
                                             stderr=subprocess.PIPE, env={**os.environ, "CHOICE_MARK": mark})
                 self.addCleanup(training.stderr.close)
                 self.addCleanup(training.kill)
                 # The run itself, the reaper, a trial, its reaper and its workers. An environment then hangs for longer than this takes.
-                self.wait_until(lambda: training.poll() is not None or len(self.marked(mark)) > 5)
+                wait_until(lambda: training.poll() is not None or len(marked(mark)) > 5)
                 self.assertIsNone(training.poll())
                 training.send_signal(number)
                 self.assertEqual(training.wait(timeout=4), 128 + number, training.stderr.read())
                 self.assertFalse(run.exists())
-                self.wait_until(lambda: not self.marked(mark))
+                wait_until(lambda: not marked(mark))
 
-    @staticmethod
-    def marked(mark):
-        """All processes of a run."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes() and runs(int(entry.name)):
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-        return found
-
-    def wait_until(self, true, seconds=60):
-        end = time.monotonic() + seconds
-        while not true():
-            self.assertLess(time.monotonic(), end, "it did not come")
-            time.sleep(0.01)
 
 
 if __name__ == "__main__":

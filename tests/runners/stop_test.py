@@ -6,28 +6,19 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 import uuid
 
-from processes import runs
+from command import SHOAL, FolderTest, shoal
+from processes import marked, runs, wait_until
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
 HERE = pathlib.Path(__file__).parent
 ENDLESS = ["--set", "stop_return=off", "--set", "sampler.kind=parallel-gpu", "--set", "sampler.horizon=16", "--set", "checkpoint_seconds=1000",
            "--steps", "1000000000"]
 STUBBORN = [*ENDLESS, "--set", "env.id=gymnasium:stubborn:Stubborn-v0", "--envs", "4", "--workers", "2", "--set", "stop_grace=0.5",
             "--set", "ppo.minibatches=1", "--quiet"]
 ASYNCHRONOUS = ["--set", "sampler.asynchronous=true", "--set", "ppo.vtrace=true"]
-
-
-def wait_until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.01)
 
 
 def default_hangup():
@@ -38,12 +29,10 @@ def ignore_hangup():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-class StopCase(unittest.TestCase):
+class StopCase(FolderTest):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-        self.run_folder = self.folder / "run"
+        super().setUp()
+        self.run_folder = self.dir / "run"
         self.mark = uuid.uuid4().hex  # in the environment of every process of the run
 
     def start(self, *arguments, preexec_fn=default_hangup, stdout=subprocess.PIPE, **environment):
@@ -56,20 +45,12 @@ class StopCase(unittest.TestCase):
             self.addCleanup(training.stdout.close)
         return training
 
-    def marked(self):
-        """All processes of the run."""
-        found = []
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and self.mark.encode() in (entry / "environ").read_bytes() and runs(int(entry.name)):
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-        return found
+    def processes(self):
+        return marked(self.mark.encode())
 
     def assert_nothing_left(self):
         end = time.monotonic() + 5
-        while left := self.marked():
+        while left := self.processes():
             names = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left if runs(pid)]
             self.assertLess(time.monotonic(), end, f"left: {left} {names}")
             time.sleep(0.02)
@@ -94,9 +75,7 @@ class StopCase(unittest.TestCase):
 
     def goes_on(self):
         before = self.steps()
-        done = subprocess.run([SHOAL, "train", "--resume", self.run_folder, "--steps", str(before + 1), "--quiet"], cwd=HERE,
-                              capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        shoal("train", "--resume", self.run_folder, "--steps", before + 1, "--quiet", cwd=HERE)
         self.assertGreater(self.steps(), before)
 
 
@@ -126,7 +105,7 @@ class OutputTest(StopCase):
                 self.wait_for_rows(training, rows + 3)
                 training.send_signal(signal.SIGTERM)
                 self.assert_ends(training, 128 + signal.SIGTERM)
-                self.run_folder = self.folder / "another"
+                self.run_folder = self.dir / "another"
 
     def test_an_output_that_nobody_reads_any_more_ends_it_with_a_checkpoint(self):
         for more in [], ["--ranks", "2", "--workers", "2"]:
@@ -137,7 +116,7 @@ class OutputTest(StopCase):
                 errors = self.assert_ends(training, 128 + signal.SIGPIPE)
                 self.assertIn("standard output was closed", errors)
                 self.goes_on()
-                self.run_folder = self.folder / "another"
+                self.run_folder = self.dir / "another"
 
     def test_files_do_not_take_the_places_of_closed_streams(self):
         script = f"exec '{SHOAL}' train cartpole-ppo --out '{self.run_folder}' {' '.join(ENDLESS[:-1])} 2048 <&- >&- 2>&-"
@@ -150,7 +129,7 @@ class OutputTest(StopCase):
 @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
 class StubbornTest(StopCase):
     def start_stubborn(self, what, *arguments):
-        self.file = self.folder / uuid.uuid4().hex
+        self.file = self.dir / uuid.uuid4().hex
         return self.start(*STUBBORN, *arguments, STUBBORN=what, STUBBORN_FILE=str(self.file))
 
     def asked_while(self, what, *arguments):
@@ -168,14 +147,14 @@ class StubbornTest(StopCase):
                 if ASYNCHRONOUS[1] not in arguments:  # with it, the rollouts of the other worker continue
                     self.assertIn("SIGTERM asked to stop", errors)
                 self.goes_on()
-                self.run_folder = self.folder / "another"
+                self.run_folder = self.dir / "another"
 
     def test_a_hung_step_in_the_process_itself_ends_it(self):
         for arguments in (["--sampler", "serial"], ["--sampler", "serial", *ASYNCHRONOUS]):
             with self.subTest(arguments):
                 training = self.asked_while("step", *arguments)
                 self.assertIn("has not returned", self.assert_ends(training, 128 + signal.SIGTERM))
-                self.run_folder = self.folder / "another"
+                self.run_folder = self.dir / "another"
 
     def test_a_hung_step_in_the_process_itself_has_a_limit(self):
         for arguments in (["--sampler", "serial"], ["--sampler", "serial", *ASYNCHRONOUS]):
@@ -184,7 +163,7 @@ class StubbornTest(StopCase):
                 errors = self.assert_ends(training, 1, within=60)
                 self.assertTrue(self.file.exists(), "this machine is too slow for the test")
                 self.assertIn("raise sampler.step_limit or sampler.reset_limit", errors)
-                self.run_folder = self.folder / "another"
+                self.run_folder = self.dir / "another"
 
     def test_slow_steps_are_given_up_with_a_checkpoint(self):
         training = self.asked_while("slow", "--set", "sampler.horizon=200", "--set", "stop_grace=1")
@@ -207,11 +186,11 @@ class StubbornTest(StopCase):
         for what in "subprocess", "multiprocessing", "fork", "fork that returns":
             for end in "signal", "kill":
                 with self.subTest(what=what, end=end):
-                    self.run_folder = self.folder / f"{what} {end}"
+                    self.run_folder = self.dir / f"{what} {end}"
                     training = self.start_stubborn(what)
                     self.wait_for_rows(training)
                     if what in ("subprocess", "fork"):
-                        wait_until(lambda: len(self.marked()) > 3 + 4)
+                        wait_until(lambda: len(self.processes()) > 3 + 4)
                     if end == "signal":
                         training.send_signal(signal.SIGTERM)
                         self.assert_ends(training, 128 + signal.SIGTERM)

@@ -4,40 +4,33 @@ import csv
 import importlib.util
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
+
+from command import FolderTest, shoal
 
 if importlib.util.find_spec("gymnasium") is None:
     sys.exit(77)
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
 PACKAGES = pathlib.Path(__file__).parent / "toy_packages"
 TIMES = ("seconds", "steps_per_second")  # columns, and beginnings of columns, that differ between equal runs
 
 
-def shoal(*arguments, status=0):
-    done = subprocess.run([SHOAL, *map(str, arguments)], cwd=PACKAGES, capture_output=True, text=True, timeout=200,
-                          env={**os.environ, "SHOAL_PYTHON": sys.executable})
-    if done.returncode != status:
-        raise AssertionError(f"status {done.returncode}, expected {status}: {done.stdout}{done.stderr}")
+def output(*arguments, status=0):
+    """What the program prints, run where the packages are."""
+    done = shoal(*arguments, status=status, cwd=PACKAGES, timeout=200, env={**os.environ, "SHOAL_PYTHON": sys.executable})
     return done.stdout + done.stderr
 
 
-class VectorPackagesTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class VectorPackagesTest(FolderTest):
     def train(self, name, *settings, steps=2048, envs=8, workers=2, status=0):
         sets = [word for setting in settings for word in ("--set", setting)]
-        return shoal("train", "cartpole-ppo", "--steps", steps, "--envs", envs, "--sampler", "parallel-gpu", "--workers", workers,
-                     "--set", "sampler.horizon=32", "--set", "ppo.learning_rate=0.003", "--set", "model.hidden=[32]", "--set", "stop_return=inf",
-                     "--set", "schedule_steps=0", *sets, "--out", self.run_of(name), status=status)
+        return output("train", "cartpole-ppo", "--steps", steps, "--envs", envs, "--sampler", "parallel-gpu", "--workers", workers,
+                      "--set", "sampler.horizon=32", "--set", "ppo.learning_rate=0.003", "--set", "model.hidden=[32]", "--set", "stop_return=inf",
+                      "--set", "schedule_steps=0", *sets, "--out", self.run_of(name), status=status)
 
     def run_of(self, name):
-        return pathlib.Path(self.folder.name) / str(name)
+        return self.dir / str(name)
 
     def rows(self, name):
         with open(self.run_of(name) / "progress.csv") as file:
@@ -62,29 +55,29 @@ class VectorPackagesTest(unittest.TestCase):
         text = self.train("next", "env.id=gymnasium:vectors/Only-v0", "schedule_steps=4096")
         self.assertIn("transposed to [3, 9, 8]", text)
         first = self.rows("next")
-        shoal("train", "--resume", self.run_of("next"), "--steps", 4096)
+        output("train", "--resume", self.run_of("next"), "--steps", 4096)
         self.assertGreater(len(self.rows("next")), len(first))
-        self.assertIn("return", shoal("eval", self.run_of("next"), "--episodes", 8))
+        self.assertIn("return", output("eval", self.run_of("next"), "--episodes", 8))
 
     def test_replays_learn_from_vectors_that_wait(self):
         for preset, more in (("cartpole-dqn", []), ("cartpole-r2d1", ["env.observation_indices=[]"])):
             with self.subTest(preset):
                 sets = [word for setting in ("stop_return=inf", "schedule_steps=0", "env.id=gymnasium:vectors/Only-v0",
                                              "off_policy.learning_starts=500", *more) for word in ("--set", setting)]
-                shoal("train", preset, "--steps", 1500, "--envs", 4, "--workers", 2, *sets, "--out", self.run_of(preset))
+                output("train", preset, "--steps", 1500, "--envs", 4, "--workers", 2, *sets, "--out", self.run_of(preset))
 
     def test_agents_of_a_game_learn(self):
         self.train("relay", "env.id=pettingzoo:vectors", 'env.info=["answers"]', "stop_return=3.3", "eval_steps=500", "eval_episodes=5", steps=60000)
         last = self.rows("relay")[-1]
         self.assertTrue(any(row.get("eval_return") for row in self.rows("relay")), "5 episodes need 3 games of 2")
-        played = shoal("eval", self.run_of("relay"), "--episodes", 7, "--workers", 3)
+        played = output("eval", self.run_of("relay"), "--episodes", 7, "--workers", 3)
         self.assertIn("over 7 episodes", played)
         self.assertGreater(float(last["return_mean"]), 3.2)  # 3 for one agent and 4 for the other
         self.assertAlmostEqual(float(last["info_answers_mean"]), 3.5, delta=0.1)
 
     def test_a_sampler_is_chosen_that_keeps_games_whole(self):
         for envs in (2, 6):
-            text = shoal("train", "--env", "pettingzoo:vectors", "--algo", "ppo", "--steps", 2048, "--envs", envs, "--out", self.run_of(envs))
+            text = output("train", "--env", "pettingzoo:vectors", "--algo", "ppo", "--steps", 2048, "--envs", envs, "--out", self.run_of(envs))
             self.assertNotIn("expected a multiple", text)
 
     def test_mistakes_are_named(self):

@@ -1,26 +1,16 @@
 """Comparing two runs with `shoal verify`. Usage: verify_test.py SHOAL [unittest arguments]"""
 
 import json
-import os
-import pathlib
 import shutil
 import struct
-import subprocess
-import sys
-import tempfile
 import unittest
 import zlib
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
+from command import SharedFolderTest, shoal
+
 # Updates of 512 steps.
 TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=10000", "--set", "sampler.kind=parallel-gpu", "--envs", "32",
          "--set", "sampler.horizon=16"]
-
-
-def shoal(*arguments, status=0):
-    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-    return done
 
 
 class Checkpoint:
@@ -52,12 +42,10 @@ class Checkpoint:
         self.file.write_bytes(data + struct.pack("<I", zlib.crc32(data)))
 
 
-class VerifyTest(unittest.TestCase):
+class VerifyTest(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.dir = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         cls.run_of("a")
 
     @classmethod

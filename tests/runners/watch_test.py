@@ -7,12 +7,11 @@ import re
 import signal
 import struct
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-SHOAL = os.path.abspath(sys.argv.pop(1))
+from command import SHOAL, SharedFolderTest, shoal
+
 SHORT = ["--quiet", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
 # Writes its last argument, as ffmpeg does, and its arguments to a file beside it.
 FFMPEG = """#!/bin/sh
@@ -20,12 +19,6 @@ for last; do :; done
 echo "$@" > "$last.arguments"
 exec /bin/cat > "$last"
 """
-
-
-def shoal(*arguments, status=0, **options):
-    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
-    assert done.returncode == status, (done.returncode, done.stderr)
-    return done
 
 
 def table(file):
@@ -57,12 +50,10 @@ def gif_pictures(file):
     return width, height, durations
 
 
-class WatchTest(unittest.TestCase):
+class WatchTest(SharedFolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.dir = pathlib.Path(cls.temporary.name)
+        super().setUpClass()
         for seed in (1, 2):
             shoal("train", "cartpole-ppo", *SHORT, "--steps", 2048, "--seed", seed, "--out", cls.dir / f"run{seed}")
         cls.run1 = cls.dir / "run1"
