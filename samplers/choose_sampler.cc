@@ -20,7 +20,6 @@ namespace shoal {
 namespace {
 
 using Trials = std::vector<std::unique_ptr<SamplerTrial>>;
-constexpr std::chrono::milliseconds kLongestStart{3'000};
 
 // Threads that exist before a fork do not exist in the child, where tensor operations would wait
 // for them.
@@ -95,6 +94,8 @@ class Chooser {
     return chosen(way, "");
   }
 
+  std::chrono::milliseconds longest_start() const { return 3 * choice_.start_limit; }
+
   std::vector<double> sums(std::vector<double> numbers) const {
     if (choice_.ranks > 1) choice_.sum(numbers);
     return numbers;
@@ -139,7 +140,7 @@ class Chooser {
     one.horizon = horizon;
     return attempt([&] {
       SamplerTrial trial(make_env_, agent_, one, threads_, /*is_whole=*/false);
-      if (!trial.start(kLongestStart)) return false;
+      if (!trial.start(longest_start())) return false;
       if (cost.making == 0) {
         const auto all = trial.making_again();
         cost.making = all / static_cast<double>(choice_.together);
@@ -179,7 +180,7 @@ class Chooser {
   // Null: there was no time or memory for this way. One process or environment that fails ends the
   // measurement.
   Trials start_trials(const std::vector<SamplerWay>& ways, std::int64_t horizon) {
-    const auto until = std::chrono::steady_clock::now() + choice_.starting;
+    const auto until = std::chrono::steady_clock::now() + choice_.start_limit;
     const auto memory = available_memory();
     auto options = for_trials(options_);
     options.horizon = horizon;
@@ -194,7 +195,7 @@ class Chooser {
       const bool goes_on = attempt([&] {
         auto trial = std::make_unique<SamplerTrial>(make_env_, agent_, with_way(options, ways[i]),
                                                     threads_, horizon == options_.horizon);
-        if (trial->start(kLongestStart)) trials[i] = std::move(trial);
+        if (trial->start(longest_start())) trials[i] = std::move(trial);
         return true;
       });
       if (!goes_on) return Trials(ways.size());

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from command import FolderTest, shoal
+from program import SHOAL, FolderTest, shoal
 
 BAD_COMMAND = os.path.abspath(sys.argv.pop(1))  # with environments BadObservation-v0, BadReward-v0 and BadEvaluation-v0
 TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
@@ -54,29 +54,30 @@ DIVERGED = (r"(of the update after \d+ steps is|after \d+ steps and \d+ updates 
             r" (NaN|inf|-inf)")
 
 
-def bad(*arguments, status=1):
-    return shoal(*arguments, program=BAD_COMMAND, status=status)
+def bad(*arguments):
+    return shoal(*arguments, program=BAD_COMMAND)
 
 
 class BadNumbersTest(FolderTest):
-    def assert_failure(self, done, words):
+    def assert_failure(self, words, *arguments, program=BAD_COMMAND, **options):
+        done = shoal(*arguments, program=program, status=1, **options)
         errors = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]  # others tell of files that are kept
         self.assertEqual(len(errors), 1, done.stderr)
         self.assertRegex(errors[0], words)
 
-    def assert_good(self, run, program=shoal, **options):
+    def assert_good(self, run, program=BAD_COMMAND, **options):
         """The run ended early, and its newest checkpoint can be evaluated."""
         self.assertFalse((run / "summary.json").exists())
-        program("eval", run, "--episodes", "1", status=0, **options)
+        shoal("eval", run, "--episodes", 1, program=program, **options)
 
     def test_an_observation_in_every_sampler(self):
         for name, (arguments, sampler) in SAMPLERS.items():
             with self.subTest(name):
                 run = self.dir / name
-                done = bad("train", *arguments, *sampler, "--set", "env.id=BadObservation-v0", "--out", run)
-                self.assert_failure(done, r"environment \d at step \d+: element 2 of the observation is NaN, expected finite numbers$")
-                self.assert_good(run, bad)
-        done = bad("rewind", self.dir / "serial", status=0)
+                self.assert_failure(r"environment \d at step \d+: element 2 of the observation is NaN, expected finite numbers$", "train",
+                                    *arguments, *sampler, "--set", "env.id=BadObservation-v0", "--out", run)
+                self.assert_good(run)
+        done = bad("rewind", self.dir / "serial")
         self.assertIn("element 2 of the observation is NaN", done.stdout.split("it failed again")[1])
 
     def test_a_reward_in_every_kind_of_algorithm(self):
@@ -84,9 +85,8 @@ class BadNumbersTest(FolderTest):
             with self.subTest(name):
                 arguments, sampler = SAMPLERS[name]
                 run = self.dir / name
-                done = bad("train", *arguments, *sampler, "--set", "env.id=BadReward-v0", "--out", run)
-                self.assert_failure(done, INFINITE_REWARD)
-                self.assert_good(run, bad)
+                self.assert_failure(INFINITE_REWARD, "train", *arguments, *sampler, "--set", "env.id=BadReward-v0", "--out", run)
+                self.assert_good(run)
 
     def test_all_processes_of_a_job_end_with_it(self):
         with socket.socket() as probe:
@@ -102,45 +102,43 @@ class BadNumbersTest(FolderTest):
             errors = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 1, errors)
             self.assertRegex(errors, r"environment 0 at step \d+: element 2 of the observation is NaN", "only rank 0 has seen it")
-        self.assert_good(self.dir / "run", bad)
+        self.assert_good(self.dir / "run")
 
     @unittest.skipUnless(importlib.util.find_spec("gymnasium"), "no gymnasium")
     def test_numbers_of_gymnasium(self):
         for env, words in ("BadObservation-v0", "element 0 of the observation is NaN"), ("BadReward-v0", "the reward is inf"):
             with self.subTest(env):
                 run = self.dir / env
-                done = shoal("train", *PPO, "--set", f"env.id=gymnasium:toy_gymnasium:{env}", "--out", run, cwd=TOYS, status=1)
-                self.assert_failure(done, rf"environment \d at step 299: {words}, expected")
-                self.assert_good(run, cwd=TOYS)
+                self.assert_failure(rf"environment \d at step 299: {words}, expected", "train", *PPO, "--set",
+                                    f"env.id=gymnasium:toy_gymnasium:{env}", "--out", run, program=SHOAL, cwd=TOYS)
+                self.assert_good(run, SHOAL, cwd=TOYS)
 
     def test_a_number_of_an_environment_that_evaluates(self):
         bad_env, run = ["--set", "env.id=BadEvaluation-v0"], self.dir / "run"
-        bad("train", *PPO, *bad_env, "--steps", "256", "--out", run, status=0)
+        bad("train", *PPO, *bad_env, "--steps", "256", "--out", run)
         for kind in "serial", "parallel-gpu", "parallel-cpu":
             settings = (run / "config.toml").read_text()
             (run / "config.toml").write_text(re.sub("^kind = .*", f"kind = '{kind}'", settings, flags=re.M))
-            self.assert_failure(bad("eval", run, "--episodes", "4", "--envs", "2", "--workers", "2"), INFINITE_REWARD)
+            self.assert_failure(INFINITE_REWARD, "eval", run, "--episodes", "4", "--envs", "2", "--workers", "2")
         for name, evaluation in (("between", ["--set", "eval_steps=512"]),
                                  ("beside", ["--set", "live_eval_seconds=0.01", "--steps", "1000000000",
                                              "--set", "schedule_steps=1000000000"])):
             with self.subTest(name):
-                done = bad("train", *PPO, *bad_env, *evaluation, "--set", "eval_episodes=32", "--out", self.dir / name)
-                self.assert_failure(done, INFINITE_REWARD)
+                self.assert_failure(INFINITE_REWARD, "train", *PPO, *bad_env, *evaluation, "--set", "eval_episodes=32", "--out", self.dir / name)
 
     def test_rewards_that_overflow_in_every_algorithm(self):
         for name, arguments in ALGORITHMS.items():
             with self.subTest(name):
-                done = bad("train", *arguments, "--out", self.dir / name)
-                self.assert_failure(done, DIVERGED)
+                self.assert_failure(DIVERGED, "train", *arguments, "--out", self.dir / name)
                 self.assertEqual(list((self.dir / name).glob("*.rewind")), [], "no environment has failed")
 
     def test_a_run_that_diverges_keeps_its_last_checkpoint(self):
         run = self.dir / "run"
-        bad("train", *PPO, *HUGE, "--steps", "512", "--out", run, status=0)
+        bad("train", *PPO, *HUGE, "--steps", "512", "--out", run)
         good = (run / "model.ckpt").read_bytes()
-        self.assert_failure(bad("train", "--resume", run, "--set", "steps=4096", "--set", "checkpoint_steps=0", "--quiet"), DIVERGED)
+        self.assert_failure(DIVERGED, "train", "--resume", run, "--set", "steps=4096", "--set", "checkpoint_steps=0", "--quiet")
         self.assertEqual((run / "model.ckpt").read_bytes(), good)
-        self.assert_good(run, bad)
+        self.assert_good(run)
 
 
 if __name__ == "__main__":

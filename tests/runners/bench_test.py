@@ -1,11 +1,11 @@
-"""Lines of `shoal bench` and shoal-bench. Usage: bench_test.py SHOAL SHOAL_BENCH [unittest arguments]"""
+"""Lines of `shoal bench` and shoal-bench, and mistakes of the latter. Usage: bench_test.py SHOAL SHOAL_BENCH [unittest arguments]"""
 
 import json
 import os
 import sys
 import unittest
 
-from command import shoal
+from program import FolderTest, shoal
 
 SHOAL_BENCH = os.path.abspath(sys.argv.pop(1))
 BAD_BENCHES = [
@@ -16,18 +16,19 @@ BAD_BENCHES = [
 ]
 
 
-def shoal_bench(*arguments, status=0):
-    return shoal(*arguments, program=SHOAL_BENCH, status=status)
+def shoal_bench(*arguments, **options):
+    return shoal(*arguments, program=SHOAL_BENCH, **options)
 
 
-class BenchTest(unittest.TestCase):
+class BenchTest(FolderTest):
     def test_mistakes(self):
         for arguments, word in BAD_BENCHES:
             with self.subTest(" ".join(arguments)):
-                done = shoal_bench(*arguments, status=2)
+                done = shoal_bench(*arguments, status=2, cwd=self.dir)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn(word, done.stderr)
                 self.assertEqual(done.stdout, "")
+        self.assertEqual(list(self.dir.iterdir()), [], "something was written")
 
     def test_bench_line(self):
         for sampler in ("serial", "parallel-cpu", "parallel-gpu"):
@@ -79,8 +80,7 @@ class BenchTest(unittest.TestCase):
 
     def test_bench_line_of_the_parameter_server(self):
         def line_of(clients, *more):
-            done = shoal_bench("service", "--experiment", "parameters", "--clients", clients, "--runs", "2", "--seconds",
-                               "0.05", *more)
+            done = shoal_bench("service", "--experiment", "parameters", "--clients", clients, "--runs", "2", "--seconds", "0.05", *more)
             return json.loads(done.stdout) if "--json" in more else done.stdout
 
         line = line_of("2", "--json")

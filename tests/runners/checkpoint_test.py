@@ -4,7 +4,7 @@ import re
 import shutil
 import unittest
 
-from command import SharedFolderTest, shoal
+from program import SharedFolderTest, shoal
 
 SHORT = ["--quiet", "--set", "stop_return=inf", "--envs", "8", "--workers", "1", "--set", "sampler.horizon=16", "--steps", "128",
          "--set", "ppo.minibatches=2", "--set", "schedule_steps=1000"]

@@ -1,4 +1,4 @@
-"""Files and output of the `shoal` program. Usage: command_test.py SHOAL [unittest arguments]"""
+"""What the `shoal` program writes and prints, with which policy a run begins, and its cores. Usage: command_test.py SHOAL [unittest arguments]"""
 
 import json
 import os
@@ -7,13 +7,14 @@ import re
 import subprocess
 import unittest
 
-from command import SHOAL, FolderTest, shoal, train
 from processes import children, wait_until
+from program import SHOAL, FolderTest, shoal, train
 
 
 def written_to_a_terminal(stream, *arguments):
+    """What the program writes to "stdout" or "stderr" if that is a terminal."""
     main, other = pty.openpty()
-    process = subprocess.Popen([SHOAL, *arguments], **{"stdout": subprocess.DEVNULL, stream: other})
+    process = subprocess.Popen([SHOAL, *arguments], **({"stdout": subprocess.DEVNULL} | {stream: other}))
     os.close(other)
     text = b""
     try:
@@ -22,7 +23,8 @@ def written_to_a_terminal(stream, *arguments):
     except OSError:
         pass  # the other end is closed
     os.close(main)
-    assert process.wait(timeout=60) == 0
+    if process.wait(timeout=60) != 0:
+        raise AssertionError(text)
     return text
 
 

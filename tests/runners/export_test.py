@@ -7,7 +7,7 @@ import unittest
 
 import torch
 
-from command import FolderTest, shoal
+from program import FolderTest, shoal
 
 RESULTS = pathlib.Path(__file__).resolve().parents[2] / "results"
 

@@ -127,12 +127,12 @@ class Chain:
         try:
             out, err = training.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            state = {pid: (fields(pid)[0], (pathlib.Path("/proc") / str(pid) / "wchan").read_text()) for pid in marked(self.mark.encode())}
+            state = {pid: (fields(pid)[0], (pathlib.Path("/proc") / str(pid) / "wchan").read_text()) for pid in marked(self.mark)}
             rows = self.rows()
             time.sleep(1)
             raise Broken(f"hangs: {state}, {self.rows() - rows} rows in the next second") from None
         ended = time.monotonic()
-        while left := marked(self.mark.encode()):
+        while left := marked(self.mark):
             if time.monotonic() - ended > LEFT:
                 raise Broken(f"left {left} behind after {LEFT} s")
             time.sleep(0.01)
@@ -333,7 +333,7 @@ class Chain:
         return name
 
     def clean_up(self):
-        for pid in marked(self.mark.encode()):
+        for pid in marked(self.mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)

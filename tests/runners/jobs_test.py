@@ -14,8 +14,8 @@ import sys
 import time
 import unittest
 
-from command import SHOAL, FolderTest, shoal
 from processes import children, family, runs
+from program import SHOAL, FolderTest, shoal
 
 TORCHRUN = sys.argv.pop(1)
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 4

@@ -10,7 +10,8 @@ import subprocess
 import time
 import unittest
 
-from command import SHOAL, FolderTest, shoal
+from processes import children
+from program import SHOAL, FolderTest, shoal
 
 CORES = sorted(os.sched_getaffinity(0))
 SEARCH = """
@@ -39,13 +40,6 @@ model.hidden = [16]
 [variant.a2c]
 algo = "a2c"
 """
-
-
-def children(pid):
-    try:
-        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 class LaunchTest(FolderTest):

@@ -1,9 +1,10 @@
 """Mistakes in commands and settings are told in one line. Usage: mistakes_test.py SHOAL [unittest arguments]"""
 
 import os
+import subprocess
 import unittest
 
-from command import SHOAL, SharedFolderTest, shoal, train
+from program import SHOAL, SharedFolderTest, shoal, train
 
 LONG = "x" * 300  # no file may have such a name
 
@@ -146,7 +147,7 @@ class MistakesTest(SharedFolderTest):
         config = (d / "other/config.toml").read_text()
         (d / "other/config.toml").write_text(config.replace("hidden = [64, 64]", "hidden = [32, 32]"))
 
-    def assert_mistake(self, arguments, word):
+    def assert_mistake(self, word, *arguments):
         before = sorted(self.dir.rglob("*"))
         done = shoal(*[a.format(dir=self.dir) for a in arguments], cwd=self.dir, status=2)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -157,7 +158,7 @@ class MistakesTest(SharedFolderTest):
     def test_mistakes(self):
         for arguments, word in MISTAKES:
             with self.subTest(" ".join(arguments)):
-                self.assert_mistake(arguments, word)
+                self.assert_mistake(word, *arguments)
 
     def test_a_replay_is_announced_and_refused_if_there_is_no_memory_for_it(self):
         done = shoal("train", "cartpole-dqn", "--set", "replay.size=1000000000000", "--out", self.dir / "large", status=2)
@@ -168,19 +169,20 @@ class MistakesTest(SharedFolderTest):
     def test_missing_games(self):
         for game in MISSING_GAMES:
             with self.subTest(game):
-                self.assert_mistake(["train", "pong-ppo", "--set", f"env.id={game}"], "")
+                self.assert_mistake("", "train", "pong-ppo", "--set", f"env.id={game}")
 
     @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
     def test_unwritable_folder(self):
         folder = self.dir / "locked"
         folder.mkdir(mode=0o500)
-        self.assert_mistake(["train", "cartpole-ppo", "--out", "{dir}/locked/run"], "not writable")
+        self.assert_mistake("not writable", "train", "cartpole-ppo", "--out", "{dir}/locked/run")
 
     def test_a_removed_working_directory_is_reported(self):
         gone = self.dir / "gone"
         gone.mkdir()
-        done = shoal("-c", f'rmdir "$PWD"; exec "{SHOAL}" train cartpole-ppo --steps 64 --out "{self.dir}/run"', program="sh", cwd=gone, status=2)
-        self.assertEqual(done.stderr, "shoal: the working directory was removed; change to another one\n")
+        done = subprocess.run(["sh", "-c", f'rmdir "$PWD"; exec "{SHOAL}" train cartpole-ppo --steps 64 --out "{self.dir}/run"'],
+                              cwd=gone, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (2, "shoal: the working directory was removed; change to another one\n"))
 
 
 if __name__ == "__main__":

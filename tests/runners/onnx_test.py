@@ -7,7 +7,7 @@ import unittest
 
 import torch
 
-from command import FolderTest, shoal
+from program import FolderTest, shoal
 
 try:
     import onnxruntime

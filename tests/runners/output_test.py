@@ -3,7 +3,7 @@
 import resource
 import unittest
 
-from command import SharedFolderTest, shoal
+from program import SharedFolderTest, shoal
 
 SHORT = ["--quiet", "--sampler", "serial", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set",
          "schedule_steps=0"]
@@ -73,7 +73,7 @@ class OutputTest(SharedFolderTest):
                            ("env.id = 'x" + "y" * 500_000 + "'", "...'"), ('env.id = "a\\u0000"', "zero byte")):
             file.write_text(text)
             with self.subTest(text[:20]):
-                self.assert_told(word, 2, "train", file)
+                self.assert_told(word, 2, "train", file, timeout=20)
         self.assert_told("parts", 2, "train", "cartpole-ppo", "--set", "ppo.clip={" + ".".join(["a"] * 50_000) + "=1}")
 
     def test_a_damaged_progress_file_is_named(self):

@@ -3,25 +3,18 @@
 import csv
 import importlib.util
 import os
-import pathlib
 import sys
 import unittest
 import unittest.mock
 
-from command import FolderTest, shoal
+from packages import output
+from program import FolderTest
 
 if importlib.util.find_spec("gymnasium") is None:
     sys.exit(77)
 
-PACKAGES = pathlib.Path(__file__).parent / "toy_packages"
 GRID = "env.id=gymnasium:grid_world/Grid-v0"
 SHORT = ["--steps", "1024", "--envs", "4", "--workers", "2", "--set", "sampler.horizon=32"]
-
-
-def output(*arguments, status=0):
-    """What the program prints, run where the packages are."""
-    done = shoal(*arguments, status=status, cwd=PACKAGES, timeout=200, env={**os.environ, "SHOAL_PYTHON": sys.executable})
-    return done.stdout + done.stderr
 
 
 class PackagesTest(FolderTest):

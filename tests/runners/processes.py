@@ -29,19 +29,20 @@ def family(pid):
 
 
 def marked(mark):
-    """The running processes with these bytes in their environment, whoever their parent is."""
+    """The running processes with this text in their environment, whoever their parent is."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            if mark in (entry / "environ").read_bytes() and runs(int(entry.name)):
+            if mark.encode() in (entry / "environ").read_bytes() and runs(int(entry.name)):
                 found.append(int(entry.name))
     return found
 
 
-def wait_until(true, seconds=60, interval=0.01):
+def wait_until(condition, seconds=60, interval=0.01):
     end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come"
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"what was waited for did not come within {seconds} s")
         time.sleep(interval)

@@ -10,8 +10,8 @@ import sys
 import time
 import unittest
 
-from command import SHOAL, FolderTest, shoal
 from processes import children, runs
+from program import SHOAL, FolderTest, shoal
 
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 

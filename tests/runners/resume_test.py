@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from command import SHOAL, FolderTest, shoal
+from program import SHOAL, FolderTest, shoal
 
 KILLS = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 5
 

@@ -1,4 +1,5 @@
-"""Repeating failures of environments with `shoal rewind`. Usage: rewind_test.py COMMAND [unittest arguments]; COMMAND: fragile_command"""
+"""Repeating failures of environments with `shoal rewind`. Usage: rewind_test.py COMMAND [unittest arguments]; COMMAND: fragile_command, the
+`shoal` program with environments that fail"""
 
 import importlib.util
 import pathlib
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from command import SHOAL, FolderTest, shoal
+from program import SHOAL, FolderTest, shoal
 
 TOYS = pathlib.Path(__file__).parent.parent / "envs/gymnasium"
 # Rollouts of 8 environments times 16 steps; environment 5 fails in the 32nd rollout.

@@ -1,4 +1,4 @@
-"""How runs end: by themselves, by signals, by deaths and by a full disk. Usage: run_end_test.py SHOAL [unittest arguments]"""
+"""What runs say and leave when they end: by themselves, by signals, deaths and a full disk. Usage: run_end_test.py SHOAL [unittest arguments]"""
 
 import csv
 import importlib.util
@@ -11,8 +11,8 @@ import signal
 import subprocess
 import unittest
 
-from command import SHOAL, SHORT, FolderTest, shoal, train
 from processes import children, runs, wait_until
+from program import SHOAL, SHORT, FolderTest, shoal, train
 
 
 def fill_disk():
@@ -51,13 +51,14 @@ class RunEndTest(FolderTest):
         """Its output on stderr."""
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, status, errors)
-        wait_until(lambda: not group_exists(process.pid))  # nothing is left running; init reaps what has ended
+        wait_until(lambda: not group_exists(process.pid), seconds=30)  # nothing is left running; init reaps what has ended
         return errors
 
     def stop_with(self, number, status, times=1):
         run = self.dir / f"stopped-{status}-{times}"
         process = self.start_training(run)
         for _ in range(times):
+            self.assertTrue(runs(process.pid))
             os.killpg(process.pid, number)  # as a terminal does: workers get it, too
             wait_until(lambda: not undelivered(process.pid, number), interval=0.001)  # or a second one would be lost
         self.assertEqual(self.end_of(process, status), "")
@@ -104,7 +105,7 @@ class RunEndTest(FolderTest):
         (fork_server,) = children(process.pid)
         worker = children(fork_server)[0]
         os.kill(worker, signal.SIGKILL)
-        wait_until(lambda: len(children(fork_server)) == 2 and worker not in children(fork_server))
+        wait_until(lambda: len(children(fork_server)) == 2 and not os.path.exists(f"/proc/{worker}"))
 
         def restarts():
             with open(run / "progress.csv") as file:
@@ -130,15 +131,15 @@ class RunEndTest(FolderTest):
             with self.subTest(file):
                 run = self.dir / f"full-{steps}"
                 # Python ignores SIGXFSZ: so will the program.
-                errors = shoal("train", "cartpole-ppo", "--out", run, *SHORT, "--steps", steps, preexec_fn=fill_disk, restore_signals=False,
-                               status=1).stderr
+                errors = shoal("train", "cartpole-ppo", "--out", run, *SHORT, "--steps", steps, status=1, preexec_fn=fill_disk,
+                               restore_signals=False).stderr
                 self.assertEqual(len(errors.splitlines()), 1, errors)
                 self.assertIn(f"{run}/{file}", errors)
                 self.assertIn("File too large", errors)
 
     def test_the_end_tells_of_a_return_that_was_not_reached(self):
         self.assertRegex(train(self.dir / "short", "--steps", "1024", "--set", "stop_return=475").stdout,
-                         r"final return \d+\.\d\d \(last \d+ episodes\), expected 475 ")
+                         r"not solved: final return \d+\.\d\d \(last \d+ episodes\), expected 475 ")
         self.assertNotIn("not solved", train(self.dir / "solved", "--steps", "100000", "--set", "stop_return=1").stdout)
         self.assertNotIn("not solved", train(self.dir / "endless", "--steps", "1024").stdout)
 

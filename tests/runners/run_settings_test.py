@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import unittest
 
-from command import FolderTest, shoal
+from program import FolderTest, shoal
 
 
 class RunSettingsTest(FolderTest):

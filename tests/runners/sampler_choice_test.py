@@ -1,5 +1,5 @@
 """sampler.kind = auto: the choice is written and kept, and changes nothing of a run. Usage: sampler_choice_test.py COMMAND
-[unittest arguments]; COMMAND: fragile_command"""
+[unittest arguments]; COMMAND: fragile_command, the `shoal` program with environments that fail"""
 
 import os
 import re
@@ -9,8 +9,8 @@ import tomllib
 import unittest
 import uuid
 
-from command import SHOAL, FolderTest, shoal
 from processes import marked, wait_until
+from program import SHOAL, FolderTest, shoal
 
 # Each part of a run samples for at least 2 s, on the fastest machine and with two ranks, and is measured.
 SLOW = ["train", "cartpole-ppo", "--set", "env.id=Slow-v0", "--set", "stop_return=off", "--envs", "64", "--set", "sampler.horizon=32",
@@ -92,7 +92,7 @@ class SamplerChoiceTest(FolderTest):
     def test_a_signal_ends_the_measurement_without_a_trace(self):
         for number in signal.SIGINT, signal.SIGTERM:
             with self.subTest(number):
-                run, mark = self.dir / "run", uuid.uuid4().hex.encode()
+                run, mark = self.dir / "run", uuid.uuid4().hex
                 training = subprocess.Popen([SHOAL, *BROKEN, "--out", run, "--set", "env.id=Fragile-hang"], stdout=subprocess.DEVNULL,
                                             stderr=subprocess.PIPE, env={**os.environ, "CHOICE_MARK": mark})
                 self.addCleanup(training.stderr.close)
@@ -104,7 +104,6 @@ class SamplerChoiceTest(FolderTest):
                 self.assertEqual(training.wait(timeout=4), 128 + number, training.stderr.read())
                 self.assertFalse(run.exists())
                 wait_until(lambda: not marked(mark))
-
 
 
 if __name__ == "__main__":

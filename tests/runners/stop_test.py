@@ -10,8 +10,8 @@ import time
 import unittest
 import uuid
 
-from command import SHOAL, FolderTest, shoal
 from processes import marked, runs, wait_until
+from program import SHOAL, FolderTest, shoal
 
 HERE = pathlib.Path(__file__).parent
 ENDLESS = ["--set", "stop_return=off", "--set", "sampler.kind=parallel-gpu", "--set", "sampler.horizon=16", "--set", "checkpoint_seconds=1000",
@@ -45,12 +45,12 @@ class StopCase(FolderTest):
             self.addCleanup(training.stdout.close)
         return training
 
-    def processes(self):
-        return marked(self.mark.encode())
+    def own_processes(self):
+        return marked(self.mark)
 
     def assert_nothing_left(self):
         end = time.monotonic() + 5
-        while left := self.processes():
+        while left := self.own_processes():
             names = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left if runs(pid)]
             self.assertLess(time.monotonic(), end, f"left: {left} {names}")
             time.sleep(0.02)
@@ -190,7 +190,7 @@ class StubbornTest(StopCase):
                     training = self.start_stubborn(what)
                     self.wait_for_rows(training)
                     if what in ("subprocess", "fork"):
-                        wait_until(lambda: len(self.processes()) > 3 + 4)
+                        wait_until(lambda: len(self.own_processes()) > 3 + 4)
                     if end == "signal":
                         training.send_signal(signal.SIGTERM)
                         self.assert_ends(training, 128 + signal.SIGTERM)

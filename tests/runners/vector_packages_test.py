@@ -2,24 +2,16 @@
 
 import csv
 import importlib.util
-import os
-import pathlib
 import sys
 import unittest
 
-from command import FolderTest, shoal
+from packages import output
+from program import FolderTest
 
 if importlib.util.find_spec("gymnasium") is None:
     sys.exit(77)
 
-PACKAGES = pathlib.Path(__file__).parent / "toy_packages"
 TIMES = ("seconds", "steps_per_second")  # columns, and beginnings of columns, that differ between equal runs
-
-
-def output(*arguments, status=0):
-    """What the program prints, run where the packages are."""
-    done = shoal(*arguments, status=status, cwd=PACKAGES, timeout=200, env={**os.environ, "SHOAL_PYTHON": sys.executable})
-    return done.stdout + done.stderr
 
 
 class VectorPackagesTest(FolderTest):

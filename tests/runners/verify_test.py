@@ -6,7 +6,7 @@ import struct
 import unittest
 import zlib
 
-from command import SharedFolderTest, shoal
+from program import SharedFolderTest, shoal
 
 # Updates of 512 steps.
 TRAIN = ["train", "cartpole-ppo", "--quiet", "--set", "stop_return=inf", "--set", "schedule_steps=10000", "--set", "sampler.kind=parallel-gpu", "--envs", "32",

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from command import SHOAL, SharedFolderTest, shoal
+from program import SHOAL, SharedFolderTest, shoal
 
 SHORT = ["--quiet", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
 # Writes its last argument, as ffmpeg does, and its arguments to a file beside it.

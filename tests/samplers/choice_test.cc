@@ -198,7 +198,7 @@ TEST_F(ChooseSamplerTest, TheMeasuredSamplerMakesTheSameSamples) {
   const auto agent = agent_for(make_env), other = agent_for(make_env);
   // With sanitizers on a busy machine, two candidates can take the second that is the default.
   const auto choice =
-      choose_sampler(make_env, *agent, any_sampler(), {.starting = std::chrono::minutes(1)});
+      choose_sampler(make_env, *agent, any_sampler(), {.start_limit = std::chrono::minutes(1)});
   if (allowed_cores().size() > 1) {
     ASSERT_GT(choice.measured.size(), 2U) << choice.reason;
     for (const auto& each : choice.measured) EXPECT_GT(each.rate, 0) << each.sampler;

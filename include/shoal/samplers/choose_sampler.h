@@ -18,8 +18,9 @@ struct ChoiceOptions {
   // Steps of the run, over all ranks. After a first round, measuring ends when it has taken a tenth
   // of the time in which they are sampled, or a second. Starting the candidates comes on top.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
-  // After this time no further candidate is started; those that were are compared.
-  std::chrono::milliseconds starting{1'000};
+  // No further candidate is started after this time. A start that takes three times as long is
+  // given up: without that candidate, or, if one environment takes so long, without measuring.
+  std::chrono::milliseconds start_limit{1'000};
   int threads = 1;  // of tensor operations, with which this process will act
   // Environments that only work together, such as the agents of a game (BatchTraits::multiple).
   std::int64_t together = 1;

@@ -1,4 +1,5 @@
-"""The program that a test is about, which is the first argument of its command line, and a folder for what it writes."""
+"""The program that a test is about, and folders for what it writes. Importing this takes the program from the command line of
+the test, where it is the first argument."""
 
 import os
 import pathlib
@@ -10,10 +11,11 @@ import unittest
 SHOAL = os.path.abspath(sys.argv.pop(1))
 
 
-def shoal(*arguments, program=SHOAL, status=0, timeout=120, stdout=subprocess.PIPE, **options):
-    """Runs the program to its end, with this status (None: any)."""
+def shoal(*arguments, program=SHOAL, status=0, timeout=100, stdout=subprocess.PIPE, **options):
+    """Runs the program to its end; another exit status is a failure (None: any will do)."""
     done = subprocess.run([program, *map(str, arguments)], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=timeout, **options)
-    assert status in (None, done.returncode), (done.returncode, done.stdout, done.stderr)
+    if status not in (None, done.returncode):
+        raise AssertionError(f"{arguments}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
     return done
 
 
@@ -23,6 +25,7 @@ SHORT = ["--set", "stop_return=off", "--set", "checkpoint_seconds=1000", "--set"
 
 
 def train(out, *arguments):
+    """Trains the preset cartpole-ppo with SHORT."""
     return shoal("train", "cartpole-ppo", "--out", out, *SHORT, *arguments)
 
 
