@@ -42,12 +42,24 @@ class TorchAgentTest(unittest.TestCase):
     def setUp(self):
         torch.set_num_threads(1)
 
+    def assert_learns(self, module, agent, updates):
+        before = [each.detach().clone() for each in module.parameters()]
+        algo = shoal.PPO(agent, learning_rate=1e-2)
+        with shoal.Sampler(None, agent, kind="parallel-gpu", envs=8, workers=2, horizon=64) as sampler:
+            lengths = []
+            for _ in range(updates):
+                batch = sampler.collect()
+                lengths.append([each["length"] for each in batch.episodes])
+                algo.update(batch)
+        self.assertFalse(any(torch.equal(a, b) for a, b in zip(before, module.parameters())))
+        mean = [sum(each) / len(each) for each in lengths]
+        self.assertGreater(mean[-1], 2 * mean[0])
+
     def test_an_agent_of_a_torch_module(self):
         torch.manual_seed(1)
         module = Network()
         agent = shoal.TorchAgent("CartPole-v1", module, steps=100_000)
         self.assertEqual({name.replace(".", "/") for name, _ in module.named_parameters()}, set(agent.parameters()))
-        before = [each.detach().clone() for each in module.parameters()]
         batches = {}
         for kind in ("serial", "parallel-gpu"):
             with shoal.Sampler(None, agent, kind=kind, envs=8, workers=2, horizon=32) as sampler:
@@ -60,16 +72,7 @@ class TorchAgentTest(unittest.TestCase):
                     torch.testing.assert_close(batch.agent_info["log_prob"][t], log_prob)
         for a, b in zip(*batches.values()):
             self.assertTrue(torch.equal(a, b))
-        algo = shoal.PPO(agent, learning_rate=1e-2)
-        with shoal.Sampler(None, agent, kind="parallel-gpu", envs=8, workers=2, horizon=64) as sampler:
-            lengths = []
-            for _ in range(12):
-                batch = sampler.collect()
-                lengths.append([each["length"] for each in batch.episodes])
-                algo.update(batch)
-        self.assertFalse(any(torch.equal(a, b) for a, b in zip(before, module.parameters())))
-        mean = [sum(each) / len(each) for each in lengths]
-        self.assertGreater(mean[-1], 2 * mean[0])  # it learns
+        self.assert_learns(module, agent, updates=12)
 
     def test_a_torch_module_may_wait_for_its_environment(self):
         module = Network()
@@ -130,17 +133,7 @@ class TorchAgentTest(unittest.TestCase):
 
     def test_a_torch_module_with_memory_learns(self):
         module, agent = self.recurrent()
-        before = [each.detach().clone() for each in module.parameters()]
-        algo = shoal.PPO(agent, learning_rate=1e-2)
-        with shoal.Sampler(None, agent, kind="parallel-gpu", envs=8, workers=2, horizon=64) as sampler:
-            lengths = []
-            for _ in range(20):
-                batch = sampler.collect()
-                lengths.append([each["length"] for each in batch.episodes])
-                algo.update(batch)
-        self.assertFalse(any(torch.equal(a, b) for a, b in zip(before, module.parameters())))
-        mean = [sum(each) / len(each) for each in lengths]
-        self.assertGreater(mean[-1], 2 * mean[0])
+        self.assert_learns(module, agent, updates=20)
 
     def test_a_state_of_one_array(self):
         class Steps(Network):

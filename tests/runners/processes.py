@@ -17,10 +17,13 @@ def runs(pid):
     return fields(pid)[0] != "Z"
 
 
+def everybody():
+    return [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
+
+
 def children(pid):
     """The running children of a process."""
-    everybody = [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
-    return sorted(child for child in everybody if int(fields(child)[1]) == pid and runs(child))
+    return sorted(child for child in everybody() if int(fields(child)[1]) == pid and runs(child))
 
 
 def family(pid):
@@ -29,14 +32,12 @@ def family(pid):
 
 
 def marked(mark):
-    """The running processes with this text in their environment, whoever their parent is."""
+    """The running processes whose environment contains this text, orphans among them."""
     found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
+    for pid in everybody():
         with contextlib.suppress(OSError):
-            if mark.encode() in (entry / "environ").read_bytes() and runs(int(entry.name)):
-                found.append(int(entry.name))
+            if mark.encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes() and runs(pid):
+                found.append(pid)
     return found
 
 

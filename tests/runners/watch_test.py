@@ -10,6 +10,7 @@ import subprocess
 import time
 import unittest
 
+from processes import children
 from program import SHOAL, SharedFolderTest, shoal
 
 SHORT = ["--quiet", "--set", "stop_return=inf", "--set", "sampler.horizon=16", "--set", "schedule_steps=0"]
@@ -168,7 +169,6 @@ class WatchTest(SharedFolderTest):
                                      "--set", "live_eval_seconds=0.01", "--set", "eval_episodes=2"],
                                     stderr=subprocess.PIPE, text=True)
         self.addCleanup(training.kill)
-        children = pathlib.Path(f"/proc/{training.pid}/task/{training.pid}/children")
         evaluations = run / "evaluation.csv"
         while not evaluations.exists() or len(table(evaluations)) < 2:
             self.assertIsNone(training.poll())
@@ -176,7 +176,7 @@ class WatchTest(SharedFolderTest):
         rows = table(evaluations)
         self.assertEqual([row["episodes"] for row in rows], ["2"] * len(rows))
         self.assertEqual(len(set(row["steps"] for row in rows)), len(rows), "of other parameters each time")
-        idle = [int(pid) for pid in children.read_text().split() if os.sched_getscheduler(int(pid)) == os.SCHED_IDLE]
+        idle = [pid for pid in children(training.pid) if os.sched_getscheduler(pid) == os.SCHED_IDLE]
         self.assertEqual(len(idle), 1, "one process, at the lowest priority")
         os.kill(idle[0], signal.SIGKILL)
         line = training.stderr.readline()
