@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -129,14 +128,6 @@ std::set<std::string> keys_of_file(const TrainFlags& flags, const Config& read) 
 
 // The functions below return lines for the user, or an empty string.
 
-std::string warn_of_unused(const Config& config, const std::set<std::string>& keys) {
-  std::string lines;
-  for (const auto& key : keys)
-    if (const auto why = why_unused(config, key); !why.empty())
-      lines += fmt::format("{} has no effect with {}\n", key, why);
-  return lines;
-}
-
 std::string without_stop_return(Config& config, const Config& before, const Settings& changes) {
   if (changes_key(changes, "stop_return") || !forget_stop_return(config, before.env_id)) return "";
   return fmt::format("stop_return is off: {:.6g} was for {}, not {}\n", before.stop_return,
@@ -152,13 +143,6 @@ std::string kept(const Config& config, const Config& before, const Settings& cha
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
 }
 
-std::string warn_of_no_learning(const Config& config) {
-  if (!is_off_policy(config) || config.steps > config.off_policy.learning_starts) return "";
-  return fmt::format(
-      "nothing is learned in {} steps: learning begins after off_policy.learning_starts, {}\n",
-      config.steps, config.off_policy.learning_starts);
-}
-
 }  // namespace
 
 Config as_begun(Config asked, const Config& begun) {
@@ -169,6 +153,18 @@ Config as_begun(Config asked, const Config& begun) {
     asked.sampler.groups = begun.sampler.groups;
   }
   return asked;
+}
+
+std::string without_effect(const Config& config, const std::set<std::string>& keys) {
+  std::string lines;
+  if (is_off_policy(config) && config.steps <= config.off_policy.learning_starts)
+    lines += fmt::format(
+        "nothing is learned in {} steps: learning begins after off_policy.learning_starts, {}\n",
+        config.steps, config.off_policy.learning_starts);
+  for (const auto& key : keys)
+    if (const auto why = why_unused(config, key); !why.empty())
+      lines += fmt::format("{} has no effect with {}\n", key, why);
+  return lines;
 }
 
 Config without_preset(const Settings& changes) {
@@ -206,7 +202,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   auto given = keys_of_file(flags, before);
   given.merge(keys_of(changes));
   if (!flags.pin.empty()) given.insert("sampler.pin");
-  notes += warn_of_no_learning(config) + warn_of_unused(config, given);
+  notes += without_effect(config, given);
   if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();

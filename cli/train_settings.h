@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,10 @@ struct TrainFlags {
   std::vector<std::string> settings;
   bool quiet = false;
 };
+
+// Lines for the user: which of the settings that were given change nothing, and whether the run is
+// too short to learn. Empty if there is nothing to say.
+std::string without_effect(const Config& config, const std::set<std::string>& keys);
 
 // The settings for an environment without a preset, which is made to see what kind of task it is.
 Config without_preset(const Settings& changes);

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -221,7 +222,7 @@ def train(
         new or empty.
     resume: goes on with the run in `out`, which this function or the command began.
     quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
-    settings: see make_config().
+    settings: see make_config(). A warning names those that have no effect in this run.
 
     Ctrl-C during training writes a checkpoint and raises KeyboardInterrupt; SIGTERM and SIGHUP raise SystemExit. The
     run can be resumed.
@@ -249,6 +250,9 @@ def train(
         config = default_config(**settings)
     else:
         config = make_config(base, **settings)
+    keys = {key_of(name, config) for name, value in settings.items() if value is not None}
+    for line in _core.without_effect(config, keys).splitlines():
+        warnings.warn(line, stacklevel=2)
     with Display(out, config.steps) if progress else contextlib.nullcontext():
         end = _core.train(config, os.fspath(out), resume, quiet or progress)
     if end.signal == signal.SIGINT:

@@ -3,6 +3,7 @@
 #include "bindings.h"
 #include "cli/commands.h"
 #include "cli/run_process.h"
+#include "cli/train_settings.h"
 #include "interruptible.h"
 #include "shoal/cli/command_line.h"
 #include "shoal/data/saved.h"
@@ -59,6 +60,9 @@ void bind_training(py::module_& m) {
       py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));
   m.def("may_change", &cli::may_change, "Whether a resumed run may change this setting.",
         py::arg("key"));
+  m.def("without_effect", &cli::without_effect,
+        "Lines about those of the settings `keys` that change nothing.", py::arg("config"),
+        py::arg("keys"));
   m.def(
       "evaluate",
       [](const Config& config, BoundAgent& agent, std::int64_t episodes, int workers,

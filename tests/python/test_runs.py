@@ -7,6 +7,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import warnings
 
 import torch
 
@@ -260,6 +261,21 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(parameters(run), parameters(command))
         self.assertEqual(shoal.make_config(config, seed=7).seed, 7)
         self.assertEqual(config.seed, 2)
+
+    def test_settings_without_effect_are_warned_of(self):
+        def warned(base, name, **settings):
+            with warnings.catch_warnings(record=True) as all_of_them:
+                warnings.simplefilter("always")
+                shoal.train(base, self.path(name), steps=64, horizon=8, threads=1, quiet=True, **settings)
+            return [str(each.message) for each in all_of_them if __file__ == each.filename]
+
+        of_workers = "sampler.workers has no effect with sampler.kind = serial"
+        of_lag = "async.max_lag has no effect with sampler.asynchronous = false"
+        self.assertEqual(warned("cartpole-ppo", "ppo", kind="serial", workers=2, max_lag=3), [of_lag, of_workers])
+        self.assertEqual(warned("cartpole-ppo", "used", kind="parallel-cpu", workers=2, clip=0.1), [])
+        too_short = "nothing is learned in 64 steps: learning begins after off_policy.learning_starts, 1000"
+        of_ppo = "ppo.clip has no effect with algo = dqn"
+        self.assertEqual(warned("cartpole-dqn", "dqn", kind="serial", ppo__clip=0.1), [too_short, of_ppo])
 
     def test_a_preset_for_another_environment_has_no_goal(self):
         self.assertIn("stop_return = 475", str(shoal.make_config("cartpole-ppo")))
