@@ -14,6 +14,7 @@
 #include "shoal/envs/wrappers.h"
 #include "src/core/cpu_features.h"
 #include "tests/samplers/deaths.h"
+#include "tests/support/message_of.h"
 #include "tests/support/shared.h"
 #include "tests/support/toy_agents.h"
 
@@ -322,6 +323,33 @@ TEST_F(SamplerRestartTest, WhoDiesInItsResetIsFollowedByOneWithAnotherSeed) {
       EXPECT_EQ(fatal.deaths(), 2);
     }
     ::testing::internal::GetCapturedStderr();
+  }
+}
+
+// Counter cannot be saved, so that a resumed sampler resets it. No worker has begun its work then,
+// and none is restarted, as in a new sampler; the saved state is of use afterwards.
+TEST_F(SamplerRestartTest, ADeathInTheFirstResetOfAResumedSamplerIsAnError) {
+  for (const auto& pace : {Pace{"lock-step", SamplerKind::kParallelGpu, 1, 0, false},
+                           {"own pace", SamplerKind::kParallelGpu, 1, 1, false},
+                           {"acting themselves", SamplerKind::kParallelCpu, 1, 0, false},
+                           {"while the caller learns", SamplerKind::kParallelCpu, 1, 0, true}}) {
+    SCOPED_TRACE(pace.name);
+    FatalSeeds fatal, harmless;
+    testing::ToyAgent agent(2), actor(2);
+    auto o = pace.options(10, 4);
+    o.on_death = OnDeath::kRestart;
+    const auto resume = [&](const FatalSeeds& seeds, const NamedTensors& saved) {
+      return make_either(pace.asynchronous, seeds.factory(), agent, actor, o, saved);
+    };
+    const auto saved = [&] {
+      const auto sampler = resume(harmless, {});
+      sampler->collect();
+      return sampler->save(true);
+    }();
+    fatal.arm();
+    const auto said = message_of<WorkerError>([&] { resume(fatal, saved)->collect(); });
+    EXPECT_NE(said.find("called exit(3) while resetting environment"), said.npos) << said;
+    EXPECT_TRUE(resume(harmless, saved)->collect().samples.valid.all().item<bool>());
   }
 }
 
