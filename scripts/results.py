@@ -69,7 +69,8 @@ def require_same_settings(config, kept):
 
     new, old = (dict(settings(tomllib.loads(file.read_text()))) for file in (config, kept))
     for key in sorted((new.keys() & old.keys()) - FREE):
-        if new[key] != old[key]:
+        named = key == "model.name" and "auto" in (new[key], old[key])  # "auto" was spelled out by some versions
+        if new[key] != old[key] and not named:
             raise SystemExit(f"{config} has {key} = {new[key]}, but {kept} has {old[key]}; remove the other seeds first")
 
 

@@ -115,7 +115,8 @@ class ResultsTest(unittest.TestCase):
         with self.assertRaises(subprocess.CalledProcessError) as refused:
             self.results(script, "collect", "poles", runs, "--commit", "abc")
         self.assertIn("has ppo.clip = 0.3, but", refused.exception.stderr)
-        config.write_text(right)
+        self.assertIn('name = "auto"', right)
+        config.write_text(right.replace('name = "auto"', 'name = "mlp"'))
         summary.write_text(summary.read_text().replace('"ended_by": "steps"', '"ended_by": "signal"'))
         shutil.copytree(table / "first", self.dir / "first")
         self.results(script, "collect", "poles", runs, "--commit", "abc")
