@@ -156,8 +156,9 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command->add_option("--act-precision", flags->precision, "Precision of acting: float32 or bf16")
       ->capture_default_str();
-  command->add_option("--model", flags->model,
-                      "Network: mlp or nature-cnn; default: nature-cnn for Atari, else mlp");
+  command->add_option(
+      "--model", flags->model,
+      "Network, or auto, as in a training; default: nature-cnn for Atari, else mlp");
   command->add_option("--device", flags->device, "Device of the agent: cpu, cuda or cuda:N")
       ->capture_default_str();
   add_set(*command, flags->settings);

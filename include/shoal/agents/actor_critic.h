@@ -16,9 +16,10 @@ struct ActorCriticOptions {
   // behaviour policy. Learning stays in float32.
   Precision act_precision = Precision::kFloat32;
 
-  // Normalize every real-valued observation, and vectors of bytes, to mean 0 and standard deviation
-  // 1 by running statistics, and clip them at 10 deviations; images stay as they are. Algorithms
-  // update the statistics with every rollout, after learning from it (ActorCritic::observe).
+  // Normalize numbers (real, int32, and int64 that is not one-hot) and vectors of bytes to mean 0
+  // and standard deviation 1 by running statistics, and clip them at 10 deviations; pictures of
+  // bytes, flags and one-hot numbers stay as they are. Algorithms update the statistics with every
+  // rollout, after learning from it (ActorCritic::observe).
   bool normalize_observation = false;
 
   // Continuous actions. Standard deviations are in half-widths of the action's bounds, so that one

@@ -93,9 +93,9 @@ class Agent {
   virtual NamedTensors acting_parameters() { return parameters(); }
   // Call after writing to the parameters: acting may use a copy in another layout or precision.
   virtual void parameters_changed() {}
-  // On a GPU, samplers may capture act() in a graph and replay it for a whole rollout. Samplers
-  // call this before each rollout; it must copy to the device all host data that act() reads, such
-  // as epsilon.
+  // On a GPU, samplers may capture act() in a graph and replay it for a whole rollout. They call
+  // this before each rollout of an agent that is not on the CPU; it must copy to the device all
+  // host data that act() reads, such as epsilon.
   virtual void before_rollout(bool greedy) { (void)greedy; }
 
   // Whether act() gives a row the same numbers, bit for bit, whatever the other rows of its batch

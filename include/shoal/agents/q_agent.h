@@ -37,7 +37,7 @@ struct QAgentOptions {
   // weights of linear layers are drawn for every rollout and update, with learned means and
   // deviations. Greedy actions use the means.
   bool noisy = false;
-  double noise = 0.5;  // initial deviation, times the root of the layer's inputs
+  double noise = 0.5;  // the initial deviation is this, divided by the root of the layer's inputs
   // Number of epsilons: environment i has epsilon i, modulo their number. 1: all share one.
   std::int64_t epsilons = 1;
 };

@@ -91,8 +91,9 @@ struct Samples {
   at::Tensor final_value;  // [T, B] float32: FinalObservations::value, dense; 0 where not truncated
   FinalObservations final_obs;
 
-  std::int64_t first_tick = 0;      // rows in all rollouts before this one
-  std::int64_t policy_version = 0;  // rollouts collected before this one
+  // Rows of earlier rollouts, and rollouts collected before this one. Asynchronous: rows of the
+  // writer's earlier rollouts, and rollouts collected before its policy was published.
+  std::int64_t first_tick = 0, policy_version = 0;
 
   Samples to(at::Device device) const;
 };

@@ -96,7 +96,7 @@ class Env {
   virtual bool render(Image&) { return false; }
 };
 
-class Lanes;  // environments that are stepped together (batch_env.h)
+class Lanes;  // environments that are stepped together, inside the library
 
 // Identifies the environment to construct.
 struct EnvContext {

@@ -39,8 +39,9 @@ EnvFactory with_observation_elements(EnvFactory make_env, std::vector<std::int64
 EnvFactory with_observation_fields(EnvFactory make_env, std::vector<std::string> names);
 
 // A channels-last picture [H, W, C], or several of them [S, H, W, C], becomes [C, H, W], or
-// [S * C, H, W], as networks read pictures: C is at most 16 and less than H and W, which are at
-// least 7. EnvSpec::notices tells it. Environments without such a field are not wrapped.
+// [S * C, H, W], as networks read pictures. H and W are at least 7, and C is at most 16 and less
+// than they, or, of one picture, H = W and C differs. EnvSpec::notices tells it. Environments
+// without such a field are not wrapped.
 EnvFactory with_channels_first(EnvFactory make_env);
 
 // Pictures of bytes, with sides of at least 7, are shrunk to height x width pixels by averaging the

@@ -2,9 +2,10 @@
 
 namespace shoal {
 
-// The first line of main() should be launch(argv). Libraries read some settings when they are
-// loaded, before main(). launch() sets those that are unset and re-executes the program once.
-// Currently it sets GOMP_SPINCOUNT=20000: idle OpenMP threads then spin for about 10 microseconds
+// The first line of main() should be launch(argv). It tells malloc to keep freed memory, as the
+// tensors of a step are allocated again at once. Libraries read some settings when they are loaded,
+// before main(): launch() sets those that are unset and re-executes the program once. These are
+//  GOMP_SPINCOUNT=20000: idle OpenMP threads then spin for about 10 microseconds
 // instead of milliseconds, on cores that the workers need. A GOMP_SPINCOUNT or OMP_WAIT_POLICY of
 // the user is not changed.
 //

@@ -27,7 +27,7 @@ namespace shoal {
 class MetricMeans;
 
 // The files of a run folder.
-inline constexpr const char* kProgressFile = "progress.csv";  // one row per update
+inline constexpr const char* kProgressFile = "progress.csv";  // one row per rollout or log_steps
 inline constexpr const char* kSummaryFile = "summary.json";   // written at the end
 
 struct SessionOptions {

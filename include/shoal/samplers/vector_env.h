@@ -20,7 +20,7 @@ struct VectorEnvOptions {
   // True: the step returns the final observation, and the next one resets the environment and
   // ignores its action (NEXT_STEP); its reward is 0.
   bool next_step = false;
-  std::int64_t rows = 8;  // steps for which the tensors of a step stay as they are
+  std::int64_t rows = 8;  // the tensors of a step stay as they are for the next rows - 1 steps
   bool pin = false;       // bind every worker to a core
   std::chrono::milliseconds step_limit{60'000}, reset_limit{300'000};
 };

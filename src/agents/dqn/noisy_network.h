@@ -21,7 +21,7 @@ namespace shoal {
 // deviation.
 class NoisyNetwork {
  public:
-  // deviation: initial, times the root of a layer's inputs; 0: no noise.
+  // deviation: the initial one is this, divided by the root of a layer's inputs; 0: no noise.
   NoisyNetwork(std::shared_ptr<ActorCriticModel> model, double deviation);
 
   ActorCriticModel& model() { return *model_; }

@@ -277,7 +277,8 @@ OptionList describe(QAgentOptions& o) {
   list.add("v_min", o.v_min, "lowest return of the categories", kAnySign);
   list.add("v_max", o.v_max, "highest return of the categories", kAnySign);
   list.add("noisy", o.noisy, "noisy networks, which explore without epsilon");
-  list.add("noise", o.noise, "initial deviation of the weights, times the root of a layer's inputs",
+  list.add("noise", o.noise,
+           "initial deviation of the weights, before its division by the root of a layer's inputs",
            above_0());
   return list;
 }

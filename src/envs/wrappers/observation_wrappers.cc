@@ -239,7 +239,7 @@ class ResizedPictures : public PrivateFields {
       auto &old_height = array.shape[array.shape.size() - 2], &old_width = array.shape.back();
       require(height <= old_height && width <= old_width,
               "{}: env.resize: found [{}, {}] and a picture '{}' of {} x {} pixels, expected at "
-              "most these; networks read pictures from 8 x 8 pixels on",
+              "most these; networks read pictures from 7 x 7 pixels on",
               spec_.id, height, width, spec_.observation.name(i), old_height, old_width);
       resizes_.back() =
           std::make_unique<AreaResize>(static_cast<int>(old_height), static_cast<int>(old_width),
