@@ -69,7 +69,11 @@ class LiveEvaluation : public LogSink {
         arena_(plan_),
         parameters_(arena_.data(parameters_memory_), flat_.size()),
         results_(arena_.data(results_memory_), sizeof(Result)),
-        group_(1, [&](int, WorkerStatus) { evaluate_for_ever(make_env); }) {}
+        group_(1, [&](int, WorkerStatus) { evaluate_for_ever(make_env); }) {
+    if (!std::filesystem::exists(file_)) return;
+    table_.resume(file_, options.steps);
+    open_ = true;
+  }
 
   void write(const LogRow& row) override {
     if (!alive_) return;
@@ -106,13 +110,7 @@ class LiveEvaluation : public LogSink {
   }
 
   void record(const Result& result) {
-    if (!open_) {
-      // In a resumed run, rows beyond the checkpoint are obsolete.
-      if (std::filesystem::exists(file_))
-        table_.resume(file_, result.of.steps - 1);
-      else
-        table_.open(file_);
-    }
+    if (!open_) table_.open(file_);
     open_ = true;
     table_.write({.steps = result.of.steps,
                   .numbers = {{"seconds", result.of.seconds},

@@ -123,6 +123,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       "the run in {} has taken {} of its {} steps; give more with --steps, and longer schedules "
       "with schedule_steps if its learning rate has reached 0",
       folder.string(), taken, config_.steps);
+  steps_ = saved_steps_ = timed_steps_ = taken;
 }
 
 Session::~Session() = default;

@@ -163,6 +163,18 @@ class WatchTest(SharedFolderTest):
         shoal(*arguments, "--out", watched, "--set", "live_eval_seconds=0.05", "--set", "eval_episodes=2")
         self.assertEqual((alone / "model.ckpt").read_bytes(), (watched / "model.ckpt").read_bytes())
 
+    def test_a_resumed_run_drops_evaluations_beyond_its_checkpoint(self):
+        run = self.dir / "resumed"
+        live = ["--set", "live_eval_seconds=1000", "--set", "eval_episodes=1"]
+        shoal("train", "cartpole-ppo", *SHORT, "--steps", 2048, "--set", "schedule_steps=4096", "--out", run)
+        rows = [f"{steps},1.5,1,{mean},0" for steps, mean in ((1024, 21), (2048, 22), (2049, 23), (2050, 24))]
+        (run / "evaluation.csv").write_text("\n".join(["steps,seconds,episodes,return_mean,return_std", *rows, ""]))
+        shoal("train", "--resume", run, "--steps", 4096, *live)
+        means = {row["steps"]: row["return_mean"] for row in table(run / "evaluation.csv")}
+        self.assertEqual((means["1024"], means["2048"]), ("21", "22"))
+        self.assertNotIn("2049", means)
+        self.assertNotIn("2050", means)
+
     def test_training_survives_the_death_of_its_evaluation(self):
         run = self.dir / "bereft"
         training = subprocess.Popen([SHOAL, "train", "cartpole-ppo", *SHORT, "--steps", "1000000000", "--out", str(run),
