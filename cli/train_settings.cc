@@ -117,15 +117,6 @@ std::set<std::string> keys_of(const Settings& changes) {
   return keys;
 }
 
-// The settings that the user's file changes; none if the run begins from a preset.
-std::set<std::string> keys_of_file(const TrainFlags& flags, const Config& read) {
-  std::set<std::string> keys;
-  if (flags.source.empty() || is_preset(flags.source)) return keys;
-  const Config base = is_preset(read.base) ? preset(read.base) : Config();
-  for (const auto& change : changed_settings(base, read)) keys.insert(change.key);
-  return keys;
-}
-
 // The functions below return lines for the user, or an empty string.
 
 std::string without_stop_return(Config& config, const Config& before, const Settings& changes) {
@@ -153,6 +144,14 @@ Config as_begun(Config asked, const Config& begun) {
     asked.sampler.groups = begun.sampler.groups;
   }
   return asked;
+}
+
+std::set<std::string> keys_of_file(const std::string& source, const Config& read) {
+  std::set<std::string> keys;
+  if (source.empty() || is_preset(source)) return keys;
+  const Config base = is_preset(read.base) ? preset(read.base) : Config();
+  for (const auto& change : changed_settings(base, read)) keys.insert(change.key);
+  return keys;
 }
 
 std::string without_effect(const Config& config, const std::set<std::string>& keys) {
@@ -199,7 +198,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   std::string notes;
   if (!before.env_id.empty() && config.env_id != before.env_id)
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);
-  auto given = keys_of_file(flags, before);
+  auto given = keys_of_file(flags.source, before);
   given.merge(keys_of(changes));
   if (!flags.pin.empty()) given.insert("sampler.pin");
   notes += without_effect(config, given);

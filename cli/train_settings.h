@@ -41,6 +41,10 @@ struct TrainFlags {
   bool quiet = false;
 };
 
+// The settings that the user's file changes; none if `source` is a preset or empty.
+// read: the settings of the file, also with changes that were made since.
+std::set<std::string> keys_of_file(const std::string& source, const Config& read);
+
 // Lines for the user: which of the settings that were given change nothing, and whether the run is
 // too short to learn. Empty if there is nothing to say.
 std::string without_effect(const Config& config, const std::set<std::string>& keys);

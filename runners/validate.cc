@@ -145,18 +145,11 @@ void validate_agent(const Config& config) {
 
 }  // namespace
 
-void validate(const Config& config) {
+void validate_sampling(const Config& config) {
   auto copy = config;
   check_ranges(options_of(copy));
-  const auto& algo = algo_of(config);
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
   validate_agent(config);
-  const auto annealed = algo.annealed_to_0();
-  require(
-      config.schedule_steps == 0 || config.steps <= config.schedule_steps || annealed.empty(),
-      "steps: found {}, but {}.{} reaches 0 after {} (schedule_steps); give schedule_steps = {} "
-      "too",
-      config.steps, config.algo, annealed, config.schedule_steps, config.steps);
   require(
       config.agent.act_precision == Precision::kFloat32 ||
           (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
@@ -179,6 +172,17 @@ void validate(const Config& config) {
           "rollouts only; choose an on-policy algorithm",
           config.sampler.preempt_share, config.algo);
   validate_model(config.model);
+}
+
+void validate(const Config& config) {
+  validate_sampling(config);
+  const auto& algo = algo_of(config);
+  const auto annealed = algo.annealed_to_0();
+  require(
+      config.schedule_steps == 0 || config.steps <= config.schedule_steps || annealed.empty(),
+      "steps: found {}, but {}.{} reaches 0 after {} (schedule_steps); give schedule_steps = {} "
+      "too",
+      config.steps, config.algo, annealed, config.schedule_steps, config.steps);
   if (is_off_policy(config)) validate_replay_ratio(config);
   algo.check(run_options(config));
 }

@@ -1,5 +1,7 @@
 #include "samplers/free_running_workers.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 
 #include "samplers/saved_state.h"
@@ -82,6 +84,7 @@ void FreeRunningWorkers::save(Command how, NamedTensors& to) {
 
 // In the child; never returns.
 void FreeRunningWorkers::work(int worker, WorkerStatus status, const SamplerContext& context) {
+  at::set_num_threads(1);
   auto own = context;
   own.lost = status.past_lives() > 0;
   if (own.lost) own.first_tick = order(worker).tick;

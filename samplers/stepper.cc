@@ -1,5 +1,8 @@
 #include "samplers/stepper.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 
 #include "samplers/saved_state.h"
@@ -17,6 +20,7 @@ SerialStepper::SerialStepper(const SharedRollouts& rollouts, const SamplerContex
     limits_.emplace();
   }
   const BlockingCall call(BlockingCall::kEnvironment, limit_);
+  const at::AutoGradMode as_in_a_worker(true);
   for (int g = 0; g < o.groups; ++g) {
     auto collector = make_collector(*rollouts[0], context, g, workers, worker, status);
     if (!collector) continue;
@@ -35,6 +39,7 @@ void SerialStepper::start(Command command, std::int64_t t, std::size_t part, std
 std::int64_t SerialStepper::finish(std::size_t part) {
   throw_if_interrupted();
   const BlockingCall call(BlockingCall::kEnvironment, limit_);
+  const at::AutoGradMode as_in_a_worker(true);  // an environment may learn, too
   return collectors_[part]->carry_out(due_[part].command, due_[part].t);
 }
 
@@ -105,6 +110,7 @@ void ParallelStepper::save(Command how, NamedTensors& to) {
 
 // In the child; never returns.
 void ParallelStepper::work(int worker, WorkerStatus status, const SamplerContext& context) {
+  at::set_num_threads(1);
   const bool again = status.past_lives() > 0;
   std::vector<std::unique_ptr<Collector>> collectors;
   for (int g = 0; g < options_.groups; ++g) {

@@ -27,16 +27,21 @@ py::object RequestedInfo::find_in(const py::object& info) {
   };
   if (!enter(whole) && !std::ranges::all_of(keys, enter)) return {};
   seen = true;
-  return part;
+  return is_presence ? py::bool_(true) : part;
 }
 
 std::vector<RequestedInfo> requested_infos(const shoal_gymnasium_task& task) {
   std::vector<RequestedInfo> infos;
   std::istringstream lines(task.infos);
   for (std::string name; std::getline(lines, name);) {
-    std::istringstream parts(name);
-    auto& info = infos.emplace_back(RequestedInfo{
-        .name = name, .whole = py::str(name), .keys = {}, .seen = task.rare_infos != 0});
+    const bool is_presence = name.starts_with('?');
+    const auto key = name.substr(is_presence ? 1 : 0);
+    std::istringstream parts(key);
+    auto& info = infos.emplace_back(RequestedInfo{.name = name,
+                                                  .whole = py::str(key),
+                                                  .keys = {},
+                                                  .seen = task.rare_infos != 0,
+                                                  .is_presence = is_presence});
     for (std::string part; std::getline(parts, part, '/');) info.keys.push_back(py::str(part));
   }
   return infos;

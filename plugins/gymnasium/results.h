@@ -18,12 +18,13 @@ constexpr const char* kMask = "action_mask";  // Gymnasium's key in an info
 py::tuple parts_of(const py::object& result, std::size_t count, const char* method,
                    const char* expected);
 
-// An info that the task asks for: "a/b" is info["a/b"], or info["a"]["b"].
+// An info that the task asks for: "a/b" is info["a/b"], or info["a"]["b"]; "?a" is whether there
+// is info["a"].
 struct RequestedInfo {
   std::string name;
   py::object whole;  // the name
   std::vector<py::object> keys;
-  bool seen = false;
+  bool seen = false, is_presence = false;
 
   // Null if the info has no such part.
   py::object find_in(const py::object& info);

@@ -72,7 +72,7 @@ def make_vec(
     num_envs: int = 1,
     workers: int | None = None,
     autoreset_mode: AutoresetMode | str = "NextStep",
-    copy: bool = False,
+    copy: bool = True,
     **settings: Unpack[EnvSettings],
 ) -> VectorEnv:
     """A gymnasium.vector.VectorEnv on forked workers: see shoal.vector.VectorEnv. Needs Gymnasium."""

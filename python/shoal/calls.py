@@ -21,7 +21,7 @@ class Calls:
     must not be in a step meanwhile.
     """
 
-    def __init__(self, make: Callable[[], Any], seeds: Sequence[int], seconds: float) -> None:
+    def __init__(self, make: Callable[..., Any], seeds: Sequence[int], seconds: float) -> None:
         self._make, self._seeds, self._seconds = make, seeds, seconds
         # The first reset() begins no episode, so that the environment's first one is the user's. Wrappers outside of
         # the callable would notice.
@@ -29,9 +29,9 @@ class Calls:
         self._pipes = [multiprocessing.Pipe() for _ in seeds]
         self._requests = 0
 
-    def make(self) -> Any:
+    def make(self, **kwargs: Any) -> Any:
         """Makes an environment that can be reached."""
-        env = self._make()
+        env = self._make(**kwargs)
         reset, options, waits = env.reset, {}, True
 
         def first_reset(*, seed=None, **keywords):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import pickle
 import tempfile
+import threading
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
@@ -38,8 +39,8 @@ def env_id(env: str | Callable[..., Any]) -> str:
 
     name = f"{_PREFIX}-{uuid.uuid4().hex}-v0"
 
-    def make(**_: Any) -> gymnasium.Env[Any, Any]:  # a render_mode may be given, which the callable has chosen itself
-        return env()
+    def make(render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+        return env(**kwargs)  # which has chosen its render_mode
 
     gymnasium.register(name.removeprefix("gymnasium:"), entry_point=make, order_enforce=False, disable_env_checker=True)
     _callables[id(env)] = (env, name)
@@ -117,7 +118,7 @@ def with_wrapper(config: _core.Config, wrapper: str) -> _core.Config:
     return config
 
 
-_report: IO[bytes] | None = None
+_report = threading.local()
 
 
 def report_spaces(env: Any) -> Any:
@@ -129,11 +130,12 @@ def report_spaces(env: Any) -> Any:
     import gymnasium
 
     single = "" if isinstance(env, gymnasium.Env) else "single_"
-    if _report is not None:
+    file: IO[bytes] | None = getattr(_report, "file", None)
+    if file is not None:
         with contextlib.suppress(Exception):  # they cannot be pickled: spaces_of() knows none
             spaces = [getattr(env, f"{single}{kind}_space") for kind in ("observation", "action")]
-            _report.write(cloudpickle.dumps((*spaces, single != "")))
-            _report.flush()
+            file.write(cloudpickle.dumps((*spaces, single != "")))
+            file.flush()
     return env
 
 
@@ -142,15 +144,14 @@ def spaces_of(
 ) -> tuple[_core.EnvSpec, tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None]:
     """The spec, and, of an environment in Python, its own observation and action space; those of vector environments
     only with of_vectors."""
-    global _report
     if not config.env_id.startswith(("gymnasium:", "pettingzoo:")):
         return _core.env_spec(config), None
     with tempfile.TemporaryFile() as file:
-        _report = file
+        _report.file = file
         try:
             spec = _core.env_spec(with_wrapper(config, "shoal.envs.report_spaces"))
         finally:
-            _report = None
+            _report.file = None
         file.seek(0)
         reported = file.read()
     *spaces, is_vector = pickle.loads(reported) if reported else (True,)

@@ -222,7 +222,7 @@ def train(
         new or empty.
     resume: goes on with the run in `out`, which this function or the command began.
     quiet: prints nothing. progress: shows one line, which is renewed, or a bar in a notebook.
-    settings: see make_config(). A warning names those that have no effect in this run.
+    settings: see make_config(). A warning names those that have no effect in this run, also of a file.
 
     Ctrl-C during training writes a checkpoint and raises KeyboardInterrupt; SIGTERM and SIGHUP raise SystemExit. The
     run can be resumed.
@@ -251,6 +251,8 @@ def train(
     else:
         config = make_config(base, **settings)
     keys = {key_of(name, config) for name, value in settings.items() if value is not None}
+    if isinstance(base, (str, os.PathLike)):
+        keys |= _core.keys_of_file(os.fspath(base), config)
     for line in _core.without_effect(config, keys).splitlines():
         warnings.warn(line, stacklevel=2)
     with Display(out, config.steps) if progress else contextlib.nullcontext():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Self, Unpack
@@ -90,8 +92,8 @@ class VectorEnv(GymnasiumVectorEnv):
     env: an id, or a callable that returns a gymnasium.Env.
     workers: forked processes; 0: this one; None: one per core, at most `num_envs`.
     autoreset_mode: NEXT_STEP, Gymnasium's default, or SAME_STEP, in which infos have `final_obs`.
-    copy: False: observations are views of shared memory, and stay as they are for the next 7 steps, unless a reset()
-        overwrites the newest. Stacked frames are copies in any case.
+    copy: False saves a copy: observations are views of shared memory, and stay as they are for the next 7 steps only,
+        unless a reset() overwrites the newest. Stacked frames are copies in any case.
     settings: of the environment: see make_config(). `step_limit` and `reset_limit` are in seconds, `pin` is a bool.
 
     Makes the environments and forks: call it in the main thread, and before the process uses CUDA. Environment i is
@@ -109,7 +111,7 @@ class VectorEnv(GymnasiumVectorEnv):
         num_envs: int = 1,
         workers: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        copy: bool = False,
+        copy: bool = True,
         **settings: Unpack[EnvSettings],
     ) -> None:
         for name, value, least in (("num_envs", num_envs, 1), ("workers", workers or 0, 0)):
@@ -173,16 +175,27 @@ class VectorEnv(GymnasiumVectorEnv):
             self._own_observations = True
 
     def _make(self) -> None:
-        self._core = _core.VectorEnv(self.config, self._workers, self._first_seeds, self._next_step)
+        self._core = _core.VectorEnv(self._asking(), self._workers, self._first_seeds, self._next_step)
         rows = self._core.rows()
         self._observation = _arrays(rows["observation"])
         self._action = _arrays(rows["action"])
         self._mask = _arrays(rows["mask"])
-        self._env_info = _arrays(rows["env_info"])
+        env_info = _arrays(rows["env_info"])
+        self._present = {name[1:]: values for name, values in env_info.items() if name.startswith("?")}
+        self._env_info = {name: values for name, values in env_info.items() if not name.startswith("?")}
         self._reward = rows["reward"].numpy()
         self._terminated = rows["terminated"].numpy()
         self._truncated = rows["truncated"].numpy()
         self._began_episode = rows["began"].numpy() if self._next_step else None
+
+    def _asking(self) -> _core.Config:
+        """The settings, with which environments in Python also tell which infos a step has: "?NAME"."""
+        infos = tomllib.loads(self.config.to_toml())["env"]["info"]
+        if not self._own_actions or not infos:
+            return self.config
+        config = _core.Config(self.config)
+        config.set("env.info", json.dumps([*infos, *("?" + (info.rpartition(":")[0] or info) for info in infos)]))
+        return config
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -276,9 +289,7 @@ class VectorEnv(GymnasiumVectorEnv):
             running = running.copy()
             running[ended] = False
             self._add_finals(infos, ended, ~running, before)
-        for name, values in self._env_info.items():
-            infos[name] = np.where(running.reshape(-1, *[1] * (values.ndim - 2)), values[before], 0)
-            infos["_" + name] = running.copy()
+        self._add_infos(infos, running, before)
         return (
             self._observations(row),
             self._reward[before].astype(np.float64),
@@ -430,6 +441,13 @@ class VectorEnv(GymnasiumVectorEnv):
             infos["_action_mask"] = self._all.copy() if envs is None else np.isin(np.arange(self.num_envs), envs)
         return infos
 
+    def _add_infos(self, infos: dict[str, Any], envs: np.ndarray, row: int) -> None:
+        """Those of these environments, a mask; 0 where there is none."""
+        for name, values in self._env_info.items():
+            present = envs & self._present[name][row].astype(bool) if name in self._present else envs.copy()
+            infos[name] = np.where(present.reshape(-1, *[1] * (values.ndim - 2)), values[row], 0)
+            infos["_" + name] = present
+
     def _add_finals(self, infos: dict[str, Any], ended: list[int], mask: np.ndarray, row: int) -> None:
         finals = self._shaped(_arrays(self._opened().final_observation()))
         objects = np.full(self.num_envs, None, dtype=object)
@@ -437,7 +455,5 @@ class VectorEnv(GymnasiumVectorEnv):
             objects[b] = _element(finals, b)
         infos["final_obs"], infos["_final_obs"] = objects, mask
         final_info: dict[str, Any] = {}
-        for name, values in self._env_info.items():
-            final_info[name] = np.where(mask.reshape(-1, *[1] * (values.ndim - 2)), values[row], 0)
-            final_info["_" + name] = mask.copy()
+        self._add_infos(final_info, mask, row)
         infos["final_info"], infos["_final_info"] = final_info, mask.copy()

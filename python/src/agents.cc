@@ -106,7 +106,8 @@ class Policy {
                .state = zeros(n, agent.spec().state)};
     agent.act(in, out);
     state_ = out.state;
-    action_ = out.action;
+    action_ = NamedTensors();  // a copy, since the caller may change what it gets
+    for (const auto& [name, part] : out.action) action_.add(name, part.clone());
     return out.action;
   }
 

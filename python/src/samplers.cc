@@ -77,7 +77,7 @@ std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<
                                                  const TensorDict& state, bool host_rollouts) {
   const auto saved = named(state);
   const py::gil_scoped_release unlocked;
-  validate(config);
+  validate_sampling(config);
   const auto make_env = make_env_factory(config);
   const auto env = traits_of(make_env, {}, config.sampler.reset_limit);
   require_same_spaces(agent->env, env.spec);

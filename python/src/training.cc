@@ -60,6 +60,9 @@ void bind_training(py::module_& m) {
       py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));
   m.def("may_change", &cli::may_change, "Whether a resumed run may change this setting.",
         py::arg("key"));
+  m.def("keys_of_file", &cli::keys_of_file,
+        "The settings that the file `source` changes; none if it is a preset.", py::arg("source"),
+        py::arg("read"));
   m.def("without_effect", &cli::without_effect,
         "Lines about those of the settings `keys` that change nothing.", py::arg("config"),
         py::arg("keys"));

@@ -43,15 +43,25 @@ bool has_cuda_context() {
 
 }  // namespace
 
-void require_fork_is_safe() {
-  require(
-      gettid() == getpid(),
-      "workers are being forked from thread {}, which is not the main thread of process {}; make "
-      "samplers in the main thread: workers die with the thread that forked them",
-      gettid(), getpid());
-  require(!has_cuda_context(),
-          "workers are being forked in a process that has a CUDA context, which does not survive a "
-          "fork; make samplers before anything is moved to a CUDA device");
+std::string obstacle_to_fork() {
+  if (gettid() != getpid())
+    return fmt::format(
+        "workers are being forked from thread {}, which is not the main thread of process {}; make "
+        "samplers in the main thread: workers die with the thread that forked them",
+        gettid(), getpid());
+  if (has_cuda_context())
+    return "workers are being forked in a process that has a CUDA context, which does not survive "
+           "a fork; make samplers before anything is moved to a CUDA device";
+  return "";
+}
+
+void prepare_to_fork() {
+  const auto obstacle = obstacle_to_fork();
+  require(obstacle.empty(), "{}", obstacle);
+  constexpr int kHard = 2;  // omp_pause_hard
+  using Pause = int (*)(int);
+  if (auto* pause = reinterpret_cast<Pause>(dlsym(RTLD_DEFAULT, "omp_pause_resource_all")))
+    pause(kHard);
 }
 
 std::vector<int> allowed_cores() {

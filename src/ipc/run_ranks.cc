@@ -1,6 +1,5 @@
 #include "shoal/ipc/run_ranks.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,15 +69,6 @@ class SignalsPassedOn {
   struct sigaction before_[std::size(kForwarded)], of_children_;
 };
 
-// A forked process has none of the threads that OpenMP keeps for the next parallel region, and
-// would wait for them forever; without a pool, it makes its own.
-void end_openmp_threads() {
-  constexpr int kHard = 2;  // omp_pause_hard
-  using Pause = int (*)(int);
-  if (auto* pause = reinterpret_cast<Pause>(dlsym(RTLD_DEFAULT, "omp_pause_resource_all")))
-    pause(kHard);
-}
-
 // Rank 0, until its body sets handlers: a signal that it ignored, even for a moment, would be lost.
 void exit_at_signals() {
   for (const int number : forwarded_signals())
@@ -104,7 +94,6 @@ class Processes {
       : ends_(plan_.add_bytes(static_cast<std::size_t>(ranks) * sizeof(RankEnd))), arena_(plan_) {
     for (int r = 0; r < ranks; ++r) new (&end(r)) RankEnd;
     std::fflush(nullptr);  // otherwise each rank would print the buffered output
-    end_openmp_threads();
     try {
       for (int r = 0; r < ranks; ++r) start(r, ranks, body);
     } catch (...) {
@@ -234,7 +223,7 @@ class Processes {
 
 int run_ranks(int ranks, const std::function<int(int)>& body) {
   require(ranks >= 1, "{} ranks; expected at least 1", ranks);
-  require_fork_is_safe();
+  prepare_to_fork();
   return Processes(ranks, body).wait();
 }
 

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 const WorkerGroupOptions& checked(int workers, const WorkerGroupOptions& options) {
   require(workers >= 1, "a group of {} workers; expected at least 1", workers);
-  require_fork_is_safe();
+  prepare_to_fork();
   if (options.cores.empty()) return options;
   require(options.cores.size() == static_cast<std::size_t>(workers),
           "{} cores for {} workers; expected one per worker, or none", options.cores.size(),

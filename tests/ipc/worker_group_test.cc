@@ -664,16 +664,16 @@ TEST(WorkerGroupTest, RefusesToForkOffTheMainThread) {
 }
 
 TEST(WorkerGroupTest, RefusesToForkOnceCudaHasAContext) {
-  EXPECT_NO_THROW(require_fork_is_safe());
+  EXPECT_NO_THROW(prepare_to_fork());
   void* cuda = dlopen(SHOAL_FAKE_LIBCUDA, RTLD_NOW);
   ASSERT_NE(cuda, nullptr) << dlerror();
   auto& active = *static_cast<int*>(dlsym(cuda, "fake_active"));
   auto& status = *static_cast<int*>(dlsym(cuda, "fake_status"));
-  EXPECT_NO_THROW(require_fork_is_safe()) << "a driver without a context";
+  EXPECT_NO_THROW(prepare_to_fork()) << "a driver without a context";
   active = 1;
-  EXPECT_THROW(require_fork_is_safe(), Error);
+  EXPECT_THROW(prepare_to_fork(), Error);
   status = 3;  // CUDA_ERROR_NOT_INITIALIZED
-  EXPECT_NO_THROW(require_fork_is_safe());
+  EXPECT_NO_THROW(prepare_to_fork());
   dlclose(cuda);
 }
 

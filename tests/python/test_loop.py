@@ -50,6 +50,15 @@ class LoopTest(unittest.TestCase):
             shoal.IMPALA(agent).update(sampler.collect())  # corrects for the other policy
             shoal.PPO(agent, vtrace=True).update(sampler.collect())
 
+    def test_a_sampler_is_not_bound_to_the_minibatches_of_a_preset(self):
+        agent = shoal.ActorCritic("CartPole-v1", memory="lstm", memory_size=8)
+        with shoal.Sampler(None, agent, kind="serial", envs=2, horizon=8) as sampler:
+            shoal.PPO(agent, minibatches=2).update(sampler.collect())
+            with self.assertRaisesRegex(shoal.Error, "4 minibatches of 2 environments"):
+                shoal.PPO(agent, minibatches=4).update(sampler.collect())
+        with self.assertRaisesRegex(shoal.Error, "sampler.groups: found 4, expected 1 to 2"):
+            shoal.Sampler(None, agent, envs=2, groups=4)
+
     def test_warns_once_the_learning_rate_is_0(self):
         agent = shoal.ActorCritic("CartPole-v1", hidden=[16])
         with shoal.Sampler("CartPole-v1", agent, kind="serial", envs=4, horizon=8) as sampler:

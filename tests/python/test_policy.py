@@ -59,6 +59,14 @@ class PolicyTest(unittest.TestCase):
         policies[0].reset()
         policies[0].act(first)
 
+    def test_a_policy_remembers_the_action_that_it_gave(self):
+        agent = shoal.ActorCritic("Pendulum-v1", memory="lstm", memory_size=8)
+        first, later, zeros = torch.randn(3, 3), torch.randn(3, 3), torch.zeros(3)
+        kept, changed = shoal.Policy(agent), shoal.Policy(agent)
+        kept.act(first)
+        changed.act(first).fill_(7)  # a caller that scales actions in place
+        self.assertTrue(torch.equal(kept.act(later, reward=zeros), changed.act(later, reward=zeros)))
+
     def test_a_policy_acts_for_any_number_of_environments(self):
         agent = shoal.ActorCritic("CartPole-v1")
         observation = torch.randn(50, 4)

@@ -51,6 +51,67 @@ class ProcessesTest(unittest.TestCase):
         settings = {"envs": 4, "workers": 2, "horizon": 8, **settings}
         return shoal.Sampler(env, shoal.ActorCritic(env), **settings)
 
+    def test_environments_may_use_torch_beside_its_threads(self):
+        done = run(
+            """
+            import torch, shoal
+            from toys import Counter
+
+            torch.set_num_threads(2)
+            network = torch.nn.Linear(512, 512)
+            network(torch.randn(512, 512))  # OpenMP's threads now wait for the next loop
+            threads = []
+
+            class Learning(Counter):
+                def step(self, action):
+                    network(torch.zeros(256, 512)).mean().backward()
+                    observation, _, *rest = super().step(action)
+                    return observation, float(torch.get_num_threads()), *rest
+
+            agent = shoal.ActorCritic(Learning)
+            shape = dict(envs=2, horizon=4, step_limit=20)
+            for kind, batch in (("serial", 0), ("parallel-cpu", 0), ("parallel-gpu", 0), ("parallel-gpu", 1)):
+                with shoal.Sampler(None, agent, kind=kind, workers=2, dynamic_batch=batch, **shape) as sampler:
+                    print(kind, *sampler.collect().reward.unique().tolist())
+            with shoal.make_vec(Learning, 1, workers=1, step_limit=20) as envs:
+                envs.reset()
+                print("vector", *envs.step([0])[1])
+            for workers in (0, 1):
+                print("evaluation", *shoal.evaluate(agent, episodes=1, workers=workers))
+            """,
+            env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
+        )
+        expected = ["serial 2.0", "parallel-cpu 1.0", "parallel-gpu 1.0", "parallel-gpu 1.0", "vector 1.0"]
+        self.assertEqual(done.stdout.splitlines(), [*expected, "evaluation 10.0", "evaluation 5.0"], done.stderr)
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_other_threads_load_and_evaluate(self):
+        agent = shoal.ActorCritic(Counter)
+        found = []
+
+        def look():
+            for make in (lambda: Counter(7), "gymnasium:CartPole-v1"):
+                with shoal.make_vec(make, 2, workers=0) as envs:
+                    envs.reset(seed=1)
+                    found.append(envs.step([0, 0])[0].shape)
+            found.append(shoal.default_config(lambda: Counter(8)).algo)
+            found.append(shoal.evaluate(agent, episodes=1))
+            try:
+                shoal.make_vec(Counter, 2, workers=1)
+            except shoal.Error as error:
+                found.append("main thread" in str(error))
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(found), 10, found)
+        self.assertEqual(found.count((2, 2)), 2)
+        self.assertEqual(found.count((2, 4)), 2)
+        self.assertEqual(found.count("ppo"), 2)
+        self.assertEqual(found.count(True), 2)
+
     def test_a_program_that_is_started_after_a_sampler_outlives_this_one(self):
         done = run(
             """

@@ -1,6 +1,7 @@
 """Whole runs: shoal.train() and the command are the same program, and resume one another's runs."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -276,6 +277,9 @@ class RunsTest(unittest.TestCase):
         too_short = "nothing is learned in 64 steps: learning begins after off_policy.learning_starts, 1000"
         of_ppo = "ppo.clip has no effect with algo = dqn"
         self.assertEqual(warned("cartpole-dqn", "dqn", kind="serial", ppo__clip=0.1), [too_short, of_ppo])
+        file = pathlib.Path(self.path("own.toml"))
+        file.write_text('base = "cartpole-ppo"\nsampler.kind = "serial"\nsampler.workers = 7\n')
+        self.assertEqual(warned(file, "file"), [of_workers])
 
     def test_a_preset_for_another_environment_has_no_goal(self):
         self.assertIn("stop_return = 475", str(shoal.make_config("cartpole-ppo")))

@@ -183,6 +183,24 @@ class TorchAgentTest(unittest.TestCase):
         with self.assertRaisesRegex(shoal.Error, "on-policy"):
             shoal.TorchAgent("CartPole-v1", Network(), algo="dqn")
 
+    def test_a_module_that_returns_nan_is_refused(self):
+        network = Network()
+        agent = shoal.TorchAgent("CartPole-v1", network)
+        policy = shoal.Policy(agent)
+        network.policy.bias.data[:] = torch.tensor([-torch.inf, 0])  # a choice that is never taken
+        self.assertEqual(policy.act(torch.zeros(2, 4)).tolist(), [1, 1])
+        network.policy.bias.data[0] = torch.nan
+        with self.assertRaisesRegex(shoal.DataError, "the module returned a policy with nan"):
+            policy.act(torch.zeros(2, 4))
+        for kind, error in (("serial", shoal.DataError), ("parallel-cpu", shoal.DataError)):
+            with shoal.Sampler(None, agent, kind=kind, envs=2, workers=1, horizon=4) as sampler:
+                with self.assertRaisesRegex(error, "with nan"):
+                    sampler.collect()
+        network.policy.bias.data[:] = 0
+        network.value.bias.data[:] = torch.nan
+        with self.assertRaisesRegex(shoal.DataError, "the module returned a value with nan"):
+            policy.act(torch.zeros(2, 4))
+
     def test_a_lazy_layer_is_refused_until_it_has_its_shape(self):
         class Lazy(Network):
             def __init__(self):

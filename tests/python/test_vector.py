@@ -68,7 +68,7 @@ class VectorTest(unittest.TestCase):
         self.assertFalse((envs.reset(seed=[5, 6, 7, 8, 9, 10])[0] == first).all())
 
     def test_observations_are_views_that_stay_for_seven_steps(self):
-        envs = self.vector("CartPole-v1", 2, workers=1)
+        envs = self.vector("CartPole-v1", 2, workers=1, copy=False)
         envs.reset(seed=1)
         for _ in range(20):
             observation = envs.step(np.zeros(2, int))[0]
@@ -77,7 +77,7 @@ class VectorTest(unittest.TestCase):
                 envs.step(np.ones(2, int))
             np.testing.assert_array_equal(observation, copy)
             self.assertFalse(observation.flags.owndata)
-        copies = self.vector("CartPole-v1", 2, workers=1, copy=True)
+        copies = self.vector("CartPole-v1", 2, workers=1)
         self.assertTrue(copies.reset(seed=1)[0].flags.owndata)
 
     def test_frames_are_stacked(self):
@@ -129,6 +129,29 @@ class VectorTest(unittest.TestCase):
                 if flags[-1]:
                     np.testing.assert_array_equal(got["steps"], expected["steps"])
             self.assertIn(False, flags)
+
+    def test_an_info_of_some_steps(self):
+        make = lambda: gymnasium.wrappers.RecordEpisodeStatistics(Counter(3))  # noqa: E731
+        for mode in ("NextStep", "SameStep"):
+            envs = self.vector(make, 2, workers=1, autoreset_mode=mode, info=["episode/l", "steps"])
+            theirs = SyncVectorEnv([make] * 2, autoreset_mode=AutoresetMode(mode))
+            envs.reset(seed=1)
+            theirs.reset(seed=1)
+            lengths = []
+            for _ in range(9):
+                got, expected = (each.step(np.zeros(2, int))[4] for each in (envs, theirs))
+                got, expected = (each.get("final_info", each) for each in (got, expected))
+                for name in ("episode/l", "steps"):
+                    there = expected.get("_" + name.split("/")[0], np.zeros(2, bool))
+                    self.assertEqual(got["_" + name].tolist(), there.tolist(), name)
+                lengths += got["episode/l"][got["_episode/l"]].tolist()
+            self.assertEqual(lengths, [3] * (6 if mode == "SameStep" else 4))
+
+    def test_keywords_go_to_a_callable(self):
+        envs = self.vector(Counter, 2, workers=1, kwargs={"length": 2})
+        self.assertEqual(envs.get_attr("length"), (2, 2))
+        envs = self.vector(lambda length=4: Counter(length), 1, workers=1, kwargs={"length": 3})
+        self.assertEqual(envs.get_attr("length"), (3,))
 
     def test_no_action_is_legal_once_an_episode_is_over(self):
         for mode in ("NextStep", "SameStep"):

@@ -145,7 +145,11 @@ std::vector<int> allowed_cores();
 // Error if that is not permitted.
 void use_cores(const std::vector<int>& cores);
 
-// Throws Error unless forking is safe: on the main thread, without a CUDA context in this process.
-void require_fork_is_safe();
+// Why this thread must not fork: it is not the main thread, or the process has a CUDA context.
+// Empty if it may.
+std::string obstacle_to_fork();
+// Throws Error if there is an obstacle. Otherwise ends the threads that OpenMP keeps for the next
+// parallel region: a forked process has none of them, and would wait for them forever.
+void prepare_to_fork();
 
 }  // namespace shoal

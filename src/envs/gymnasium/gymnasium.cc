@@ -1,5 +1,6 @@
 #include "shoal/envs/gymnasium.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "shoal/core/error.h"
 #include "shoal/core/stop.h"
 #include "shoal/core/text.h"
+#include "shoal/ipc/worker_group.h"
 #include "src/envs/child.h"
 #include "src/envs/gymnasium/gymnasium_batch.h"
 #include "src/envs/gymnasium/gymnasium_env.h"
@@ -72,23 +74,36 @@ void list_ids(Report& report, const std::string& python) {
           "{}", failure.text());
 }
 
-// Runs `fill` in a temporary process, so that no interpreter stays in this one.
+// Whether this program is Python.
+bool python_runs_here() {
+  static const auto running = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
+  return running != nullptr && running() != 0;
+}
+
+// Runs `fill` in a temporary process, so that no interpreter stays in this one, nor anything that
+// an environment leaves behind; in Python also here, where nothing may be forked.
 template <class Fill>
 std::unique_ptr<Report> ask_python(const Fill& fill, const WorkerGroupOptions& limits = {}) {
   Arena::Plan plan;
   const auto at = plan.add_bytes(sizeof(Report));
   const Arena arena(plan);
   auto& report = *new (arena.data(at)) Report{};
-  run_in_child(
-      [&](WorkerStatus status) {
-        status.enter(WorkerStatus::kConstructing, 0, 0);
-        try {
-          fill(report);
-        } catch (const Error& e) {
-          put(report.failure, sizeof(report.failure), e.what());
-        }
-      },
-      limits);
+  const auto ask = [&] {
+    try {
+      fill(report);
+    } catch (const Error& e) {
+      put(report.failure, sizeof(report.failure), e.what());
+    }
+  };
+  if (python_runs_here() && !obstacle_to_fork().empty())
+    ask();
+  else
+    run_in_child(
+        [&](WorkerStatus status) {
+          status.enter(WorkerStatus::kConstructing, 0, 0);
+          ask();
+        },
+        limits);
   return std::make_unique<Report>(report);
 }
 
