@@ -30,7 +30,8 @@ import torch  # noqa: F401  (loads the libraries that the core needs)
 from . import algos
 from ._core import Batch, DataError, Error, WorkerError, __version__, env_ids, presets
 from .algos import *  # noqa: F403  (PPO, A2C, ...)
-from .parts import ActorCritic, Agent, Policy, Sampler, TorchAgent
+from .parts import ActorCritic, Agent, Sampler, TorchAgent
+from .policy import Policy
 from .replay import Replay, SequenceReplay
 from .runs import Run, evaluate, load, train
 from .settings import EnvSettings, default_config, make_config

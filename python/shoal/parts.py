@@ -279,50 +279,6 @@ class Sampler:
         )
 
 
-def tensor_of(x: Any) -> torch.Tensor:
-    """A tensor of a tensor, an array or numbers. torch.as_tensor() refuses negative strides."""
-    return torch.as_tensor(x.copy() if any(stride < 0 for stride in getattr(x, "strides", ())) else x)
-
-
-class Policy:
-    """Acts for N environments outside a sampler, and keeps their recurrent state."""
-
-    def __init__(self, agent: Agent, seed: int = 0) -> None:
-        require_type(Agent, "agent", agent, "an agent, such as ActorCritic(env)")
-        self._core = _core.Policy(agent._core, seed)
-
-    def reset(self) -> None:
-        """The next observations are the first of their episodes."""
-        self._core.reset()
-
-    def act(
-        self,
-        observation: Any,
-        mask: Any = None,
-        is_first: Any = None,
-        greedy: bool = True,
-        reward: Any = None,
-    ) -> Any:
-        """Actions for observations [N, ...], or a dict of them; of stacked frames [N, stack, ...], in which those
-        from before the episode are zeros: the first frames that are all zeros are taken for such. All are tensors or
-        NumPy arrays.
-
-        The actions are the agent's own: numbers of -1 to 1 where a Box has several bounds, choices that count from 0.
-        Run.predict() gives them as the environment takes them.
-
-        is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
-        reward: [N], of the last actions, as the agent saw them in training: scaled and clipped, if env.reward_scale,
-            env.reward_clip or atari.clip_reward say so. A recurrent policy needs it where an episode goes on, unless it
-            was made with memory_sees_previous=False or is a module of your own.
-        """
-        if isinstance(observation, dict):
-            observation = {name: tensor_of(x) for name, x in observation.items()}
-        else:
-            observation = tensor_of(observation)
-        given = [None if x is None else tensor_of(x) for x in (mask, reward, is_first)]
-        return self._core.act(observation, *given, greedy)
-
-
 for _each in (Agent, ActorCritic):
     describe(_each, "model", "agent")
 describe(Sampler, "sampler", takes=_SAMPLER_SETTINGS)

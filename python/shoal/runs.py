@@ -9,16 +9,14 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable
 from typing import Any, Unpack
 
-import torch
-
 from . import _core
-from .envs import env_action, is_callable_id, parts_of, planes, require_known, spaces_of, value_of
-from .parts import Agent, Policy, tensor_of
+from .envs import is_callable_id, require_known
+from .parts import Agent
+from .policy import Policy
 from .progress import Display, plot_progress, read_progress
 from .settings import Base, RunSettings, apply, default_config, key_of, make_config, require_type
 
@@ -40,17 +38,6 @@ class Film:
         return f"Film({str(self.file)!r})"
 
 
-def _stacked(actions: list[Any]) -> Any:
-    """The actions of several environments, as a vector environment takes them."""
-    import numpy as np
-
-    if isinstance(actions[0], dict):
-        return {name: _stacked([each[name] for each in actions]) for name in actions[0]}
-    if isinstance(actions[0], tuple):
-        return tuple(_stacked(list(part)) for part in zip(*actions, strict=True))
-    return np.stack(actions)
-
-
 class Run:
     """A trained agent, and its run folder, or its file of weights, which has no progress."""
 
@@ -66,8 +53,6 @@ class Run:
         self.folder, self.checkpoint = path, checkpoint
         config = apply(_core.trained_config(os.fspath(path)), {"env": env})
         require_known(config, folder, f"shoal.load({os.fspath(folder)!r}, env=make)")
-        _, self._spaces = spaces_of(config, of_vectors=True)
-        self._settings = tomllib.loads(config.to_toml())
         self.agent = Agent._of(_core.Agent(config))
         self.agent._core.load(os.fspath(path), checkpoint)
         self.policy = Policy(self.agent)
@@ -80,95 +65,8 @@ class Run:
     def predict(
         self, observation: Any, mask: Any = None, greedy: bool = True, reward: Any = None, is_first: Any = None
     ) -> Any:
-        """The action for one observation, as env.step() takes it: an int or an array, or a dict or tuple of them.
-
-        observation: as the environment gives it, or [N, ...], as a vector environment does: the actions are then
-            [N, ...]. Stacked frames are [stack, ...], zeros before the episode, and where settings change the
-            observation (env.resize, ...), it is the changed one.
-        mask: [K] or [N, K] bool, the legal actions.
-        reward: of the last action, or [N], as the environment gives it, which a recurrent policy needs after the first
-            step. It is scaled and clipped as in training; with env.normalize_reward give the normalized one.
-        is_first: [N] bool, where an episode begins, which a recurrent policy needs for several observations.
-
-        A recurrent policy keeps its state until reset().
-        """
-        batch, several = self._batch_of(observation)
-        if several and is_first is None and self._settings["model"]["memory"] != "none":
-            raise _core.Error(
-                "is_first: found none, expected [N] bool, where an episode begins: the memory of this policy needs it"
-            )
-        masks = None if mask is None else torch.as_tensor(mask)
-        if masks is not None and not several:
-            masks = masks.unsqueeze(0)
-        rewards = None if reward is None else self._reward_in_training(torch.as_tensor(reward).reshape(-1))
-        first = None if is_first is None else torch.as_tensor(is_first).reshape(-1)
-        action = self.policy.act(batch, masks, first, greedy=greedy, reward=rewards)
-        parts = {name: x.numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
-
-        def of(i: int) -> Any:
-            if self._spaces is not None:
-                return value_of(self._spaces[1], lambda name, space: env_action(space, parts[name][i]))
-            values = {name: x[i].item() if x.ndim == 1 else x[i] for name, x in parts.items()}
-            return values if isinstance(action, dict) else values[""]
-
-        if not several:
-            return of(0)
-        return _stacked([of(i) for i in range(len(next(iter(parts.values()))))])
-
-    def _reward_in_training(self, reward: torch.Tensor) -> torch.Tensor:
-        """As the agent saw it in training."""
-        env = self._settings["env"]
-        reward = reward.double()
-        if self.config.env_id.startswith("ALE/") and self._settings["atari"]["clip_reward"]:
-            reward = reward.sign()
-        reward = reward * env["reward_scale"]
-        most = env["reward_clip"]
-        return (reward.clamp(-most, most) if most > 0 else reward).float()
-
-    def _batch_of(self, observation: Any) -> tuple[Any, bool]:
-        """Observations [N, ...], and whether several were given."""
-        arrays = self.agent.env_spec.observations
-        several: set[bool] = set()
-        own = {} if self._spaces is None else {name: space.shape for name, space, _ in parts_of(self._spaces[0])}
-
-        def one(name: str, x: Any) -> torch.Tensor:
-            field = f"observation{f' {name!r}' if name else ''}"
-            if x is None or (isinstance(x, tuple) and any(isinstance(each, dict) for each in x)):
-                found = "None" if x is None else "a tuple with a dict"
-                raise _core.Error(f"{field}: found {found}, expected an array: the first of what env.reset() returns")
-            tensor, array = tensor_of(x), arrays[name]
-            expected = array.shape if array.stack == 1 else (array.stack, *array.shape)
-
-            def fits(shape: tuple[int, ...]) -> bool:
-                return shape == expected or (array.stack == 1 and planes(shape) == array.shape)
-
-            shape = tuple(tensor.shape)
-            single = fits(shape)
-            if single and shape and fits(shape[1:]):  # [1, H, W, C]
-                single = shape == own.get(name)
-            elif not single and not (shape and fits(shape[1:])):
-                raise _core.Error(
-                    f"{field}: found the shape {list(shape)}, expected {list(expected)}, or several as "
-                    f"{['N', *expected]}".replace("'", "")
-                )
-            several.add(not single)
-            tensor = tensor.unsqueeze(0) if single else tensor
-            if tensor.shape[1:] != expected:
-                tensor = tensor.movedim(-1, -3).reshape(len(tensor), *array.shape)
-            return tensor
-
-        if isinstance(observation, dict) and set(observation) == set(arrays):
-            parts = observation
-        elif self._spaces is not None:
-            parts = {name: value for name, _, value in parts_of(self._spaces[0], observation)}
-        else:
-            parts = observation if isinstance(observation, dict) else {"": observation}
-        batch = {name: one(name, x) for name, x in parts.items() if name in arrays}
-        if set(batch) != set(arrays):
-            raise _core.Error(f"observation: found the fields {sorted(parts)}, expected {sorted(arrays)}")
-        if len(several) > 1:
-            raise _core.Error("observation: found fields of one environment and of several, expected the same number")
-        return batch.get("", batch), True in several
+        """Policy.predict() of the run's agent, with a Policy that this run keeps."""
+        return self.policy.predict(observation, mask, greedy, reward, is_first)
 
     def reset(self) -> None:
         """The next observation given to predict() begins an episode."""

@@ -6,6 +6,13 @@ import torch
 
 import shoal
 
+try:
+    import gymnasium
+    import numpy as np
+    from toys import Counter
+except ImportError:  # no Gymnasium
+    Counter = None
+
 
 class PolicyTest(unittest.TestCase):
     def setUp(self):
@@ -66,6 +73,35 @@ class PolicyTest(unittest.TestCase):
         kept.act(first)
         changed.act(first).fill_(7)  # a caller that scales actions in place
         self.assertTrue(torch.equal(kept.act(later, reward=zeros), changed.act(later, reward=zeros)))
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_a_policy_predicts_for_the_agent_of_a_loop(self):
+        low, high = np.float32([0, 10]), np.float32([1, 20])
+
+        class Bounded(Counter):
+            def __init__(self):
+                super().__init__()
+                self.action_space = gymnasium.spaces.Box(low, high)
+
+        class Module(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.last = torch.nn.Linear(2, 2)
+
+            def forward(self, observation, state, is_first):
+                state = torch.where(is_first[-1, :, None], 0, state) + observation[-1]
+                return self.last(observation), observation[..., 0], state
+
+        plain, memory = shoal.ActorCritic(Bounded), shoal.TorchAgent(Bounded, Module(), state=2)
+        own = torch.tensor(shoal.Policy(plain).act(np.float32([[1, 2]])))[0].clamp(-1, 1).numpy()
+        np.testing.assert_allclose(shoal.Policy(plain).predict([1, 2]), low + (own + 1) / 2 * (high - low), rtol=1e-6)
+        for agent in (plain, memory):
+            self.assertTrue(Bounded().action_space.contains(shoal.Policy(agent).predict(np.float32([1, 2]))))
+        several = np.ones((3, 2), np.float32)
+        self.assertEqual(shoal.Policy(plain).predict(several).shape, (3, 2))
+        with self.assertRaisesRegex(shoal.Error, "is_first: found none"):
+            shoal.Policy(memory).predict(several)
+        self.assertEqual(shoal.Policy(memory).predict(several, is_first=[True] * 3).shape, (3, 2))
 
     def test_a_policy_acts_for_any_number_of_environments(self):
         agent = shoal.ActorCritic("CartPole-v1")
