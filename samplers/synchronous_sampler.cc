@@ -5,6 +5,7 @@
 #include "samplers/filler.h"
 #include "samplers/rollout.h"
 #include "samplers/saved_state.h"
+#include "shoal/core/stop.h"
 
 namespace shoal {
 
@@ -45,7 +46,16 @@ class SynchronousSampler : public Sampler {
   }
 
   Batch collect() override {
-    return reporter_.watch([this] { return collect_rollout(); });
+    require(
+        !interrupted_,
+        "the sampler was interrupted in the middle of a rollout, expected one that was not: its "
+        "environments have taken different numbers of steps; make another sampler");
+    try {
+      return reporter_.watch([this] { return collect_rollout(); });
+    } catch (const Interrupted&) {
+      interrupted_ = true;
+      throw;
+    }
   }
 
   const SamplerTimes& times() const override { return times_; }
@@ -119,6 +129,7 @@ class SynchronousSampler : public Sampler {
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<BatchedInference> actor_;  // null if the workers act
   bool waits_ = false;                       // stays true if an exception interrupted a wait
+  bool interrupted_ = false;
   SamplerTimes times_;
 };
 

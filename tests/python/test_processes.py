@@ -343,10 +343,14 @@ class ProcessesTest(unittest.TestCase):
                 sampler.collect()
             except KeyboardInterrupt:
                 print("interrupted")
+            try:
+                sampler.collect()
+            except shoal.Error as error:
+                print("make another sampler" in str(error))
             sampler.close()
             print(children())
             """)
-        self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted\n[]\n"), ended.stderr)
+        self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted\nTrue\n[]\n"), ended.stderr)
 
     def test_ctrl_c_between_two_rollouts_leaves_the_sampler_usable(self):
         with self.sampler() as sampler:
