@@ -112,7 +112,7 @@ def ale(o):
 
 
 ROWS = {
-    "make_vec": lambda o: Synchronous(shoal.make_vec(o.env, o.envs, workers=o.workers)),
+    "make_vec": lambda o: Synchronous(shoal.make_vec(o.env, o.envs, workers=o.workers, copy=False)),
     "AsyncVectorEnv": lambda o: Synchronous(gymnasium_async(o)),
     "EnvPool": envpool,
     "EnvPool async": lambda o: envpool(o, o.envs // 2),

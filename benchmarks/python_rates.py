@@ -49,7 +49,7 @@ def stepped(envs, o) -> float:
 
 
 def make_vec(o) -> float:
-    return stepped(shoal.make_vec(o.env, o.envs, workers=o.workers), o)
+    return stepped(shoal.make_vec(o.env, o.envs, workers=o.workers, copy=False), o)
 
 
 def gymnasium_async(o):

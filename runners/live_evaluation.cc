@@ -69,11 +69,7 @@ class LiveEvaluation : public LogSink {
         arena_(plan_),
         parameters_(arena_.data(parameters_memory_), flat_.size()),
         results_(arena_.data(results_memory_), sizeof(Result)),
-        group_(1, [&](int, WorkerStatus) { evaluate_for_ever(make_env); }) {
-    if (!std::filesystem::exists(file_)) return;
-    table_.resume(file_, options.steps);
-    open_ = true;
-  }
+        group_(1, [&](int, WorkerStatus) { evaluate_for_ever(make_env); }) {}
 
   void write(const LogRow& row) override {
     if (!alive_) return;
@@ -110,7 +106,12 @@ class LiveEvaluation : public LogSink {
   }
 
   void record(const Result& result) {
-    if (!open_) table_.open(file_);
+    if (!open_) {
+      if (std::filesystem::exists(file_))  // of the run that is resumed
+        table_.resume(file_, result.of.steps);
+      else
+        table_.open(file_);
+    }
     open_ = true;
     table_.write({.steps = result.of.steps,
                   .numbers = {{"seconds", result.of.seconds},

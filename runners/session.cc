@@ -17,6 +17,7 @@
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/console_table.h"
 #include "shoal/runners/failure_file.h"
+#include "shoal/runners/live_evaluation.h"
 #include "shoal/runners/tensorboard.h"
 #include "shoal/runners/trained_agent.h"
 #include "shoal/runners/version.h"
@@ -123,7 +124,6 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       "the run in {} has taken {} of its {} steps; give more with --steps, and longer schedules "
       "with schedule_steps if its learning rate has reached 0",
       folder.string(), taken, config_.steps);
-  steps_ = saved_steps_ = timed_steps_ = taken;
 }
 
 Session::~Session() = default;
@@ -159,6 +159,8 @@ void Session::open_files(const std::string& settings) {
   } else {
     progress_.open(folder() / kProgressFile);
   }
+  if (const auto evaluations = folder() / kEvaluationFile; fs::exists(evaluations))
+    ProgressFile().resume(evaluations, steps_);
   if (!quiet_ && heading_) print_to_console(sampler_lines_ + heading_(config_) + "\n");
   if (config_.table_seconds > 0 && !quiet_) add_sink(make_console_table(config_.table_seconds));
   if (config_.tensorboard) add_sink(make_tensorboard(folder(), steps_, settings));

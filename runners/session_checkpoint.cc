@@ -48,6 +48,7 @@ void Session::restore() {
     if (!best.counters.contains(kEvaluated) || best.counters.at(kEvaluated) == evaluated)
       best_return_ = saved(best.tensors, "return").item<double>();
   }
+  steps_ = saved_steps_ = timed_steps_ = resumed_.counters.at("steps");
   row_steps_ = resumed_.counters.at("row_steps");
   updates_ = resumed_.counters.at("updates");
   resumed_ = {};

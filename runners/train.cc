@@ -150,8 +150,7 @@ TrainingEnd train_rank(const Config& whole, const std::filesystem::path& folder,
     session.add_sink(make_live_evaluation(make_env, *agent, folder,
                                           {.seconds = config.live_eval_seconds,
                                            .episodes = config.eval_episodes,
-                                           .seed = env_seed(config.seed, Stream::kEval, 0),
-                                           .steps = session.steps()}));
+                                           .seed = env_seed(config.seed, Stream::kEval, 0)}));
 
   move_to_device(*agent, config.device);
   // In worker processes the actor stays on the CPU.

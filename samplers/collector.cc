@@ -1,5 +1,6 @@
 #include "samplers/collector.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,6 +119,7 @@ std::uint64_t Collector::seed_of_now(std::int64_t b) const {
 }
 
 std::vector<std::byte> Collector::save(Command how) {
+  const at::AutoGradMode gradients(true);
   std::vector<std::byte> all, state;
   auto append = [&all](const void* from, std::size_t bytes) {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -205,6 +207,7 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
 }
 
 std::int64_t Collector::carry_out(Command command, std::int64_t t) {
+  const at::AutoGradMode gradients(true);  // an environment may learn, too
   if (command == Command::kStep) {
     step(t);
     return shared_->ended_in(options_.ends);

@@ -1,7 +1,6 @@
 #include "samplers/stepper.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -20,7 +19,6 @@ SerialStepper::SerialStepper(const SharedRollouts& rollouts, const SamplerContex
     limits_.emplace();
   }
   const BlockingCall call(BlockingCall::kEnvironment, limit_);
-  const at::AutoGradMode as_in_a_worker(true);
   for (int g = 0; g < o.groups; ++g) {
     auto collector = make_collector(*rollouts[0], context, g, workers, worker, status);
     if (!collector) continue;
@@ -39,7 +37,6 @@ void SerialStepper::start(Command command, std::int64_t t, std::size_t part, std
 std::int64_t SerialStepper::finish(std::size_t part) {
   throw_if_interrupted();
   const BlockingCall call(BlockingCall::kEnvironment, limit_);
-  const at::AutoGradMode as_in_a_worker(true);  // an environment may learn, too
   return collectors_[part]->carry_out(due_[part].command, due_[part].t);
 }
 

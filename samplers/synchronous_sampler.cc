@@ -1,11 +1,11 @@
 #include <ATen/core/grad_mode.h>
 
+#include <exception>
 #include <utility>
 
 #include "samplers/filler.h"
 #include "samplers/rollout.h"
 #include "samplers/saved_state.h"
-#include "shoal/core/stop.h"
 
 namespace shoal {
 
@@ -46,14 +46,14 @@ class SynchronousSampler : public Sampler {
   }
 
   Batch collect() override {
-    require(
-        !interrupted_,
-        "the sampler was interrupted in the middle of a rollout, expected one that was not: its "
-        "environments have taken different numbers of steps; make another sampler");
+    if (failure_) std::rethrow_exception(failure_);
+    require(!waits_,
+            "an exception has ended the sampler's last rollout or save() in the middle: its "
+            "environments may have taken different numbers of steps; make another sampler");
     try {
       return reporter_.watch([this] { return collect_rollout(); });
-    } catch (const Interrupted&) {
-      interrupted_ = true;
+    } catch (const WorkerError&) {
+      failure_ = std::current_exception();
       throw;
     }
   }
@@ -129,7 +129,7 @@ class SynchronousSampler : public Sampler {
   std::unique_ptr<Rollout> rollout_;
   std::unique_ptr<BatchedInference> actor_;  // null if the workers act
   bool waits_ = false;                       // stays true if an exception interrupted a wait
-  bool interrupted_ = false;
+  std::exception_ptr failure_;               // of a worker
   SamplerTimes times_;
 };
 

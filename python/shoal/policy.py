@@ -88,7 +88,7 @@ class Policy:
         A recurrent policy keeps its state until reset().
         """
         batch, several = self._batch_of(observation)
-        if several and is_first is None and self._has_memory:
+        if several and is_first is None and self._core.has_memory:
             raise _core.Error(
                 "is_first: found none, expected [N] bool, where an episode begins: the memory of this policy needs it"
             )
@@ -101,8 +101,8 @@ class Policy:
         parts = {name: x.numpy() for name, x in (action if isinstance(action, dict) else {"": action}).items()}
 
         def of(i: int) -> Any:
-            if self._spaces is not None:
-                return value_of(self._spaces[1], lambda name, space: env_action(space, parts[name][i]))
+            if self.spaces is not None:
+                return value_of(self.spaces[1], lambda name, space: env_action(space, parts[name][i]))
             values = {name: x[i].item() if x.ndim == 1 else x[i] for name, x in parts.items()}
             return values if isinstance(action, dict) else values[""]
 
@@ -124,7 +124,7 @@ class Policy:
         """Observations [N, ...], and whether several were given."""
         arrays = self._agent.env_spec.observations
         several: set[bool] = set()
-        own = {} if self._spaces is None else {name: space.shape for name, space, _ in parts_of(self._spaces[0])}
+        own = {} if self.spaces is None else {name: space.shape for name, space, _ in parts_of(self.spaces[0])}
 
         def one(name: str, x: Any) -> torch.Tensor:
             field = f"observation{f' {name!r}' if name else ''}"
@@ -154,8 +154,8 @@ class Policy:
 
         if isinstance(observation, dict) and set(observation) == set(arrays):
             parts = observation
-        elif self._spaces is not None:
-            parts = {name: value for name, _, value in parts_of(self._spaces[0], observation)}
+        elif self.spaces is not None:
+            parts = {name: value for name, _, value in parts_of(self.spaces[0], observation)}
         else:
             parts = observation if isinstance(observation, dict) else {"": observation}
         batch = {name: one(name, x) for name, x in parts.items() if name in arrays}
@@ -166,12 +166,9 @@ class Policy:
         return batch.get("", batch), True in several
 
     @functools.cached_property
-    def _spaces(self) -> Any:
+    def spaces(self) -> Any:
+        """Those of an environment in Python, observation and action, for which it is made once; None: of another."""
         return spaces_of(self._agent.config, of_vectors=True)[1]
-
-    @property
-    def _has_memory(self) -> bool:
-        return self._settings["model"]["memory"] != "none" or getattr(self._agent, "_state", None) is not None
 
     @functools.cached_property
     def _settings(self) -> dict[str, Any]:

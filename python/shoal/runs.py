@@ -56,6 +56,7 @@ class Run:
         self.agent = Agent._of(_core.Agent(config))
         self.agent._core.load(os.fspath(path), checkpoint)
         self.policy = Policy(self.agent)
+        self.policy.spaces  # noqa: B018  (made now, when nobody steps an environment)
 
     @property
     def config(self) -> _core.Config:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container
 from typing import Any, Unpack
 
 from . import _core
-from .envs import env_id
+from .envs import env_id, is_callable_id
 
 # Settings as keywords: without `env` and `algo`, all, and those of vector environments. The type stub lists them.
 Settings = RunSettings = EnvSettings = dict[str, Any]
@@ -72,6 +72,8 @@ def apply(config: _core.Config, keywords: dict[str, Any]) -> _core.Config:
     """Changes these settings of `config`, and returns it. Keywords that are None change nothing."""
     if keywords.get("algo") is not None:  # it decides what other keywords mean
         config.set("algo", keywords["algo"])
+    if callable(keywords.get("env")) and not is_callable_id(config.env_id):
+        config.set("gymnasium.kwargs", "")  # of the environment that the callable replaces
     given: dict[str, str] = {}
     for name, value in keywords.items():
         if value is not None:

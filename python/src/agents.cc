@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "bindings.h"
+#include "shoal/core/finite.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/device.h"
@@ -32,6 +33,24 @@ NamedTensors zeros(std::int64_t n, const NamedSpecs& specs) {
   return all;
 }
 
+}  // namespace
+
+void require_finite_info(const NamedTensors& agent_info) {
+  for (const auto& [name, x] : agent_info) {
+    if (!x.is_floating_point() || !x.is_cpu()) continue;
+    const bool finite = x.is_contiguous() && x.scalar_type() == at::kFloat
+                            ? all_finite(x.const_data_ptr<float>(), x.numel())
+                            : x.isfinite().all().item<bool>();
+    if (!finite)
+      throw DataError(
+          fmt::format("the agent's '{}' holds numbers that are not finite: its parameters, or what "
+                      "its module returns, are not",
+                      name));
+  }
+}
+
+namespace {
+
 // Acts for N environments outside a sampler, and keeps their recurrent state.
 class Policy {
  public:
@@ -41,6 +60,10 @@ class Policy {
   // The next observations are the first of their episodes.
   void reset() {
     agent_->use([&](Agent&) { state_.reset(); });
+  }
+
+  bool has_memory() const {
+    return agent_->use([](Agent& agent) { return !agent.spec().state.empty(); });
   }
 
   NamedTensors act(const Observations& observation, const std::optional<at::Tensor>& mask,
@@ -105,6 +128,7 @@ class Policy {
                .agent_info = zeros(n, agent.spec().info),
                .state = zeros(n, agent.spec().state)};
     agent.act(in, out);
+    require_finite_info(out.agent_info);
     state_ = out.state;
     action_ = NamedTensors();  // a copy, since the caller may change what it gets
     for (const auto& [name, part] : out.action) action_.add(name, part.clone());
@@ -233,6 +257,7 @@ void bind_agents(py::module_& m) {
       .def(py::init<std::shared_ptr<BoundAgent>, std::uint64_t>(), py::arg("agent"),
            py::arg("seed"))
       .def("reset", &Policy::reset)
+      .def_property_readonly("has_memory", &Policy::has_memory)
       .def(
           "act",
           [](Policy& p, const py::object& observation, const std::optional<at::Tensor>& mask,

@@ -248,7 +248,11 @@ void bind_samplers(py::module_& m) {
            [](const std::shared_ptr<BoundSampler>& s) {
              const auto number = ++s->collected;
              return BoundBatch(s, number, interruptible([&] {
-                                 return s->use([](Sampler& each) { return each.collect(); });
+                                 return s->use([](Sampler& each) {
+                                   auto batch = each.collect();
+                                   require_finite_info(batch.samples.agent_info);
+                                   return batch;
+                                 });
                                }));
            })
       .def_readonly("config", &BoundSampler::config)

@@ -3,11 +3,9 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "bindings.h"
 #include "shoal/agents/actor_critic.h"
-#include "shoal/core/finite.h"
 #include "shoal/models/actor_critic.h"
 #include "src/envs/construction.h"
 
@@ -118,10 +116,6 @@ class PythonModel : public ActorCriticModel {
             fmt::join(shape, ", "));
     require(value.numel() == n, "the module returned a value of the shape {}, expected [{}]",
             shape_of(value), fmt::join(rows, ", "));
-    if (!at::GradMode::is_enabled() && policy.is_cpu()) {  // updates check their loss
-      require_numbers("policy", policy);
-      require_numbers("value", value);
-    }
     return {policy.reshape({n, outputs_}), value.reshape({n}),
             memory ? state_of(result[py::int_(2)], in.state) : NamedTensors{}};
   }
@@ -133,12 +127,6 @@ class PythonModel : public ActorCriticModel {
             "the module returned a {} of {}, expected a tensor [{}]", what,
             std::string(py::str(py::type::of(given))), fmt::join(shape, ", "));
     return given.cast<at::Tensor>();
-  }
-
-  // Logits of -inf are choices that are never taken.
-  static void require_numbers(const char* what, const at::Tensor& given) {
-    if (std::isnan(given.detach().sum().item<double>()))
-      throw DataError(fmt::format("the module returned a {} with nan, expected numbers", what));
   }
 
   static std::string described(const py::object& result) {

@@ -33,7 +33,12 @@ inline void ignore_requests_to_stop() {
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
 }
 
+// The process whose OpenMP threads, if there are any, are its own: this one, unless somebody else
+// has forked it. Those that a parent had would be waited for.
+inline pid_t openmp_owner = getpid();
+
 inline void become_child_of(pid_t parent) {
+  openmp_owner = getpid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // the parent died before the prctl() call
   for (const int ordinary : {SIGPIPE, SIGCHLD}) signal(ordinary, SIG_DFL);

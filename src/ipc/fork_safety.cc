@@ -10,6 +10,7 @@
 
 #include "shoal/core/error.h"
 #include "shoal/ipc/worker_group.h"
+#include "src/ipc/child_process.h"
 
 namespace shoal {
 
@@ -58,6 +59,7 @@ std::string obstacle_to_fork() {
 void prepare_to_fork() {
   const auto obstacle = obstacle_to_fork();
   require(obstacle.empty(), "{}", obstacle);
+  if (openmp_owner != getpid()) return;
   constexpr int kHard = 2;  // omp_pause_hard
   using Pause = int (*)(int);
   if (auto* pause = reinterpret_cast<Pause>(dlsym(RTLD_DEFAULT, "omp_pause_resource_all")))

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -51,6 +52,7 @@ class ProcessesTest(unittest.TestCase):
         settings = {"envs": 4, "workers": 2, "horizon": 8, **settings}
         return shoal.Sampler(env, shoal.ActorCritic(env), **settings)
 
+    @unittest.skipUnless(Counter, "needs Gymnasium")
     def test_environments_may_use_torch_beside_its_threads(self):
         done = run(
             """
@@ -60,7 +62,6 @@ class ProcessesTest(unittest.TestCase):
             torch.set_num_threads(2)
             network = torch.nn.Linear(512, 512)
             network(torch.randn(512, 512))  # OpenMP's threads now wait for the next loop
-            threads = []
 
             class Learning(Counter):
                 def step(self, action):
@@ -83,6 +84,70 @@ class ProcessesTest(unittest.TestCase):
         )
         expected = ["serial 2.0", "parallel-cpu 1.0", "parallel-gpu 1.0", "parallel-gpu 1.0", "vector 1.0"]
         self.assertEqual(done.stdout.splitlines(), [*expected, "evaluation 10.0", "evaluation 5.0"], done.stderr)
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_samplers_in_a_process_that_torch_was_forked_in(self):
+        done = run(
+            """
+            import os, torch, shoal
+            from toys import Counter
+
+            torch.set_num_threads(2)
+            torch.rand(2000, 500).exp()
+            child = os.fork()
+            if child == 0:
+                torch.set_num_threads(1)
+                agent = shoal.ActorCritic(Counter)
+                with shoal.Sampler(None, agent, kind="parallel-gpu", envs=2, workers=1, horizon=4) as sampler:
+                    os._exit(sampler.collect().steps)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            """,
+            env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
+        )
+        self.assertEqual(done.stdout, "8\n", done.stderr)
+
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_beside_a_cuda_context_nothing_is_forked_that_need_not_be(self):
+        libraries = list(pathlib.Path(os.environ["SHOAL_BUILD"]).glob("tests/ipc/libfake_libcuda.so"))
+        if not libraries:
+            self.skipTest("needs the tests in C++")
+        done = run(f"""
+            import ctypes, shoal
+            from toys import Counter
+            ctypes.c_int.in_dll(ctypes.CDLL({str(libraries[0])!r}, ctypes.RTLD_GLOBAL), "fake_active").value = 1
+            agent = shoal.ActorCritic(Counter)
+            print(shoal.evaluate(agent, episodes=1), len(shoal.Policy(agent).predict([[0, 1]] * 2)))
+            with shoal.make_vec(Counter, 2, workers=0) as envs:
+                print(envs.reset()[0].shape)
+            try:
+                shoal.make_vec(Counter, 2, workers=1)
+            except shoal.Error as error:
+                print("CUDA context" in str(error))
+            """)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[1:], ["(2, 2)", "True"], done.stderr)
+        self.assertRegex(lines[0], r"^\[[0-9.]+\] 2$")
+
+    def test_an_exception_in_a_rollout_ends_the_sampler(self):
+        class Failing(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.both, self.left = torch.nn.Linear(4, 3), 3
+
+            def forward(self, observation):
+                self.left -= 1
+                if self.left == 0:
+                    raise ValueError("mine")
+                both = self.both(observation)
+                return both[:, :2], both[:, 2]
+
+        for kind in ("serial", "parallel-gpu"):
+            agent = shoal.TorchAgent("CartPole-v1", Failing())
+            with shoal.Sampler(None, agent, kind=kind, envs=2, workers=1, horizon=8) as sampler:
+                with self.assertRaisesRegex(ValueError, "mine"):
+                    sampler.collect()
+                with self.assertRaisesRegex(shoal.Error, "make another sampler"):
+                    sampler.collect()
 
     @unittest.skipUnless(Counter, "needs Gymnasium")
     def test_other_threads_load_and_evaluate(self):

@@ -153,6 +153,15 @@ class VectorTest(unittest.TestCase):
         envs = self.vector(lambda length=4: Counter(length), 1, workers=1, kwargs={"length": 3})
         self.assertEqual(envs.get_attr("length"), (3,))
 
+    def test_keywords_of_an_environment_that_a_callable_replaces_are_dropped(self):
+        config = shoal.make_config(env="gymnasium:CartPole-v1", kwargs={"sutton_barto_reward": True})
+        self.assertIn("sutton", str(config))
+        make = lambda: Counter(3)  # noqa: E731
+        mine = shoal.make_config(config, env=make)
+        self.assertNotIn("sutton", str(mine))
+        mine = shoal.make_config(config, kwargs={"length": 3}, env=Counter)
+        self.assertIn("length", str(shoal.make_config(mine, env=make)))
+
     def test_no_action_is_legal_once_an_episode_is_over(self):
         for mode in ("NextStep", "SameStep"):
             envs = self.vector(lambda: Ending(2), 2, workers=1, autoreset_mode=mode)

@@ -32,6 +32,7 @@ def learn(agent: shoal.Agent, updates: int) -> dict[str, float]:
 def main() -> None:
     learn(shoal.ActorCritic("CartPole-v1", hidden=[64, 64], memory="none", seed=1), 4)
     learn(shoal.TorchAgent("CartPole-v1", Network()), 4)
+    print(shoal.Policy(shoal.ActorCritic("CartPole-v1")).predict([0.0, 0.1, 0.0, -0.1]))
     off_policy: shoal.Algo = shoal.DQN(shoal.Agent("CartPole-v1", algo="dqn"), size=10_000)
     print(off_policy.steps)
     run = shoal.train("cartpole-ppo", Path("runs/cartpole"), steps=4_000)

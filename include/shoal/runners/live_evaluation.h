@@ -14,7 +14,6 @@ struct LiveEvaluationOptions {
   double seconds = 60;         // minimum time between the starts of two evaluations
   std::int64_t episodes = 10;  // complete greedy episodes per evaluation
   std::uint64_t seed = 1;      // of the evaluation stream
-  std::int64_t steps = 0;      // of the run so far; the file's rows beyond them are dropped
 };
 
 // A process that evaluates the agent during training: on its own environments, with the newest
