@@ -31,6 +31,7 @@ Collector::Collector(const SharedRollout& shared, const EnvFactory& make_env,
       status_(status),
       checks_(shared.rows.spec()),
       tick_(options.tick) {
+  const at::AutoGradMode gradients(true);  // an environment may learn, too
   const auto& rows = shared.rows;
   observation_.resize(rows.observation.size());
   info_.resize(rows.env_info.size());
@@ -207,7 +208,7 @@ void Collector::take_random_steps(Slot& slot, std::uint64_t seed, std::int64_t b
 }
 
 std::int64_t Collector::carry_out(Command command, std::int64_t t) {
-  const at::AutoGradMode gradients(true);  // an environment may learn, too
+  const at::AutoGradMode gradients(true);
   if (command == Command::kStep) {
     step(t);
     return shared_->ended_in(options_.ends);

@@ -1,7 +1,5 @@
 #include "shoal/samplers/sampler.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -48,7 +46,6 @@ std::unique_ptr<Collector> make_collector(const SharedRollout& shared,
   const auto& o = context.options;
   const auto envs = worker_range(o.envs, o.groups, group, workers, worker);
   if (envs.empty()) return nullptr;
-  const at::AutoGradMode gradients(true);
   auto* const place = context.reporter == nullptr ? nullptr : context.reporter->place();
   return std::make_unique<Collector>(shared, context.make_env,
                                      Collector::Options{.first = envs.first,

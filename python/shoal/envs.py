@@ -106,9 +106,14 @@ def _action_space(part: _core.ActionSpec) -> gymnasium.Space[Any]:
     return spaces.Box(np.float32(part.low), np.float32(part.high), (part.dims,), np.float32)
 
 
+def tables_of(config: _core.Config) -> dict[str, Any]:
+    """The settings by table: tables_of(config)["env"]["info"]."""
+    return tomllib.loads(config.to_toml())
+
+
 def wrappers_of(config: _core.Config) -> list[str]:
     """The setting gymnasium.wrappers."""
-    return tomllib.loads(config.to_toml())["gymnasium"]["wrappers"]
+    return tables_of(config)["gymnasium"]["wrappers"]
 
 
 def with_wrapper(config: _core.Config, wrapper: str) -> _core.Config:

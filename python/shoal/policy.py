@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from typing import Any
 
 import torch
 
 from . import _core
-from .envs import env_action, parts_of, planes, spaces_of, value_of
+from .envs import env_action, parts_of, planes, spaces_of, tables_of, value_of
 from .parts import Agent
 from .settings import require_type
 
@@ -172,4 +171,4 @@ class Policy:
 
     @functools.cached_property
     def _settings(self) -> dict[str, Any]:
-        return tomllib.loads(self._agent.config.to_toml())
+        return tables_of(self._agent.config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Self, Unpack
@@ -18,7 +17,17 @@ from gymnasium.vector.utils import batch_space
 
 from . import _core
 from .calls import Calls, assign, attribute, call, give_options
-from .envs import action_space, observation_space, parts_of, planes, spaces_of, value_of, with_wrapper, wrappers_of
+from .envs import (
+    action_space,
+    observation_space,
+    parts_of,
+    planes,
+    spaces_of,
+    tables_of,
+    value_of,
+    with_wrapper,
+    wrappers_of,
+)
 from .parts import _open
 from .settings import ENV_SETTINGS, EnvSettings, make_config, require_used
 
@@ -190,7 +199,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
     def _asking(self) -> _core.Config:
         """The settings, with which environments in Python also tell which infos a step has: "?NAME"."""
-        infos = tomllib.loads(self.config.to_toml())["env"]["info"]
+        infos = tables_of(self.config)["env"]["info"]
         if not self._own_actions or not infos:
             return self.config
         config = _core.Config(self.config)

@@ -36,16 +36,13 @@ NamedTensors zeros(std::int64_t n, const NamedSpecs& specs) {
 }  // namespace
 
 void require_finite_info(const NamedTensors& agent_info) {
-  for (const auto& [name, x] : agent_info) {
-    if (!x.is_floating_point() || !x.is_cpu()) continue;
-    const bool finite = x.is_contiguous() && x.scalar_type() == at::kFloat
-                            ? all_finite(x.const_data_ptr<float>(), x.numel())
-                            : x.isfinite().all().item<bool>();
-    if (!finite)
-      throw DataError(
-          fmt::format("the agent's '{}' holds numbers that are not finite: its parameters, or what "
-                      "its module returns, are not",
-                      name));
+  if (agent_info.empty() || !agent_info[0].is_cpu()) return;  // no waiting for a GPU
+  try {
+    require_finite(agent_info);
+  } catch (const Error& e) {
+    throw DataError(fmt::format(
+        "the agent's {}: its parameters, or the numbers that its module returns, are not finite",
+        e.what()));
   }
 }
 

@@ -22,7 +22,7 @@ namespace shoal::bindings {
 
 namespace py = pybind11;
 
-// Throws DataError if a number that an agent gave on the CPU is not finite.
+// Throws DataError if the agent_info of rows on the CPU is not finite.
 void require_finite_info(const NamedTensors& agent_info);
 
 // Calls act() while no other thread is in a call with this mutex. May be called with the GIL.

@@ -33,8 +33,8 @@ inline void ignore_requests_to_stop() {
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
 }
 
-// The process whose OpenMP threads, if there are any, are its own: this one, unless somebody else
-// has forked it. Those that a parent had would be waited for.
+// The process that may end OpenMP's threads. In a process that was forked by others, OpenMP still
+// counts the threads of the parent, and would wait for them for ever.
 inline pid_t openmp_owner = getpid();
 
 inline void become_child_of(pid_t parent) {

@@ -2,16 +2,14 @@
 
 import gc
 import os
-import pathlib
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 import time
 import unittest
 
 import torch
+from programs import children, run
 
 import shoal
 
@@ -19,23 +17,6 @@ try:
     from toys import Counter
 except ImportError:  # no Gymnasium
     Counter = None
-
-
-def children(pid="self"):
-    with open(f"/proc/{pid}/task/{os.getpid() if pid == 'self' else pid}/children") as file:
-        return [int(each) for each in file.read().split()]
-
-
-def run(script: str, timeout=60, **options):
-    """Runs a program, and returns it."""
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
-        timeout=timeout,
-        text=True,
-        capture_output=True,
-        cwd=os.path.dirname(__file__),
-        **options,
-    )
 
 
 def await_end(pids, limit=20):
@@ -51,82 +32,6 @@ class ProcessesTest(unittest.TestCase):
     def sampler(self, env="CartPole-v1", **settings):
         settings = {"envs": 4, "workers": 2, "horizon": 8, **settings}
         return shoal.Sampler(env, shoal.ActorCritic(env), **settings)
-
-    @unittest.skipUnless(Counter, "needs Gymnasium")
-    def test_environments_may_use_torch_beside_its_threads(self):
-        done = run(
-            """
-            import torch, shoal
-            from toys import Counter
-
-            torch.set_num_threads(2)
-            network = torch.nn.Linear(512, 512)
-            network(torch.randn(512, 512))  # OpenMP's threads now wait for the next loop
-
-            class Learning(Counter):
-                def step(self, action):
-                    network(torch.zeros(256, 512)).mean().backward()
-                    observation, _, *rest = super().step(action)
-                    return observation, float(torch.get_num_threads()), *rest
-
-            agent = shoal.ActorCritic(Learning)
-            shape = dict(envs=2, horizon=4, step_limit=20)
-            for kind, batch in (("serial", 0), ("parallel-cpu", 0), ("parallel-gpu", 0), ("parallel-gpu", 1)):
-                with shoal.Sampler(None, agent, kind=kind, workers=2, dynamic_batch=batch, **shape) as sampler:
-                    print(kind, *sampler.collect().reward.unique().tolist())
-            with shoal.make_vec(Learning, 1, workers=1, step_limit=20) as envs:
-                envs.reset()
-                print("vector", *envs.step([0])[1])
-            for workers in (0, 1):
-                print("evaluation", *shoal.evaluate(agent, episodes=1, workers=workers))
-            """,
-            env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
-        )
-        expected = ["serial 2.0", "parallel-cpu 1.0", "parallel-gpu 1.0", "parallel-gpu 1.0", "vector 1.0"]
-        self.assertEqual(done.stdout.splitlines(), [*expected, "evaluation 10.0", "evaluation 5.0"], done.stderr)
-
-    @unittest.skipUnless(Counter, "needs Gymnasium")
-    def test_samplers_in_a_process_that_torch_was_forked_in(self):
-        done = run(
-            """
-            import os, torch, shoal
-            from toys import Counter
-
-            torch.set_num_threads(2)
-            torch.rand(2000, 500).exp()
-            child = os.fork()
-            if child == 0:
-                torch.set_num_threads(1)
-                agent = shoal.ActorCritic(Counter)
-                with shoal.Sampler(None, agent, kind="parallel-gpu", envs=2, workers=1, horizon=4) as sampler:
-                    os._exit(sampler.collect().steps)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-            """,
-            env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
-        )
-        self.assertEqual(done.stdout, "8\n", done.stderr)
-
-    @unittest.skipUnless(Counter, "needs Gymnasium")
-    def test_beside_a_cuda_context_nothing_is_forked_that_need_not_be(self):
-        libraries = list(pathlib.Path(os.environ["SHOAL_BUILD"]).glob("tests/ipc/libfake_libcuda.so"))
-        if not libraries:
-            self.skipTest("needs the tests in C++")
-        done = run(f"""
-            import ctypes, shoal
-            from toys import Counter
-            ctypes.c_int.in_dll(ctypes.CDLL({str(libraries[0])!r}, ctypes.RTLD_GLOBAL), "fake_active").value = 1
-            agent = shoal.ActorCritic(Counter)
-            print(shoal.evaluate(agent, episodes=1), len(shoal.Policy(agent).predict([[0, 1]] * 2)))
-            with shoal.make_vec(Counter, 2, workers=0) as envs:
-                print(envs.reset()[0].shape)
-            try:
-                shoal.make_vec(Counter, 2, workers=1)
-            except shoal.Error as error:
-                print("CUDA context" in str(error))
-            """)
-        lines = done.stdout.splitlines()
-        self.assertEqual(lines[1:], ["(2, 2)", "True"], done.stderr)
-        self.assertRegex(lines[0], r"^\[[0-9.]+\] 2$")
 
     def test_an_exception_in_a_rollout_ends_the_sampler(self):
         class Failing(torch.nn.Module):
@@ -148,34 +53,6 @@ class ProcessesTest(unittest.TestCase):
                     sampler.collect()
                 with self.assertRaisesRegex(shoal.Error, "make another sampler"):
                     sampler.collect()
-
-    @unittest.skipUnless(Counter, "needs Gymnasium")
-    def test_other_threads_load_and_evaluate(self):
-        agent = shoal.ActorCritic(Counter)
-        found = []
-
-        def look():
-            for make in (lambda: Counter(7), "gymnasium:CartPole-v1"):
-                with shoal.make_vec(make, 2, workers=0) as envs:
-                    envs.reset(seed=1)
-                    found.append(envs.step([0, 0])[0].shape)
-            found.append(shoal.default_config(lambda: Counter(8)).algo)
-            found.append(shoal.evaluate(agent, episodes=1))
-            try:
-                shoal.make_vec(Counter, 2, workers=1)
-            except shoal.Error as error:
-                found.append("main thread" in str(error))
-
-        threads = [threading.Thread(target=look) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(len(found), 10, found)
-        self.assertEqual(found.count((2, 2)), 2)
-        self.assertEqual(found.count((2, 4)), 2)
-        self.assertEqual(found.count("ppo"), 2)
-        self.assertEqual(found.count(True), 2)
 
     def test_a_program_that_is_started_after_a_sampler_outlives_this_one(self):
         done = run(
@@ -296,7 +173,7 @@ class ProcessesTest(unittest.TestCase):
     def test_the_end_of_the_interpreter_ends_the_workers_of_vector_environments(self):
         self.assert_workers_end_with_the_interpreter("""
             import shoal
-            from test_processes import children
+            from programs import children
             from toys import Counter
             envs = [shoal.make_vec(each, 2, workers=2) for each in ("CartPole-v1", lambda: Counter(4))]
             for each in envs:
@@ -308,7 +185,7 @@ class ProcessesTest(unittest.TestCase):
     def test_the_end_of_the_interpreter_ends_the_workers(self):
         self.assert_workers_end_with_the_interpreter("""
             import shoal
-            from test_processes import children
+            from programs import children
             agent = shoal.ActorCritic("CartPole-v1")
             samplers = [shoal.Sampler(None, agent, envs=4, workers=2, horizon=8) for _ in range(2)]
             batches = [each.collect() for each in samplers]
@@ -387,7 +264,7 @@ class ProcessesTest(unittest.TestCase):
         ended = run("""
             import os, signal, threading, time
             import shoal
-            from test_processes import children
+            from programs import children
             from toys import Counter
             begun, begins = os.pipe()
 

@@ -190,7 +190,7 @@ class TorchAgentTest(unittest.TestCase):
         network.policy.bias.data[:] = torch.tensor([-torch.inf, 0])  # a choice that is never taken
         self.assertEqual(policy.act(torch.zeros(2, 4)).tolist(), [1, 1])
         network.policy.bias.data[0] = torch.nan
-        with self.assertRaisesRegex(shoal.DataError, "the agent's 'log_prob' holds numbers that are not finite"):
+        with self.assertRaisesRegex(shoal.DataError, "the agent's 'log_prob' holds NaN, expected finite numbers"):
             policy.act(torch.zeros(2, 4))
         for kind in ("serial", "parallel-cpu"):
             with shoal.Sampler(None, agent, kind=kind, envs=2, workers=1, horizon=4) as sampler:

@@ -149,7 +149,8 @@ void use_cores(const std::vector<int>& cores);
 // Empty if it may.
 std::string obstacle_to_fork();
 // Throws Error if there is an obstacle. Otherwise ends the threads that OpenMP keeps for the next
-// parallel region: a forked process has none of them, and would wait for them for ever.
+// parallel region, unless others forked this process: a fork has none of them, and would wait for
+// them for ever.
 void prepare_to_fork();
 
 }  // namespace shoal

@@ -99,7 +99,7 @@ std::string write_config(const Config& config);
 
 // Throws Error for inconsistent values. Called before anything is constructed from them.
 void validate(const Config& config);
-// What a sampler needs; validate() also checks the rules of the algorithm.
+// The part of validate() that concerns a sampler: all but the rules of the algorithm.
 void validate_sampling(const Config& config);
 
 // Presets: the files of presets/, compiled into the library.
