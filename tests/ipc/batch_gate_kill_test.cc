@@ -47,7 +47,7 @@ struct Rule {
   microseconds patience;
 };
 
-class GateKillTest : public testing::TestWithParam<Rule> {
+class GateKillTest : public ::testing::TestWithParam<Rule> {
  protected:
   // Memory per client, in addition to the gate's words.
   struct Place {
@@ -194,9 +194,9 @@ TEST_P(GateKillTest, NothingIsLostOrDoubled) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, GateKillTest,
-                         testing::Values(Rule{"WhoeverIsThere", kClients, microseconds(0)},
-                                         Rule{"TwoOrADeadline", 2, microseconds(300)},
-                                         Rule{"All", kClients, BatchGate::kNoLimit}),
+                         ::testing::Values(Rule{"WhoeverIsThere", kClients, microseconds(0)},
+                                           Rule{"TwoOrADeadline", 2, microseconds(300)},
+                                           Rule{"All", kClients, BatchGate::kNoLimit}),
                          [](const auto& made) { return made.param.name; });
 
 void ask_in_vain(BatchGate& gate, int client) { gate.wait(gate.submit(client), kNow); }

@@ -59,7 +59,7 @@ struct Case {
 
 // Threads stand in for processes, so that ThreadSanitizer can watch the protocol: requests and
 // replies are plain memory that only the gate protects.
-class BatchGateTest : public testing::TestWithParam<Case> {
+class BatchGateTest : public ::testing::TestWithParam<Case> {
  protected:
   static constexpr int kNumbers = 16;
   using Place = std::vector<long>;
@@ -110,18 +110,22 @@ TEST_P(BatchGateTest, EveryRequestIsAnsweredOnceAndWithItsOwnReply) {
   EXPECT_TRUE(gate.gather(1, kAtOnce, kNow).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sizes, BatchGateTest,
-    testing::Values(Case{1, 1, kNoLimit, 0}, Case{1, 1, kAtOnce, 100}, Case{2, 2, kNoLimit, 100},
-                    Case{3, 3, kNoLimit, 0}, Case{3, 2, kNoLimit, 0}, Case{3, 3, kAtOnce, 0},
-                    Case{3, 3, kNoLimit, 0, 20}, Case{4, 2, kAtOnce, 100}, Case{4, 1, kNoLimit, 0},
-                    Case{5, 5, microseconds(50), 0}, Case{40, 33, microseconds(100), 0}),
-    [](const auto& made) {
-      const auto& c = made.param;
-      const auto limit = c.patience == kNoLimit ? "NoLimit" : std::to_string(c.patience.count());
-      return "Clients" + std::to_string(c.clients) + "Size" + std::to_string(c.size) + "Patience" +
-             limit + "Spin" + std::to_string(c.spin) + "Yields" + std::to_string(c.yields);
-    });
+INSTANTIATE_TEST_SUITE_P(Sizes, BatchGateTest,
+                         ::testing::Values(Case{1, 1, kNoLimit, 0}, Case{1, 1, kAtOnce, 100},
+                                           Case{2, 2, kNoLimit, 100}, Case{3, 3, kNoLimit, 0},
+                                           Case{3, 2, kNoLimit, 0}, Case{3, 3, kAtOnce, 0},
+                                           Case{3, 3, kNoLimit, 0, 20}, Case{4, 2, kAtOnce, 100},
+                                           Case{4, 1, kNoLimit, 0}, Case{5, 5, microseconds(50), 0},
+                                           Case{40, 33, microseconds(100), 0}),
+                         [](const auto& made) {
+                           const auto& c = made.param;
+                           const auto limit = c.patience == kNoLimit
+                                                  ? "NoLimit"
+                                                  : std::to_string(c.patience.count());
+                           return "Clients" + std::to_string(c.clients) + "Size" +
+                                  std::to_string(c.size) + "Patience" + limit + "Spin" +
+                                  std::to_string(c.spin) + "Yields" + std::to_string(c.yields);
+                         });
 
 // Clients wake one another every time: a missed wake-up means waiting forever.
 TEST(BatchGateTest, AllWaitForTheLastOne) {

@@ -44,7 +44,7 @@ void add(std::span<float> parameters, std::span<const float> gradient) {
 }
 
 // Trainers that are replaced many times. All numbers of a gradient are equal, and identify it.
-class ParameterServerKillTest : public testing::Test {
+class ParameterServerKillTest : public ::testing::Test {
  protected:
   static constexpr int kTrainers = 3;
   static constexpr auto kLong = 20s;            // a wait this long has lost a wake-up
@@ -286,7 +286,7 @@ TEST(ParameterServerKillTogetherTest, TheDeadIsNamedAndNoHalfOfItsGradientIsAppl
     DeadlyUpdate update(static_cast<DeadlyUpdate::Moment>(round % 3), round);
     EXPECT_EQ(update.serve(), update.victim());
     update.expect_whole_gradients();
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
 }
 

@@ -34,7 +34,7 @@ struct Case {
 
 // Threads stand in for processes, so that ThreadSanitizer can watch the protocol: `input` and
 // `sums` are plain memory that only the barrier protects.
-class StepBarrierTest : public testing::TestWithParam<Case> {};
+class StepBarrierTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StepBarrierTest, EveryWorkerSeesEveryStepInOrder) {
   const auto [workers, spin, steps] = GetParam();
@@ -66,9 +66,9 @@ TEST_P(StepBarrierTest, EveryWorkerSeesEveryStepInOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, StepBarrierTest,
-                         testing::Values(Case{1, 0, 20'000}, Case{1, 50, 20'000},
-                                         Case{2, 0, 10'000}, Case{2, 2000, 1000}, Case{4, 3, 5000},
-                                         Case{16, 0, 1000}),
+                         ::testing::Values(Case{1, 0, 20'000}, Case{1, 50, 20'000},
+                                           Case{2, 0, 10'000}, Case{2, 2000, 1000},
+                                           Case{4, 3, 5000}, Case{16, 0, 1000}),
                          [](const auto& made) {
                            return "Workers" + std::to_string(made.param.workers) + "Spin" +
                                   std::to_string(made.param.spin);

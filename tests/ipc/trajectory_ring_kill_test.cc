@@ -33,7 +33,7 @@ void dawdle(Rng& rng, int longest) {
   for (auto i = rng.integer(0, longest); i > 0; --i) pause_core();
 }
 
-class RingKillTest : public testing::TestWithParam<bool> {
+class RingKillTest : public ::testing::TestWithParam<bool> {
  protected:
   RingKillTest()
       : words_(plan_.add_bytes(TrajectoryRing::bytes(kSlots))),
@@ -164,7 +164,7 @@ TEST_P(RingKillTest, NoRolloutIsLostOrDoubled) {
   EXPECT_GT(ring_.counts().reclaimed, 0) << "none died in the middle";
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, RingKillTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Rules, RingKillTest, ::testing::Bool(),
                          [](const auto& made) { return made.param ? "Drain" : "AnySlot"; });
 
 struct Ring {

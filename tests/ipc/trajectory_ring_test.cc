@@ -47,7 +47,7 @@ struct Case {
 
 // Threads stand in for processes, so that ThreadSanitizer can watch the protocol: the contents are
 // plain memory that only the ring protects.
-class TrajectoryRingTest : public testing::TestWithParam<Case> {};
+class TrajectoryRingTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(TrajectoryRingTest, EveryRolloutIsReadOnceWholeAndInItsWritersOrder) {
   const auto [writers, slots, spin, drain] = GetParam();
@@ -88,11 +88,11 @@ TEST_P(TrajectoryRingTest, EveryRolloutIsReadOnceWholeAndInItsWritersOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, TrajectoryRingTest,
-                         testing::Values(Case{1, 1, 0, false}, Case{1, 8, 100, false},
-                                         Case{2, 1, 0, false}, Case{3, 2, 0, false},
-                                         Case{3, 8, 100, false}, Case{5, 3, 0, false},
-                                         Case{1, 4, 0, true}, Case{3, 2, 0, true},
-                                         Case{5, 8, 100, true}, Case{4, 3, 0, true}),
+                         ::testing::Values(Case{1, 1, 0, false}, Case{1, 8, 100, false},
+                                           Case{2, 1, 0, false}, Case{3, 2, 0, false},
+                                           Case{3, 8, 100, false}, Case{5, 3, 0, false},
+                                           Case{1, 4, 0, true}, Case{3, 2, 0, true},
+                                           Case{5, 8, 100, true}, Case{4, 3, 0, true}),
                          [](const auto& made) {
                            const auto& c = made.param;
                            return "Writers" + std::to_string(c.writers) + "Slots" +
