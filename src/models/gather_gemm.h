@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "src/models/aligned_scratch.h"
+
 namespace shoal {
 
 // Memory layout of a matrix row: `segments` runs of `length` floats, `stride` apart.
@@ -14,16 +16,21 @@ struct RowLayout {
 
 // y = act(X W + b) for a matrix X whose rows are read in place: the patch under a filter is a few
 // runs of a channels-last image, so a convolution needs no copy of its input. A row's result does
-// not depend on the other rows, bit for bit. Optimized for AVX2 and AVX-512; slow on other CPUs.
+// not depend on the other rows, bit for bit. Optimized for AVX2, AVX-512 and, in bfloat16, AMX;
+// slow on other CPUs.
 class GatherGemm {
  public:
-  // weight: [out, row.size()] row-major; its columns are in the order of a row of X.
-  GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row, bool relu);
+  // weight: [out, row.size()] row-major; its columns are in the order of a row of X. bf16: rounds
+  // them to bfloat16 and, on a CPU with AMX, if row.length is a multiple of 32, the inputs, too.
+  GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row, bool relu,
+             bool bf16 = false);
 
   // Outputs are computed in blocks of 16; a row of y has blocks() * 16 numbers.
   static constexpr std::int64_t kBlock = 16;
   std::int64_t blocks() const { return blocks_; }
   std::int64_t row_of_y() const { return blocks_ * kBlock; }
+  // Whether inputs are rounded to bfloat16, too.
+  bool multiplies_bf16() const { return multiplies_bf16_; }
 
   // The offset of a row in x, and that of its outputs in y, row_of_y() numbers.
   struct Place {
@@ -42,8 +49,10 @@ class GatherGemm {
  private:
   RowLayout row_;
   std::int64_t blocks_;
-  bool relu_;
+  bool relu_, multiplies_bf16_;
   std::vector<float> weight_, bias_;  // [blocks, row.size(), 16], [blocks, 16]
+  // Instead of weight_, in the layout of AMX: [blocks, row.size() / 2, 16, 2].
+  AlignedScratch<std::uint16_t> bf16_weight_;
 };
 
 }  // namespace shoal

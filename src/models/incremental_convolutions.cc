@@ -13,20 +13,26 @@ namespace {
 
 using Flags = std::vector<std::uint8_t>;
 
-// Patches of pixels that are converted to floats together: few enough for the L1 cache.
-constexpr std::size_t kPatches = 24;
+// Patches of pixels that are converted to floats together: few enough for the L1 cache, and whole
+// tiles of the kernel, of 6 or 12 rows or, in bfloat16, of 32.
+constexpr std::size_t kPatches = 24, kPatchesBf16 = 32;
 
 const auto kWiden = panel_kernels().widen;
 
-GatherGemm make_gemm(const IncrementalConvolutions::Layer& layer, const RowLayout& row) {
+GatherGemm make_gemm(const IncrementalConvolutions::Layer& layer, const RowLayout& row, bool bf16) {
   const auto weight = layer.weight.contiguous(), bias = layer.bias.contiguous();
-  return {weight.const_data_ptr<float>(), bias.const_data_ptr<float>(), weight.size(0), row, true};
+  return {weight.const_data_ptr<float>(),
+          bias.const_data_ptr<float>(),
+          weight.size(0),
+          row,
+          true,
+          bf16};
 }
 
 }  // namespace
 
 IncrementalConvolutions::IncrementalConvolutions(const std::vector<Layer>& layers,
-                                                 std::int64_t height, std::int64_t width)
+                                                 std::int64_t height, std::int64_t width, bool bf16)
     : height_(height),
       width_(width),
       channels_(layers.front().weight.size(3)),
@@ -40,7 +46,7 @@ IncrementalConvolutions::IncrementalConvolutions(const std::vector<Layer>& layer
     const RowLayout row =
         pixels ? RowLayout{.length = size * size * channels}
                : RowLayout{.segments = size, .length = size * channels, .stride = width * channels};
-    Convolution c{.gemm = make_gemm(layer, row),
+    Convolution c{.gemm = make_gemm(layer, row, bf16),
                   .places = {},
                   .in_width = pixels ? divide_up(width, stride) : width,
                   .size = pixels ? divide_up(size, stride) : size,
@@ -87,17 +93,19 @@ void IncrementalConvolutions::convolve_pixels(const std::uint8_t* image,
                                               float* y) const {
   const auto run = patch_ * channels_, length = patch_ * run;
   thread_local std::vector<float> patches;
-  patches.resize(kPatches * static_cast<std::size_t>(length));
-  std::array<GatherGemm::Place, kPatches> rows;
+  const auto& gemm = convolutions_.front().gemm;
+  const auto most = gemm.multiplies_bf16() ? kPatchesBf16 : kPatches;
+  patches.resize(most * static_cast<std::size_t>(length));
+  std::array<GatherGemm::Place, std::max(kPatches, kPatchesBf16)> rows;
   while (!places.empty()) {
-    const auto count = std::min(kPatches, places.size());
+    const auto count = std::min(most, places.size());
     float* to = patches.data();
     for (std::size_t i = 0; i < count; ++i) {
       rows[i] = {to - patches.data(), places[i].y};
       for (std::int64_t line = 0; line < patch_; ++line, to += run)
         kWiden(image + places[i].x + line * width_ * channels_, run, to);
     }
-    convolutions_.front().gemm.run(patches.data(), std::span(rows).first(count), y);
+    gemm.run(patches.data(), std::span(rows).first(count), y);
     places = places.subspan(count);
   }
 }

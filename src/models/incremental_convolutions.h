@@ -23,9 +23,9 @@ class IncrementalConvolutions {
     std::int64_t stride;
   };
   // Images are [height][width][channels], channels as in the first layer. The parameters are
-  // copied.
-  IncrementalConvolutions(const std::vector<Layer>& layers, std::int64_t height,
-                          std::int64_t width);
+  // copied. bf16: see GatherGemm.
+  IncrementalConvolutions(const std::vector<Layer>& layers, std::int64_t height, std::int64_t width,
+                          bool bf16 = false);
 
   // The last image of one environment, and its outputs of all layers except the last.
   struct Memory {

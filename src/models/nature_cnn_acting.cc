@@ -71,7 +71,7 @@ class OneDnnActing final : public ActingNetwork {
 class GatherGemmActing : public ActingNetwork {
  public:
   GatherGemmActing(const NatureCnnLayers& layers, Precision precision)
-      : layers_(layers), bf16_weights_(precision == Precision::kBf16) {
+      : layers_(layers), bf16_(precision == Precision::kBf16) {
     refresh();
   }
 
@@ -80,21 +80,24 @@ class GatherGemmActing : public ActingNetwork {
     filters_.clear();
     for (const auto* layer : {&layers_.conv1, &layers_.conv2, &layers_.conv3}) {
       const auto i = filters_.size();
-      filters_.push_back({rounded((*layer)->weight * (i == 0 ? 1 / layers_.pixel_range : 1))
+      filters_.push_back({((*layer)->weight * (i == 0 ? 1 / layers_.pixel_range : 1))
                               .permute({0, 2, 3, 1})
                               .contiguous(),
                           (*layer)->bias.clone(), kStrides[i]});
     }
     convolutions_.reset();  // remade for the size of the next image
-    hidden_.emplace(make(layers_.hidden->weight, layers_.hidden->bias, true));
+    hidden_.emplace(make(layers_.hidden->weight, layers_.hidden->bias, true, bf16_));
+    // In float32: they are small, and precision matters most here.
     heads_.emplace(make(at::cat({layers_.policy->weight, layers_.value->weight}),
-                        at::cat({layers_.policy->bias, layers_.value->bias}), false));
+                        at::cat({layers_.policy->bias, layers_.value->bias}), false, false));
   }
 
   bool rows_are_independent() const override { return true; }
   std::string description() const override {
-    return bf16_weights_ ? "gathered GEMM of what has changed, weights rounded to bf16, float32"
-                         : "gathered GEMM of what has changed, float32";
+    return !bf16_ ? "gathered GEMM of what has changed, float32"
+           : hidden_->multiplies_bf16()
+               ? "gathered GEMM of what has changed, bf16"
+               : "gathered GEMM of what has changed, weights rounded to bf16, float32";
   }
 
  private:
@@ -127,14 +130,14 @@ class GatherGemmActing : public ActingNetwork {
     }
   }
 
-  at::Tensor rounded(const at::Tensor& weight) const {
-    return (bf16_weights_ ? weight.to(at::kBFloat16) : weight).to(at::kFloat);
-  }
-
-  GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, bool relu) const {
-    const auto w = rounded(weight).contiguous(), b = bias.contiguous();
-    return {w.const_data_ptr<float>(), b.const_data_ptr<float>(), w.size(0),
-            RowLayout{.length = w.size(1)}, relu};
+  static GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, bool relu, bool bf16) {
+    const auto w = weight.contiguous(), b = bias.contiguous();
+    return {w.const_data_ptr<float>(),
+            b.const_data_ptr<float>(),
+            w.size(0),
+            RowLayout{.length = w.size(1)},
+            relu,
+            bf16};
   }
 
   // The places of n consecutive rows.
@@ -148,7 +151,7 @@ class GatherGemmActing : public ActingNetwork {
   void prepare(Seen& seen, std::int64_t first, std::int64_t n, std::int64_t height,
                std::int64_t width) {
     if (!convolutions_ || height != height_ || width != width_) {
-      convolutions_.emplace(filters_, height, width);
+      convolutions_.emplace(filters_, height, width, bf16_);
       known_ = strangers_ = {};
       height_ = height, width_ = width;
     }
@@ -189,7 +192,7 @@ class GatherGemmActing : public ActingNetwork {
   }
 
   NatureCnnLayers layers_;
-  bool bf16_weights_;
+  bool bf16_;
   std::vector<IncrementalConvolutions::Layer> filters_;
   std::int64_t height_ = 0, width_ = 0;  // image size of convolutions_
   std::optional<IncrementalConvolutions> convolutions_;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "src/models/panel_bf16.h"
 #include "tests/support/special_values.h"
 
 namespace shoal {
@@ -26,8 +27,14 @@ std::vector<GatherGemm::Place> places(const GatherGemm& gemm, const Offsets& off
   return rows;
 }
 
-GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, RowLayout row, bool relu) {
-  return {weight.const_data_ptr<float>(), bias.const_data_ptr<float>(), weight.size(0), row, relu};
+GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, RowLayout row, bool relu,
+                bool bf16 = false) {
+  return {weight.const_data_ptr<float>(),
+          bias.const_data_ptr<float>(),
+          weight.size(0),
+          row,
+          relu,
+          bf16};
 }
 
 at::Tensor run(const GatherGemm& gemm, const at::Tensor& x, const Offsets& offsets) {
@@ -55,6 +62,28 @@ TEST(GatherGemmTest, DenseRowsEqualTheProductInDoublePrecision) {
   }
 }
 
+at::Tensor rounded(const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kDouble); }
+
+// Rows of 37 numbers fill no tiles: only their weights are rounded.
+TEST(GatherGemmTest, FactorsInBfloat16AreRoundedAndSumsAreNot) {
+  torch::manual_seed(7);
+  for (const std::int64_t rows : {1, 15, 16, 17, 32, 33, 70}) {
+    for (const std::int64_t out : {1, 16, 33, 64}) {
+      for (const std::int64_t in : {32, 37, 224}) {
+        const auto x = at::randn({rows, in}), weight = at::randn({out, in}),
+                   bias = at::randn({out});
+        const auto gemm = make(weight, bias, {.length = in}, true, true);
+        const auto y = run(gemm, x, every(rows, in));
+        const auto factors = gemm.multiplies_bf16() ? rounded(x) : x.to(at::kDouble);
+        const auto expected = at::addmm(bias.to(at::kDouble), factors, rounded(weight).t()).relu();
+        ASSERT_TRUE(at::allclose(y.narrow(1, 0, out).to(at::kDouble), expected, 1e-5, 1e-5))
+            << rows << " rows, " << out << " outputs, " << in << " inputs";
+        EXPECT_EQ(gemm.multiplies_bf16(), panel_amx() && in != 37);
+      }
+    }
+  }
+}
+
 // Hence processors with FMA act the same, whatever the width of their vectors.
 TEST(GatherGemmTest, SumsAreRoundedInTheOrderOfTheInputs) {
   if (!GatherGemm::is_fast()) GTEST_SKIP() << "this processor rounds products as well";
@@ -76,46 +105,59 @@ TEST(GatherGemmTest, SumsAreRoundedInTheOrderOfTheInputs) {
 
 TEST(GatherGemmTest, PatchesOfAnImageMakeAConvolution) {
   torch::manual_seed(2);
-  constexpr std::int64_t kHeight = 13, kWidth = 11, kChannels = 3, kSize = 4, kStride = 2,
-                         kOut = 20;
-  const auto image = at::randn({1, kChannels, kHeight, kWidth});
-  const auto weight = at::randn({kOut, kChannels, kSize, kSize}), bias = at::randn({kOut});
-  const auto expected =
-      at::conv2d(image.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble), kStride)[0]
-          .permute({1, 2, 0})
-          .flatten(0, 1);
-  Offsets patches;
-  for (std::int64_t y = 0; y + kSize <= kHeight; y += kStride)
-    for (std::int64_t x = 0; x + kSize <= kWidth; x += kStride)
-      patches.push_back((y * kWidth + x) * kChannels);
-  const RowLayout row{.segments = kSize, .length = kSize * kChannels, .stride = kWidth * kChannels};
-  const auto gemm = make(weight.permute({0, 2, 3, 1}).contiguous(), bias, row, false);
-  const auto y = run(gemm, image.permute({0, 2, 3, 1}).contiguous(), patches);
-  EXPECT_TRUE(at::allclose(y.narrow(1, 0, kOut).to(at::kDouble), expected, 1e-5, 1e-5));
+  constexpr std::int64_t kHeight = 13, kWidth = 11, kSize = 4, kStride = 2, kOut = 20;
+  for (const auto& [channels, bf16] :
+       {std::pair<std::int64_t, bool>{3, false}, {8, false}, {8, true}}) {
+    auto image = at::randn({1, channels, kHeight, kWidth}),
+         weight = at::randn({kOut, channels, kSize, kSize});
+    if (bf16) image = rounded(image).to(at::kFloat), weight = rounded(weight).to(at::kFloat);
+    const auto bias = at::randn({kOut});
+    const auto expected =
+        at::conv2d(image.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble), kStride)[0]
+            .permute({1, 2, 0})
+            .flatten(0, 1);
+    Offsets patches;
+    for (std::int64_t y = 0; y + kSize <= kHeight; y += kStride)
+      for (std::int64_t x = 0; x + kSize <= kWidth; x += kStride)
+        patches.push_back((y * kWidth + x) * channels);
+    const RowLayout row{.segments = kSize, .length = kSize * channels, .stride = kWidth * channels};
+    const auto gemm = make(weight.permute({0, 2, 3, 1}).contiguous(), bias, row, false, bf16);
+    const auto y = run(gemm, image.permute({0, 2, 3, 1}).contiguous(), patches);
+    EXPECT_TRUE(at::allclose(y.narrow(1, 0, kOut).to(at::kDouble), expected, 1e-5, 1e-5))
+        << channels << " channels, bf16: " << bf16;
+  }
 }
 
 TEST(GatherGemmTest, ARowDoesNotDependOnItsBatchNorABlockOnTheOthers) {
   torch::manual_seed(3);
-  constexpr std::int64_t kRows = 17, kIn = 100, kOut = 40;
-  const auto x = at::randn({kRows, kIn}), weight = at::randn({kOut, kIn}), bias = at::randn({kOut});
-  const auto gemm = make(weight, bias, {.length = kIn}, true);
-  const auto all = run(gemm, x, every(kRows, kIn));
-  for (std::int64_t r = 0; r < kRows; ++r)
-    EXPECT_TRUE(at::equal(run(gemm, x[r], {0})[0], all[r])) << "row " << r;
-  auto in_parts = at::empty_like(all);
-  for (std::int64_t block = 0; block < gemm.blocks(); ++block)
-    gemm.run(x.const_data_ptr<float>(), places(gemm, every(kRows, kIn)), in_parts.data_ptr<float>(),
-             block, block + 1);
-  EXPECT_TRUE(at::equal(in_parts, all));
+  constexpr std::int64_t kRows = 37, kOut = 72;
+  for (const auto& [in, bf16] : {std::pair<std::int64_t, bool>{100, false}, {96, true}}) {
+    const auto x = at::randn({kRows, in}), weight = at::randn({kOut, in}), bias = at::randn({kOut});
+    const auto gemm = make(weight, bias, {.length = in}, true, bf16);
+    const auto all = run(gemm, x, every(kRows, in));
+    for (std::int64_t r = 0; r < kRows; ++r)
+      EXPECT_TRUE(at::equal(run(gemm, x[r], {0})[0], all[r])) << "row " << r;
+    auto in_parts = at::empty_like(all);
+    for (const auto& [from, to] : {std::pair{0, 1}, {1, 4}, {4, 5}})
+      gemm.run(x.const_data_ptr<float>(), places(gemm, every(kRows, in)),
+               in_parts.data_ptr<float>(), from, to);
+    EXPECT_TRUE(at::equal(in_parts, all));
+  }
 }
 
 TEST(GatherGemmTest, SpecialValuesAreThoseOfTensors) {
   const auto special = testing::special_values();
   const auto n = special.size(0);
   for (const bool relu : {false, true}) {
+    const auto expected = relu ? special.relu() : special;
     const auto gemm = make(at::ones({16, 1}), at::zeros({16}), {.length = 1}, relu);
     const auto y = run(gemm, special, every(n, 1)).select(1, 3);
-    EXPECT_TRUE(testing::alike(y, relu ? special.relu() : special, 1e-45)) << y;
+    EXPECT_TRUE(testing::alike(y, expected, 1e-45)) << y;
+
+    const auto rough = make(at::ones({16, 32}), at::zeros({16}), {.length = 32}, relu, true);
+    auto rows = at::zeros({n, 32});
+    rows.select(1, 5) = special;
+    EXPECT_TRUE(testing::alike(run(rough, rows, every(n, 32)).select(1, 3), expected, 1e-2));
   }
 }
 

@@ -50,9 +50,9 @@ TEST(IncrementalConvolutionsTest, AFirstImageIsConvolvedWhole) {
 // Boxes appear, vanish and move, at the edges too; sometimes nothing changes, or everything.
 TEST(IncrementalConvolutionsTest, ASequenceEqualsImagesFromScratchBitForBit) {
   torch::manual_seed(2);
-  for (const auto& [height, width, channels] :
-       {std::array<std::int64_t, 3>{84, 84, 4}, {37, 42, 12}}) {
-    const IncrementalConvolutions c(nature_layers(channels), height, width);
+  for (const auto& [height, width, channels, bf16] :
+       {std::array<std::int64_t, 4>{84, 84, 4, false}, {84, 84, 4, true}, {37, 42, 12, false}}) {
+    const IncrementalConvolutions c(nature_layers(channels), height, width, bf16 != 0);
     auto image = at::randint(0, 256, {height, width, channels}, at::kByte);
     Memory memory;
     auto features = at::empty({c.features()});

@@ -13,7 +13,8 @@ class ActorCriticModel;  // shoal/models/actor_critic.h
 struct ActorCriticOptions {
   // Precision of acting with the Nature CNN on the CPU; other models act in float32. The recorded
   // log-probability and value are computed in the same precision, so they describe the true
-  // behaviour policy. Learning stays in float32.
+  // behaviour policy. With kBf16, the weights of all layers but the heads are rounded and, on a CPU
+  // with AMX, the inputs of these layers, too. ModelOptions::precision is that of learning.
   Precision act_precision = Precision::kFloat32;
 
   // Normalize numbers (real, int32, and int64 that is not one-hot) and vectors of bytes to mean 0

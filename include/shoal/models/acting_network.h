@@ -10,8 +10,9 @@
 
 namespace shoal {
 
-// kBf16: bfloat16. Acting on a CPU with AVX2 rounds weights to bfloat16 and computes in float32,
-// because the incremental convolutions, which skip unchanged parts of an image, gain more.
+// kBf16: bfloat16. Acting on a CPU with AVX2, but without AMX, rounds weights to bfloat16 and
+// computes in float32, because the incremental convolutions, which skip unchanged parts of an
+// image, gain more.
 enum class Precision : std::uint8_t { kFloat32, kBf16 };
 inline constexpr std::pair<const char*, Precision> kPrecisionNames[] = {
     {"float32", Precision::kFloat32}, {"bf16", Precision::kBf16}};
