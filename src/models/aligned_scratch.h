@@ -18,8 +18,6 @@ class AlignedScratch {
     if (lines_.size() < wanted) lines_.resize(wanted);
     return lines_.data()->numbers;
   }
-  // What was taken.
-  const Number* data() const { return lines_.data()->numbers; }
 
  private:
   static constexpr std::int64_t kLine = 64;  // bytes

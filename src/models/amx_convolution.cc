@@ -29,9 +29,6 @@ using Bits = std::uint16_t;  // a number in bfloat16
 
 constexpr std::int64_t kSquare = 2 * kTile;  // rows and columns of a square of sums
 
-// The intrinsics without a mask make g++ 12 warn of the lanes that a mask would leave out.
-constexpr __mmask16 kAll = 0xFFFF;
-
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return divide_up(n, to) * to; }
 
 const Bits* bits_of(const at::Tensor& t) {
@@ -159,8 +156,8 @@ SHOAL_AMX inline void round_numbers(__m512 numbers, Bits* to) {
 SHOAL_AMX void copy_numbers(const std::uint8_t* from, std::int64_t n, Bits* to) {
   for (std::int64_t i = 0; i < n; i += kTile) {
     const auto bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-    const auto wide = _mm512_maskz_cvtepu8_epi32(kAll, bytes);
-    round_numbers(_mm512_maskz_cvtepi32_ps(kAll, wide), to + i);
+    const auto wide = _mm512_maskz_cvtepu8_epi32(kAllLanes, bytes);
+    round_numbers(_mm512_maskz_cvtepi32_ps(kAllLanes, wide), to + i);
   }
 }
 void copy_numbers(const Bits* from, std::int64_t n, Bits* to) {
@@ -199,8 +196,7 @@ SHOAL_AMX void store_outputs(const AmxLayer& l, const float* sums, const float* 
       const float* from = sums + l.tap(i, j) * l.filters;
       for (std::int64_t f = 0; f < l.filters; f += kTile) {
         const auto y = _mm512_add_ps(_mm512_loadu_ps(from + f), _mm512_loadu_ps(bias + f));
-        // max() returns its second factor if one is not a number.
-        round_numbers(_mm512_maskz_max_ps(kAll, _mm512_setzero_ps(), y), to + f);
+        round_numbers(relu(y), to + f);
       }
     }
 }
@@ -222,7 +218,7 @@ SHOAL_AMX void load_gradient(const AmxLayer& l, const Bits* y, const Bits* gradi
         for (auto half = f; half < f + kTileDepth; half += kTile) {
           const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to + half));
           const auto upper =
-              _mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, bits), 16);
+              _mm512_maskz_slli_epi32(kAllLanes, _mm512_maskz_cvtepu16_epi32(kAllLanes, bits), 16);
           _mm512_storeu_ps(
               bias_gradient + half,
               _mm512_add_ps(_mm512_loadu_ps(bias_gradient + half), _mm512_castsi512_ps(upper)));

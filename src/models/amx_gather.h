@@ -12,9 +12,8 @@ struct GatheredProduct {
   RowLayout row;
   const float* x;
   std::span<const GatherGemm::Place> rows;
-  const std::uint16_t*
-      weights;        // [blocks][row.size() / 2][16][2], in bfloat16, in whole cache lines
-  const float* bias;  // [blocks][16]
+  const GatherGemm::InputPair* weights;  // [blocks][row.size() / 2]
+  const float* bias;                     // [blocks][16]
   bool relu;
   float* y;
   std::int64_t from, to;  // blocks

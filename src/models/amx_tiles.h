@@ -60,20 +60,29 @@ SHOAL_AMX SHOAL_INLINE void store_square(float* to, std::int64_t row) {
   _tile_stored(3, to + kTile * row + kTile, row * 4);
 }
 
-// Two tiles of a below each other times two of b beside each other. a_row, b_row: bytes between
-// rows; b_tile: bytes between the tiles.
+// kRows tiles of a below each other times kColumns of b beside each other. a_row, b_row: bytes
+// between rows; b_tile: bytes between the tiles.
+template <int kRows = 2, int kColumns = 2>
 SHOAL_AMX SHOAL_INLINE void add_to_square(const void* a, std::int64_t a_row, const void* b,
                                           std::int64_t b_row, std::int64_t b_tile) {
   const char *const left = static_cast<const char*>(a), *const right = static_cast<const char*>(b);
   asm volatile("" ::: "memory");
   _tile_loadd(4, left, a_row);
   _tile_loadd(6, right, b_row);
-  _tile_loadd(7, right + b_tile, b_row);
-  _tile_loadd(5, left + kTile * a_row, a_row);
+  if constexpr (kColumns == 2) _tile_loadd(7, right + b_tile, b_row);
+  if constexpr (kRows == 2) _tile_loadd(5, left + kTile * a_row, a_row);
   _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
+  if constexpr (kColumns == 2) _tile_dpbf16ps(1, 4, 7);
+  if constexpr (kRows == 2) _tile_dpbf16ps(2, 5, 6);
+  if constexpr (kRows == 2 && kColumns == 2) _tile_dpbf16ps(3, 5, 7);
+}
+
+// The intrinsics without a mask make g++ 12 warn of the lanes that a mask would leave out.
+constexpr __mmask16 kAllLanes = 0xFFFF;
+
+// Propagates NaN: max() returns its second operand if one is not a number.
+SHOAL_AMX inline __m512 relu(__m512 x) {
+  return _mm512_maskz_max_ps(kAllLanes, _mm512_setzero_ps(), x);
 }
 
 }  // namespace shoal

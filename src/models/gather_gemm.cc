@@ -1,5 +1,6 @@
 #include "src/models/gather_gemm.h"
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>
 
 #include <algorithm>
@@ -92,39 +93,36 @@ const std::vector<TileFunction> kTiles =
 
 bool GatherGemm::is_fast() { return has_avx2(); }
 
-GatherGemm::GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row,
-                       bool relu, bool bf16)
+GatherGemm::GatherGemm(const at::Tensor& weight, const at::Tensor& bias, RowLayout row, bool relu,
+                       bool bf16)
     : row_(row),
-      blocks_(divide_up(out, kBlock)),
+      blocks_(divide_up(weight.size(0), kBlock)),
       relu_(relu),
-      multiplies_bf16_(bf16 && fits_amx_gather(row)),
       bias_(static_cast<std::size_t>(blocks_ * kBlock), 0) {
-  std::copy_n(bias, out, bias_.begin());
-  const auto size = row.size(), of_block = size * kBlock, count = blocks_ * of_block;
-  std::uint16_t* pairs = nullptr;
-  if (multiplies_bf16_) {
-    pairs = bf16_weight_.take(count);
-    std::fill_n(pairs, count, std::uint16_t{0});
-  } else {
-    weight_.resize(static_cast<std::size_t>(count));
-  }
-  for (std::int64_t o = 0; o < out; ++o) {
-    const auto first = o / kBlock * of_block, column = o % kBlock;
-    for (std::int64_t i = 0; i < size; ++i) {
-      const float w = weight[o * size + i];
-      const c10::BFloat16 rounded(w);
-      if (multiplies_bf16_)
-        pairs[first + (i / 2 * kBlock + column) * 2 + i % 2] = rounded.x;
-      else
-        weight_[static_cast<std::size_t>(first + i * kBlock + column)] =
-            bf16 ? static_cast<float>(rounded) : w;
+  const auto out = weight.size(0), size = row.size();
+  const auto weights = weight.contiguous(), biases = bias.contiguous();
+  std::copy_n(biases.const_data_ptr<float>(), out, bias_.begin());
+  const float* from = weights.const_data_ptr<float>();
+  if (bf16 && fits_amx_gather(row)) {
+    bf16_weight_.resize(static_cast<std::size_t>(blocks_ * size / 2));
+    for (std::int64_t o = 0; o < out; ++o) {
+      auto* to = bf16_weight_.data() + o / kBlock * size / 2;
+      for (std::int64_t i = 0; i < size; ++i)
+        to[i / 2].weights[o % kBlock][i % 2] = c10::BFloat16(*from++).x;
     }
+    return;
+  }
+  weight_.resize(static_cast<std::size_t>(blocks_ * size * kBlock));
+  for (std::int64_t o = 0; o < out; ++o) {
+    float* to = weight_.data() + o / kBlock * size * kBlock + o % kBlock;
+    for (std::int64_t i = 0; i < size; ++i, ++from)
+      to[i * kBlock] = bf16 ? static_cast<float>(c10::BFloat16(*from)) : *from;
   }
 }
 
 void GatherGemm::run(const float* x, std::span<const Place> rows, float* y, std::int64_t from,
                      std::int64_t to) const {
-  if (multiplies_bf16_)
+  if (multiplies_bf16())
     return amx_gather({row_, x, rows, bf16_weight_.data(), bias_.data(), relu_, y, from, to});
   for (auto block = from; block < to; ++block) {
     const float* w = weight_.data() + block * row_.size() * kBlock;

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include "src/models/aligned_scratch.h"
 
 namespace shoal {
 
@@ -20,9 +20,10 @@ struct RowLayout {
 // slow on other CPUs.
 class GatherGemm {
  public:
-  // weight: [out, row.size()] row-major; its columns are in the order of a row of X. bf16: rounds
-  // them to bfloat16 and, on a CPU with AMX, if row.length is a multiple of 32, the inputs, too.
-  GatherGemm(const float* weight, const float* bias, std::int64_t out, RowLayout row, bool relu,
+  // weight: [out, ...] float32 with row.size() numbers for each output, in the order of a row of X;
+  // bias: [out] float32. Both are copied. bf16: rounds the weights to bfloat16 and, on a CPU with
+  // AMX, if row.length is a multiple of 32, the inputs, too.
+  GatherGemm(const at::Tensor& weight, const at::Tensor& bias, RowLayout row, bool relu,
              bool bf16 = false);
 
   // Outputs are computed in blocks of 16; a row of y has blocks() * 16 numbers.
@@ -30,7 +31,12 @@ class GatherGemm {
   std::int64_t blocks() const { return blocks_; }
   std::int64_t row_of_y() const { return blocks_ * kBlock; }
   // Whether inputs are rounded to bfloat16, too.
-  bool multiplies_bf16() const { return multiplies_bf16_; }
+  bool multiplies_bf16() const { return !bf16_weight_.empty(); }
+
+  // The weights of two inputs of a block in bfloat16: a row of a tile of AMX.
+  struct alignas(64) InputPair {
+    std::uint16_t weights[kBlock][2] = {};
+  };
 
   // The offset of a row in x, and that of its outputs in y, row_of_y() numbers.
   struct Place {
@@ -49,10 +55,9 @@ class GatherGemm {
  private:
   RowLayout row_;
   std::int64_t blocks_;
-  bool relu_, multiplies_bf16_;
-  std::vector<float> weight_, bias_;  // [blocks, row.size(), 16], [blocks, 16]
-  // Instead of weight_, in the layout of AMX: [blocks, row.size() / 2, 16, 2].
-  AlignedScratch<std::uint16_t> bf16_weight_;
+  bool relu_;
+  std::vector<float> weight_, bias_;    // [blocks, row.size(), 16], [blocks, 16]
+  std::vector<InputPair> bf16_weight_;  // [blocks, row.size() / 2], instead of weight_
 };
 
 }  // namespace shoal

@@ -19,16 +19,6 @@ constexpr std::size_t kPatches = 24, kPatchesBf16 = 32;
 
 const auto kWiden = panel_kernels().widen;
 
-GatherGemm make_gemm(const IncrementalConvolutions::Layer& layer, const RowLayout& row, bool bf16) {
-  const auto weight = layer.weight.contiguous(), bias = layer.bias.contiguous();
-  return {weight.const_data_ptr<float>(),
-          bias.const_data_ptr<float>(),
-          weight.size(0),
-          row,
-          true,
-          bf16};
-}
-
 }  // namespace
 
 IncrementalConvolutions::IncrementalConvolutions(const std::vector<Layer>& layers,
@@ -46,7 +36,7 @@ IncrementalConvolutions::IncrementalConvolutions(const std::vector<Layer>& layer
     const RowLayout row =
         pixels ? RowLayout{.length = size * size * channels}
                : RowLayout{.segments = size, .length = size * channels, .stride = width * channels};
-    Convolution c{.gemm = make_gemm(layer, row, bf16),
+    Convolution c{.gemm = GatherGemm(layer.weight, layer.bias, row, true, bf16),
                   .places = {},
                   .in_width = pixels ? divide_up(width, stride) : width,
                   .size = pixels ? divide_up(size, stride) : size,

@@ -86,18 +86,19 @@ class GatherGemmActing : public ActingNetwork {
                           (*layer)->bias.clone(), kStrides[i]});
     }
     convolutions_.reset();  // remade for the size of the next image
-    hidden_.emplace(make(layers_.hidden->weight, layers_.hidden->bias, true, bf16_));
+    hidden_.emplace(layers_.hidden->weight, layers_.hidden->bias,
+                    RowLayout{.length = layers_.hidden->weight.size(1)}, true, bf16_);
     // In float32: they are small, and precision matters most here.
-    heads_.emplace(make(at::cat({layers_.policy->weight, layers_.value->weight}),
-                        at::cat({layers_.policy->bias, layers_.value->bias}), false, false));
+    const auto heads = at::cat({layers_.policy->weight, layers_.value->weight});
+    heads_.emplace(heads, at::cat({layers_.policy->bias, layers_.value->bias}),
+                   RowLayout{.length = heads.size(1)}, false);
   }
 
   bool rows_are_independent() const override { return true; }
   std::string description() const override {
-    return !bf16_ ? "gathered GEMM of what has changed, float32"
-           : hidden_->multiplies_bf16()
-               ? "gathered GEMM of what has changed, bf16"
-               : "gathered GEMM of what has changed, weights rounded to bf16, float32";
+    const std::string kernel = "gathered GEMM of what has changed, ";
+    if (!bf16_) return kernel + "float32";
+    return kernel + (hidden_->multiplies_bf16() ? "bf16" : "weights rounded to bf16, float32");
   }
 
  private:
@@ -128,16 +129,6 @@ class GatherGemmActing : public ActingNetwork {
       std::copy_n(row, choices, policy.data_ptr<float>() + i * choices);
       value.data_ptr<float>()[i] = row[choices];
     }
-  }
-
-  static GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, bool relu, bool bf16) {
-    const auto w = weight.contiguous(), b = bias.contiguous();
-    return {w.const_data_ptr<float>(),
-            b.const_data_ptr<float>(),
-            w.size(0),
-            RowLayout{.length = w.size(1)},
-            relu,
-            bf16};
   }
 
   // The places of n consecutive rows.

@@ -27,16 +27,6 @@ std::vector<GatherGemm::Place> places(const GatherGemm& gemm, const Offsets& off
   return rows;
 }
 
-GatherGemm make(const at::Tensor& weight, const at::Tensor& bias, RowLayout row, bool relu,
-                bool bf16 = false) {
-  return {weight.const_data_ptr<float>(),
-          bias.const_data_ptr<float>(),
-          weight.size(0),
-          row,
-          relu,
-          bf16};
-}
-
 at::Tensor run(const GatherGemm& gemm, const at::Tensor& x, const Offsets& offsets) {
   auto y = at::empty({static_cast<std::int64_t>(offsets.size()), gemm.row_of_y()}, at::kFloat);
   gemm.run(x.const_data_ptr<float>(), places(gemm, offsets), y.data_ptr<float>());
@@ -51,7 +41,7 @@ TEST(GatherGemmTest, DenseRowsEqualTheProductInDoublePrecision) {
         constexpr std::int64_t kIn = 37;
         const auto x = at::randn({rows, kIn}), weight = at::randn({out, kIn}),
                    bias = at::randn({out});
-        const auto y = run(make(weight, bias, {.length = kIn}, relu), x, every(rows, kIn));
+        const auto y = run(GatherGemm(weight, bias, {.length = kIn}, relu), x, every(rows, kIn));
         auto expected =
             at::addmm(bias.to(at::kDouble), x.to(at::kDouble), weight.to(at::kDouble).t());
         if (relu) expected = expected.relu();
@@ -72,7 +62,7 @@ TEST(GatherGemmTest, FactorsInBfloat16AreRoundedAndSumsAreNot) {
       for (const std::int64_t in : {32, 37, 224}) {
         const auto x = at::randn({rows, in}), weight = at::randn({out, in}),
                    bias = at::randn({out});
-        const auto gemm = make(weight, bias, {.length = in}, true, true);
+        const GatherGemm gemm(weight, bias, {.length = in}, true, true);
         const auto y = run(gemm, x, every(rows, in));
         const auto factors = gemm.multiplies_bf16() ? rounded(x) : x.to(at::kDouble);
         const auto expected = at::addmm(bias.to(at::kDouble), factors, rounded(weight).t()).relu();
@@ -90,7 +80,7 @@ TEST(GatherGemmTest, SumsAreRoundedInTheOrderOfTheInputs) {
   torch::manual_seed(6);
   constexpr std::int64_t kRows = 25, kIn = 37, kOut = 33;
   const auto x = at::randn({kRows, kIn}), weight = at::randn({kOut, kIn}), bias = at::randn({kOut});
-  const auto y = run(make(weight, bias, {.length = kIn}, false), x, every(kRows, kIn));
+  const auto y = run(GatherGemm(weight, bias, {.length = kIn}, false), x, every(kRows, kIn));
   const auto xs = x.accessor<float, 2>(), ws = weight.accessor<float, 2>(),
              ys = y.accessor<float, 2>();
   const auto bs = bias.accessor<float, 1>();
@@ -121,7 +111,7 @@ TEST(GatherGemmTest, PatchesOfAnImageMakeAConvolution) {
       for (std::int64_t x = 0; x + kSize <= kWidth; x += kStride)
         patches.push_back((y * kWidth + x) * channels);
     const RowLayout row{.segments = kSize, .length = kSize * channels, .stride = kWidth * channels};
-    const auto gemm = make(weight.permute({0, 2, 3, 1}).contiguous(), bias, row, false, bf16);
+    const GatherGemm gemm(weight.permute({0, 2, 3, 1}), bias, row, false, bf16);
     const auto y = run(gemm, image.permute({0, 2, 3, 1}).contiguous(), patches);
     EXPECT_TRUE(at::allclose(y.narrow(1, 0, kOut).to(at::kDouble), expected, 1e-5, 1e-5))
         << channels << " channels, bf16: " << bf16;
@@ -133,7 +123,7 @@ TEST(GatherGemmTest, ARowDoesNotDependOnItsBatchNorABlockOnTheOthers) {
   constexpr std::int64_t kRows = 37, kOut = 72;
   for (const auto& [in, bf16] : {std::pair<std::int64_t, bool>{100, false}, {96, true}}) {
     const auto x = at::randn({kRows, in}), weight = at::randn({kOut, in}), bias = at::randn({kOut});
-    const auto gemm = make(weight, bias, {.length = in}, true, bf16);
+    const GatherGemm gemm(weight, bias, {.length = in}, true, bf16);
     const auto all = run(gemm, x, every(kRows, in));
     for (std::int64_t r = 0; r < kRows; ++r)
       EXPECT_TRUE(at::equal(run(gemm, x[r], {0})[0], all[r])) << "row " << r;
@@ -150,11 +140,11 @@ TEST(GatherGemmTest, SpecialValuesAreThoseOfTensors) {
   const auto n = special.size(0);
   for (const bool relu : {false, true}) {
     const auto expected = relu ? special.relu() : special;
-    const auto gemm = make(at::ones({16, 1}), at::zeros({16}), {.length = 1}, relu);
+    const GatherGemm gemm(at::ones({16, 1}), at::zeros({16}), {.length = 1}, relu);
     const auto y = run(gemm, special, every(n, 1)).select(1, 3);
     EXPECT_TRUE(testing::alike(y, expected, 1e-45)) << y;
 
-    const auto rough = make(at::ones({16, 32}), at::zeros({16}), {.length = 32}, relu, true);
+    const GatherGemm rough(at::ones({16, 32}), at::zeros({16}), {.length = 32}, relu, true);
     auto rows = at::zeros({n, 32});
     rows.select(1, 5) = special;
     EXPECT_TRUE(testing::alike(run(rough, rows, every(n, 32)).select(1, 3), expected, 1e-2));
