@@ -42,16 +42,19 @@ struct Started {
     EXPECT_EQ(posix_spawnp(&pid, "sleep", nullptr, nullptr, argv, environ), 0);
     program = pid;
   }
-  // Starts a daemon: its parent is gone, and it has its own session. It is `child`.
+  // Starts a daemon: its parent is gone, and it has its own session. It is `child`, which is set once
+  // that parent has been reaped: a worker that is killed before would leave it to the main process.
   void start_daemon() {
     const pid_t between = fork();
     if (between == 0) {
       setsid();
-      if (fork() != 0) _exit(0);
-      child = getpid();
-      wait_forever();
+      const pid_t daemon = fork();
+      if (daemon == 0) wait_forever();
+      grandchild = daemon;
+      _exit(0);
     }
     waitpid(between, nullptr, 0);
+    child = grandchild.load();
   }
   bool all_there() const { return child != 0 && grandchild != 0 && program != 0; }
   bool all_gone() const { return !runs(child) && !runs(grandchild) && !runs(program); }
