@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Seconds until the mean of the last 100 training games of Pong reaches a goal: Shoal's PPO with its default settings for
-pictures; CleanRL's PPO on EnvPool, its algorithm and settings in a loop of this file; or Stable-Baselines3's PPO with the
-settings of its zoo. All plan 10 million agent steps, without sticky actions, on two cores. --bf16: in bfloat16, but for the
-last layers. Prints a JSON line after each minute, and one at the end: of training, or of --minutes.
+pictures; CleanRL's PPO on EnvPool, its algorithm and settings in a loop of this file; Stable-Baselines3's PPO with the
+settings of its zoo; or Sample Factory's with those of its Atari example, in two workers. All plan 10 million agent steps,
+without sticky actions, on two cores. --bf16: in bfloat16, but for the last layers. Prints a JSON line after each minute,
+and one at the end: of training, or of --minutes.
 
     python benchmarks/time_to_score_pong.py build/release/bin/shoal --bf16
     python benchmarks/time_to_score_pong.py cleanrl --bf16 --minutes 30
     python benchmarks/time_to_score_pong.py sb3 --minutes 30
+    python benchmarks/time_to_score_pong.py sample_factory --minutes 30
 """
 
 import argparse
@@ -173,9 +175,42 @@ def sb3(options):
     model.learn(STEPS, callback=Until())
 
 
+def make_pong(*args, **keywords):
+    import ale_py  # noqa: F401  registers the games, in each process of Sample Factory
+    from sf_examples.atari.atari_utils import make_atari_env
+
+    return make_atari_env(*args, **keywords)
+
+
+def sample_factory(options):
+    from sample_factory.algo.utils.misc import LEARNER_ENV_STEPS
+    from sample_factory.envs.env_utils import register_env
+    from sample_factory.train import make_runner
+    from sf_examples.atari.train_atari import parse_atari_args
+
+    def after_iteration(runner, message, _policy):
+        nonlocal last
+        if last:
+            return
+        last = report.is_last(message[LEARNER_ENV_STEPS], mean_of(runner.policy_avg_stats.get("reward", [[]])[0]))
+        if last:
+            runner._stop_training()
+
+    with tempfile.TemporaryDirectory() as folder:
+        flags = {"env": "atari_pong", "device": "cpu", "seed": options.seed, "train_dir": folder, "log_to_file": False}
+        flags |= {"num_workers": CORES, "num_envs_per_worker": ENVS // CORES, "train_for_env_steps": STEPS}
+        flags |= {"summaries_use_frameskip": False}  # counts agent steps
+        register_env("atari_pong", make_pong)
+        _, runner = make_runner(parse_atari_args([f"--{key}={value}" for key, value in flags.items()]))
+        runner.policy_msg_handlers[LEARNER_ENV_STEPS].append(after_iteration)
+        report, last = Report("Sample Factory", options), False
+        runner.init()
+        runner.run()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", help="cleanrl, sb3, or the command of Shoal")
+    parser.add_argument("program", help="cleanrl, sb3, sample_factory, or the command of Shoal")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--goal", type=float, default=18.0)
     parser.add_argument("--minutes", type=float, default=120.0)
@@ -183,7 +218,9 @@ def main():
     options = parser.parse_args()
     if options.program == "sb3" and options.bf16:
         parser.error("Stable-Baselines3 has no bfloat16 on the CPU: its buffers convert network outputs to NumPy, which fails")
-    {"cleanrl": cleanrl, "sb3": sb3}.get(options.program, shoal)(options)
+    if options.program == "sample_factory" and options.bf16:
+        parser.error("Sample Factory has no setting for bfloat16")
+    {"cleanrl": cleanrl, "sb3": sb3, "sample_factory": sample_factory}.get(options.program, shoal)(options)
 
 
 if __name__ == "__main__":

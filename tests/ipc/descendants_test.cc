@@ -42,8 +42,8 @@ struct Started {
     EXPECT_EQ(posix_spawnp(&pid, "sleep", nullptr, nullptr, argv, environ), 0);
     program = pid;
   }
-  // Starts a daemon: its parent is gone, and it has its own session. It is `child`, which is set once
-  // that parent has been reaped: a worker that is killed before would leave it to the main process.
+  // Starts a daemon: its parent is gone, and it has its own session. It is `child`, which is set
+  // once that parent has been reaped: a worker killed before would leave it to the main process.
   void start_daemon() {
     const pid_t between = fork();
     if (between == 0) {
