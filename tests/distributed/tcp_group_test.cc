@@ -297,7 +297,7 @@ TEST_F(RendezvousTest, AllAreToldWhoIsMissingAndBeforehandThatSomebodyIs) {
   const auto said = testing::in_threads(3, [&](int r) {
     auto options = of(r, 3);
     options.port = r == 2 ? testing::free_port() : options.port;
-    options.timeout = r == 1 ? 900ms : 1000ms;  // 1 would give up before 0 has
+    options.timeout = r == 1 ? 4500ms : 5000ms;  // 1 would give up before 0 has
     sum_of(options);
   });
   const auto notes = ::testing::internal::GetCapturedStderr();

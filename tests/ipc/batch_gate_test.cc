@@ -179,7 +179,7 @@ TEST(BatchGateTest, PatienceGoesOnAfterATimeout) {
   Clients found;
   int calls = 0;
   for (; found.empty() && calls < 100; ++calls)
-    found = memory.gather(2, milliseconds(50), milliseconds(10));
+    found = memory.gather(2, milliseconds(500), milliseconds(10));
   EXPECT_EQ(found, Clients({0}));
   EXPECT_GT(calls, 1);
   EXPECT_LT(calls, 100);

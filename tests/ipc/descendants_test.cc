@@ -40,6 +40,9 @@ struct Started {
     std::string name = "sleep", long_time = "1000";
     char* const argv[] = {name.data(), long_time.data(), nullptr};
     EXPECT_EQ(posix_spawnp(&pid, "sleep", nullptr, nullptr, argv, environ), 0);
+    // Before its environment can be read, it has no mark.
+    while (std::ifstream(fmt::format("/proc/{}/environ", pid)).peek() == EOF)
+      std::this_thread::yield();
     program = pid;
   }
   // Starts a daemon: its parent is gone, and it has its own session. It is `child`, which is set
@@ -194,6 +197,9 @@ TEST_F(DaemonTest, IsGoneWithTheMainProcessWhenThatIsKilled) {
 
 // In a container, orphans are reparented to a main process with pid 1.
 TEST_F(DaemonTest, MayBeAChildOfTheMainProcess) {
+  {  // otherwise the reaper would become one, too
+    const WorkerGroup first(1, [](int, WorkerStatus) { wait_forever(); });
+  }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   {
     const auto group = make_group();

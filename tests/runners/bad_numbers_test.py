@@ -6,11 +6,11 @@ import importlib.util
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import unittest
 
+from processes import free_port
 from program import SHOAL, FolderTest, shoal
 
 BAD_COMMAND = os.path.abspath(sys.argv.pop(1))  # with environments BadObservation-v0, BadReward-v0 and BadEvaluation-v0
@@ -89,9 +89,7 @@ class BadNumbersTest(FolderTest):
                 self.assert_good(run)
 
     def test_all_processes_of_a_job_end_with_it(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
+        port = str(free_port())
         command = [BAD_COMMAND, "train", *PPO, "--set", "env.id=BadOfOneRank-v0", "--out", str(self.dir / "run")]
         processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {
             "RANK": place, "WORLD_SIZE": "2", "LOCAL_RANK": place, "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",

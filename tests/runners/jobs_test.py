@@ -8,13 +8,12 @@ import pathlib
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import unittest
 
-from processes import children, family, runs
+from processes import children, family, free_port, runs
 from program import SHOAL, FolderTest, shoal
 
 TORCHRUN = sys.argv.pop(1)
@@ -25,12 +24,6 @@ PPO = ["cartpole-ppo", "--set", "sampler.kind=parallel-gpu", "--workers", "4", "
 DQN = ["cartpole-dqn", "--set", "schedule_steps=100000", "--set", "replay.size=2000", "--set", "off_policy.replay_ratio=8",
        "--set", "log_steps=0", "--set", "stop_return=inf", "--quiet"]
 ENDLESS = ["--steps", "1000000000"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def environment(place, count, port, **others):
@@ -133,19 +126,19 @@ class JobsTest(FolderTest):
                     self.assertIn("SIGKILL", err)
 
     def test_who_is_stopped_is_named(self):
-        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=1")
+        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=3")
         self.wait_for_rows(processes)
         processes[1].send_signal(signal.SIGSTOP)
-        _, err, status = self.ended(processes[:1], within=5)[0]
+        _, err, status = self.ended(processes[:1], within=8)[0]
         self.assertEqual(status, 1, err)
-        self.assertIn("process 0 of 2: process 1 of 2 did not respond for 1.0 s", err)
+        self.assertIn("process 0 of 2: process 1 of 2 did not respond for 3.0 s", err)
 
     def test_time_in_which_all_are_suspended_does_not_count(self):
-        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=1")
+        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=3")
         self.wait_for_rows(processes)
         everybody = [member for process in processes for member in family(process.pid)]
         for _ in range(3):
-            for signal_of_all, seconds in ((signal.SIGSTOP, 1.5), (signal.SIGCONT, 0)):
+            for signal_of_all, seconds in ((signal.SIGSTOP, 4), (signal.SIGCONT, 0)):
                 for member in everybody:
                     os.kill(member, signal_of_all)
                 time.sleep(seconds)
@@ -292,13 +285,13 @@ class JobsTest(FolderTest):
         self.assertEqual(table(self.dir / "mpi"), table(self.dir / "tcp"))
 
     def test_who_is_stopped_is_named_by_mpi(self):
-        job = self.mpirun(*PPO, *ENDLESS, "--set", "rank_backend=mpi", "--out", self.run, "--set", "rank_timeout=1")
+        job = self.mpirun(*PPO, *ENDLESS, "--set", "rank_backend=mpi", "--out", self.run, "--set", "rank_timeout=3")
         self.wait_for_rows([job])
         stopped = [pid for pid in children(job.pid) if "shoal" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()][1]
         os.kill(stopped, signal.SIGSTOP)
         text = job.communicate(timeout=15)[1]
         self.assertNotEqual(job.returncode, 0, text)
-        self.assertIn("process 0 of 2: process 1 of 2 did not respond for 1.0 s", text)
+        self.assertIn("process 0 of 2: process 1 of 2 did not respond for 3.0 s", text)
 
     def test_a_job_of_mpi_ends_with_whoever_is_killed(self):
         random.seed(7)
@@ -365,10 +358,10 @@ class HostsTest(JobsTest):
         return super().job(*arguments, command=lambda place: ["ip", "netns", "exec", self.names[place]], **(here | others))
 
     def test_a_cable_that_is_pulled_out_is_noticed(self):
-        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=1")
+        processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=3")
         self.wait_for_rows(processes)
         self.assertTrue(ip("-n", self.names[1], "link", "set", self.cable, "down"))
-        for place, (_, err, status) in enumerate(self.ended(processes, within=5)):
+        for place, (_, err, status) in enumerate(self.ended(processes, within=8)):
             self.assertEqual(status, 1, err)
             self.assertRegex(err, f"process {place} of 2: process {1 - place} of 2 (has|did)")
 

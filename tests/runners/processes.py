@@ -1,8 +1,20 @@
-"""Queries of running processes."""
+"""Queries of running processes, and ports for them."""
 
 import contextlib
+import itertools
+import os
 import pathlib
+import socket
 import time
+
+PORTS = itertools.count(12_000 + os.getpid() % 8_000)  # the system gives none of these to anybody who asks for a free one
+
+
+def free_port():
+    for port in PORTS:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("", port))
+            return port
 
 
 def fields(pid):

@@ -47,7 +47,7 @@ class Fate {
 
 void expect_all_ways(const std::string& said) {
   for (const std::string word :
-       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 0.3 s", "it is restarted"})
+       {"the wheel came off", "exit(3)", "SIGKILL", "for more than 1.0 s", "it is restarted"})
     EXPECT_NE(said.find(word), std::string::npos) << word << " not in: " << said;
 }
 
@@ -67,7 +67,7 @@ TEST_F(SamplerRestartTest, WorkersThatActWhileTheCallerLearnsAreStartedAnew) {
                                              .envs = 8,
                                              .first_env = first_env,
                                              .workers = 2,
-                                             .step_limit = 300ms,
+                                             .step_limit = 1s,
                                              .on_death = OnDeath::kRestart});
     std::int64_t due[2] = {0, 0}, lost = 0, after = 0;
     const auto deadline = Clock::now() + 30s;
@@ -134,7 +134,7 @@ TEST_F(SamplerRestartTest, WorkersThatStepAreStartedAnew) {
                                     {.kind = SamplerKind::kSerial, .horizon = kT, .envs = 8});
     const auto make_env = with_stack(fate.factory(), 2);
     auto o = pace.options(kT, 8);
-    o.step_limit = 300ms;
+    o.step_limit = 1s;
     o.on_death = OnDeath::kRestart;
     ::testing::internal::CaptureStderr();
     std::int64_t deaths = 0;
