@@ -216,10 +216,12 @@ def main():
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    if options.program == "sb3" and options.bf16:
-        parser.error("Stable-Baselines3 has no bfloat16 on the CPU: its buffers convert network outputs to NumPy, which fails")
-    if options.program == "sample_factory" and options.bf16:
-        parser.error("Sample Factory has no setting for bfloat16")
+    no_bf16 = {
+        "sb3": "Stable-Baselines3 has no bfloat16 on the CPU: its buffers convert network outputs to NumPy, which fails",
+        "sample_factory": "Sample Factory has no setting for bfloat16",
+    }
+    if options.bf16 and options.program in no_bf16:
+        parser.error(no_bf16[options.program])
     {"cleanrl": cleanrl, "sb3": sb3, "sample_factory": sample_factory}.get(options.program, shoal)(options)
 
 

@@ -129,7 +129,7 @@ class JobsTest(FolderTest):
         processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=3")
         self.wait_for_rows(processes)
         processes[1].send_signal(signal.SIGSTOP)
-        _, err, status = self.ended(processes[:1], within=8)[0]
+        _, err, status = self.ended(processes[:1], within=7)[0]
         self.assertEqual(status, 1, err)
         self.assertIn("process 0 of 2: process 1 of 2 did not respond for 3.0 s", err)
 
@@ -361,7 +361,7 @@ class HostsTest(JobsTest):
         processes = self.job(*PPO, *ENDLESS, "--set", "rank_timeout=3")
         self.wait_for_rows(processes)
         self.assertTrue(ip("-n", self.names[1], "link", "set", self.cable, "down"))
-        for place, (_, err, status) in enumerate(self.ended(processes, within=8)):
+        for place, (_, err, status) in enumerate(self.ended(processes, within=7)):
             self.assertEqual(status, 1, err)
             self.assertRegex(err, f"process {place} of 2: process {1 - place} of 2 (has|did)")
 

@@ -57,8 +57,8 @@ class RunEndTest(FolderTest):
     def stop_with(self, number, status, times=1):
         run = self.dir / f"stopped-{status}-{times}"
         process = self.start_training(run)
-        self.assertTrue(runs(process.pid))
         for _ in range(times):
+            self.assertTrue(runs(process.pid))
             os.killpg(process.pid, number)  # as a terminal does: workers get it, too
             wait_until(lambda: not undelivered(process.pid, number), interval=0.001)  # or a second one would be lost
         self.assertEqual(self.end_of(process, status), "")

@@ -131,14 +131,14 @@ TEST(DynamicTest, AFastWorkerNeedNotWaitForASlowOne) {
     const auto o = own_pace(9, true);
     const auto plain = make_sampler(testing::make_zoo(), other, serial(9, kEnvs));
     std::unique_ptr<Sampler> sampler;
-    const auto make_env = straggling(clocks, {.horizon = 9, .rollouts = 1, .patience = 20s});
+    const auto make_env = straggling(clocks, {.horizon = 9, .rollouts = 1});
     if (asynchronous)
       sampler = make_async_sampler(make_env, agent, actor, o);
     else
       sampler = make_sampler(make_env, agent, o);
     const auto before = std::chrono::steady_clock::now();
     for (int i = 0; i < 3; ++i) expect_same_batches(plain->collect(), sampler->collect());
-    EXPECT_LT(std::chrono::steady_clock::now() - before, 10s) << "they have waited";
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 900ms) << "they have waited";
   }
 }
 
