@@ -219,6 +219,8 @@ OptionList agent_options(Config& c) {
             within(1, 65'536));
   model.add("precision", c.model.precision,
             "precision of learning: float32 | bf16 (nature-cnn, multi-input)");
+  model.add("initial_weights", c.model.initial_weights,
+            "orthogonal | uniform: within 1 / sqrt(inputs), as torch.nn has them");
   model.add("memory", c.model.memory, "recurrent layer after a shared trunk: none | lstm | gru");
   model.add("memory_size", c.model.memory_size, "units of the recurrent layer", within(1, 1e6));
   model.add("memory_sees_previous", c.model.memory_sees_previous,

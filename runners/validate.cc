@@ -106,6 +106,9 @@ void validate_model(const ModelOptions& model) {
           "model.memory: found a memory for model '{}', expected none; only mlp, nature-cnn and "
           "multi-input support it",
           model.name);
+  require(model.initial_weights == InitialWeights::kOrthogonal || !own,
+          "model.initial_weights: found uniform, but model '{}' draws its own; leave it orthogonal",
+          model.name);
   require(model.precision == Precision::kFloat32 || (!own && model.name != "mlp"),
           "model.precision: found bf16, but model '{}' learns in float32; only nature-cnn and "
           "multi-input support both",

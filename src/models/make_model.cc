@@ -1,6 +1,9 @@
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
@@ -26,6 +29,39 @@ class GlobalGeneratorKept {
 Registered<ModelFactory>& registered() {
   static Registered<ModelFactory> all;
   return all;
+}
+
+void draw_uniformly(const at::Tensor& weight, const at::Tensor& bias,
+                    const at::Generator& generator) {
+  const double inputs = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
+  for (auto parameter : {weight, bias})
+    parameter.uniform_(-1 / std::sqrt(inputs), 1 / std::sqrt(inputs), generator);
+}
+
+// Draws the layers and heads anew.
+void draw_uniformly(const torch::nn::Module& model, const at::Generator& generator) {
+  torch::NoGradGuard no_grad;
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    if (const auto* linear = module->as<torch::nn::Linear>())
+      draw_uniformly(linear->weight, linear->bias, generator);
+    if (const auto* convolution = module->as<torch::nn::Conv2d>())
+      draw_uniformly(convolution->weight, convolution->bias, generator);
+  }
+}
+
+std::shared_ptr<ActorCriticModel> make_builtin(const NamedSpecs& observation,
+                                               std::int64_t policy_size,
+                                               const ModelOptions& options,
+                                               const Named<ActionSpec>& action,
+                                               const at::Generator& generator) {
+  if (options.memory != MemoryKind::kNone)
+    return make_recurrent(observation, policy_size, options, action, generator);
+  if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
+  if (options.name == "nature-cnn")
+    return make_nature_cnn(observation, policy_size, options, generator);
+  if (options.name == "multi-input")
+    return make_multi_input(observation, policy_size, options, generator);
+  return nullptr;
 }
 
 }  // namespace
@@ -63,13 +99,10 @@ std::shared_ptr<ActorCriticModel> make_model(const NamedSpecs& observation,
           "model.cnn: found convolutions, but the observation has no picture; leave it auto");
   const GlobalGeneratorKept kept;
   auto generator = at::detail::createCPUGenerator(seed);
-  if (options.memory != MemoryKind::kNone)
-    return make_recurrent(observation, policy_size, options, action, generator);
-  if (options.name == "mlp") return make_mlp(observation, policy_size, options, generator);
-  if (options.name == "nature-cnn")
-    return make_nature_cnn(observation, policy_size, options, generator);
-  if (options.name == "multi-input")
-    return make_multi_input(observation, policy_size, options, generator);
+  if (auto model = make_builtin(observation, policy_size, options, action, generator)) {
+    if (options.initial_weights == InitialWeights::kUniform) draw_uniformly(*model, generator);
+    return model;
+  }
   if (const auto* own = registered().find(options.name)) {
     torch::manual_seed(seed);
     return (*own)(observation, policy_size, options);

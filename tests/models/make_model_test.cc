@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <utility>
+
 #include "shoal/core/error.h"
 #include "shoal/models/actor_critic.h"
 #include "tests/models/model_inputs.h"
@@ -109,6 +112,37 @@ TEST(MakeModelTest, InitialWeightsAreOrthogonalAndBiasesZero) {
         EXPECT_EQ(item.value().abs().max().item<float>(), 0) << item.key();
       } else {
         expect_orthogonal(item.key(), item.value());
+      }
+    }
+  }
+}
+
+// torch.nn draws weights and biases within 1 / sqrt(inputs); of a uniform distribution, the
+// standard deviation is the bound divided by sqrt(3).
+TEST(MakeModelTest, UniformWeightsAreThoseOfTorch) {
+  for (const auto& [name, memory] :
+       {std::pair{"mlp", MemoryKind::kNone}, std::pair{"mlp", MemoryKind::kGru},
+        std::pair{"nature-cnn", MemoryKind::kNone}, std::pair{"multi-input", MemoryKind::kNone}}) {
+    const ModelOptions options{
+        .name = name, .initial_weights = InitialWeights::kUniform, .memory = memory};
+    const auto make = [&](std::uint64_t seed) {
+      return make_model(observation_for(name), 3, options, seed);
+    };
+    const auto model = make(1);
+    EXPECT_TRUE(same_parameters(*model, *make(1))) << name;
+    EXPECT_FALSE(same_parameters(*model, *make(2))) << name;
+    const auto all = model->named_parameters();
+    for (const auto& item : all) {
+      const auto& key = item.key();
+      if (key.starts_with("memory") || !key.ends_with(".weight")) continue;
+      const auto &weight = item.value(), &bias = all[key.substr(0, key.size() - 6) + "bias"];
+      const double bound = 1 / std::sqrt(weight[0].numel());
+      EXPECT_LE(weight.abs().max().item<double>(), bound) << name << " " << key;
+      EXPECT_GT(weight.abs().max().item<double>(), 0.9 * bound) << name << " " << key;
+      EXPECT_LE(bias.abs().max().item<double>(), bound) << name << " " << key;
+      EXPECT_GT(bias.abs().max().item<double>(), 0) << name << " " << key;
+      if (weight.numel() > 1000) {
+        EXPECT_NEAR(weight.std().item<double>(), bound / std::sqrt(3), 0.03 * bound) << key;
       }
     }
   }

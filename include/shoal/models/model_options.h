@@ -30,6 +30,19 @@ inline constexpr std::pair<const char*, CnnKind> kCnnKindNames[] = {{"auto", Cnn
                                                                     {"layers", CnnKind::kLayers}};
 inline const auto& names_of(CnnKind) { return kCnnKindNames; }
 
+// How the weights of a new model are drawn.
+enum class InitialWeights : std::uint8_t {
+  // Orthogonal matrices times sqrt(2), 0.01 for the policy's head and 1 for the value's (Saxe et
+  // al., arXiv 1312.6120); biases are 0.
+  kOrthogonal,
+  // Weights and biases alike within +-1 / sqrt(inputs), as torch.nn has them. Features are a third
+  // to a half as large as orthogonal matrices make them.
+  kUniform,
+};
+inline constexpr std::pair<const char*, InitialWeights> kInitialWeightsNames[] = {
+    {"orthogonal", InitialWeights::kOrthogonal}, {"uniform", InitialWeights::kUniform}};
+inline const auto& names_of(InitialWeights) { return kInitialWeightsNames; }
+
 struct ModelOptions {
   // mlp | nature-cnn | multi-input | a registered one | auto: the first of these three that fits
   // the observation (see model_for()).
@@ -48,6 +61,8 @@ struct ModelOptions {
   // multiplies bfloat16 more slowly than float32 (all but those with AMX, and AMD's with
   // AVX512-BF16) kBf16 means float32.
   Precision precision = Precision::kFloat32;
+  // mlp, nature-cnn, multi-input: of layers and heads; those of a recurrent cell are orthogonal.
+  InitialWeights initial_weights = InitialWeights::kOrthogonal;
   // mlp, nature-cnn, multi-input: a recurrent cell between the layers and the heads. Policy and
   // value then share the layers.
   MemoryKind memory = MemoryKind::kNone;
