@@ -42,6 +42,7 @@ std::string changed(const SettingDoc& setting) {
   if (setting.key == "ppo.normalize_advantage") return "rollout";
   if (setting.key == "model.memory") return "gru";
   if (setting.key == "model.cnn") return "impala";
+  if (setting.key == "model.initial_weights") return "uniform";
   if (setting.key == "atari.emulator") return "ale";
   for (const char* words : {"env.observation", "env.info", "gymnasium.wrappers"})
     if (setting.key == words) return R"(["a \"word\" \\ ", "another"])";
