@@ -126,7 +126,7 @@ TEST(MakeModelTest, UniformWeightsAreThoseOfTorch) {
     const ModelOptions options{
         .name = name, .initial_weights = InitialWeights::kUniform, .memory = memory};
     const auto make = [&](std::uint64_t seed) {
-      return make_model(observation_for(name), 3, options, seed);
+      return make_model(observation_for(options.name), 3, options, seed);
     };
     const auto model = make(1);
     EXPECT_TRUE(same_parameters(*model, *make(1))) << name;
