@@ -97,7 +97,7 @@ SHOAL_BF16 std::int64_t multiply_add(std::int64_t times) {
 }  // namespace
 
 const PanelBf16* panel_avx512_bf16() {
-  static const PanelBf16 kKernels{"AVX512-BF16", product, multiply_add};
+  static const PanelBf16 kKernels{"AVX512-BF16", product, product, multiply_add};
   static const bool kHas = __builtin_cpu_supports("avx512bf16") &&
                            __builtin_cpu_supports("avx512bw") &&
                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

@@ -30,12 +30,18 @@ PanelMlp::PanelMlp(const FlatMlp& shape, std::int64_t panels, bool backward, Pre
   }
 }
 
-void PanelMlp::multiply(std::int64_t rows, const PanelProduct& p) const {
+bool PanelMlp::rounds(std::int64_t rows) const {
   constexpr std::int64_t kWorth = 8;  // below, rounding takes longer than it saves
-  if (bf16_ && rows >= kWorth)
-    bf16_->product(p);
-  else
-    kernels_.product(p);
+  return bf16_ && rows >= kWorth;
+}
+
+void PanelMlp::multiply(std::int64_t rows, const PanelProduct& p) const {
+  (rounds(rows) ? bf16_->product : kernels_.product)(p);
+}
+
+// Values are sums of many rewards, of which bfloat16 keeps too few digits.
+void PanelMlp::multiply_precisely(std::int64_t rows, const PanelProduct& p) const {
+  (rounds(rows) ? bf16_->precise_product : kernels_.product)(p);
 }
 
 void PanelMlp::forward(const float* parameters, const PanelInput& input, const PanelRange& range) {
@@ -43,19 +49,19 @@ void PanelMlp::forward(const float* parameters, const PanelInput& input, const P
   for (std::size_t l = 0; l < mlp_.layers(); ++l) {
     const auto in = mlp_.widths[l], out = mlp_.widths[l + 1];
     float* y = at(outputs_[l], range.from, out);
-    multiply(out, {.a = parameters + mlp_.offset(l),
-                   .a_row = in,
-                   .a_step = 1,
-                   .steps = in,
-                   .b = x,
-                   .rows = out,
-                   .c = y,
-                   .panels = range.count(),
-                   .b_panel = l == 0 ? input.stride : in * kPanel,
-                   .c_panel = out * kPanel,
-                   .columns = range.columns,
-                   .bias = parameters + mlp_.bias_offset(l),
-                   .relu = l + 1 < mlp_.layers()});
+    multiply_precisely(out, {.a = parameters + mlp_.offset(l),
+                             .a_row = in,
+                             .a_step = 1,
+                             .steps = in,
+                             .b = x,
+                             .rows = out,
+                             .c = y,
+                             .panels = range.count(),
+                             .b_panel = l == 0 ? input.stride : in * kPanel,
+                             .c_panel = out * kPanel,
+                             .columns = range.columns,
+                             .bias = parameters + mlp_.bias_offset(l),
+                             .relu = l + 1 < mlp_.layers()});
     x = y;
   }
 }

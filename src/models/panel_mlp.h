@@ -84,7 +84,9 @@ class PanelMlp {
     return buffer.data + panel * width * kPanel;
   }
   // rows: of the whole product, of which p is a part; the precision does not depend on the parts.
+  bool rounds(std::int64_t rows) const;
   void multiply(std::int64_t rows, const PanelProduct& p) const;
+  void multiply_precisely(std::int64_t rows, const PanelProduct& p) const;
   bool transposes(std::size_t l) const;
   void layer_gradient(std::size_t l, const PanelInput& input, const float* input_rows,
                       std::int64_t from, std::int64_t to_row, float* to) const;

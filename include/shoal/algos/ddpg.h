@@ -26,7 +26,8 @@ struct DdpgOptions {
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
   // Arithmetic of the networks' products on the CPU. kBf16 rounds both factors to bfloat16 where
-  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. On other CPUs it means float32.
+  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. With AMX, forward passes multiply
+  // what that rounds off, too: 16 significant bits instead of 8. On other CPUs kBf16 means float32.
   // Sums and parameters are always float32.
   Precision precision = Precision::kFloat32;
   double tau = 0.005;              // how far targets move
