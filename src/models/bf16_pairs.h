@@ -18,14 +18,14 @@ inline __mmask16 first_lanes(std::int64_t n) {
   return static_cast<__mmask16>(n >= kWide ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
 }
 
-// What rounding to bfloat16 leaves of x.
+// x minus x rounded to bfloat16.
 SHOAL_BF16 inline __m512 rounded_off(__m512 x) {
   // Without a mask, g++ 12 warns of the lanes that one would leave out.
   const auto rounded = _mm512_maskz_cvtepu16_epi32(0xFFFF, (__m256i)_mm512_cvtneps_pbh(x));
   return x - (__m512)_mm512_maskz_slli_epi32(0xFFFF, rounded, 16);
 }
 
-// Converts numbers to bfloat16, or what that leaves of them.
+// kRounded: numbers rounded to bfloat16. kRest: their rounding errors, in bfloat16, too.
 enum class Part : std::uint8_t { kRounded, kRest };
 
 template <Part kPart>
