@@ -184,17 +184,26 @@ TEST(QAgentBothTest, NoiseIsDrawnAnewAndGreedyActionsHaveNone) {
   const Observations seen = Observed{x, {}};
   const auto first = agent->values(seen).detach();
   EXPECT_TRUE(at::equal(first, twin->values(seen).detach())) << "one seed, one noise";
+  const auto first_target = agent->target_values(seen);
   agent->draw_noise();
-  const auto second = agent->values(seen).detach();
+  const auto second = agent->values(seen).detach(), second_target = agent->target_values(seen);
   EXPECT_FALSE(at::allclose(first, second));
+  EXPECT_FALSE(at::allclose(first_target, second_target));
   // The noise is part of the parameters.
   const auto from = agent->parameters();
   for (auto& [name, tensor] : twin->parameters()) tensor.detach().copy_(from.at(name));
   twin->parameters_changed();
   EXPECT_TRUE(at::equal(second, twin->values(seen).detach()));
+  EXPECT_TRUE(at::equal(second_target, twin->target_values(seen)));
   agent->draw_noise();
   twin->draw_noise();
   EXPECT_TRUE(at::equal(agent->values(seen).detach(), twin->values(seen).detach()));
+
+  const auto before = agent->target_values(seen);
+  for (auto& parameter : agent->learnable()) parameter.detach().add_(1);
+  EXPECT_TRUE(at::equal(before, agent->target_values(seen)));
+  agent->update_target(1);
+  EXPECT_FALSE(at::allclose(before, agent->target_values(seen)));
 
   // Without noise: a network whose weights are the means.
   std::map<std::string, at::Tensor> p;

@@ -5,8 +5,12 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
+
+#include "src/core/divide_up.h"
 
 namespace shoal {
 namespace {
@@ -23,6 +27,19 @@ void fill(at::Tensor& tensor, Rng& rng) {
   auto* to = values.data_ptr<float>();
   for (std::int64_t i = 0; i < values.numel(); ++i) to[i] = rooted_normal(rng);
   tensor.copy_(values);
+}
+
+// Calls f(first row, rows, noise of these rows) for all rows of a noisy matrix: so few at a time
+// that the noise, the outer product of out and in, stays in the cache of a CPU.
+template <class F>
+void for_blocks(const at::Tensor& out, const at::Tensor& in, const F& f) {
+  constexpr std::int64_t kBlock = 1 << 16;  // elements
+  const auto rows = out.size(0);
+  const auto most = out.is_cpu() ? divide_up(kBlock, in.size(0)) : rows;
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const auto n = std::min(most, rows - first);
+    f(first, n, at::outer(out.narrow(0, first, n), in));
+  }
 }
 
 }  // namespace
@@ -54,26 +71,34 @@ NoisyNetwork::NoisyNetwork(std::shared_ptr<ActorCriticModel> model, double devia
   }
 }
 
-at::Tensor NoisyNetwork::Noisy::noise(const NoisyNetwork& network) const {
-  const auto& [in, out] = network.layers_[layer];
-  return used.dim() == 2 ? at::outer(out, in) : out;
-}
-
 void NoisyNetwork::draw(Rng& rng) {
   for (auto& layer : layers_) {
     fill(layer.in, rng);
     fill(layer.out, rng);
   }
+  changed();
 }
 
-void NoisyNetwork::use(bool noise) {
+bool NoisyNetwork::use(bool noise) {
+  const auto wanted = noise ? InUse::kNoise : InUse::kMeans;
+  if (in_use_ == wanted || (in_use_ != InUse::kNeither && !noisy())) return false;
+  in_use_ = wanted;
   torch::NoGradGuard no_grad;
   for (auto& one : noisy_) {
-    if (noise)
-      at::addcmul_out(one.used, one.mean, one.deviation, one.noise(*this));
-    else
+    const auto& layer = layers_[one.layer];
+    if (!noise) {
       one.used.copy_(one.mean);
+    } else if (one.used.dim() == 1) {
+      at::addcmul_out(one.used, one.mean, one.deviation, layer.out);
+    } else {
+      for_blocks(layer.out, layer.in, [&](auto first, auto rows, const at::Tensor& drawn) {
+        auto to = one.used.narrow(0, first, rows);
+        at::addcmul_out(to, one.mean.narrow(0, first, rows), one.deviation.narrow(0, first, rows),
+                        drawn);
+      });
+    }
   }
+  return true;
 }
 
 NamedTensors NoisyNetwork::weights() const {
@@ -112,8 +137,20 @@ std::vector<at::Tensor> NoisyNetwork::gradients(const at::Tensor& loss) const {
   // The loss does not depend on the value head.
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].defined()) all[i] = at::zeros_like(with_respect_to[i]);
-  for (std::size_t i = 0; i < noisy_.size(); ++i)
-    all.push_back(all[plain_.size() + i] * noisy_[i].noise(*this));
+  for (std::size_t i = 0; i < noisy_.size(); ++i) {
+    const auto& layer = layers_[noisy_[i].layer];
+    const auto& gradient = all[plain_.size() + i];
+    if (gradient.dim() == 1) {
+      all.push_back(gradient * layer.out);
+      continue;
+    }
+    auto product = at::empty_like(gradient);
+    for_blocks(layer.out, layer.in, [&](auto first, auto rows, const at::Tensor& drawn) {
+      auto to = product.narrow(0, first, rows);
+      at::mul_out(to, gradient.narrow(0, first, rows), drawn);
+    });
+    all.push_back(std::move(product));
+  }
   return all;
 }
 
@@ -122,6 +159,7 @@ void NoisyNetwork::move_towards(const NoisyNetwork& other, double share) {
   at::_foreach_lerp_(learnable(), other.learnable(), share);
   const auto from = other.model_->buffers(), to = model_->buffers();
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+  changed();
 }
 
 void NoisyNetwork::to(at::Device device) {
@@ -134,6 +172,7 @@ void NoisyNetwork::to(at::Device device) {
     layer.in = layer.in.to(device);
     layer.out = layer.out.to(device);
   }
+  changed();
 }
 
 }  // namespace shoal

@@ -29,8 +29,11 @@ class NoisyNetwork {
   bool noisy() const { return !layers_.empty(); }
 
   void draw(Rng& rng);
-  // Writes the model's parameters, with the latest noise or without.
-  void use(bool noise);
+  // To be called when learnable() or parameters() have been written.
+  void changed() { in_use_ = InUse::kNeither; }
+  // Makes the model's parameters those with the latest noise, or those without. Returns whether
+  // they were others before.
+  bool use(bool noise);
 
   // The parameters and buffers of the model, as use() left them, by name.
   NamedTensors weights() const;
@@ -52,17 +55,18 @@ class NoisyNetwork {
     at::Tensor used;             // the model's parameter
     at::Tensor mean, deviation;  // learned
     std::size_t layer;
-    at::Tensor noise(const NoisyNetwork& network) const;
   };
   struct Layer {
     at::Tensor in, out;  // [inputs], [outputs]: noise vectors
   };
+  enum class InUse : std::uint8_t { kNeither, kNoise, kMeans };
 
   std::shared_ptr<ActorCriticModel> model_;
   std::vector<Noisy> noisy_;
   std::vector<Layer> layers_;
   std::vector<std::string> plain_names_;
   std::vector<at::Tensor> plain_;  // parameters without noise
+  InUse in_use_ = InUse::kNeither;
 };
 
 }  // namespace shoal

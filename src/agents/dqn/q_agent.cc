@@ -57,6 +57,7 @@ class NetworkQAgent : public QAgent {
 
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
+    use_noise(!in.greedy);
     value.copy_(std::get<0>(values_of(online_, in.observation).max(1)));
   }
 
@@ -76,6 +77,7 @@ class NetworkQAgent : public QAgent {
   }
   at::Tensor target_returns(const Observations& observation) override {
     torch::NoGradGuard no_grad;
+    target_.use(true);
     return returns_of(target_, observation);
   }
   at::Tensor support() const override { return support_; }
@@ -91,18 +93,13 @@ class NetworkQAgent : public QAgent {
     return {};
   }
 
-  void update_target(double share) override {
-    target_.move_towards(online_, share);
-    target_.use(true);
-  }
+  void update_target(double share) override { target_.move_towards(online_, share); }
   void draw_noise() override {
     if (!online_.noisy()) return;
     Rng rng(noise_seed_, static_cast<std::uint64_t>(noise_drawn_.item<std::int64_t>()));
     online_.draw(rng);
     target_.draw(rng);
     noise_drawn_.fill_(static_cast<std::int64_t>(rng.counter()));
-    target_.use(true);
-    in_use_ = InUse::kNeither;
   }
   std::vector<at::Tensor> learnable() override { return online_.learnable(); }
   std::vector<at::Tensor> gradients(const at::Tensor& loss) override {
@@ -122,9 +119,8 @@ class NetworkQAgent : public QAgent {
     return all;
   }
   void parameters_changed() override {
-    target_.use(true);
-    in_use_ = InUse::kNeither;
-    use_noise(true);
+    online_.changed();
+    target_.changed();
     if (!is_host(device()))
       acting_ = nullptr;
     else if (!acting_)
@@ -132,6 +128,7 @@ class NetworkQAgent : public QAgent {
   }
   void before_rollout(bool greedy) override {
     use_noise(!greedy);
+    if (!is_host(device())) target_.use(true);  // a captured update must not do it each time
     explorer_.before_rollout(device());
   }
   bool rows_are_independent() const override { return acting_ && acting_->rows_are_independent(); }
@@ -145,19 +142,13 @@ class NetworkQAgent : public QAgent {
   at::Device device() const override { return online_.model().parameters().front().device(); }
 
  private:
-  enum class InUse : std::uint8_t { kNeither, kNoise, kMeans };
-
   static std::int64_t atoms_of(const QAgentOptions& o) {
     return o.returns == ReturnKind::kMean ? 1 : o.atoms;
   }
 
-  // Writes noisy weights, or the means, to the network. run() then refreshes the acting network.
+  // run() refreshes the acting network if this has changed the weights.
   void use_noise(bool noise) {
-    const auto wanted = noise ? InUse::kNoise : InUse::kMeans;
-    if (in_use_ == wanted || (in_use_ != InUse::kNeither && !online_.noisy())) return;
-    in_use_ = wanted;
-    online_.use(noise);
-    acting_is_old_ = true;
+    if (online_.use(noise)) acting_is_old_ = true;
   }
 
   at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
@@ -225,8 +216,7 @@ class NetworkQAgent : public QAgent {
   at::Tensor support_;
   EpsilonGreedy explorer_;
   std::uint64_t noise_seed_;
-  at::Tensor noise_drawn_;  // random numbers drawn so far
-  InUse in_use_ = InUse::kNeither;
+  at::Tensor noise_drawn_;                 // random numbers drawn so far
   std::unique_ptr<ActingNetwork> acting_;  // null: on a GPU
   at::Tensor outputs_, unused_, values_;   // of acting_
   bool acting_is_old_ = true;              // the network has changed since the last refresh()
