@@ -122,6 +122,21 @@ auto with_file(const std::filesystem::path& path, Read read) {
   }
 }
 
+// Target networks are left out of a file. Those of an agent then begin as copies of its networks.
+constexpr std::string_view kTarget = "target/";
+
+NamedTensors without_targets(const NamedTensors& tensors) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : tensors)
+    if (!name.starts_with(kTarget)) all.add(name, tensor);
+  return all;
+}
+
+std::string name_in(const Weights& file, const std::string& name) {
+  const bool copies = name.starts_with(kTarget) && !file.header.contains(name);
+  return copies ? name.substr(kTarget.size()) : name;
+}
+
 // The networks' float32 numbers as float16.
 NamedTensors halved(const NamedTensors& tensors) {
   NamedTensors all;
@@ -152,7 +167,7 @@ void import_weights(Agent& agent, std::istream& in, std::uint64_t size,
   const auto own = agent.parameters();
   NamedTensors read;
   for (const auto& [name, tensor] : own)
-    read.add(name, keep.contains(name) ? tensor : read_tensor(file, name, tensor));
+    read.add(name, keep.contains(name) ? tensor : read_tensor(file, name_in(file, name), tensor));
   for (const auto& [name, described] : file.header.items())
     require(name == "__metadata__" || own.contains(name),
             "it holds '{}', which the agent has not; use the settings that it was trained with",
@@ -175,7 +190,8 @@ void import_weights(Agent& agent, const std::filesystem::path& path,
 // are aligned.
 void export_weights(Agent& agent, const Config& config, const std::filesystem::path& file,
                     bool half) {
-  const auto tensors = half ? halved(agent.parameters()) : agent.parameters();
+  const auto exact = without_targets(agent.parameters());
+  const auto tensors = half ? halved(exact) : exact;
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"shoal", kVersion}, {"config", write_config(config)}};
   std::uint64_t offset = 0;

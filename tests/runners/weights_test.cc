@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "shoal/agents/q_agent.h"
 #include "shoal/core/error.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/runners/config.h"
@@ -89,6 +90,30 @@ TEST_F(WeightsTest, NetworksMayBeRoundedToHalfPrecision) {
   expected.at("policy0.weight").fill_(65'600);
   EXPECT_NE(message_of([&] { export_weights(*from, config_, file_, true); }).find("policy0.weight"),
             std::string::npos);
+}
+
+TEST_F(WeightsTest, TargetNetworksBeginAsCopies) {
+  const auto make = [](std::uint64_t seed) {
+    const EnvSpec spec{
+        .id = "Three", .observation = ArraySpec{.shape = {3}}, .action = ActionSpec::discrete(2)};
+    return make_q_agent(spec, {.hidden = {4}}, {}, seed);
+  };
+  const auto from = make(1), to = make(2);
+  {
+    at::NoGradGuard no_grad;
+    for (auto& parameter : from->learnable()) parameter.add_(1);
+  }
+  export_weights(*from, config_, file_);
+  EXPECT_EQ(read_file(file_, 1 << 20).find("target/"), std::string::npos);
+  import_weights(*to, file_);
+  const auto expected = from->parameters();
+  int targets = 0;
+  for (const auto& [name, tensor] : to->parameters()) {
+    const bool is_target = name.starts_with("target/");
+    EXPECT_TRUE(tensor.equal(expected.at(is_target ? name.substr(7) : name))) << name;
+    targets += is_target;
+  }
+  EXPECT_GT(targets, 0);
 }
 
 TEST_F(WeightsTest, RefusesATruncatedFile) {

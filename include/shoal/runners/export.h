@@ -33,18 +33,19 @@ namespace shoal {
 // observations. Writing throws as FileReplacement does.
 void export_policy(Agent& agent, const EnvSpec& env, const std::filesystem::path& file);
 
-// Writes the agent's parameters in the format of safetensors, with the settings as metadata. half:
-// those of networks as float16, rounded; throws Error if one is beyond 65504. Writing throws as
-// FileReplacement does.
+// Writes the agent's parameters, but for target networks, in the format of safetensors, with the
+// settings as metadata. half: those of networks as float16, rounded; throws Error if one is beyond
+// 65504. Writing throws as FileReplacement does.
 void export_weights(Agent& agent, const Config& config, const std::filesystem::path& file,
                     bool half = false);
 
 // The settings that such a file holds. Throws Error if it cannot be read, is damaged, or has none.
 Config weights_config(const std::filesystem::path& file);
 
-// Copies the weights of such a file to the agent: float16 also to float32. Its own parameters
-// `keep` stay as they are. Throws Error, before any copy, if the file cannot be read or is damaged,
-// has other parameters, types or shapes than the agent, or a number that is not finite.
+// Copies the weights of such a file to the agent: float16 also to float32. Target networks that it
+// does not hold become copies of the networks. The agent's own parameters `keep` stay as they are.
+// Throws Error, before any copy, if the file cannot be read or is damaged, has other parameters,
+// types or shapes than the agent, or a number that is not finite.
 void import_weights(Agent& agent, const std::filesystem::path& file,
                     const std::set<std::string>& keep = {});
 
