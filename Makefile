@@ -1,6 +1,7 @@
 # Every target does what it needs first: `make run` and `make test` work on a fresh machine.
 #   PRESET  what `make run` trains            ARGS  further flags for it, e.g. ARGS="--seed 3"
 #   JOBS    compilers at a time (default: by cores and memory)
+#   CMAKE_ARGS  options of CMake: make build CMAKE_ARGS=-DSHOAL_WITH_ATARI=OFF
 #   SHOAL_DEPS, SHOAL_TORCH_DIR: see scripts/setup.sh
 #   SECONDS how long `make fuzz` runs each of its targets
 PRESET = cartpole-ppo

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build.sh PRESET [TARGET...]: configures build/PRESET if that is needed, builds, and tells how long it took.
-# JOBS bounds the number of compilers.
+# JOBS bounds the number of compilers; CMAKE_ARGS are further options of CMake, which later builds keep.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,7 +13,8 @@ start=$SECONDS
 
 torch=$(torch_dir)
 [ -n "$torch" ] || fail 2 "LibTorch is not installed" "Run \`make setup\`."
-settings=("-DSHOAL_TORCH_DIR=$torch" "-DSHOAL_DEPS=$SHOAL_DEPS")
+read -ra options <<<"${CMAKE_ARGS:-}"
+settings=("-DSHOAL_TORCH_DIR=$torch" "-DSHOAL_DEPS=$SHOAL_DEPS" ${options[@]+"${options[@]}"})
 
 # Ninja runs CMake again when a CMakeLists.txt changes; what it does not see is another preset or another LibTorch.
 stamp=$dir/.configured

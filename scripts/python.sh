@@ -11,6 +11,9 @@ python=$(realpath --no-symlinks "$torch/../../../../bin/python")
 "$python" -c 'import torch' 2>/dev/null || fail 2 "$torch is not in an environment of Python that can be installed into" \
   "Install by \`pip install --no-build-isolation .\` in an environment with torch $torch_version (docs/python.md)."
 scripts/build.sh release shoal_python_package
+"$python" -c 'import gymnasium, numpy' 2>/dev/null ||
+  "$python" -m pip install --quiet --disable-pip-version-check 'gymnasium>=1.1' ||
+  fail 1 "Gymnasium, on whose interfaces make_vec is built, could not be installed"
 "$python" -c 'import scikit_build_core' 2>/dev/null ||
   "$python" -m pip install --quiet --disable-pip-version-check 'scikit-build-core>=0.11' ||
   fail 1 "scikit-build-core, which packs the wheel, could not be installed"
