@@ -132,7 +132,8 @@ int train_command(const TrainFlags& flags, char** argv) {
   auto configured = configure(flags, job);
   Config& config = configured.config;
   launch(argv, config.threads);
-  std::filesystem::path folder = flags.resume.empty() ? flags.out : flags.resume;
+  const auto resumed = resumed_run(flags.resume);
+  auto folder = flags.resume.empty() ? std::filesystem::path(flags.out) : resumed.folder;
   require(job.count == 1 || !folder.empty(),
           "{} processes of {} train one run: give a folder that all of them can see, with --out",
           job.count, job.launcher);
@@ -140,6 +141,7 @@ int train_command(const TrainFlags& flags, char** argv) {
   SessionOptions options{
       .quiet = flags.quiet || job.place > 0,
       .resume = !flags.resume.empty(),
+      .checkpoint = resumed.checkpoint,
       .heading = [&](const Config& used) { return configured.notes + placement(used, job); }};
   if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
   std::signal(SIGPIPE, SIG_IGN);  // the reader of standard output may be gone
@@ -190,7 +192,10 @@ void add_train(CLI::App& app, Command& chosen) {
       ->add_option("PRESET_OR_FILE", flags->source,
                    "Preset (see shoal list presets) or TOML file; neither: --env")
       ->type_name("");
-  command->add_option("--resume", flags->resume, "Resume the run in this folder")->type_name("RUN");
+  command
+      ->add_option("--resume", flags->resume,
+                   "Resume the run in this folder, or from this checkpoint of it")
+      ->type_name("RUN");
   command
       ->add_option(
           "--init-from", flags->init_from,

@@ -99,7 +99,7 @@ void require_no_env(const std::string& source) {
 }
 
 Config begin_from(const TrainFlags& flags, const Settings& changes) {
-  if (!flags.resume.empty()) return read_run_config(flags.resume);
+  if (!flags.resume.empty()) return read_run_config(resumed_run(flags.resume).folder);
   require_no_env(flags.source);
   Config config =
       flags.source.empty() ? without_preset(changes) : preset_or_file(flags.source, changes);
@@ -170,6 +170,12 @@ Config without_preset(const Settings& changes) {
   Config asked;
   for (const auto& [key, value] : changes) set(asked, key, value);
   return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");
+}
+
+Resumed resumed_run(const std::filesystem::path& given) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(given, ignored)) return {given};
+  return {given.has_parent_path() ? given.parent_path() : ".", given.filename().string()};
 }
 
 Configured configure(const TrainFlags& flags, const JobPlace& job) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "shoal/distributed/job_place.h"
+#include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/config.h"
 
 namespace shoal::cli {
@@ -56,6 +58,13 @@ struct Configured {
   Config config;
   std::string notes;  // lines for the user
 };
+
+// What `--resume` names: the folder of a run, or one of its checkpoints.
+struct Resumed {
+  std::filesystem::path folder;
+  std::string checkpoint = kCheckpointFile;
+};
+Resumed resumed_run(const std::filesystem::path& given);
 
 // Fills in what `asked` leaves open (schedules, automatic sampler) from the settings with which the
 // run began.

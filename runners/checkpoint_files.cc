@@ -30,9 +30,9 @@ void give_second_name(const fs::path& file, const fs::path& name) {
   fs::create_hard_link(file, temporary, error);
   if (error && fs::copy_file(file, temporary, error)) sync_file(temporary);
   if (!error) fs::rename(temporary, name, error);
-  if (!error) return;
   std::error_code ignored;
-  fs::remove(temporary, ignored);
+  fs::remove(temporary, ignored);  // also there if both are names of one file already
+  if (!error) return;
   throw std::runtime_error(fmt::format("cannot write {}: {}", name.string(), error.message()));
 }
 
@@ -48,6 +48,15 @@ void CheckpointFiles::write(const Checkpoint& checkpoint, std::int64_t steps) co
   if (keep_ > 1)
     give_second_name(newest, folder_ / fmt::format("{}{}.ckpt", kNumbered, number(steps)));
   drop_oldest(steps);
+}
+
+void CheckpointFiles::go_back(const std::string& name, std::int64_t steps) const {
+  if (name != kCheckpointFile) give_second_name(folder_ / name, folder_ / kCheckpointFile);
+  const auto last = fmt::format("{}{}.ckpt", kNumbered, number(steps));
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const auto other = entry.path().filename().string();
+    if (other.starts_with(kNumbered) && other > last) fs::remove(entry.path());
+  }
 }
 
 void CheckpointFiles::write_best(const Checkpoint& checkpoint) const {

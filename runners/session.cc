@@ -91,6 +91,7 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
       console_(options.quiet || !leads()),
       quiet_(options.quiet || !leads()),
       resumes_(options.resume),
+      checkpoint_(options.checkpoint),
       heading_(options.heading),
       checkpoints_(folder, config.keep_checkpoints),
       means_(std::make_unique<MetricMeans>()) {
@@ -107,13 +108,14 @@ Session::Session(const Config& config, const std::filesystem::path& folder,
   if (!resumes_) require_equal_rewards(config_);
   if (!resumes_ && !config_.init_from.empty()) require_weights(config_.init_from);
   if (!resumes_) return;
+  const auto file = folder / checkpoint_;
   require(
-      fs::exists(folder / kCheckpointFile, error) || error,
+      fs::exists(file, error) || error,
       "there is no {}: the run in {} was stopped before its first checkpoint; start it again in "
       "another folder",
-      kCheckpointFile, folder.string());
-  resumed_ = read_checkpoint(folder / kCheckpointFile);
-  check_counters(resumed_, folder / kCheckpointFile);
+      checkpoint_, folder.string());
+  resumed_ = read_checkpoint(file);
+  check_counters(resumed_, file);
   require(resumed_.algo.empty() || resumed_.algo == config_.algo,
           "algo: found '{}', but the run in {} was saved by '{}', which alone can resume it; "
           "start another run from its weights with --init-from {}",
@@ -154,6 +156,7 @@ void Session::open_files(const std::string& settings) {
   folder_->keep();
   if (resumes_) {
     fs::remove(folder() / kSummaryFile);  // of an end that no longer holds
+    checkpoints_.go_back(checkpoint_, steps_);
     seconds_before_ = row_seconds_ = saved_seconds_ =
         progress_.resume(folder() / kProgressFile, steps_);
   } else {

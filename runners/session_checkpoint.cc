@@ -37,7 +37,7 @@ NamedTensors Session::sampler_state() const {
 
 void Session::restore() {
   const auto& tensors = resumed_.tensors;
-  restore_agent(resumed_, folder() / kCheckpointFile, *agent_);
+  restore_agent(resumed_, folder() / checkpoint_, *agent_);
   restore_all(tensors, "algo/", algo_->state());
   if (replay_ != nullptr) replay_->restore(saved_replay());
   episodes_.restore(with_prefix("episodes/", tensors));

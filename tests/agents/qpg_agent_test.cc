@@ -125,6 +125,16 @@ TEST(QpgAgentAnyTest, TwinsBeginApart) {
   EXPECT_FALSE(at::equal(critics[0], critics[1]));
 }
 
+TEST(QpgAgentAnyTest, AdjacentSeedsHaveNoCriticInCommon) {
+  const auto of = [](std::uint64_t seed) {
+    const auto agent = make_qpg_agent(box_env(), {.hidden = {24, 40}}, seed);
+    return agent->networks().critics.clone();
+  };
+  const auto first = of(7), second = of(8);
+  for (int i = 0; i < 2; ++i)
+    for (int k = 0; k < 2; ++k) EXPECT_FALSE(at::equal(first[i], second[k])) << i << k;
+}
+
 TEST(QpgAgentAnyTest, NeedsOneBoxWithBounds) {
   auto env = box_env();
   EXPECT_THROW(make_qpg_agent(env, {.critics = 0}, 1), Error);

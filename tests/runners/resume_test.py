@@ -187,6 +187,18 @@ class ResumeTest(FolderTest):
         checkpoints, ranks = len(list(run.glob("checkpoint-*.ckpt"))), 2 if "--ranks" in arguments else 0
         self.assertLessEqual(len(list(run.glob("replay-*.ckpt"))), ranks * (checkpoints + 1), "those of old checkpoints are gone")
 
+    def test_a_run_goes_back_to_an_older_checkpoint(self):
+        run, straight = self.dir / "run", self.dir / "straight"
+        keep = ["--set", "checkpoint_steps=512", "--set", "keep_checkpoints=9"]
+        begin = ["train", "cartpole-ppo", *ENDLESS, *CARTPOLE, *keep, "--steps", 2048]
+        shoal(*begin, "--out", run)
+        shoal(*begin, "--out", straight)
+        shoal("train", "--resume", run / "checkpoint-000000001024.ckpt", "--steps", 1536)
+        self.assertEqual([row["steps"] for row in table(run)], ["512", "1024", "1536"])
+        self.assertEqual(len(list(run.glob("checkpoint-*.ckpt"))), 3, "those of the steps that it went back")
+        shoal("train", "--resume", run, "--steps", 2048)
+        shoal("verify", run, straight)
+
     def test_a_full_disk_keeps_the_last_checkpoint(self):
         run = self.dir / "run"
         shoal("train", "cartpole-ppo", *ENDLESS, *CARTPOLE, "--out", run, "--steps", 1024)

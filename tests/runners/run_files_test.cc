@@ -148,6 +148,23 @@ TEST(CheckpointFiles, TheLastOnesAndTheBestStay) {
   EXPECT_EQ(read_checkpoint(folder / "checkpoint-000000000010.ckpt").counters.at("steps"), 10);
 }
 
+TEST(CheckpointFiles, GoingBackRemovesLaterOnes) {
+  const TemporaryFolder folder;
+  const CheckpointFiles files(folder / "", 3);
+  for (const int steps : {5, 10, 1000}) files.write(at_step(steps), steps);
+  const std::string oldest = "checkpoint-000000000005.ckpt", next = "checkpoint-000000000010.ckpt";
+  files.go_back(kCheckpointFile, 1000);
+  EXPECT_EQ(names_in(folder / "").size(), 4);
+  files.go_back(next, 10);
+  EXPECT_EQ(names_in(folder / ""), (std::vector<std::string>{oldest, next, "model.ckpt"}));
+  files.go_back(next, 10);  // two names of one file
+  EXPECT_EQ(names_in(folder / ""), (std::vector<std::string>{oldest, next, "model.ckpt"}));
+  EXPECT_EQ(read_checkpoint(folder / "model.ckpt").counters.at("steps"), 10);
+  files.go_back(oldest, 5);
+  EXPECT_EQ(names_in(folder / ""), (std::vector<std::string>{oldest, "model.ckpt"}));
+  EXPECT_EQ(read_checkpoint(folder / "model.ckpt").counters.at("steps"), 5);
+}
+
 TEST(CheckpointFiles, OneIsKeptAsOneFile) {
   const TemporaryFolder folder;
   const CheckpointFiles files(folder / "", 1);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "shoal/runners/checkpoint.h"
 
@@ -21,6 +22,10 @@ class CheckpointFiles {
   // Both throw as FileReplacement does.
   void write(const Checkpoint& checkpoint, std::int64_t steps) const;
   void write_best(const Checkpoint& checkpoint) const;
+
+  // Makes the checkpoint `name` of the folder, of this step, the newest one, and removes later
+  // ones.
+  void go_back(const std::string& name, std::int64_t steps) const;
 
   // The replay of one of several ranks, in its own file replay-<steps>-<rank>.ckpt. It is written
   // before the checkpoint at the same step and kept as long as that checkpoint. Writing throws as

@@ -32,8 +32,10 @@ inline constexpr const char* kSummaryFile = "summary.json";   // written at the 
 
 struct SessionOptions {
   bool quiet = false;   // print nothing on the console
-  bool resume = false;  // resume the run in the folder from its newest checkpoint
-  bool again = false;   // restart in the folder of a run that has no checkpoint
+  bool resume = false;  // resume the run in the folder
+  // The checkpoint in the folder to resume from; what the run did after it is removed.
+  std::string checkpoint = kCheckpointFile;
+  bool again = false;  // restart in the folder of a run that has no checkpoint
   // False: a signal before begin() makes it throw Interrupted; true: it ends the process.
   bool ends_at_once = true;
   // The first lines on the console, for the settings of the run; printed when it begins.
@@ -174,6 +176,7 @@ class Session {
   Replay* replay_ = nullptr;
   Checkpoint resumed_;  // until begin(); empty: a new run
   bool quiet_, resumes_, said_ = false;
+  std::string checkpoint_;  // to resume from
   std::function<std::string(const Config&)> heading_;
   std::string sampler_lines_;
   CheckpointFiles checkpoints_;

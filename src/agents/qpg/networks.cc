@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "shoal/core/rng.h"
 #include "src/models/run_model.h"
 
 namespace shoal {
@@ -69,11 +70,14 @@ at::Tensor PolicyNetwork::forward(const Observations& input) const {
                 : mlp_.forward(parameters_, input[0].data);
 }
 
+std::uint64_t critic_seed(std::uint64_t seed, int k) {
+  return env_seed(seed, Stream::kTrain, -3 - k);
+}
+
 CriticNetwork::CriticNetwork(const FlatMlp& head, int critics, std::uint64_t seed,
                              const std::shared_ptr<ActorCriticModel>& encoder)
     : head_(head), heads_(register_parameter("heads", at::empty({critics, head.size()}))) {
-  for (int k = 0; k < critics; ++k)
-    head_.initialise(heads_.detach()[k], seed + static_cast<std::uint64_t>(k));
+  for (int k = 0; k < critics; ++k) head_.initialise(heads_.detach()[k], critic_seed(seed, k));
   if (encoder) encoder_ = register_module("encoder", encoder);
   flatten();
 }

@@ -47,6 +47,9 @@ class PolicyNetwork : public QpgNetwork {
   std::shared_ptr<ActorCriticModel> model_;
 };
 
+// The seed of critic k's initial weights. Experiments with adjacent seeds have no critic in common.
+std::uint64_t critic_seed(std::uint64_t seed, int k);
+
 // Critics side by side, which share an encoder if there is one.
 class CriticNetwork : public QpgNetwork {
  public:

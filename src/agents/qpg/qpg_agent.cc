@@ -340,7 +340,7 @@ std::unique_ptr<QpgAgent> make_qpg_agent(const EnvSpec& spec, const QpgAgentOpti
   set.critic_mlp = mlp_of(input.width() + action.dims, options.hidden, 1);
   const auto policy = [&] { return std::make_shared<PolicyNetwork>(set.policy_mlp, seed); };
   const auto critics = [&] {
-    return std::make_shared<CriticNetwork>(set.critic_mlp, options.critics, seed + 1);
+    return std::make_shared<CriticNetwork>(set.critic_mlp, options.critics, seed);
   };
   set.policy = policy(), set.critics = critics(), set.target_critics = critics();
   if (!options.stochastic) set.target_policy = policy();
@@ -372,9 +372,8 @@ std::unique_ptr<QpgAgent> make_qpg_agent(const EnvSpec& spec, const ModelOptions
   NetworkSet set;
   set.critic_mlp = mlp_of(CriticNetwork::kFeatures + action.dims, options.hidden, 1);
   const auto critics = [&] {
-    const auto first = seed + 1, encoder = first + static_cast<std::uint64_t>(options.critics);
-    return std::make_shared<CriticNetwork>(set.critic_mlp, options.critics, first,
-                                           make(CriticNetwork::kFeatures, encoder));
+    const auto encoder = make(CriticNetwork::kFeatures, critic_seed(seed, options.critics));
+    return std::make_shared<CriticNetwork>(set.critic_mlp, options.critics, seed, encoder);
   };
   auto policy = make_policy();
   set.policy = std::make_shared<PolicyNetwork>(policy);
