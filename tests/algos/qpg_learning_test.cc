@@ -16,7 +16,7 @@ namespace {
 
 using MakeAlgo = std::function<std::unique_ptr<OffPolicyAlgo>(QpgAgent&, StepReplay&)>;
 
-constexpr std::int64_t kEnvs = 4, kSteps = 12'000, kFirst = 1'000;
+constexpr std::int64_t kEnvs = 4, kSteps = 16'000, kFirst = 1'000;
 
 // The mean return of ten greedy episodes of a pendulum after a training, from sampler to
 // parameters. One that is pushed at random gets about -1200; one that stands gets about -150.
