@@ -33,7 +33,8 @@ inline constexpr const char* kSummaryFile = "summary.json";   // written at the 
 struct SessionOptions {
   bool quiet = false;   // print nothing on the console
   bool resume = false;  // resume the run in the folder
-  // The checkpoint in the folder to resume from. Later rows and checkpoints but the best are removed.
+  // The checkpoint in the folder to resume from. Later rows and checkpoints but the best are
+  // removed.
   std::string checkpoint = kCheckpointFile;
   bool again = false;  // restart in the folder of a run that has no checkpoint
   // False: a signal before begin() makes it throw Interrupted; true: it ends the process.
