@@ -59,7 +59,7 @@ struct Configured {
   std::string notes;  // lines for the user
 };
 
-// What `--resume` names: the folder of a run, or one of its checkpoints.
+// The run folder and the checkpoint that `--resume` selects; it takes either.
 struct Resumed {
   std::filesystem::path folder;
   std::string checkpoint = kCheckpointFile;

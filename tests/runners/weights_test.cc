@@ -20,10 +20,12 @@ namespace {
 
 class WeightsTest : public ::testing::Test {
  protected:
-  static std::unique_ptr<Agent> agent(std::uint64_t seed) {
-    const EnvSpec spec{
+  static EnvSpec spec() {
+    return {
         .id = "Three", .observation = ArraySpec{.shape = {3}}, .action = ActionSpec::discrete(2)};
-    return make_actor_critic(spec, {.hidden = {4}}, {.normalize_observation = true}, seed);
+  }
+  static std::unique_ptr<Agent> agent(std::uint64_t seed) {
+    return make_actor_critic(spec(), {.hidden = {4}}, {.normalize_observation = true}, seed);
   }
 
   WeightsTest() {
@@ -93,12 +95,8 @@ TEST_F(WeightsTest, NetworksMayBeRoundedToHalfPrecision) {
 }
 
 TEST_F(WeightsTest, TargetNetworksBeginAsCopies) {
-  const auto make = [](std::uint64_t seed) {
-    const EnvSpec spec{
-        .id = "Three", .observation = ArraySpec{.shape = {3}}, .action = ActionSpec::discrete(2)};
-    return make_q_agent(spec, {.hidden = {4}}, {}, seed);
-  };
-  const auto from = make(1), to = make(2);
+  const auto from = make_q_agent(spec(), {.hidden = {4}}, {}, 1),
+             to = make_q_agent(spec(), {.hidden = {4}}, {}, 2);
   {
     at::NoGradGuard no_grad;
     for (auto& parameter : from->learnable()) parameter.add_(1);

@@ -29,12 +29,14 @@ void fill(at::Tensor& tensor, Rng& rng) {
   tensor.copy_(values);
 }
 
-// Calls f(first row, rows, noise of these rows) for all rows of a noisy matrix: so few at a time
-// that the noise, the outer product of out and in, stays in the cache of a CPU.
+// Calls f(first row, rows, noise of these rows) for all rows of a parameter with `dims` dimensions.
+// The noise of a bias is out; that of a weight is the outer product of out and in, computed for so
+// few rows at a time that it stays in the cache of a CPU.
 template <class F>
-void for_blocks(const at::Tensor& out, const at::Tensor& in, const F& f) {
+void for_blocks(std::int64_t dims, const at::Tensor& out, const at::Tensor& in, const F& f) {
   constexpr std::int64_t kBlock = 1 << 16;  // elements
   const auto rows = out.size(0);
+  if (dims == 1) return f(0, rows, out);
   const auto most = out.is_cpu() ? divide_up(kBlock, in.size(0)) : rows;
   for (std::int64_t first = 0; first < rows; first += most) {
     const auto n = std::min(most, rows - first);
@@ -85,18 +87,16 @@ bool NoisyNetwork::use(bool noise) {
   in_use_ = wanted;
   torch::NoGradGuard no_grad;
   for (auto& one : noisy_) {
-    const auto& layer = layers_[one.layer];
     if (!noise) {
       one.used.copy_(one.mean);
-    } else if (one.used.dim() == 1) {
-      at::addcmul_out(one.used, one.mean, one.deviation, layer.out);
-    } else {
-      for_blocks(layer.out, layer.in, [&](auto first, auto rows, const at::Tensor& drawn) {
-        auto to = one.used.narrow(0, first, rows);
-        at::addcmul_out(to, one.mean.narrow(0, first, rows), one.deviation.narrow(0, first, rows),
-                        drawn);
-      });
+      continue;
     }
+    const auto& [in, out] = layers_[one.layer];
+    for_blocks(one.used.dim(), out, in, [&](auto first, auto rows, const at::Tensor& drawn) {
+      auto to = one.used.narrow(0, first, rows);
+      at::addcmul_out(to, one.mean.narrow(0, first, rows), one.deviation.narrow(0, first, rows),
+                      drawn);
+    });
   }
   return true;
 }
@@ -138,14 +138,10 @@ std::vector<at::Tensor> NoisyNetwork::gradients(const at::Tensor& loss) const {
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].defined()) all[i] = at::zeros_like(with_respect_to[i]);
   for (std::size_t i = 0; i < noisy_.size(); ++i) {
-    const auto& layer = layers_[noisy_[i].layer];
+    const auto& [in, out] = layers_[noisy_[i].layer];
     const auto& gradient = all[plain_.size() + i];
-    if (gradient.dim() == 1) {
-      all.push_back(gradient * layer.out);
-      continue;
-    }
     auto product = at::empty_like(gradient);
-    for_blocks(layer.out, layer.in, [&](auto first, auto rows, const at::Tensor& drawn) {
+    for_blocks(gradient.dim(), out, in, [&](auto first, auto rows, const at::Tensor& drawn) {
       auto to = product.narrow(0, first, rows);
       at::mul_out(to, gradient.narrow(0, first, rows), drawn);
     });
