@@ -43,7 +43,7 @@ run: setup ## train: make run PRESET=pong-ppo ARGS="--seed 3"
 test: setup ## build and run every test
 	@scripts/test.sh release
 
-test-sanitized: setup ## build and run the tests of core, ipc, envs, replays and samplers with TSan, ASan and UBSan
+test-sanitized: setup ## run the tests of core, ipc and envs with TSan; these, replays and samplers with ASan and UBSan
 	@scripts/test.sh tsan asan
 
 test-clang: ## build the command and the ground layers with clang, and run their tests

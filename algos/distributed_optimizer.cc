@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
+#include <set>
 #include <utility>
 
 #include "algos/optimizer.h"
@@ -12,6 +13,14 @@
 namespace shoal {
 
 namespace {
+
+// Autograd gives the same tensor for two parameters of which only the sum is used. Gradients are
+// changed in place, each once.
+void separate(std::vector<at::Tensor>& gradients) {
+  std::set<const void*> seen;
+  for (auto& g : gradients)
+    if (!seen.insert(g.const_data_ptr()).second) g = g.clone();
+}
 
 std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
                                      const std::vector<at::Tensor>& parameters) {
@@ -28,6 +37,7 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].defined()) all[i] = at::zeros_like(parameters[i]);
+  separate(all);
   return all;
 }
 
@@ -102,6 +112,7 @@ void DistributedOptimizer::set_learning_rate(double rate) {
 
 at::Tensor DistributedOptimizer::step(std::vector<at::Tensor> gradients, const at::Tensor& metrics,
                                       double max_grad_norm) {
+  separate(gradients);
   gradients.push_back(metrics);
   average(impl_->ranks, gradients, 1);
   return impl_->clip_and_step(std::move(gradients), max_grad_norm, /*learned_only=*/false);

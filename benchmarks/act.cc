@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/complete_benchmark.h"
 #include "benchmarks/cpu_peak.h"
 #include "cli/bench_line.h"
 #include "cli/cpu_use.h"
@@ -19,6 +20,7 @@
 #include "shoal/runners/device.h"
 #include "shoal/runners/launch.h"
 #include "src/compute/accelerator.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 namespace {
@@ -225,8 +227,8 @@ void print_acting(const ActFlags& flags, std::int64_t batch, const ActResult& m)
              flags.device == "cpu" ? instructions(flags.arithmetic()) : flags.device.c_str());
   fmt::print("{:.1f} us per batch, median ({:.1f} at the 99th percentile)\n", m.latency(0.5),
              m.latency(0.99));
-  fmt::print("{:.0f} actions/s, median of {} ({:.0f} to {:.0f})\n", middle(m.runs), m.runs.size(),
-             least, most);
+  fmt::print("{:.0f} actions/s, median of {} ({:.0f} to {:.0f})\n", median_of(m.runs),
+             m.runs.size(), least, most);
   if (m.bound > 0)
     fmt::print("bound {:.1f} us ({}); reached: {:.0f} %\n", m.bound,
                flags.device == "cpu" ? "its products at this CPU's peak, and its bytes copied"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "cli/bench_line.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 
@@ -18,7 +18,7 @@ ByTurns by_turns(int runs, const Peer& peer, const Own& own) {
     fast.push_back(own());
     ratio.push_back(fast.back() / slow.back());
   }
-  return {middle(slow), middle(fast), middle(ratio)};
+  return {median_of(slow), median_of(fast), median_of(ratio)};
 }
 
 }  // namespace shoal::cli

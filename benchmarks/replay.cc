@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/complete_benchmark.h"
+#include "benchmarks/rate_of.h"
 #include "benchmarks/steady_rollout.h"
 #include "cli/bench_line.h"
 #include "cli/cpu_use.h"
@@ -14,6 +16,7 @@
 #include "shoal/core/rng.h"
 #include "shoal/replays/step_replay.h"
 #include "shoal/runners/launch.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 namespace {
@@ -72,7 +75,7 @@ void append_next(StepReplay& replay, Samples& rollout) {
 struct Measured {
   std::vector<double> runs;
   double bound = 0, other_cpu = 0;
-  double median() const { return middle(runs); }
+  double median() const { return median_of(runs); }
 };
 
 // Batches of stacked frames, drawn uniformly. The bound applies to batches that are copied.

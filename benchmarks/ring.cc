@@ -6,6 +6,8 @@
 #include <span>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/complete_benchmark.h"
+#include "benchmarks/rate_of.h"
 #include "cli/bench_line.h"
 #include "cli/cpu_use.h"
 #include "shoal/core/error.h"
@@ -13,6 +15,7 @@
 #include "shoal/ipc/trajectory_ring.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/launch.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 namespace {
@@ -110,7 +113,7 @@ int bench_ring(const RingFlags& flags, char** argv) {
   require_runs(flags.runs, flags.seconds);
   launch(argv, 1);
   const auto m = measure_ring(flags);
-  const auto megabytes = static_cast<double>(bytes_of(flags)) * 1e-6, median = middle(m.runs);
+  const auto megabytes = static_cast<double>(bytes_of(flags)) * 1e-6, median = median_of(m.runs);
   if (flags.json) {
     auto line = json_of({.bench = "queue_ipc",
                          .config = {{"item", flags.item}, {"maxsize", kSlots}, {"threads", 1}},

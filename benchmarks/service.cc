@@ -10,10 +10,12 @@
 #include <thread>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/complete_benchmark.h"
 #include "cli/bench_line.h"
 #include "cli/cpu_use.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/launch.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 
@@ -98,7 +100,7 @@ void print_service(const ServiceFlags& flags, const ServiceResult& result) {
   }
   const auto [least, most] = std::ranges::minmax(result.runs);
   fmt::print("{} {}, mode {}\n", flags.clients, acts ? "observers" : "trainers", flags.mode);
-  fmt::print("{:.0f} {}, median of {} ({:.0f} to {:.0f})\n", middle(result.runs), unit,
+  fmt::print("{:.0f} {}, median of {} ({:.0f} to {:.0f})\n", median_of(result.runs), unit,
              result.runs.size(), least, most);
   if (flags.asynchronous())
     fmt::print("staleness of gradients: {:.2f} updates, {} at most; {} refused\n", stale.mean,

@@ -21,7 +21,7 @@ struct ServiceFlags {
   std::int64_t max_staleness = -1;
   bool json = false;
 
-  bool group_of_one() const { return mode == "alone"; }
+  bool has_no_server() const { return mode == "alone"; }
   bool batched() const { return mode == "batch"; }
   // Trainers do not wait for each other.
   bool asynchronous() const { return experiment == "parameters" && mode == "no_batch"; }

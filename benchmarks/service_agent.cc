@@ -100,7 +100,7 @@ ServiceResult measure_agent(const ServiceFlags& flags) {
   ClientCounts counts(flags.clients);
   ServicePolicy policy;
   WorkerGroup observers(flags.clients, [&](int client, WorkerStatus) {
-    observe(service, client, flags.group_of_one(), counts);
+    observe(service, client, flags.has_no_server(), counts);
   });
   const auto answer = [&](std::span<const int> clients) { policy.act(service, clients); };
   return measure_service(flags, counts, observers,

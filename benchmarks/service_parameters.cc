@@ -81,7 +81,7 @@ void train(const ServiceFlags& flags, const ParameterServer& server, int number,
       mlp.work();
     else
       for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = parameters[i];
-    if (!flags.group_of_one()) trainer.push();
+    if (!flags.has_no_server()) trainer.push();
   }
 }
 

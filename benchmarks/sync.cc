@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/complete_benchmark.h"
 #include "cli/bench_line.h"
 #include "cli/cpu_use.h"
 #include "shoal/core/arena.h"
@@ -21,6 +22,7 @@
 #include "shoal/runners/config.h"
 #include "shoal/runners/launch.h"
 #include "shoal/runners/train.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 namespace {
@@ -200,7 +202,7 @@ int bench_sync(const SyncFlags& flags, char** argv) {
                                       : std::optional(measure_here(flags, numbers));
   if (!measured) return kSuccess;
   const auto& m = *measured;
-  const auto median = middle(m.runs);
+  const auto median = median_of(m.runs);
   if (flags.json) {
     auto line = json_of({.bench = "allreduce",
                          .config = {{"what", flags.size},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "benchmarks/benchmarks.h"
+#include "benchmarks/complete_benchmark.h"
 #include "benchmarks/cpu_peak.h"
 #include "benchmarks/steady_rollout.h"
 #include "cli/bench_line.h"
@@ -23,6 +24,7 @@
 #include "shoal/runners/device.h"
 #include "shoal/runners/launch.h"
 #include "src/compute/accelerator.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 namespace {
@@ -42,7 +44,7 @@ struct UpdateResult {
   // Operations per second: of all threads in registers, or of products on a device.
   double peak = 0;
   double other_cpu = 0;
-  double median() const { return middle(runs); }
+  double median() const { return median_of(runs); }
   double bound() const { return peak / operations; }
 };
 

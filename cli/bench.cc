@@ -117,7 +117,7 @@ int bench_command(BenchFlags flags, char** argv) {
   require_runs(flags.options.runs, flags.options.seconds);
   auto& config = flags.options.config;
   config = configure(flags);
-  if (config.threads == 0) config.threads = static_cast<int>(allowed_cores().size());
+  config.threads = tensor_threads(config);
   launch(argv, config.threads);
   const auto result = bench_sample(flags.options);
   flags.json ? print_json(config, result) : print_text(config, result);

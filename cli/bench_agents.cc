@@ -7,7 +7,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <vector>

@@ -20,6 +20,7 @@
 #include "shoal/models/actor_critic.h"
 #include "shoal/runners/device.h"
 #include "shoal/samplers/async_sampler.h"
+#include "src/core/median.h"
 
 namespace shoal::cli {
 namespace {
@@ -64,22 +65,16 @@ class Counted {
   int slots_ = 0;
 };
 
-// Threads with which the sampler's process acts.
-int acting_threads(const Config& config) {
-  if (config.asynchronous) return 1;
-  return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
-}
-
 }  // namespace
 
-double BenchResult::median() const { return middle(sampling); }
+double BenchResult::median() const { return median_of(sampling); }
 
-double BenchResult::bound() const { return middle(bounds); }
+double BenchResult::bound() const { return median_of(bounds); }
 
 double BenchResult::share() const {
   std::vector<double> shares;
   for (std::size_t i = 0; i < bounds.size(); ++i) shares.push_back(sampling[i] / bounds[i]);
-  return middle(shares);
+  return median_of(shares);
 }
 
 bool acting_overlaps_stepping(const SamplerOptions& sampler) {
@@ -106,7 +101,7 @@ BenchResult bench_sample(const BenchOptions& options) {
   Counted sampler(config, make_env, *agent, *actor);
   Counted no_network(config, make_env, table, table_actor);
 
-  const int threads = acting_threads(config);
+  const int threads = config.asynchronous ? 1 : tensor_threads(config);
   const auto acting_of = [&](const Samples& rollout) {
     return ActingAlone(rollout, spec, *agent, config.sampler, config.asynchronous, threads);
   };
@@ -137,8 +132,8 @@ BenchResult bench_sample(const BenchOptions& options) {
     result.bounds.push_back(sampling_bound(environments.back(), acting.back(), result.overlap));
   }
   result.other_cpu = use.others();
-  result.environments = middle(environments);
-  result.acting = middle(acting);
+  result.environments = median_of(environments);
+  result.acting = median_of(acting);
   return result;
 }
 

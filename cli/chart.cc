@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
-#include <numbers>
 #include <string>
 
 #include "shoal/core/error.h"

@@ -69,11 +69,7 @@ void add_eval(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<EvalFlags>();
   auto* command = app.add_subcommand(
       "eval", "Evaluate a trained agent on complete episodes, with seeds not used in training");
-  command
-      ->add_option("RUN", flags->run,
-                   "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
-      ->type_name("")
-      ->required();
+  add_run(*command, flags->run, flags->checkpoint);
   command->add_option("--episodes", flags->options.episodes, "Number of episodes")
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "Seed of the evaluation")->capture_default_str();
@@ -85,15 +81,8 @@ void add_eval(CLI::App& app, Command& chosen) {
       ->add_option("--workers", flags->options.workers,
                    "Number of worker processes; ignored by runs with the sampler serial")
       ->capture_default_str();
-  command
-      ->add_option("--checkpoint", flags->checkpoint,
-                   "Name of the checkpoint file in the run folder")
-      ->capture_default_str();
-  command->add_option("--device", flags->device,
-                      "Device: cpu, cuda or cuda:N; default: the device of the run");
   command->add_flag("--json", flags->json, "Print the result as one line of JSON");
-  command->add_flag("--sample", flags->sample,
-                    "Sample actions as in training; default: greedy actions");
+  add_acting(*command, flags->device, flags->sample);
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return eval_command(*flags, argv); }; });
 }

@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "cli/trained_agent.h"
 #include "shoal/core/error.h"
-#include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
 #include "shoal/runners/files.h"
 #include "src/core/print.h"
@@ -76,11 +75,7 @@ void add_export(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<ExportFlags>();
   auto* command = app.add_subcommand(
       "export", "Export a trained policy for programs without Shoal, or its weights");
-  command
-      ->add_option("RUN", flags->run,
-                   "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
-      ->type_name("")
-      ->required();
+  add_run(*command, flags->run, flags->checkpoint);
   command
       ->add_option("--out", flags->out,
                    "File: .pt (TorchScript), .onnx, or .safetensors (weights alone); may be "
@@ -91,10 +86,6 @@ void add_export(CLI::App& app, Command& chosen) {
       ->allow_extra_args(false);
   command->add_flag("--half", flags->half,
                     "Round weights to float16, for .safetensors files of half the size");
-  command
-      ->add_option("--checkpoint", flags->checkpoint,
-                   "Name of the checkpoint file in the run folder")
-      ->capture_default_str();
   command->callback(
       [flags, &chosen] { chosen = [flags](char**) { return export_command(*flags); }; });
 }

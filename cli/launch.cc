@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <deque>
 #include <filesystem>
 #include <memory>
@@ -17,10 +16,8 @@
 #include "cli/confidence.h"
 #include "cli/cores.h"
 #include "cli/run_process.h"
-#include "cli/sweep.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
-#include "shoal/runners/run_folder.h"
 #include "shoal/runners/signals.h"
 #include "src/core/median.h"
 #include "src/core/print.h"
@@ -58,8 +55,6 @@ ReturnSpread spread_of(std::vector<double> returns) {
   spread.interval = fmt::format("{:.2f} to {:.2f}", spread.mean - half, spread.mean + half);
   return spread;
 }
-
-std::string name_of(const SweepRun& run) { return run.folder.filename().string(); }
 
 class Launcher {
  public:
@@ -111,9 +106,7 @@ class Launcher {
 
   void stop() {
     waiting_.clear();
-    if (std::exchange(stopping_, true)) return;
-    for (const auto& slot : slots_)
-      if (slot.pid > 0) ::kill(slot.pid, SIGTERM);
+    if (!std::exchange(stopping_, true)) terminate(slots_);
   }
 
   void supervise(Slot& slot) {
@@ -177,10 +170,7 @@ int launch_command(const LaunchFlags& flags) {
   auto sweep = read_sweep(flags.file, out);
   require(!sweep.halving, "{} has a table [tune]; use shoal tune", flags.file.string());
   check_tasks(sweep);
-  std::error_code error;
-  fs::create_directories(out, error);
-  require(!error, "cannot create the folder {}: {}", out.string(), error.message());
-  const RunFolder lock(out, RunFolder::Kind::kExisting);  // one launcher at a time
+  const auto lock = lock_sweep(out);
   for (const auto& run : sweep.runs) require_same(run);
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();

@@ -136,11 +136,7 @@ int play_command(const PlayFlags& flags, char** argv) {
 void add_play(CLI::App& app, Command& chosen) {
   auto flags = std::make_shared<PlayFlags>();
   auto* command = app.add_subcommand("play", "Watch a trained agent, or record a video of it");
-  command
-      ->add_option("RUN", flags->run,
-                   "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
-      ->type_name("")
-      ->required();
+  add_run(*command, flags->run, flags->checkpoint);
   command->add_option("--episodes", flags->episodes, "Number of episodes")->capture_default_str();
   command->add_option("--max-steps", flags->max_steps, "End each episode after so many steps");
   command->add_option("--seed", flags->seed, "Seed of the episodes")->capture_default_str();
@@ -152,14 +148,7 @@ void add_play(CLI::App& app, Command& chosen) {
                     "Show the episodes in a window, or in the terminal if there is no display");
   command->add_option("--fps", flags->fps,
                       "Steps per second; default: the rate of the environment");
-  command
-      ->add_option("--checkpoint", flags->checkpoint,
-                   "Name of the checkpoint file in the run folder")
-      ->capture_default_str();
-  command->add_option("--device", flags->device,
-                      "Device: cpu, cuda or cuda:N; default: the device of the run");
-  command->add_flag("--sample", flags->sample,
-                    "Sample actions as in training; default: greedy actions");
+  add_acting(*command, flags->device, flags->sample);
   command->callback(
       [flags, &chosen] { chosen = [flags](char** argv) { return play_command(*flags, argv); }; });
 }

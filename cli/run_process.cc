@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -147,6 +146,13 @@ void require_same(const SweepRun& run, const std::string& fixed) {
             run.folder.string(), key, before, now);
 }
 
+RunFolder lock_sweep(const std::filesystem::path& out) {
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  require(!error, "cannot create the folder {}: {}", out.string(), error.message());
+  return RunFolder(out, RunFolder::Kind::kExisting);
+}
+
 void require_resumable(const SweepRun& run) {
   if (!fs::exists(run.folder / kCheckpointFile)) return;
   try {
@@ -155,6 +161,8 @@ void require_resumable(const SweepRun& run) {
     throw Error("{}: {}", run.folder.string(), e.what());
   }
 }
+
+std::string name_of(const SweepRun& run) { return run.folder.filename().string(); }
 
 std::filesystem::path log_of(const SweepRun& run) { return run.folder.string() + ".log"; }
 
@@ -171,6 +179,11 @@ std::vector<Slot> make_slots(const Sweep& sweep) {
 
 void begin(const SweepRun& run, Slot& slot) {
   slot.pid = start(arguments_of(run, slot), slot, log_of(run));
+}
+
+void terminate(const std::vector<Slot>& slots) {
+  for (const auto& slot : slots)
+    if (slot.pid > 0) ::kill(slot.pid, SIGTERM);
 }
 
 std::optional<int> ended(Slot& slot) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/sweep.h"
+#include "shoal/runners/run_folder.h"
 #include "shoal/runners/summary_file.h"
 
 namespace shoal::cli {
@@ -28,9 +29,13 @@ inline bool is_end(const RunSummary& outcome, const SweepRun& run) {
 // change; `fixed` may not either.
 void require_same(const SweepRun& run, const std::string& fixed = "");
 
+// Creates the folder of a sweep and locks it: one process at a time trains there.
+RunFolder lock_sweep(const std::filesystem::path& out);
+
 // Throws Error if a run that has begun cannot be resumed with what has changed in the file.
 void require_resumable(const SweepRun& run);
 
+std::string name_of(const SweepRun& run);  // that of its folder
 // The file of its output, beside its folder.
 std::filesystem::path log_of(const SweepRun& run);
 
@@ -52,6 +57,9 @@ void set_program(std::vector<std::string> words);
 // Starts a `shoal train` that begins the run, or resumes it with what has changed in the file.
 // Throws Error if it cannot be started.
 void begin(const SweepRun& run, Slot& slot);
+
+// Asks the process of each slot to stop.
+void terminate(const std::vector<Slot>& slots);
 
 // The wait status of the slot's process once it has ended; the slot is then free.
 std::optional<int> ended(Slot& slot);

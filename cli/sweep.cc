@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -17,9 +16,9 @@
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/ipc/worker_group.h"
-#include "shoal/runners/checkpoint.h"
 #include "shoal/runners/config.h"
 #include "shoal/runners/device.h"
+#include "shoal/runners/files.h"
 #include "shoal/runners/run_folder.h"
 #include "src/envs/construction.h"
 

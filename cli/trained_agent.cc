@@ -1,5 +1,6 @@
 #include "cli/trained_agent.h"
 
+#include <CLI/CLI.hpp>
 #include <numeric>
 
 #include "shoal/runners/trained_agent.h"
@@ -12,6 +13,22 @@ Config trained_config(const std::filesystem::path& run, const std::string& devic
   if (!device.empty()) set(config, "device", device);
   validate(config);
   return config;
+}
+
+void add_run(CLI::App& command, std::filesystem::path& run, std::string& checkpoint) {
+  command
+      .add_option("RUN", run,
+                  "Run folder, checkpoint, .safetensors file of `shoal export`, or zoo:NAME")
+      ->type_name("")
+      ->required();
+  command.add_option("--checkpoint", checkpoint, "Name of the checkpoint file in the run folder")
+      ->capture_default_str();
+}
+
+void add_acting(CLI::App& command, std::string& device, bool& sample) {
+  command.add_option("--device", device,
+                     "Device: cpu, cuda or cuda:N; default: the device of the run");
+  command.add_flag("--sample", sample, "Sample actions as in training; default: greedy actions");
 }
 
 std::unique_ptr<Agent> load_agent(const Config& config, const std::filesystem::path& run,

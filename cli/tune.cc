@@ -2,14 +2,11 @@
 #include <sys/wait.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,7 +18,6 @@
 #include "cli/sweep.h"
 #include "shoal/core/error.h"
 #include "shoal/runners/progress_file.h"
-#include "shoal/runners/run_folder.h"
 #include "shoal/runners/session.h"
 #include "shoal/runners/signals.h"
 #include "src/core/print.h"
@@ -132,9 +128,7 @@ class Tuner {
   }
 
   void stop() {
-    if (std::exchange(stopping_, true)) return;
-    for (const auto& slot : slots_)
-      if (slot.pid > 0) ::kill(slot.pid, SIGTERM);
+    if (!std::exchange(stopping_, true)) terminate(slots_);
   }
 
   // False if there is nothing left to do for the slot, unless others are busy.
@@ -159,7 +153,7 @@ class Tuner {
   void fail(std::size_t trial, const std::string& why) {
     ++failed_;
     rungs_.give_up(trial);
-    print_output("{}: failed: {}\n", sweep_.runs[trial].folder.filename().string(), why);
+    print_output("{}: failed: {}\n", name_of(sweep_.runs[trial]), why);
   }
 
   void finish(std::size_t trial, int status) {
@@ -167,10 +161,10 @@ class Tuner {
     if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) {
       take_in(trial);
       const auto outcome = outcome_of(run).value();
-      print_output("{}: {}{}\n", run.folder.filename().string(), return_text(outcome),
+      print_output("{}: {}{}\n", name_of(run), return_text(outcome),
                    outcome.solved ? ", solved" : "");
     } else if (stopping_) {
-      print_output("{}: stopped\n", run.folder.filename().string());
+      print_output("{}: stopped\n", name_of(run));
     } else {
       fail(trial, fmt::format("see {}", log_of(run).string()));
     }
@@ -187,10 +181,7 @@ class Tuner {
 int tune_command(const TuneFlags& flags) {
   const auto out = flags.out.empty() ? fs::path("runs") / flags.file.stem() : flags.out;
   auto sweep = read_trials(flags, out);
-  std::error_code error;
-  fs::create_directories(out, error);
-  require(!error, "cannot create the folder {}: {}", out.string(), error.message());
-  const RunFolder lock(out, RunFolder::Kind::kExisting);  // one tuner at a time
+  const auto lock = lock_sweep(out);
   for (const auto& run : sweep.runs) require_same(run, "schedule_steps");
   Tuner tuner(std::move(sweep));
   const int failed = tuner.run();

@@ -9,6 +9,6 @@ if(shoal_nccl_include AND shoal_nccl_library)
   set_target_properties(shoal_nccl_runtime PROPERTIES IMPORTED_LOCATION ${shoal_nccl_library}
     INTERFACE_INCLUDE_DIRECTORIES ${shoal_nccl_include})
 else()
-  message(STATUS "ProcessGroup add up on the CPU, not by NCCL: nccl.h or libnccl.so.2 is neither in nor beside ${SHOAL_TORCH_DIR}")
+  message(STATUS "Tensors of GPUs are summed on the CPU, not by NCCL: nccl.h or libnccl.so.2 is neither in nor beside ${SHOAL_TORCH_DIR}")
   set(SHOAL_WITH_NCCL OFF)
 endif()

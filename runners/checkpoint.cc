@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 
 #include "runners/checkpoint_format.h"
 #include "runners/open_file.h"
@@ -60,29 +59,12 @@ void write_checkpoint(const std::filesystem::path& file, const Checkpoint& check
   replacement.finish();
 }
 
-namespace {
-
-template <class Read>
-auto read_with(const Read& read, const std::filesystem::path& file) {
-  auto in = open_file(file);
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  require(!error, "cannot read {}: {}", file.string(), error.message());
-  try {
-    return read(in, size);
-  } catch (const Error& e) {
-    throw Error("{} cannot be used: {}", file.string(), e.what());
-  }
-}
-
-}  // namespace
-
 Checkpoint read_checkpoint(const std::filesystem::path& file) {
-  return read_with([](auto& in, auto size) { return read_checkpoint(in, size); }, file);
+  return read_opened(file, [](auto& in, auto size) { return read_checkpoint(in, size); });
 }
 
 Named<std::int64_t> read_counters(const std::filesystem::path& file) {
-  return read_with([](auto& in, auto size) { return read_counters(in, size); }, file);
+  return read_opened(file, [](auto& in, auto size) { return read_counters(in, size); });
 }
 
 void restore_agent(const Checkpoint& from, const std::filesystem::path& file, Agent& agent) {

@@ -12,7 +12,7 @@
 #include "runners/toml_values.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
-#include "shoal/runners/checkpoint.h"
+#include "shoal/runners/files.h"
 
 namespace shoal {
 

@@ -1,9 +1,8 @@
-#include "shoal/runners/console_table.h"
+#include "runners/console_table.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "shoal/core/text.h"

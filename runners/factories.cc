@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "runners/memory_needs.h"
+#include "samplers/partition.h"
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/config.h"
 #include "src/core/divide_up.h"
@@ -50,8 +52,7 @@ int worker_count(const Config& config) {
   // change what is learned.
   if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
     return is_off_policy(config) || s.envs % 2 != 0 ? 1 : 2;
-  const auto cores = std::min<std::int64_t>(std::ssize(allowed_cores()), s.envs);
-  return static_cast<int>(divide_up(s.envs, divide_up(s.envs, cores)));
+  return even_workers(s.envs, std::ssize(allowed_cores()));
 }
 
 int workers_of_rank(const Config& config, int rank) {
@@ -113,9 +114,7 @@ Learner make_learner(const Config& config, const EnvSpec& env, Agent& agent, Pro
 
 std::string replay_size(const Config& config, const EnvSpec& env, const Agent& agent) {
   const auto bytes = off_policy_spec(config).replay_bytes(env, agent, run_options(config));
-  const bool large = bytes >= 1'000'000'000;
-  return fmt::format("{} steps, {:.1f} {}", config.replay.size,
-                     static_cast<double>(bytes) / (large ? 1e9 : 1e6), large ? "GB" : "MB");
+  return fmt::format("{} steps, {}", config.replay.size, bytes_text(static_cast<double>(bytes)));
 }
 
 }  // namespace shoal

@@ -130,16 +130,9 @@ std::string OnnxModel::integers(const std::vector<std::int64_t>& values) {
 
 std::string OnnxModel::add(const std::string& op, const std::vector<std::string>& inputs,
                            const Attributes& attributes) {
-  return add(op, inputs, attributes, 1)[0];
-}
-
-std::vector<std::string> OnnxModel::add(const std::string& op,
-                                        const std::vector<std::string>& inputs,
-                                        const Attributes& attributes, std::size_t outputs) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < outputs; ++i) names.push_back(new_name());
-  add_node(op, inputs, names, attributes);
-  return names;
+  const auto output = new_name();
+  add_node(op, inputs, {output}, attributes);
+  return output;
 }
 
 void OnnxModel::add_node(const std::string& op, const std::vector<std::string>& inputs,

@@ -21,11 +21,9 @@ class OnnxModel {
   // A constant; `name` must be new. Equal small constants are not merged.
   std::string constant(const at::Tensor& tensor, const std::string& name = "");
   std::string integers(const std::vector<std::int64_t>& values);
-  // An operator with one output, or several.
+  // An operator with one output.
   std::string add(const std::string& op, const std::vector<std::string>& inputs,
                   const Attributes& attributes = {});
-  std::vector<std::string> add(const std::string& op, const std::vector<std::string>& inputs,
-                               const Attributes& attributes, std::size_t outputs);
 
   // Inputs and outputs: the first axis has any size.
   void input(const std::string& name, const at::Tensor& example);

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
-
-#include "shoal/runners/config.h"
 
 namespace shoal {
 
@@ -11,8 +8,5 @@ namespace shoal {
 inline constexpr const char* kDefaultsFolder = "defaults/";
 
 bool is_preset(const std::string& name);
-
-// preset_or_file() of a file.
-Config read_config_for(const std::filesystem::path& file, const Settings& given);
 
 }  // namespace shoal

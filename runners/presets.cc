@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "runners/preset_names.h"
+#include "runners/settings.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/config.h"

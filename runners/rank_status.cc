@@ -14,19 +14,19 @@ namespace shoal {
 RankStatus exchange_status(ProcessGroup& ranks, const RankStatus& own, std::int64_t envs) {
   EpisodeWindow episodes(own.episodes.size());
   episodes.add(own.episodes);
-  auto news = episodes.save();
+  auto status = episodes.save();
   std::vector<std::int64_t> ends;
   for (const auto& episode : own.episodes) ends.push_back(episode.t);
-  news.add("ends", at::tensor(ends, at::kLong));
-  news.add("numbers", at::tensor({own.steps, std::int64_t{own.signal}, std::int64_t{own.saves}}));
+  status.add("ends", at::tensor(ends, at::kLong));
+  status.add("numbers", at::tensor({own.steps, std::int64_t{own.signal}, std::int64_t{own.saves}}));
   if (!own.failure.empty()) {
     const auto text = at::empty({std::ssize(own.failure)}, at::kByte);
     std::ranges::copy(own.failure, static_cast<char*>(text.data_ptr()));
-    news.add("failure", text);
+    status.add("failure", text);
   }
   RankStatus all;
   std::int64_t rank = 0;
-  for (const auto& bytes : ranks.gather(to_bytes(news))) {
+  for (const auto& bytes : ranks.gather(to_bytes(status))) {
     const auto of_rank = from_bytes(bytes);
     const auto* numbers = of_rank.at("numbers").const_data_ptr<std::int64_t>();
     all.steps += numbers[0];

@@ -7,18 +7,18 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runners/console_table.h"
 #include "runners/limits.h"
 #include "runners/metric_means.h"
 #include "runners/rank_status.h"
+#include "runners/tensorboard.h"
 #include "shoal/core/error.h"
 #include "shoal/core/finite.h"
 #include "shoal/core/option.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/checkpoint.h"
-#include "shoal/runners/console_table.h"
 #include "shoal/runners/failure_file.h"
 #include "shoal/runners/live_evaluation.h"
-#include "shoal/runners/tensorboard.h"
 #include "shoal/runners/trained_agent.h"
 #include "shoal/runners/version.h"
 
@@ -223,17 +223,17 @@ Progress Session::advance(const Batch& batch) {
     steps_ += batch.samples.steps;
     episodes_.add(batch.episodes);
   } else {
-    const auto news = exchange_status(ranks_,
-                                      {.steps = batch.samples.steps,
-                                       .signal = signals_.caught(),
-                                       .saves = pause_is_over(),
-                                       .episodes = batch.episodes},
-                                      config_.sampler.envs / ranks_.count());
-    if (!news.failure.empty()) throw DataError(news.failure);
-    agreed_signal_ = news.signal;
-    agreed_checkpoint_ = news.saves;
-    steps_ += news.steps;
-    episodes_.add(news.episodes);
+    const auto status = exchange_status(ranks_,
+                                        {.steps = batch.samples.steps,
+                                         .signal = signals_.caught(),
+                                         .saves = pause_is_over(),
+                                         .episodes = batch.episodes},
+                                        config_.sampler.envs / ranks_.count());
+    if (!status.failure.empty()) throw DataError(status.failure);
+    agreed_signal_ = status.signal;
+    agreed_checkpoint_ = status.saves;
+    steps_ += status.steps;
+    episodes_.add(status.episodes);
   }
   if (!infos_) infos_ = batch.infos;
   require(

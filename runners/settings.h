@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "shoal/core/option.h"
@@ -22,5 +23,8 @@ bool algo_has_table(const Config& config, const std::string& table);
 // The name, without its table, of a setting that other libraries call `name`: "discount" for
 // "gamma". Empty if unknown.
 std::string setting_name_of(const std::string& name);
+
+// preset_or_file() of a file.
+Config read_config_for(const std::filesystem::path& file, const Settings& given);
 
 }  // namespace shoal

@@ -57,9 +57,4 @@ SignalGuard::~SignalGuard() {
 
 void SignalGuard::remember() noexcept { ends_at_once = false; }
 
-std::string signal_name(int number) {
-  const char* name = sigabbrev_np(number);
-  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
-}
-
 }  // namespace shoal

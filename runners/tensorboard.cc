@@ -1,4 +1,4 @@
-#include "shoal/runners/tensorboard.h"
+#include "runners/tensorboard.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

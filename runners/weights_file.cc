@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runners/open_file.h"
 #include "runners/shallow_json.h"
 #include "runners/toml_limits.h"
 #include "runners/weights_format.h"
@@ -107,21 +108,6 @@ at::Tensor read_tensor(Weights& file, const std::string& name, const at::Tensor&
   return tensor.to(like.scalar_type());
 }
 
-// `read` of an opened file and its size. Errors name the file.
-template <class Read>
-auto with_file(const std::filesystem::path& path, Read read) {
-  try {
-    std::ifstream in(path, std::ios::binary);
-    require(in.is_open(), "it cannot be opened: {}", std::strerror(errno));
-    std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);
-    require(!error, "it cannot be read: {}", error.message());
-    return read(in, size);
-  } catch (const Error& e) {
-    throw Error("{}: {}", path.string(), e.what());
-  }
-}
-
 // Target networks are left out of a file. Those of an agent then begin as copies of its networks.
 constexpr std::string_view kTarget = "target/";
 
@@ -178,12 +164,12 @@ void import_weights(Agent& agent, std::istream& in, std::uint64_t size,
 }
 
 Config weights_config(const std::filesystem::path& path) {
-  return with_file(path, [](auto& in, auto size) { return weights_config(in, size); });
+  return read_opened(path, [](auto& in, auto size) { return weights_config(in, size); });
 }
 
 void import_weights(Agent& agent, const std::filesystem::path& path,
                     const std::set<std::string>& keep) {
-  with_file(path, [&](auto& in, auto size) { import_weights(agent, in, size, keep); });
+  read_opened(path, [&](auto& in, auto size) { import_weights(agent, in, size, keep); });
 }
 
 // The length of a JSON header, the header, and the elements. The header is padded, so that elements

@@ -1,6 +1,15 @@
 #include "samplers/partition.h"
 
+#include <algorithm>
+
+#include "src/core/divide_up.h"
+
 namespace shoal {
+
+int even_workers(std::int64_t envs, std::int64_t workers) {
+  const auto share = divide_up(envs, std::clamp<std::int64_t>(workers, 1, envs));
+  return static_cast<int>(divide_up(envs, share));
+}
 
 Range group_range(std::int64_t envs, int groups, int group) {
   return {envs * group / groups, envs * (group + 1) / groups};

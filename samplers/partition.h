@@ -19,6 +19,10 @@ Range group_range(std::int64_t envs, int groups, int group);
 // over all groups the numbers of environments differ by at most one.
 Range worker_range(std::int64_t envs, int groups, int group, int workers, int worker);
 
+// The smallest number of workers with the same largest share of the environments. workers: cut to
+// 1 to envs.
+int even_workers(std::int64_t envs, std::int64_t workers);
+
 // The size of the first worker_range() that is not divisible by `multiple`; 0: all are.
 std::int64_t indivisible_share(std::int64_t envs, int groups, int workers, std::int64_t multiple);
 

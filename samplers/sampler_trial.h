@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
 
 #include "samplers/turns.h"
 #include "shoal/core/arena.h"

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "samplers/partition.h"
+
 namespace shoal {
 namespace {
 
 // Waking a worker takes about as long. Environments with slower steps gain from every core.
 constexpr double kFastStep = 50e-6;
-
-// The smallest number of workers whose largest share of the environments is the same.
-int even(std::int64_t envs, std::int64_t workers) {
-  workers = std::clamp<std::int64_t>(workers, 1, envs);
-  const auto share = (envs + workers - 1) / workers;
-  return static_cast<int>((envs + share - 1) / share);
-}
 
 }  // namespace
 
@@ -45,7 +40,7 @@ std::vector<SamplerWay> sampler_ways(const SamplerOptions& o, int cores, bool by
   if (may_be_serial(o) && (cores == 1 || o.envs == 1)) return {serial};
   std::vector<SamplerWay> ways;
   const auto add = [&](SamplerKind kind, int workers, int groups) {
-    const SamplerWay way{kind, free ? even(o.envs, workers) : o.workers, groups};
+    const SamplerWay way{kind, free ? even_workers(o.envs, workers) : o.workers, groups};
     // A single worker is useful only if it steps fast environments while this process acts.
     const bool lone =
         free && way.workers == 1 && !ways.empty() && !(fast && kind == SamplerKind::kParallelGpu);

@@ -14,11 +14,6 @@ constexpr double kLeastSeconds = 0.1, kMostSeconds = 1, kShareOfRun = 0.1;
 // tenth, and more on a busy machine; their medians by less.
 double least_share(int round) { return 1 - 0.4 / round; }
 
-double median_of(std::vector<double> numbers) {
-  std::ranges::sort(numbers);
-  return median_of_sorted(numbers);
-}
-
 }  // namespace
 
 Comparison compare_by_turns(std::size_t candidates, std::int64_t steps,

@@ -1,4 +1,4 @@
-# Sourced by the other scripts: where things are, how they speak, how many jobs the machine carries.
+# Sourced by the other scripts: paths, messages, and the number of parallel jobs.
 # shellcheck shell=bash disable=SC2034
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export HOME="${HOME:-$(cd ~ && pwd)}"
@@ -9,7 +9,7 @@ torch_venv=$SHOAL_DEPS/venv-torch-$torch_version
 ale_dir=$SHOAL_DEPS/ale-0.12.1
 mujoco_dir=$SHOAL_DEPS/mujoco-3.3.7
 
-# fail STATUS LINE...: 2 is for what the user can mend, 1 for what broke while running.
+# fail STATUS LINE...: 2 if the user can mend the cause, 1 if something failed while running.
 fail() {
   local status=$1
   shift

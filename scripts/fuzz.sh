@@ -23,5 +23,5 @@ for target in "${targets[@]}"; do
   "build/fuzz/bin/fuzz_$target" "${options[@]}" "$corpus" "tests/fuzz/corpus/$target" || found+=("$target")
 done
 [ ${#found[@]} = 0 ] || fail 1 "findings of ${found[*]}; their inputs are build/fuzz/findings/TARGET-*" \
-  "Mend the code, and put the input into tests/fuzz/corpus/TARGET: a test reads it from then on."
+  "Fix the code, and put the input into tests/fuzz/corpus/TARGET: a test reads it from then on."
 echo "fuzz: no finding in ${#targets[@]} targets, $seconds s each"

@@ -16,7 +16,7 @@ export PYTHON="${PYTHON:-python3}"
 required=(ca-certificates cmake g++ git libboost-dev libcairo2-dev libcli11-dev libgif-dev libgmock-dev libgtest-dev
   libprotozero-dev libtomlplusplus-dev make ninja-build nlohmann-json3-dev zlib1g-dev "$@")
 python_packages=(python3 python3-pip python3-venv)
-# A faster build, environments written in Python, jobs that speak by MPI; it works without.
+# A faster build, environments written in Python, jobs that communicate by MPI; it works without.
 optional=(ccache libopenmpi-dev openmpi-bin python3-dev)
 
 # missing NAME...: those that are not installed.

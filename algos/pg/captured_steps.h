@@ -25,11 +25,11 @@ class CapturedSteps {
   void forget() { steps_.clear(); }
   // The step for this number of rows and these addresses. Null if there are too many already, when
   // capturing gains nothing.
-  Step* find(std::int64_t rows, const std::vector<const void*>& places) {
+  Step* find(std::int64_t rows, const std::vector<const void*>& addresses) {
     constexpr std::size_t kMost = 16;
-    const auto known = steps_.find({rows, places});
+    const auto known = steps_.find({rows, addresses});
     if (known != steps_.end()) return &known->second;
-    return steps_.size() < kMost ? &steps_[{rows, places}] : nullptr;
+    return steps_.size() < kMost ? &steps_[{rows, addresses}] : nullptr;
   }
 
  private:
@@ -37,18 +37,18 @@ class CapturedSteps {
 };
 
 // Appends the addresses of tensors, for find().
-inline void add_places(const NamedTensors& tensors, std::vector<const void*>& to) {
+inline void add_addresses(const NamedTensors& tensors, std::vector<const void*>& to) {
   for (const auto& [name, t] : tensors) to.push_back(t.const_data_ptr());
 }
 
-inline void add_places(const Samples& s, std::vector<const void*>& to) {
+inline void add_addresses(const Samples& s, std::vector<const void*>& to) {
   for (const auto& [name, o] : s.observed) {
     to.push_back(o.data.const_data_ptr());
     if (o.stacked()) to.push_back(o.index.const_data_ptr());
   }
   for (const auto* tensors :
        {&s.action, &s.mask, &s.agent_info, &s.previous_action, &s.initial_state})
-    add_places(*tensors, to);
+    add_addresses(*tensors, to);
   for (const auto& t : {s.previous_reward, s.is_first})
     if (t.defined()) to.push_back(t.const_data_ptr());
 }

@@ -57,13 +57,13 @@ class Impala : public OnPolicyAlgo {
     if (accelerator(s.reward.device()) == nullptr || ranks_.count() > 1 || s.steps < s.T * s.B)
       return nullptr;
     if (parameters_.have_changed(agent_.parameters())) captured_.forget();
-    std::vector<const void*> places;
-    add_places(s, places);
+    std::vector<const void*> addresses;
+    add_addresses(s, addresses);
     // Unlike PPO's, these steps compute the targets, too.
     for (const auto& t :
          {s.reward, s.terminated, s.truncated, s.valid, s.final_value, s.bootstrap_value})
-      places.push_back(t.const_data_ptr());
-    auto* const step = captured_.find(s.T * s.B, places);
+      addresses.push_back(t.const_data_ptr());
+    auto* const step = captured_.find(s.T * s.B, addresses);
     if (step != nullptr && !step->parts.defined())
       step->parts = at::empty({kParts + 1}, s.reward.options());
     return step;

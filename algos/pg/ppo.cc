@@ -226,9 +226,10 @@ class Ppo : public OnPolicyAlgo {
   CapturedSteps::Step* captured_step(const Samples& samples, const Flat& flat,
                                      const Minibatch& minibatch) {
     if (!captures(samples) || minibatch.rows.numel() == 0) return nullptr;
-    std::vector<const void*> places{flat.advantage.const_data_ptr(), flat.target.const_data_ptr()};
-    add_places(samples, places);
-    auto* const step = captured_.find(minibatch.rows.numel(), places);
+    std::vector<const void*> addresses{flat.advantage.const_data_ptr(),
+                                       flat.target.const_data_ptr()};
+    add_addresses(samples, addresses);
+    auto* const step = captured_.find(minibatch.rows.numel(), addresses);
     if (step == nullptr) return nullptr;
     keep(step->rows, minibatch.rows, minibatch.rows.device());
     if (minibatch.envs.defined()) keep(step->envs, minibatch.envs, minibatch.envs.device());

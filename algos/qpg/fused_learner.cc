@@ -204,12 +204,12 @@ class FusedLearner : public QpgLearner {
   // How the parameters of one kind of network go on.
   struct Going {
     QpgMoments& moments;
-    double rate, epsilon, tau;
+    double rate, tau;
     const at::Tensor &parameters, &gradient, &target;  // target: undefined if there is none
   };
   AdamStep adam_of(const Going& going) const {
     const auto t = static_cast<double>(*going.moments.steps.data_ptr<std::int64_t>());
-    auto step = make_adam_step(t, going.rate, going.epsilon);
+    auto step = make_adam_step(t, going.rate, kAdamEpsilon);
     step.tau = static_cast<float>(going.tau);
     return step;
   }
@@ -258,13 +258,13 @@ class FusedLearner : public QpgLearner {
     over_parts(steps);
   }
   void learn_critics(const QpgUpdate& update) {
-    learn_parameters(critics_, {critic_moments, update.critic_rate, update.epsilon, update.tau,
-                                networks_.critics, critic_gradient_, networks_.target_critics});
+    learn_parameters(critics_, {critic_moments, update.critic_rate, update.tau, networks_.critics,
+                                critic_gradient_, networks_.target_critics});
   }
   void learn_policy(const QpgUpdate& update) {
     learn_parameters(std::array{std::cref(policy_)},
-                     {policy_moments, update.policy_rate, update.epsilon, update.tau,
-                      networks_.policy, policy_gradient_, networks_.target_policy});
+                     {policy_moments, update.policy_rate, update.tau, networks_.policy,
+                      policy_gradient_, networks_.target_policy});
   }
 
   // The policy's actions at s, their value by the critics as they are now, and back to the policy.

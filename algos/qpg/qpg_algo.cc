@@ -12,6 +12,7 @@
 #include "algos/loss_means.h"
 #include "shoal/core/error.h"
 #include "src/compute/accelerator.h"
+#include "src/models/panel_kernels.h"
 
 namespace shoal {
 namespace {
@@ -30,14 +31,13 @@ class Temperature {
 
   // Down the gradient of -log_alpha * (log_prob + target_entropy).
   void step(double log_prob, double target_entropy, double rate) {
-    constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
     const double g = -(log_prob + target_entropy);
     auto &m = number(mean_), &v = number(square_);
     const auto t = static_cast<double>(++*steps_.data_ptr<std::int64_t>());
-    m += (1 - kBeta1) * (g - m);
-    v += (1 - kBeta2) * (g * g - v);
-    const double root = std::sqrt(v / (1 - std::pow(kBeta2, t))) + kEpsilon;
-    number(log_alpha_) -= rate * m / (1 - std::pow(kBeta1, t)) / root;
+    m += (1 - kAdamBeta1) * (g - m);
+    v += (1 - kAdamBeta2) * (g * g - v);
+    const double root = std::sqrt(v / (1 - std::pow(kAdamBeta2, t))) + kAdamEpsilon;
+    number(log_alpha_) -= rate * m / (1 - std::pow(kAdamBeta1, t)) / root;
   }
 
   void add_state(NamedTensors& all) const {

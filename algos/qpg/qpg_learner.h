@@ -15,7 +15,6 @@ namespace shoal {
 // One update of SAC, TD3 or DDPG; they differ in these options alone.
 struct QpgUpdate {
   double critic_rate = 0, policy_rate = 0;  // learning rates
-  double epsilon = 1e-8;                    // of Adam
   bool policy = true;                       // also update the policy, by the new critics
   double tau = 0;                           // of the targets' moving average; 0: they stay
   double alpha = 0;                         // weight of a stochastic policy's entropy

@@ -146,7 +146,7 @@ class TensorLearner : public QpgLearner {
   // A step of Adam more: what corrects its moments for their start at 0.
   void count(QpgMoments& m, double rate, std::pair<In::Number, In::Number> step_and_root) {
     const auto t = static_cast<double>(++*m.steps.data_ptr<std::int64_t>());
-    const auto step = make_adam_step(t, rate, /*epsilon=*/0);
+    const auto step = make_adam_step(t, rate, kAdamEpsilon);
     in_.set(step_and_root.first, step.rate);
     in_.set(step_and_root.second, step.root);
   }
@@ -160,7 +160,7 @@ class TensorLearner : public QpgLearner {
     const auto error = value - wanted;
     const auto loss = (0.5 * in_[In::kWeight] * error.square()).mean(1).sum();
     step(n.critics, agent_.critics_gradient(loss), critic_moments,
-         {In::kCriticStep, In::kCriticRoot}, update.epsilon);
+         {In::kCriticStep, In::kCriticRoot});
     auto policy_loss = at::zeros_like(loss), mean_log_prob = policy_loss;
     if (update.policy) {
       const auto [chosen, log_prob] = act(seen);
@@ -172,7 +172,7 @@ class TensorLearner : public QpgLearner {
         policy_loss = policy_loss + in_.number(In::kAlpha) * mean_log_prob;
       }
       step(n.policy, agent_.policy_gradient(policy_loss), policy_moments,
-           {In::kPolicyStep, In::kPolicyRoot}, update.epsilon);
+           {In::kPolicyStep, In::kPolicyRoot});
     }
     torch::NoGradGuard no_grad;
     agent_.move_targets(in_.number(In::kTau));
@@ -232,19 +232,19 @@ class TensorLearner : public QpgLearner {
   }
 
   void step(const at::Tensor& parameters, const at::Tensor& gradient, QpgMoments& m,
-            std::pair<In::Number, In::Number> step_and_root, double epsilon) const {
+            std::pair<In::Number, In::Number> step_and_root) const {
     torch::NoGradGuard no_grad;
     average(gradient);
     const auto rate = in_.number(step_and_root.first), root = in_.number(step_and_root.second);
     if (is_host(parameters.device()))
       return apply_adam({.rate = rate.item<float>(),
                          .root = root.item<float>(),
-                         .epsilon = static_cast<float>(epsilon),
+                         .epsilon = static_cast<float>(kAdamEpsilon),
                          .tau = 0},
                         {parameters, m.mean, m.square, gradient});
     m.mean.lerp_(gradient, 1 - kAdamBeta1);
     m.square.mul_(kAdamBeta2).addcmul_(gradient, gradient, 1 - kAdamBeta2);
-    parameters.sub_(m.mean / (m.square.sqrt() * root).add_(epsilon) * rate);
+    parameters.sub_(m.mean / (m.square.sqrt() * root).add_(kAdamEpsilon) * rate);
   }
 
   QpgAgent& agent_;

@@ -30,6 +30,7 @@ import torch  # noqa: F401  (loads the libraries that the core needs)
 from . import algos
 from ._core import Batch, DataError, Error, WorkerError, __version__, env_ids, presets
 from .algos import *  # noqa: F403  (PPO, A2C, ...)
+from .packages import needs as _needs
 from .parts import ActorCritic, Agent, Sampler, TorchAgent
 from .policy import Policy
 from .replay import Replay, SequenceReplay
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
     from . import sb3 as sb3
-    from .vector import VectorEnv
+    from .vector import VectorEnv as _VectorEnv
 
 __all__ = [
     "ActorCritic",
@@ -75,9 +76,10 @@ def make_vec(
     autoreset_mode: AutoresetMode | str = "NextStep",
     copy: bool = True,
     **settings: Unpack[EnvSettings],
-) -> VectorEnv:
+) -> _VectorEnv:
     """A gymnasium.vector.VectorEnv on forked workers: see shoal.vector.VectorEnv. Needs Gymnasium."""
-    from .vector import VectorEnv
+    with _needs("Gymnasium", "shoal.make_vec()"):
+        from .vector import VectorEnv
 
     return VectorEnv(env, num_envs, workers, autoreset_mode, copy, **settings)
 
@@ -89,9 +91,5 @@ if not TYPE_CHECKING:  # which knows sb3, and that there is nothing else
             raise AttributeError(f"module 'shoal' has no attribute {name!r}")
         import importlib
 
-        try:
+        with _needs("Stable-Baselines3", "shoal.sb3"):
             return importlib.import_module(".sb3", __name__)
-        except ModuleNotFoundError as error:
-            if error.name != "stable_baselines3":
-                raise
-            raise ImportError("shoal.sb3 needs Stable-Baselines3: pip install stable-baselines3") from error

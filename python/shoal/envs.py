@@ -10,9 +10,10 @@ import threading
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
+from .packages import needs
 
 if TYPE_CHECKING:
     import gymnasium
@@ -35,12 +36,15 @@ def env_id(env: str | Callable[..., Any]) -> str:
         )
     if id(env) in _callables:
         return _callables[id(env)][1]
-    import gymnasium
+    with needs("Gymnasium", "a callable as an environment"):
+        import gymnasium
+
+    from .callable_env import in_use
 
     name = f"{_PREFIX}-{uuid.uuid4().hex}-v0"
 
     def make(render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env[Any, Any]:
-        return env(**kwargs)  # which has chosen its render_mode
+        return in_use(env(**kwargs))  # which has chosen its render_mode
 
     gymnasium.register(name.removeprefix("gymnasium:"), entry_point=make, order_enforce=False, disable_env_checker=True)
     _callables[id(env)] = (env, name)
@@ -123,11 +127,19 @@ def with_wrapper(config: _core.Config, wrapper: str) -> _core.Config:
     return config
 
 
+class Spaces(NamedTuple):
+    """What an environment in Python declares."""
+
+    observation: gymnasium.Space[Any]
+    action: gymnasium.Space[Any]
+    metadata: dict[str, Any]
+
+
 _report = threading.local()
 
 
 def report_spaces(env: Any) -> Any:
-    """A wrapper that changes nothing: it writes the spaces for spaces_of(), in the process that makes the environment.
+    """A wrapper that changes nothing: it writes the Spaces for spaces_of(), in the process that makes the environment.
 
     Of a vector environment they are those of a single one.
     """
@@ -139,16 +151,13 @@ def report_spaces(env: Any) -> Any:
     if file is not None:
         with contextlib.suppress(Exception):  # they cannot be pickled: spaces_of() knows none
             spaces = [getattr(env, f"{single}{kind}_space") for kind in ("observation", "action")]
-            file.write(cloudpickle.dumps((*spaces, single != "")))
+            file.write(cloudpickle.dumps((Spaces(*spaces, env.metadata), single != "")))
             file.flush()
     return env
 
 
-def spaces_of(
-    config: _core.Config, of_vectors: bool = False
-) -> tuple[_core.EnvSpec, tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None]:
-    """The spec, and, of an environment in Python, its own observation and action space; those of vector environments
-    only with of_vectors."""
+def spaces_of(config: _core.Config, of_vectors: bool = False) -> tuple[_core.EnvSpec, Spaces | None]:
+    """The spec, and, of an environment in Python, its own spaces; those of vector environments only with of_vectors."""
     if not config.env_id.startswith(("gymnasium:", "pettingzoo:")):
         return _core.env_spec(config), None
     with tempfile.TemporaryFile() as file:
@@ -159,8 +168,8 @@ def spaces_of(
             _report.file = None
         file.seek(0)
         reported = file.read()
-    *spaces, is_vector = pickle.loads(reported) if reported else (True,)
-    return spec, tuple(spaces) if spaces and (of_vectors or not is_vector) else None
+    spaces, is_vector = pickle.loads(reported) if reported else (None, True)
+    return spec, spaces if of_vectors or not is_vector else None
 
 
 def parts_of(space: Any, value: Any = None, name: str = "") -> Iterator[tuple[str, Any, Any]]:

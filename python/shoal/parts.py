@@ -83,9 +83,9 @@ class Agent:
         """Acting may use a copy of the parameters in another layout, which this renews."""
         self._core.parameters_changed()
 
-    def to(self, device: str) -> None:
+    def to(self, device: str | torch.device) -> None:
         """Moves it to "cpu", "cuda" or "cuda:N". Make samplers first: a process with a CUDA context cannot fork."""
-        self._core.to(device)
+        self._core.to(str(device))
 
     def load(self, checkpoint: str | os.PathLike[str]) -> None:
         """Takes the parameters of an agent with the same networks.
@@ -185,6 +185,9 @@ class TorchAgent(ActorCritic):
                 )
         config = make_config(env=env, **self._settings)
         self._core = _core.torch_agent(config, self.module, shapes)
+
+    def __repr__(self) -> str:
+        return super().__repr__() if "_core" in vars(self) else f"TorchAgent({type(self.module).__name__})"
 
     def __getattr__(self, name: str) -> Any:
         if name == "_core":

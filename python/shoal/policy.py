@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import _core
-from .envs import env_action, parts_of, planes, spaces_of, tables_of, value_of
+from .envs import Spaces, env_action, parts_of, planes, spaces_of, tables_of, value_of
 from .parts import Agent
 from .settings import require_type
 
@@ -101,7 +101,7 @@ class Policy:
 
         def of(i: int) -> Any:
             if self.spaces is not None:
-                return value_of(self.spaces[1], lambda name, space: env_action(space, parts[name][i]))
+                return value_of(self.spaces.action, lambda name, space: env_action(space, parts[name][i]))
             values = {name: x[i].item() if x.ndim == 1 else x[i] for name, x in parts.items()}
             return values if isinstance(action, dict) else values[""]
 
@@ -123,7 +123,7 @@ class Policy:
         """Observations [N, ...], and whether several were given."""
         arrays = self._agent.env_spec.observations
         several: set[bool] = set()
-        own = {} if self.spaces is None else {name: space.shape for name, space, _ in parts_of(self.spaces[0])}
+        own = {} if self.spaces is None else {name: space.shape for name, space, _ in parts_of(self.spaces.observation)}
 
         def one(name: str, x: Any) -> torch.Tensor:
             field = f"observation{f' {name!r}' if name else ''}"
@@ -154,7 +154,7 @@ class Policy:
         if isinstance(observation, dict) and set(observation) == set(arrays):
             parts = observation
         elif self.spaces is not None:
-            parts = {name: value for name, _, value in parts_of(self.spaces[0], observation)}
+            parts = {name: value for name, _, value in parts_of(self.spaces.observation, observation)}
         else:
             parts = observation if isinstance(observation, dict) else {"": observation}
         batch = {name: one(name, x) for name, x in parts.items() if name in arrays}
@@ -165,8 +165,8 @@ class Policy:
         return batch.get("", batch), True in several
 
     @functools.cached_property
-    def spaces(self) -> Any:
-        """Those of an environment in Python, observation and action, for which it is made once; None: of another."""
+    def spaces(self) -> Spaces | None:
+        """Those of an environment in Python, which is made once for them; None: of another."""
         return spaces_of(self._agent.config, of_vectors=True)[1]
 
     @functools.cached_property

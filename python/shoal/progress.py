@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
+from .packages import needs
+
 
 def read_progress(folder: str | os.PathLike[str], newest: bool = False) -> dict[str, list[float]]:
     """The columns of progress.csv, NaN where a cell is empty. {} before its first row. newest: of the last row only."""
@@ -28,10 +30,8 @@ def read_progress(folder: str | os.PathLike[str], newest: bool = False) -> dict[
 
 
 def plot_progress(progress: dict[str, list[float]], columns: tuple[str, ...], x: str, axes: Any, label: str) -> Any:
-    try:
+    with needs("matplotlib", "plot()"):
         from matplotlib import pyplot
-    except ModuleNotFoundError as error:
-        raise ImportError("plot() needs matplotlib: pip install matplotlib") from error
     for name in (x, *columns):
         if name not in progress:
             raise ValueError(f"found the column {name!r}, expected one of progress.csv: {', '.join(progress)}")

@@ -155,11 +155,11 @@ def train(
     for line in _core.without_effect(config, keys).splitlines():
         warnings.warn(line, stacklevel=2)
     with Display(out, config.steps) if progress else contextlib.nullcontext():
-        end = _core.train(config, os.fspath(out), resume, quiet or progress)
-    if end.signal == signal.SIGINT:
+        stopped_by = _core.train(config, os.fspath(out), resume, quiet or progress)
+    if stopped_by == signal.SIGINT:
         raise KeyboardInterrupt
-    if end.signal != 0:
-        raise SystemExit(128 + end.signal)
+    if stopped_by != 0:
+        raise SystemExit(128 + stopped_by)
     return Run(out, env=config.env_id if callable(env) else None)
 
 
@@ -179,7 +179,13 @@ def load(
 def evaluate(
     run: Run | Agent, episodes: int = 100, workers: int = 0, seed: int = 1, greedy: bool = True
 ) -> list[float]:
-    """Returns of complete episodes, whose seeds training never uses. workers: forked processes; 0: this one."""
+    """The returns of complete episodes, whose seeds training never uses.
+
+    run: a run or an agent, on the CPU. workers: forked processes, which need the main thread; 0: this process.
+    greedy: the most likely actions; otherwise they are drawn as in training.
+
+    Raises WorkerError if an environment fails, Error if a parameter is not finite, and KeyboardInterrupt.
+    """
     agent = run.agent if isinstance(run, Run) else run
     require_type(Agent, "run", agent, "an agent or a run, such as shoal.load(folder)")
     return _core.evaluate(agent.config, agent._core, episodes, workers, seed, greedy)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces import MultiBinary
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as StableVecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from .calls import assign, attribute, call, is_wrapped
+from .calls import assign, attribute, call, has_attribute, is_wrapped
 from .settings import EnvSettings
 from .vector import VectorEnv, _element
 
@@ -43,16 +45,15 @@ class VecEnv(StableVecEnv):
         **settings: Unpack[EnvSettings],
     ):
         self._vector = _FlatVectorEnv(env, n_envs, workers, AutoresetMode.SAME_STEP, copy=True, **settings)
-        self._masks: np.ndarray | None = None
+        self._masks = self._vector.all_legal()
         super().__init__(n_envs, self._vector.single_observation_space, self._vector.single_action_space)
         self._begin = time.monotonic()
         if seed is not None:
             self.seed(seed)
 
-    def reset(self):
-        if any(options != self._options[0] for options in self._options):
-            raise ValueError("set_options(): found different options, expected the same for all environments")
-        observation, infos = self._vector.reset(seed=self._seeds, options=self._options[0])
+    def reset(self) -> VecEnvObs:
+        """Observations [n_envs, ...]. Raises WorkerError if an environment fails, which closes all of them."""
+        observation, infos = self._vector.reset_each(self._seeds, self._options)
         self._reset_seeds()
         self._reset_options()
         self._masks = infos.get("action_mask")
@@ -61,11 +62,16 @@ class VecEnv(StableVecEnv):
         return observation
 
     def step_async(self, actions: np.ndarray) -> None:
+        """Starts a step with actions [n_envs, ...]; the workers step meanwhile."""
         if isinstance(self.action_space, MultiBinary):
             actions = actions.astype(self.action_space.dtype)  # SB3's Bernoulli distribution draws floats
         self._vector.step_async(actions)
 
-    def step_wait(self):
+    def step_wait(self) -> VecEnvStepReturn:
+        """Observations [n_envs, ...], rewards [n_envs] float32, dones [n_envs] bool, and a dict of infos for each.
+
+        Raises WorkerError or DataError if an environment fails, which closes all of them.
+        """
         observation, reward, terminated, truncated, infos = self._vector.step_wait()
         self._masks = infos.get("action_mask")
         self._returns += self._vector.last_scores()
@@ -92,27 +98,41 @@ class VecEnv(StableVecEnv):
         self._returns[b] = self._lengths[b] = 0
 
     def close(self) -> None:
+        """Ends the workers."""
         self._vector.close()
 
-    def get_images(self):
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """What render() of each environment returns."""
         return self._all(call, ("render", (), {}))
 
-    def get_attr(self, attr_name: str, indices=None) -> list[Any]:
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether all environments have it."""
+        if attr_name == "render_mode" or (attr_name == "action_masks" and self._masks is not None):
+            return True
+        return self._vector.in_python and all(self._all(has_attribute, (attr_name,)))
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """The attribute of each environment: a copy, which can be pickled."""
         if attr_name == "action_masks" and self._masks is not None:
             return [lambda b=b: self._masks[b] for b in self._get_indices(indices)]
         if attr_name == "render_mode" and not self._vector.in_python:
             return [None for _ in self._get_indices(indices)]
         return self._all(attribute, (attr_name,), indices)
 
-    def set_attr(self, attr_name: str, value: Any, indices=None) -> None:
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Sets the attribute of each environment."""
         self._all(assign, (attr_name, value), indices)
 
-    def env_method(self, method_name: str, *method_args, indices=None, **method_kwargs) -> list[Any]:
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """What the method of each environment returns: a copy, which can be pickled."""
         if method_name == "action_masks" and self._masks is not None:
             return [self._masks[b] for b in self._get_indices(indices)]
         return self._all(call, (method_name, method_args, method_kwargs), indices)
 
-    def env_is_wrapped(self, wrapper_class, indices=None) -> list[bool]:
+    def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
+        """Whether each environment has this wrapper; Monitor is built in."""
         if issubclass(wrapper_class, Monitor) or not self._vector.in_python:
             return [issubclass(wrapper_class, Monitor) for _ in self._get_indices(indices)]
         return self._all(is_wrapped, (wrapper_class,), indices)
@@ -120,7 +140,7 @@ class VecEnv(StableVecEnv):
     def __repr__(self) -> str:
         return f"sb3.{self._vector!r}"
 
-    def _all(self, act: Callable[..., Any], arguments: tuple, indices=None) -> list[Any]:
+    def _all(self, act: Callable[..., Any], arguments: tuple, indices: VecEnvIndices = None) -> list[Any]:
         return self._vector.ask(act, arguments, self._get_indices(indices))
 
 

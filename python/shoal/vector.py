@@ -95,6 +95,12 @@ def _element(values: Any, b: int) -> Any:
     return tuple(_element(part, b) for part in values) if isinstance(values, tuple) else values[b].copy()
 
 
+def _seed_of(i: int, seed: Any) -> int | None:
+    if seed is None or (isinstance(seed, (int, np.integer)) and 0 <= seed < 2**64):
+        return None if seed is None else int(seed)
+    raise _core.Error(f"seed[{i}]: found {seed!r}, expected None or an integer from 0 to 2**64 - 1")
+
+
 class VectorEnv(GymnasiumVectorEnv):
     """`num_envs` environments, stepped by forked workers that write to shared memory.
 
@@ -107,8 +113,8 @@ class VectorEnv(GymnasiumVectorEnv):
 
     Makes the environments and forks: call it in the main thread, and before the process uses CUDA. Environment i is
     seeded with seed + i. Environments in Python have their own spaces, and get actions as Gymnasium's SyncVectorEnv
-    gives them. Infos hold the numbers that the environment reports in its spec, and `action_mask`; of other infos of
-    environments in Python, those that `info` names. A lost life that ends an episode (atari.episodic_life) is
+    gives them. Infos of steps hold the numbers that the environment reports in its spec, and `action_mask`; of other
+    infos of environments in Python, those that `info` names, as float32: whole numbers are exact up to 2**24. A lost life that ends an episode (atari.episodic_life) is
     `terminated`, and the game goes on with the next step in both modes.
     """
 
@@ -123,6 +129,8 @@ class VectorEnv(GymnasiumVectorEnv):
         copy: bool = True,
         **settings: Unpack[EnvSettings],
     ) -> None:
+        self._core: _core.VectorEnv | None = None
+        self._calls: Calls | None = None
         for name, value, least in (("num_envs", num_envs, 1), ("workers", workers or 0, 0)):
             if value < least:
                 raise _core.Error(f"{name}: found {value}, expected {least} or more")
@@ -132,13 +140,11 @@ class VectorEnv(GymnasiumVectorEnv):
         self.autoreset_mode = mode
         self._next_step = mode is AutoresetMode.NEXT_STEP
         self._copy = copy
-        self._core: _core.VectorEnv | None = None
         self._begun = self._stepping = False
         self._reset: tuple[Any, dict[str, Any]] | None = None  # what async_reset() began
         self.num_envs = num_envs
         first = int(self.np_random.integers(1, 2**30))  # environments are told apart by their first seeds
         self._first_seeds = [first + i for i in range(num_envs)]
-        self._calls: Calls | None = None
         tables, also = ENV_SETTINGS
         if settings.get("seed") is not None:
             raise _core.Error("seed: found a setting of a training; give it to reset(seed=...)")
@@ -155,12 +161,12 @@ class VectorEnv(GymnasiumVectorEnv):
             self._calls.defer = not wrappers_of(self.config)
         self._workers = _core.worker_count(self.config) if workers is None else workers
         spec, own = spaces_of(self.config)
-        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.metadata = {"render_modes": [], **(own.metadata if own else {}), "autoreset_mode": mode}
         self.single_observation_space = observation_space(spec)
         self.single_action_space = action_space(spec)
         self._own_actions, self._own_observations = own is not None, False
         if own is not None:
-            self._take_spaces(own[0], own[1], spec)
+            self._take_spaces(own.observation, own.action, spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._stacked = any(array.stack > 1 for array in spec.observations.values())
@@ -209,27 +215,37 @@ class VectorEnv(GymnasiumVectorEnv):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in each environment.
+        """Begins an episode in each environment. Returns observations [num_envs, ...] and infos.
 
         seed: environment i gets seed + i, or its own of a sequence; without a seed its random generator goes on.
         options: "reset_mask" [num_envs] bool: the environments to reset, None: all. Others go to the environments.
+
+        Infos have `action_mask` alone; those that the environment's reset() returns are left out. Raises as step().
         """
+        options = dict(options or {})
+        chosen = np.flatnonzero(self._mask_of(options.pop("reset_mask", None)))
+        return self.reset_each(self._seeds(seed), [options] * self.num_envs, chosen)
+
+    def reset_each(
+        self, seeds: Sequence[int | None], options: Sequence[dict[str, Any]], chosen: np.ndarray | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """reset() of these environments, None: all, with a seed and options for each of the num_envs."""
         core = self._opened()
         self._reset = None
         if self._stepping:
             self.step_wait()
-        options = dict(options or {})
-        chosen = np.flatnonzero(self._mask_of(options.pop("reset_mask", None)))
-        seeds = self._seeds(seed)
-        if options and self._calls is None:
-            raise _core.Error(
-                f"options: found {options}, expected none but 'reset_mask'; {self.config.env_id} takes its "
-                "settings when it is made"
-            )
-        if options:
-            self.ask(give_options, (options,), chosen.tolist())
+        if chosen is None:
+            chosen = np.arange(self.num_envs)
+        for b in chosen.tolist():
+            if options[b] and self._calls is None:
+                raise _core.Error(
+                    f"options: found {options[b]}, expected none but 'reset_mask'; {self.config.env_id} takes its "
+                    "settings when it is made"
+                )
+            if options[b]:
+                self.ask(give_options, (options[b],), [b])
         try:
-            core.reset(chosen.tolist(), [seeds[i] for i in chosen])
+            core.reset(chosen.tolist(), [seeds[b] for b in chosen])
         except BaseException:
             self._close_workers()
             raise
@@ -237,7 +253,14 @@ class VectorEnv(GymnasiumVectorEnv):
         return self._observations(core.row), self._masks(core.row, chosen)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Takes one action in each environment."""
+        """Takes one action in each environment.
+
+        actions: a batch of the action space: [num_envs, ...].
+
+        Returns observations [num_envs, ...], rewards [num_envs] float64, terminated and truncated [num_envs] bool, and
+        infos. Raises WorkerError if a worker died or its environment raised an exception, and DataError for a number
+        that is not finite; both close the environments.
+        """
         self.step_async(actions)
         return self.step_wait()
 
@@ -278,7 +301,7 @@ class VectorEnv(GymnasiumVectorEnv):
             self._action[""][row] = np.concatenate(parts, axis=1)
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Waits for the step that step_async() has started."""
+        """Waits for the step that step_async() has started; returns and raises as step()."""
         core = self._opened()
         if not self._stepping:
             raise _core.Error("no step is under way; call step_async() first")
@@ -351,6 +374,10 @@ class VectorEnv(GymnasiumVectorEnv):
         for b, value in enumerate(values):
             self.ask(assign, (name, value), [b])
 
+    def all_legal(self) -> np.ndarray | None:
+        """Action masks [num_envs, choices] bool of which all are true; None if the environments have none."""
+        return next((np.ones_like(values[0]) for values in self._mask.values()), None)
+
     @property
     def in_python(self) -> bool:
         """Whether the environments can be asked: they were made by a callable."""
@@ -414,10 +441,10 @@ class VectorEnv(GymnasiumVectorEnv):
             return [None] * self.num_envs
         if isinstance(seed, (int, np.integer)):
             self._np_random, self._np_random_seed = seeding.np_random(int(seed))
-            return [int(seed) + i for i in range(self.num_envs)]
+            seed = [int(seed) + i for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise _core.Error(f"seed: found {len(seed)} seeds, expected {self.num_envs}, one for each environment")
-        return [None if each is None else int(each) for each in seed]
+        return [_seed_of(i, each) for i, each in enumerate(seed)]
 
     def _observations(self, row: int) -> Any:
         if self._stacked:

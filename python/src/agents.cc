@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "bindings.h"
+#include "interruptible.h"
 #include "shoal/core/finite.h"
 #include "shoal/data/saved.h"
 #include "shoal/runners/checkpoint.h"
@@ -175,10 +176,11 @@ class Policy {
 };
 
 std::shared_ptr<BoundAgent> make_bound_agent(const Config& config) {
-  const py::gil_scoped_release unlocked;
-  validate(config);
-  const auto env = spec_of(make_env_factory(config), {}, config.sampler.reset_limit);
-  return std::make_shared<BoundAgent>(config, env, make_agent(config, env));
+  return interruptible([&] {
+    validate(config);
+    const auto env = spec_of(make_env_factory(config), {}, config.sampler.reset_limit);
+    return std::make_shared<BoundAgent>(config, env, make_agent(config, env));
+  });
 }
 
 void load(BoundAgent& to, const std::filesystem::path& trained, const std::string& checkpoint) {

@@ -76,7 +76,6 @@ class BoundAlgo {
     const auto now = progress();
     return now.steps >= now.schedule_steps ? algo_of(config_).annealed_to_0() : "";
   }
-  std::int64_t replayed() const { return learner_.replay ? learner_.replay->size() : 0; }
 
  private:
   Algo& algo() { return on_policy_ ? static_cast<Algo&>(*on_policy_) : *learner_.algo; }
@@ -153,8 +152,7 @@ void bind_algos(py::module_& m) {
             algo.restore(steps, tensors);
           },
           py::arg("steps"), py::arg("state"))
-      .def_property_readonly("steps", &BoundAlgo::steps)
-      .def_property_readonly("replayed", &BoundAlgo::replayed);
+      .def_property_readonly("steps", &BoundAlgo::steps);
 }
 
 }  // namespace shoal::bindings

@@ -64,21 +64,27 @@ std::set<std::string> keys(const Config& config) {
 
 void bind_config(py::module_& m) {
   py::class_<ArraySpec>(m, "ArraySpec", "Shape and element type of one array of one environment.")
-      .def_property_readonly("dtype", [](const ArraySpec& s) { return name_of(s.dtype); })
-      .def_property_readonly("shape",
-                             [](const ArraySpec& s) {
-                               return py::typing::Tuple<int, py::ellipsis>(py::cast(s.shape));
-                             })
-      .def_readonly("low", &ArraySpec::low)
-      .def_readonly("high", &ArraySpec::high)
+      .def_property_readonly(
+          "dtype", [](const ArraySpec& s) { return name_of(s.dtype); },
+          "of the elements: \"uint8\", \"float32\", ...")
+      .def_property_readonly(
+          "shape",
+          [](const ArraySpec& s) {
+            return py::typing::Tuple<int, py::ellipsis>(py::cast(s.shape));
+          },
+          "without the axis of stacked arrays")
+      .def_readonly("low", &ArraySpec::low, "least value of an element")
+      .def_readonly("high", &ArraySpec::high, "largest value of an element")
       .def_readonly("stack", &ArraySpec::stack, "arrays that form one observation")
       .def("__repr__", [](const ArraySpec& s) { return describe(s); });
   py::class_<ActionSpec>(m, "ActionSpec", "The action space, or a part of it.")
-      .def_property_readonly("kind", [](const ActionSpec& s) { return kind_name(s.kind); })
-      .def_readonly("choices", &ActionSpec::choices)
-      .def_readonly("dims", &ActionSpec::dims)
-      .def_readonly("low", &ActionSpec::low)
-      .def_readonly("high", &ActionSpec::high)
+      .def_property_readonly(
+          "kind", [](const ActionSpec& s) { return kind_name(s.kind); },
+          "\"discrete\", \"multi-discrete\", \"multi-binary\" or \"box\"")
+      .def_readonly("choices", &ActionSpec::choices, "of each number of a discrete action")
+      .def_readonly("dims", &ActionSpec::dims, "numbers of one action")
+      .def_readonly("low", &ActionSpec::low, "least value of a number of a box")
+      .def_readonly("high", &ActionSpec::high, "largest value of a number of a box")
       .def("__repr__", [](const ActionSpec& s) { return describe(s); });
   py::class_<EnvSpec>(m, "EnvSpec", "The description of an environment.")
       .def_readonly("id", &EnvSpec::id)
@@ -96,7 +102,8 @@ void bind_config(py::module_& m) {
             return names;
           },
           "Names of the numbers that it reports with every step")
-      .def_readonly("action_mask", &EnvSpec::action_mask)
+      .def_readonly("action_mask", &EnvSpec::action_mask,
+                    "whether it tells which actions are legal")
       .def("__repr__", [](const EnvSpec& s) { return describe(s); });
 
   py::class_<Config>(m, "Config", "All settings of a run.")
@@ -106,7 +113,7 @@ void bind_config(py::module_& m) {
           "set",
           [](Config& c, const std::string& key, const std::string& value) { set(c, key, value); },
           "Sets one setting from text.", py::arg("key"), py::arg("value"))
-      .def("validate", &validate)
+      .def("validate", &validate, "Raises Error unless all settings fit together.")
       .def("to_toml", &write_config, "All settings, as `shoal train` reads them.")
       .def("__str__", &write_config)
       .def("__repr__",
@@ -114,7 +121,7 @@ void bind_config(py::module_& m) {
              return fmt::format("Config(env=\"{}\", algo=\"{}\", base=\"{}\")", c.env_id, c.algo,
                                 c.base);
            })
-      .def("keys", &keys)
+      .def("keys", &keys, "The names of all settings.")
       .def_readonly("algo", &Config::algo)
       .def_readonly("steps", &Config::steps)
       .def_readonly("schedule_steps", &Config::schedule_steps)
@@ -143,12 +150,15 @@ void bind_config(py::module_& m) {
   m.def("read_run_config", &read_run_config, py::arg("run"));
   m.def("trained_config", &trained_config, "The settings of a trained agent.", py::arg("trained"));
   m.def("run_or_zoo", &run_or_zoo, "The file of zoo:NAME.", py::arg("word"));
-  m.def("presets", [] {
-    std::vector<std::pair<std::string, std::string>> all;
-    for (const auto& each : presets()) all.emplace_back(each.name, each.doc);
-    return all;
-  });
-  m.def("env_ids", &env_ids);
+  m.def(
+      "presets",
+      [] {
+        std::vector<std::pair<std::string, std::string>> all;
+        for (const auto& each : presets()) all.emplace_back(each.name, each.doc);
+        return all;
+      },
+      "The name and a sentence of each preset.");
+  m.def("env_ids", &env_ids, "The ids of environments, without Gymnasium's.");
   m.def("worker_count", &worker_count);
 }
 

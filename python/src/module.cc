@@ -20,9 +20,14 @@ void raise_worker_error(const WorkerError& e, const py::object& type) {
 }
 
 void bind_errors(py::module_& m) {
-  py::register_exception<Error>(m, "Error", PyExc_ValueError);
+  py::register_exception<Error>(m, "Error", PyExc_ValueError).attr("__doc__") =
+      "What was found, what was expected, and what to do.";
   const py::object data_error = py::exception<DataError>(m, "DataError", PyExc_ArithmeticError);
+  data_error.attr("__doc__") = "A number of an environment or of an agent is not finite.";
   const py::object worker_error = py::exception<WorkerError>(m, "WorkerError", PyExc_RuntimeError);
+  worker_error.attr("__doc__") =
+      "A worker died, or its environment raised an exception: the numbers of the worker, of the "
+      "environment and of its step, each -1 if it is unknown.";
   py::dict attributes;
   for (const char* name : {"worker", "env", "step"}) attributes[name] = py::type::of(py::int_(0));
   worker_error.attr("__annotations__") = attributes;

@@ -74,9 +74,7 @@ void require_same_spaces(const EnvSpec& agent, const EnvSpec& env) {
 }
 
 std::shared_ptr<BoundSampler> make_bound_sampler(Config config, std::shared_ptr<BoundAgent> agent,
-                                                 const TensorDict& state, bool host_rollouts) {
-  const auto saved = named(state);
-  const py::gil_scoped_release unlocked;
+                                                 const NamedTensors& saved, bool host_rollouts) {
   validate_sampling(config);
   const auto make_env = make_env_factory(config);
   const auto env = traits_of(make_env, {}, config.sampler.reset_limit);
@@ -235,8 +233,13 @@ void bind_samplers(py::module_& m) {
   bind_batch(m);
   py::class_<BoundSampler, std::shared_ptr<BoundSampler>>(m, "Sampler",
                                                           "Steps B environments T times per call.")
-      .def(py::init(&make_bound_sampler), py::arg("config"), py::arg("agent"), py::arg("state"),
-           py::arg("host_rollouts"))
+      .def(py::init([](const Config& config, const std::shared_ptr<BoundAgent>& agent,
+                       const TensorDict& state, bool host_rollouts) {
+             const auto saved = named(state);
+             return interruptible(
+                 [&] { return make_bound_sampler(config, agent, saved, host_rollouts); });
+           }),
+           py::arg("config"), py::arg("agent"), py::arg("state"), py::arg("host_rollouts"))
       .def("save",
            [](BoundSampler& s) {
              ++s.collected;

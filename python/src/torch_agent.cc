@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings.h"
+#include "interruptible.h"
 #include "shoal/agents/actor_critic.h"
 #include "shoal/models/actor_critic.h"
 #include "src/envs/construction.h"
@@ -185,11 +186,10 @@ using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
 // state: the shape of each array of one environment's state.
 std::shared_ptr<BoundAgent> make_torch_agent(const Config& config, const py::object& module,
                                              const Shapes& state) {
-  const auto env = [&] {
-    const py::gil_scoped_release unlocked;
+  const auto env = interruptible([&] {
     validate(config);
     return spec_of(make_env_factory(config), {}, config.sampler.reset_limit);
-  }();
+  });
   require(!is_off_policy(config), "algo: found {}, expected an on-policy one for a TorchAgent",
           config.algo);
   NamedSpecs specs;

@@ -39,11 +39,6 @@ std::vector<double> play(const Config& config, BoundAgent& agent,
 }  // namespace
 
 void bind_training(py::module_& m) {
-  py::class_<TrainingEnd>(m, "TrainingEnd", "The outcome of a training run.")
-      .def_readonly("signal", &TrainingEnd::signal)
-      .def_readonly("solved", &TrainingEnd::solved)
-      .def_readonly("episodes", &TrainingEnd::episodes)
-      .def_readonly("mean_return", &TrainingEnd::mean_return);
   m.def(
       "train",
       [](const Config& config, const std::filesystem::path& folder, bool resume, bool quiet) {
@@ -52,12 +47,14 @@ void bind_training(py::module_& m) {
           const ThreadsKept kept;
           validate(config);
           return train(config, folder,
-                       {.quiet = quiet, .resume = resume, .ends_at_once = config.ranks > 1});
+                       {.quiet = quiet, .resume = resume, .ends_at_once = config.ranks > 1})
+              .signal;
         } catch (const Interrupted& before_the_first_rollout) {
-          return TrainingEnd{.signal = before_the_first_rollout.signal};
+          return before_the_first_rollout.signal;
         }
       },
-      py::arg("config"), py::arg("folder"), py::arg("resume"), py::arg("quiet"));
+      "The signal that ended it; 0: none.", py::arg("config"), py::arg("folder"), py::arg("resume"),
+      py::arg("quiet"));
   m.def("may_change", &cli::may_change, "Whether a resumed run may change this setting.",
         py::arg("key"));
   m.def("keys_of_file", &cli::keys_of_file,

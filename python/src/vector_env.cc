@@ -11,16 +11,17 @@ using BoundVectorEnv = Owned<VectorEnv>;
 
 std::unique_ptr<BoundVectorEnv> make(const Config& config, int workers,
                                      const std::vector<std::uint64_t>& seeds, bool next_step) {
-  const py::gil_scoped_release unlocked;
   const auto& s = config.sampler;
   auto bound = std::make_unique<BoundVectorEnv>("vector environment");
-  bound->open(make_vector_env(make_env_factory(config), {.envs = std::ssize(seeds),
-                                                         .workers = workers,
-                                                         .seeds = seeds,
-                                                         .next_step = next_step,
-                                                         .pin = s.pin,
-                                                         .step_limit = s.step_limit,
-                                                         .reset_limit = s.reset_limit}));
+  bound->open(interruptible([&] {
+    return make_vector_env(make_env_factory(config), {.envs = std::ssize(seeds),
+                                                      .workers = workers,
+                                                      .seeds = seeds,
+                                                      .next_step = next_step,
+                                                      .pin = s.pin,
+                                                      .step_limit = s.step_limit,
+                                                      .reset_limit = s.reset_limit});
+  }));
   return bound;
 }
 
@@ -44,8 +45,8 @@ void bind_vector_env(py::module_& m) {
   m.def(
       "env_spec",
       [](const Config& config) {
-        const py::gil_scoped_release unlocked;
-        return spec_of(make_env_factory(config), {}, config.sampler.reset_limit);
+        return interruptible(
+            [&] { return spec_of(make_env_factory(config), {}, config.sampler.reset_limit); });
       },
       py::arg("config"));
   py::class_<BoundVectorEnv>(m, "VectorEnv", "Environments that Python chooses the actions for.")

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "shoal/core/error.h"
+#include "shoal/core/text.h"
 
 namespace shoal {
 
@@ -45,11 +46,6 @@ std::int64_t padded_bytes(const std::vector<std::int64_t>& lead, const ArraySpec
   return empty ? 0 : bytes / kCacheLine * kCacheLine;
 }
 
-std::string size_text(std::size_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
 // Compares the plan with the available memory, less a small reserve for page tables and the rest of
 // the program.
 void require_fits(std::size_t bytes) {
@@ -59,14 +55,14 @@ void require_fits(std::size_t bytes) {
           "shared memory of {} is needed, but {} is available on this machine or in its cgroup; "
           "reduce the number of environments (sampler.envs), the horizon (sampler.horizon) or the "
           "replay (replay.size)",
-          size_text(bytes), size_text(usable));
+          bytes_text(bytes), bytes_text(usable));
 }
 
 // Backs every page now, so that a missing page is an error here instead of SIGBUS later.
 void populate(std::byte* base, std::size_t bytes) {
   while (madvise(base, bytes, MADV_POPULATE_WRITE) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    require(errno == EINVAL, "cannot populate {} of shared memory: {}", size_text(bytes),
+    require(errno == EINVAL, "cannot populate {} of shared memory: {}", bytes_text(bytes),
             std::strerror(errno));
     // Linux before 5.14 has no MADV_POPULATE_WRITE.
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -90,9 +86,9 @@ SharedFile::~SharedFile() { close(file_); }
 std::shared_ptr<std::byte> SharedFile::map(std::size_t bytes) const {
   const auto size = mapped_bytes(bytes);
   require(ftruncate(file_, static_cast<off_t>(size)) == 0,
-          "cannot resize the shared memory file to {}: {}", size_text(size), std::strerror(errno));
+          "cannot resize the shared memory file to {}: {}", bytes_text(size), std::strerror(errno));
   auto* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  require(base != MAP_FAILED, "cannot map {} of shared memory: {}", size_text(size),
+  require(base != MAP_FAILED, "cannot map {} of shared memory: {}", bytes_text(size),
           std::strerror(errno));
   return {static_cast<std::byte*>(base), [size](std::byte* at) { munmap(at, size); }};
 }
@@ -129,7 +125,7 @@ Arena::Arena(const Plan& plan) : bytes_(plan.bytes()) {
     base_ = static_cast<std::byte*>(region->get_address());
     region_ = std::move(region);
   } catch (const ipc::interprocess_exception& e) {
-    throw Error("cannot map {} of shared memory: {}", size_text(bytes_), e.what());
+    throw Error("cannot map {} of shared memory: {}", bytes_text(bytes_), e.what());
   }
   begin();
 }
@@ -148,7 +144,5 @@ void Arena::begin() const {
   std::memset(base_, std::to_integer<int>(kMagic), bytes_);
 #endif
 }
-
-std::size_t Arena::bytes() const { return bytes_; }
 
 }  // namespace shoal

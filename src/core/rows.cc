@@ -57,19 +57,6 @@ Rows::Rows(Arena::Plan& plan, const RolloutSpec& spec, std::int64_t count, std::
     *flag = add({.dtype = DType::kBool, .low = 0, .high = 1});
 }
 
-void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
-  assert(arena_ != nullptr && n >= 0 && from >= 0 && to >= 0);
-  assert(from + n <= count_ && to + n <= count_);
-  const auto copy_one = [&](const Arena::Field& field) {
-    const auto row_bytes = static_cast<std::size_t>(envs_) * field.element_bytes;
-    copy_field(arena_->data(field), row_bytes, static_cast<std::size_t>(from),
-               static_cast<std::size_t>(to), static_cast<std::size_t>(n));
-  };
-  for (const auto* group : {&observation, &action, &mask, &env_info, &agent_info})
-    for (const auto& [name, field] : *group) copy_one(field);
-  for (const auto* field : {&reward, &terminated, &truncated, &is_first, &valid}) copy_one(*field);
-}
-
 template <class Copy>
 void Rows::with_fields_of(const Rows& source, const Copy& copy) const {
   for (const auto group :
@@ -79,6 +66,16 @@ void Rows::with_fields_of(const Rows& source, const Copy& copy) const {
   for (const auto field :
        {&Rows::reward, &Rows::terminated, &Rows::truncated, &Rows::is_first, &Rows::valid})
     copy(this->*field, source.*field);
+}
+
+void Rows::copy(std::int64_t from, std::int64_t to, std::int64_t n) const {
+  assert(arena_ != nullptr && n >= 0 && from >= 0 && to >= 0);
+  assert(from + n <= count_ && to + n <= count_);
+  with_fields_of(*this, [&](const Arena::Field& field, const Arena::Field&) {
+    const auto row_bytes = static_cast<std::size_t>(envs_) * field.element_bytes;
+    copy_field(arena_->data(field), row_bytes, static_cast<std::size_t>(from),
+               static_cast<std::size_t>(to), static_cast<std::size_t>(n));
+  });
 }
 
 void Rows::copy_of(const Rows& source, std::int64_t from, std::int64_t to, std::int64_t n) const {

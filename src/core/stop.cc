@@ -31,11 +31,6 @@ bool grace_is_over() noexcept {
   return monotonic_nanoseconds() - grace_began.load() >= grace.load();
 }
 
-std::string name_of(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
-}
-
 void write_to_stderr(const char* text) noexcept {
   (void)!::write(STDERR_FILENO, text, std::strlen(text));
 }
@@ -71,10 +66,15 @@ std::int64_t monotonic_nanoseconds() noexcept {
   return t.tv_sec * kSecond + t.tv_nsec;
 }
 
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
+
 Interrupted::Interrupted(int number)
     : std::runtime_error(fmt::format(
           "{} asked to stop, but a wait for other processes did not end within {:g} s",
-          name_of(number), static_cast<double>(grace.load()) / static_cast<double>(kSecond))),
+          signal_name(number), static_cast<double>(grace.load()) / static_cast<double>(kSecond))),
       signal(number) {}
 
 void request_stop(int signal) noexcept {

@@ -18,7 +18,7 @@ namespace shoal {
 
 namespace {
 
-class Alone : public ProcessGroup {
+class GroupOfOne : public ProcessGroup {
  public:
   int rank() const override { return 0; }
   int count() const override { return 1; }
@@ -44,7 +44,7 @@ constexpr std::uint64_t kBasis = 0xcbf29ce484222325;
 }  // namespace
 
 ProcessGroup& group_of_one() {
-  static Alone one;
+  static GroupOfOne one;
   return one;
 }
 

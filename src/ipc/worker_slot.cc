@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
+#include "shoal/core/stop.h"
 #include "src/ipc/child_process.h"
 
 namespace shoal {
@@ -60,9 +61,7 @@ int WorkerStatus::past_lives() const {
 std::string describe_end(int status) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
-    const char* name = sigabbrev_np(number);
-    return fmt::format("was killed by {}{}",
-                       name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number),
+    return fmt::format("was killed by {}{}", signal_name(number),
                        number == SIGKILL ? " (possibly by the kernel, out of memory)" : "");
   }
   return fmt::format("ended with status {}", WEXITSTATUS(status));

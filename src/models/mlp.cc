@@ -46,12 +46,8 @@ class MlpActing : public ActingNetwork {
     return fmt::format("row-wise kernel, float32, {}", MlpKernel::instructions());
   }
 
- private:
-  // Smallest number of rows for another thread: about 10 microseconds of work.
-  static constexpr std::int64_t kGrain = 64;
-
-  void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
-               std::int64_t) override {
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+           std::int64_t) override {
     const auto x = model_.flat(observation).contiguous();
     const auto* input = x.const_data_ptr<float>();
     auto *policy_out = policy.data_ptr<float>(), *value_out = value.data_ptr<float>();
@@ -60,6 +56,10 @@ class MlpActing : public ActingNetwork {
       run_rows(input + from * width, to - from, policy_out + from * policy_size, value_out + from);
     });
   }
+
+ private:
+  // Smallest number of rows for another thread: about 10 microseconds of work.
+  static constexpr std::int64_t kGrain = 64;
 
   void run_rows(const float* x, std::int64_t rows, float* policy, float* value) const {
     thread_local std::vector<float> hidden;

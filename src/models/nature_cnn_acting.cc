@@ -45,9 +45,8 @@ class OneDnnActing final : public ActingNetwork {
     return dtype_ == at::kFloat ? "oneDNN, channels-last, float32" : "oneDNN, channels-last, bf16";
   }
 
- private:
-  void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
-               std::int64_t) override {
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+           std::int64_t) override {
     auto x = images(observation[0], dtype_);
     for (std::size_t i = 0; i < 3; ++i)
       x = at::conv2d(x, filters_[i], biases_[i], kStrides[i]).relu_();
@@ -59,6 +58,7 @@ class OneDnnActing final : public ActingNetwork {
     value.copy_(heads.select(1, n));
   }
 
+ private:
   NatureCnnLayers layers_;
   at::ScalarType dtype_;
   std::array<at::Tensor, 3> filters_, biases_;
@@ -101,15 +101,8 @@ class GatherGemmActing : public ActingNetwork {
     return kernel + (hidden_->multiplies_bf16() ? "bf16" : "weights rounded to bf16, float32");
   }
 
- private:
-  // The memories of environments, by their number.
-  struct Seen {
-    std::vector<IncrementalConvolutions::Memory> memories;
-    std::vector<float> features;
-  };
-
-  void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
-               std::int64_t first_env) override {
+  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+           std::int64_t first_env) override {
     const auto n = policy.size(0), choices = policy.size(1);
     auto& seen = first_env < 0 ? strangers_ : known_;
     const auto first = std::max<std::int64_t>(first_env, 0);
@@ -130,6 +123,13 @@ class GatherGemmActing : public ActingNetwork {
       value.data_ptr<float>()[i] = row[choices];
     }
   }
+
+ private:
+  // The memories of environments, by their number.
+  struct Seen {
+    std::vector<IncrementalConvolutions::Memory> memories;
+    std::vector<float> features;
+  };
 
   // The places of n consecutive rows.
   static std::vector<GatherGemm::Place> places(std::int64_t n, std::int64_t x, std::int64_t y) {

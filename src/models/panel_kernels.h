@@ -55,7 +55,7 @@ struct PanelDots {
   float* to;
 };
 
-constexpr double kAdamBeta1 = 0.9, kAdamBeta2 = 0.999;
+constexpr double kAdamBeta1 = 0.9, kAdamBeta2 = 0.999, kAdamEpsilon = 1e-8;
 
 // One step of Adam on n numbers (Kingma and Ba, arXiv 1412.6980), and of the running average
 // (Polyak) of the parameters. Squares of gradients must be finite in float32.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shoal/core/rng.h"
-#include "shoal/replays/sum_tree.h"
 #include "src/replays/saved_replay.h"
+#include "src/replays/sum_tree.h"
 
 namespace shoal {
 

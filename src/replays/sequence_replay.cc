@@ -12,7 +12,9 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
+#include "shoal/core/rows.h"
 #include "shoal/data/saved.h"
+#include "src/core/divide_up.h"
 #include "src/replays/priorities.h"
 #include "src/replays/replay_share.h"
 #include "src/replays/saved_replay.h"
@@ -41,8 +43,9 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
           .largest_batch = o.largest_batch * (o.burn_in + o.length + o.n_step)};
 }
 
-std::int64_t rollouts_kept(const SequenceReplayOptions& o, std::int64_t envs) {
-  return (o.size / envs + o.n_step) / o.interval + 2;
+// Those that begin in the rows of the store, until it is full in all of them.
+std::int64_t rollouts_kept(const EnvSpec& env, std::int64_t envs, const SequenceReplayOptions& o) {
+  return (divide_up(o.size, envs) + o.n_step + rows_back(env)) / o.interval + 2;
 }
 
 template <class Copy>
@@ -72,7 +75,7 @@ SequenceReplay::SequenceReplay(const EnvSpec& env, const NamedSpecs& state, std:
         return std::make_unique<StepStore>(env, envs, step_options(options, envs),
                                            share.of_store());
       })),
-      kept_(rollouts_kept(options, envs)),
+      kept_(rollouts_kept(env, envs, options)),
       can_be_drawn_(std::make_unique<bool[]>(static_cast<std::size_t>(kept_ * envs))),
       rng_(options.seed) {
   if (options.prioritized) priorities_ = std::make_unique<Priorities>(kept_ * envs, options.alpha);
@@ -92,7 +95,7 @@ SequenceReplay::~SequenceReplay() = default;
 
 std::size_t SequenceReplay::bytes(const EnvSpec& env, const NamedSpecs& state, std::int64_t envs,
                                   const SequenceReplayOptions& options) {
-  const auto sequences = rollouts_kept(options, envs) * envs;
+  const auto sequences = rollouts_kept(env, envs, options) * envs;
   auto all = StepStore::bytes(env, envs, step_options(options, envs));
   for (const auto& [name, spec] : state) all += spec.bytes() * static_cast<std::size_t>(sequences);
   return all + (options.prioritized ? Priorities::bytes(sequences) : 0);
@@ -117,7 +120,7 @@ std::int64_t SequenceReplay::end() const {
 
 void SequenceReplay::append(const Samples& s) {
   require(s.T == options_.interval,
-          "rollout: found {} steps, expected {} (SequenceReplayOptions::interval)", s.T,
+          "rollout: found {} steps, expected {}, the horizon for which the replay was made", s.T,
           options_.interval);
   require(s.initial_state.size() == states_.size(),
           "rollout: found {} state tensors of the agent, expected {}", s.initial_state.size(),

@@ -108,7 +108,7 @@ void StepStore::check(const Samples& s) const {
   require(s.T <= most, "rollout: found {} steps of each environment, expected at most {}", s.T,
           most);
   require(s.reward.is_cpu(),
-          "rollout: found it on {}, expected it on the CPU; set SamplerOptions::host_rollouts",
+          "rollout: found it on {}, expected it on the CPU; make the sampler with host_rollouts",
           s.reward.device().str());
   const auto check_fields = [&](const char* what, const NamedTensors& found,
                                 const Named<Arena::Field>& wanted) {

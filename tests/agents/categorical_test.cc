@@ -169,7 +169,9 @@ TEST(CategoricalTest, Bf16RecordsWhatBf16Did) {
   const auto acted = act(*agent, acting_on(x));
 
   auto logits = at::empty({24, 4}), value = at::empty({24});
-  model->make_acting_network(Precision::kBf16)->run(Observed{x, {}}, logits, value);
+  model->make_acting_network(Precision::kBf16)
+      ->run(Observed{x, {}}, logits, value,
+            /*first_env=*/0);
   EXPECT_TRUE(
       at::allclose(acted.log_prob, taken(at::log_softmax(logits, 1), acted.action), 0, 1e-5));
   const auto exact = evaluate(*agent, x, acted.action);

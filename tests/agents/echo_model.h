@@ -34,13 +34,13 @@ class EchoModel : public ActorCriticModel {
     explicit Acting(const EchoModel& model) : model_(model) { refresh(); }
     void refresh() override { scale_ = model_.scale_.detach().clone(); }
     std::string description() const override { return "echo"; }
-
-   private:
-    void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
-                 std::int64_t) override {
+    void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+             std::int64_t) override {
       policy.copy_(observation[0].data * scale_);
       value.copy_(policy.sum(1));
     }
+
+   private:
     const EchoModel& model_;
     at::Tensor scale_;
   };

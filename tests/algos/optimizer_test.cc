@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "shoal/algos/optimizer.h"
+
 namespace shoal {
 namespace {
 
@@ -127,6 +129,48 @@ TEST(OptimizerTest, GradientsAreClippedByTheirCommonNorm) {
     EXPECT_NEAR(clip_gradients(gradients, no_limit).item<double>(), 10, 1e-5);
     EXPECT_TRUE(at::allclose(gradients[0], at::full({4}, 3.0F))) << no_limit;
   }
+}
+
+// Autograd gives one tensor for two parameters of which only the sum is used.
+TEST(OptimizerTest, GradientsInTheSameMemoryAreChangedOnce) {
+  torch::manual_seed(1);
+  const auto x = at::randn({2, 3}), metrics = at::zeros({1});
+  const auto mean = x.mean(0);
+  // A large epsilon, so that steps depend on the size of gradients.
+  const auto after = [](const auto& step) {
+    std::vector<at::Tensor> both;
+    for (int i = 0; i < 2; ++i) both.push_back(at::ones({3}).requires_grad_());
+    DistributedOptimizer optimizer(group_of_one(), OptimizerKind::kRmsProp, both, 1);
+    optimizer.set_learning_rate(0.1);
+    step(optimizer, both[0] + both[1]);
+    return at::stack(both).detach();
+  };
+  constexpr double kLimit = 0.1;
+  const auto expected = after([&](auto& optimizer, const auto&) {
+    optimizer.step({mean.clone(), mean.clone()}, metrics, kLimit);
+  });
+  const auto one_tensor = after([&](auto& optimizer, const auto&) {
+    optimizer.step({mean, mean}, metrics, kLimit);
+  });
+  const auto whole = after([&](auto& optimizer, const auto& sum) {
+    optimizer.step(
+        1,
+        [&](std::size_t) {
+          return RankLoss{(sum * mean).sum(), metrics, 2};
+        },
+        kLimit);
+  });
+  const auto in_pieces = after([&](auto& optimizer, const auto& sum) {
+    optimizer.step(
+        2,
+        [&](std::size_t i) {
+          return RankLoss{(sum * x[static_cast<std::int64_t>(i)]).sum(), metrics, 1};
+        },
+        kLimit);
+  });
+  EXPECT_TRUE(at::equal(one_tensor, expected));
+  EXPECT_TRUE(at::equal(whole, expected));
+  EXPECT_TRUE(at::allclose(in_pieces, expected));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ inline Heads heads_of(ActingNetwork& network, const Observations& observation,
   torch::NoGradGuard no_grad;
   const auto n = observation[0].size();
   Heads out{at::full({n, policy_size}, 1e9F), at::full({n}, 1e9F)};
-  network.run(observation, out.policy, out.value);
+  network.run(observation, out.policy, out.value, /*first_env=*/0);
   return out;
 }
 

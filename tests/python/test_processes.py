@@ -467,6 +467,43 @@ class ProcessesTest(unittest.TestCase):
             """)
         self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted False\n"), ended.stderr)
 
+    @unittest.skipUnless(Counter, "needs Gymnasium")
+    def test_ctrl_c_while_environments_are_made(self):
+        for makes, made in (
+            ("ActorCritic(make)", 0),
+            ("make_vec(make, 2, workers=2)", 0),
+            ("make_vec(make, 2, workers=2)", 1),
+        ):
+            ended = run(f"""
+                import os, signal, threading, time
+                import shoal
+                from programs import children
+                from toys import Counter
+                begun, begins = os.pipe()
+                tokens, gives = os.pipe()
+                os.set_blocking(tokens, False)
+                os.write(gives, bytes({made}))
+
+                def make():
+                    try:
+                        os.read(tokens, 1)
+                    except BlockingIOError:
+                        os.write(begins, b"x")
+                        time.sleep(3600)
+                    return Counter()
+
+                def press():
+                    os.read(begun, 1)
+                    os.kill(os.getpid(), signal.SIGINT)
+
+                threading.Thread(target=press).start()
+                try:
+                    shoal.{makes}
+                except KeyboardInterrupt:
+                    print("interrupted", children())
+                """)
+            self.assertEqual((ended.returncode, ended.stdout), (0, "interrupted []\n"), f"{makes}: {ended.stderr}")
+
     def test_workers_are_forked_in_the_main_thread(self):
         errors = []
 

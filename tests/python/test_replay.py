@@ -121,7 +121,7 @@ class ReplayTest(unittest.TestCase):
         if "no GPU" in done.stderr:
             self.skipTest("needs a GPU")
         self.assertEqual(done.stdout.split(), ["cpu", "32", "cuda"])
-        self.assertIn("set SamplerOptions::host_rollouts", done.stderr)
+        self.assertIn("make the sampler with host_rollouts", done.stderr)
 
     def test_says_what_is_wrong(self):
         sampler = self.sampler()

@@ -71,6 +71,8 @@ class VecEnvTest(unittest.TestCase):
         envs.set_options({"start": 33})
         self.assertEqual(envs.reset()[:, 1].tolist(), [33, 33])
         self.assertFalse((envs.reset()[:, 1] == 33).any())
+        envs.set_options([{"start": 44}, {"start": 55}])
+        self.assertEqual(envs.reset()[:, 1].tolist(), [44, 55])
         with self.assertRaisesRegex(shoal.Error, "start"):
             cpp = self.envs("CartPole-v1", 2, workers=1)
             cpp.set_options({"start": 33})
@@ -89,6 +91,7 @@ class VecEnvTest(unittest.TestCase):
             with self.assertRaisesRegex(ZeroDivisionError, "division"):
                 envs.env_method("add", 3, times=0)
             self.assertTrue(envs.has_attr("length"))
+            self.assertTrue(envs.has_attr("add"))
             self.assertFalse(envs.has_attr("width"))
             self.assertEqual(envs.env_is_wrapped(gymnasium.wrappers.TimeLimit), [True] * 3)
             self.assertEqual(envs.env_is_wrapped(gymnasium.wrappers.OrderEnforcing, indices=0), [False])
@@ -129,8 +132,9 @@ class VecEnvTest(unittest.TestCase):
 
     def test_action_masks(self):
         envs = self.envs(Room, 2, workers=1)
-        envs.reset()
         self.assertTrue(envs.has_attr("action_masks"))
+        self.assertEqual(np.stack(envs.env_method("action_masks")).tolist(), [[True, True, True]] * 2)
+        envs.reset()
         self.assertEqual(np.stack(envs.env_method("action_masks")).tolist(), [[True, False, True]] * 2)
         envs.step(np.array([0, 2]))
         self.assertEqual(np.stack(envs.env_method("action_masks")).tolist(), [[False, True, True], [True, False, True]])

@@ -2,6 +2,8 @@
 
 import functools
 import multiprocessing
+import resource
+import threading
 import unittest
 
 import shoal
@@ -350,6 +352,69 @@ class VectorTest(unittest.TestCase):
                     else:
                         with self.assertRaisesRegex(shoal.WorkerError, message):
                             envs.reset()
+
+    def test_options_of_a_reset(self):
+        def make():
+            return gymnasium.make("Pendulum-v1")  # whose actions pass through a wrapper
+
+        mine, theirs = self.vector(make, 3, workers=2), SyncVectorEnv([make] * 3)
+        for options in {"x_init": 0.1, "y_init": 0.2}, None:
+            expected = theirs.reset(seed=7, options=options)[0]
+            np.testing.assert_array_equal(mine.reset(seed=7, options=options)[0], expected)
+
+    def test_seeds_that_are_none(self):
+        envs = self.vector(Counter, 2, workers=1)
+        for seed in -1, 1.5, 2**64, "1":
+            with self.assertRaisesRegex(shoal.Error, r"seed\[1\]: found"):
+                envs.reset(seed=[3, seed])
+        envs.reset(seed=[3, np.int64(4)])  # they live on
+
+    def test_an_environment_that_copies_itself(self):
+        envs = self.vector(Counter, 2, workers=1)
+        envs.reset(seed=1)
+        envs.step(np.zeros(2, int))
+        self.assertEqual(envs.call("plan"), ((1, 0), (1, 0)))
+
+    def test_one_object_is_not_several_environments(self):
+        shared = Counter()
+        for workers, error in (1, shoal.WorkerError), (0, shoal.Error):
+            with self.assertRaisesRegex(error, "expected a new one from each call"):
+                shoal.make_vec(lambda: shared, 2, workers=workers)
+        for _ in range(2):
+            with shoal.make_vec(lambda: shared, 1, workers=0) as envs:
+                envs.reset(seed=1)
+
+    def test_metadata_are_those_of_the_environment(self):
+        metadata = self.vector(Counter, 2, workers=1).metadata
+        self.assertEqual(metadata, {"render_modes": ["rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP})
+
+    def test_too_few_open_files(self):
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
+        with self.assertRaisesRegex(shoal.Error, "num_envs: found 60 .*ulimit -n"):
+            shoal.make_vec(Counter, 60, workers=1)
+
+    def test_what_cannot_be_pickled(self):
+        class TwoArgumentsError(Exception):
+            def __init__(self, first, second):
+                super().__init__(f"{first} and {second}")
+
+        class Failing(Counter):
+            def fail(self):
+                raise TwoArgumentsError("this", "that")
+
+            def lock(self):
+                return threading.Lock()
+
+        envs = self.vector(Failing, 2, workers=1)
+        with self.assertRaisesRegex(RuntimeError, "TwoArgumentsError: this and that") as failed:
+            envs.call("fail")
+        self.assertIn("environment 0:", str(failed.exception.__cause__))
+        self.assertIn("in fail", str(failed.exception.__cause__))
+        with self.assertRaisesRegex(RuntimeError, "found the result lock, which cannot be sent"):
+            envs.call("lock")
+        self.assertEqual(envs.get_attr("length"), (5, 5))
 
     def test_a_late_answer_is_not_that_of_the_next_call(self):
         done = multiprocessing.Event()

@@ -34,6 +34,11 @@ class Counter(gymnasium.Env):
     def add(self, number, times):
         return self.steps + number * times + 0 * (1 // times)
 
+    def plan(self):
+        imagined = copy.deepcopy(self)
+        imagined.reset()
+        return self.steps, imagined.steps
+
     def render(self):
         return np.full((2, 2, 3), self.steps, np.uint8)
 

@@ -111,7 +111,7 @@ void expect_sequence(const Sequences& s, std::int64_t i, const History& h, int n
 }
 
 TEST(SequenceReplayTest, EqualsAFullStoreAcrossTheSeam) {
-  for (const int stack : {1, 4}) {
+  for (const int stack : {1, 4, 16}) {
     for (const int n : {1, 3, 6}) {
       for (const bool waits : {false, true}) {
         SCOPED_TRACE(fmt::format("stack {}, n {}, waits {}", stack, n, waits));

@@ -1,4 +1,4 @@
-#include "shoal/replays/sum_tree.h"
+#include "src/replays/sum_tree.h"
 
 #include <gtest/gtest.h>
 

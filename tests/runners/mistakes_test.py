@@ -162,8 +162,8 @@ class MistakesTest(SharedFolderTest):
 
     def test_a_replay_is_announced_and_refused_if_there_is_no_memory_for_it(self):
         done = shoal("train", "cartpole-dqn", "--set", "replay.size=1000000000000", "--out", self.dir / "large", status=2)
-        self.assertIn("replay: 1000000000000 steps, 48000.0 GB", done.stdout)
-        self.assertIn("GiB is needed, but", done.stderr)
+        self.assertIn("replay: 1000000000000 steps, 48 TB", done.stdout)
+        self.assertIn("TB is needed, but", done.stderr)
         self.assertFalse((self.dir / "large").exists())
 
     def test_missing_games(self):

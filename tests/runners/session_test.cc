@@ -13,12 +13,12 @@
 #include <thread>
 #include <utility>
 
+#include "runners/console_table.h"
 #include "runners/metric_means.h"
 #include "shoal/core/error.h"
 #include "shoal/core/stop.h"
 #include "shoal/runners/checkpoint.h"
 #include "shoal/runners/checkpoint_files.h"
-#include "shoal/runners/console_table.h"
 #include "shoal/runners/on_policy.h"
 #include "tests/runners/session_parts.h"
 #include "tests/runners/temporary_folder.h"

@@ -19,28 +19,24 @@ namespace shoal {
 //   y      = reward + discount * target critic (s', target policy(s'))
 //   critic : mean of weight * (critic(s, a) - y)^2 / 2
 //   policy : mean of -critic(s, policy(s)), the critic having learned
-// after which both targets move. Of an agent with more critics, the targets' smallest value counts,
-// and the first critic tells the policy.
+// after which both targets move. With several critics, y uses the smallest of the targets' values,
+// and the policy maximizes the first critic's.
 struct DdpgOptions {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
-  // Arithmetic of the networks' products on the CPU. kBf16 rounds both factors to bfloat16 where
-  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. With AMX, forward passes multiply
-  // what that rounds off, too: 16 significant bits instead of 8. On other CPUs kBf16 means float32.
-  // Sums and parameters are always float32.
-  Precision precision = Precision::kFloat32;
-  double tau = 0.005;              // how far targets move
+  Precision precision = Precision::kFloat32;      // of the networks' products on the CPU
+  double tau = 0.005;                             // how far targets move
   double exploration_noise = 0.1;  // deviation, in half-widths of the action's bounds
-  // How far importance weights make up for priorities: from the first number to the second over the
+  // Exponent (beta) of the importance weights: from the first to the second value over the
   // schedule.
   double beta_start = 0.4, beta_end = 1;
 };
 OptionList describe(DdpgOptions& options);  // table [ddpg]
 
 // agent, of a deterministic policy, which must be on its device already, and replay must outlive
-// the algo. On the CPU the results do not depend on the number of threads. Throws Error for options
-// that make no sense. Ranks: as of make_dqn().
+// the algo. On the CPU the results do not depend on the number of threads. Throws Error for invalid
+// options. Several ranks share a batch as in make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_ddpg(QpgAgent& agent, StepReplay& replay,
                                          const DdpgOptions& options,
                                          ProcessGroup& ranks = group_of_one());

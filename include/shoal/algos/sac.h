@@ -23,21 +23,17 @@ namespace shoal {
 //   alpha   : log_alpha * -(mean of log p(a | s) + target entropy), for the next update
 // Then the target critics move. The importance weights count for the critics alone.
 struct SacOptions {
-  double learning_rate = 3e-4;        // of the critics, the policy and log_alpha; Adam
-  bool anneal_learning_rate = false;  // linearly to 0 over the schedule
-  std::int64_t batch = 256;           // steps of one update
-  // Arithmetic of the networks' products on the CPU. kBf16 rounds both factors to bfloat16 where
-  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. With AMX, forward passes multiply
-  // what that rounds off, too: 16 significant bits instead of 8. On other CPUs kBf16 means float32.
-  // Sums and parameters are always float32.
-  Precision precision = Precision::kFloat32;
-  double tau = 0.005;  // how far the target critics move towards the critics
-  double alpha = 1;    // what entropy is worth, in rewards; the first one if it is learned
+  double learning_rate = 3e-4;                // of the critics, the policy and log_alpha; Adam
+  bool anneal_learning_rate = false;          // linearly to 0 over the schedule
+  std::int64_t batch = 256;                   // steps of one update
+  Precision precision = Precision::kFloat32;  // of the networks' products on the CPU
+  double tau = 0.005;                         // how far the target critics move towards the critics
+  double alpha = 1;  // weight of the entropy beside the rewards; the initial one if it is learned
   bool learn_alpha = true;
-  // That alpha holds the policy's entropy at, for each number of the action, which is in
+  // The entropy that learning alpha keeps the policy at, for each number of the action, which is in
   // half-widths of its bounds.
   double target_entropy = -1;
-  // How far importance weights make up for priorities: from the first number to the second over the
+  // Exponent (beta) of the importance weights: from the first to the second value over the
   // schedule.
   double beta_start = 0.4, beta_end = 1;
   std::uint64_t seed = 1;  // of the actions drawn in updates
@@ -45,8 +41,8 @@ struct SacOptions {
 OptionList describe(SacOptions& options);  // table [sac]
 
 // agent, of a stochastic policy, which must be on its device already, and replay must outlive the
-// algo. On the CPU the results do not depend on the number of threads. Throws Error for options
-// that make no sense. Ranks: as of make_dqn().
+// algo. On the CPU the results do not depend on the number of threads. Throws Error for invalid
+// options. Several ranks share a batch as in make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_sac(QpgAgent& agent, StepReplay& replay,
                                         const SacOptions& options,
                                         ProcessGroup& ranks = group_of_one());

@@ -27,17 +27,13 @@ struct Td3Options {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
-  // Arithmetic of the networks' products on the CPU. kBf16 rounds both factors to bfloat16 where
-  // that is faster: with AMX, and on AMD's CPUs with AVX512-BF16. With AMX, forward passes multiply
-  // what that rounds off, too: 16 significant bits instead of 8. On other CPUs kBf16 means float32.
-  // Sums and parameters are always float32.
-  Precision precision = Precision::kFloat32;
-  double tau = 0.005;                // how far targets move
+  Precision precision = Precision::kFloat32;      // of the networks' products on the CPU
+  double tau = 0.005;                             // how far targets move
   std::int64_t policy_interval = 2;  // updates between two of the policy and of the targets
   double target_noise = 0.2;         // deviation
   double target_clip = 0.5;          // noise beyond this is cut
   double exploration_noise = 0.1;    // deviation, of acting
-  // How far importance weights make up for priorities: from the first number to the second over the
+  // Exponent (beta) of the importance weights: from the first to the second value over the
   // schedule.
   double beta_start = 0.4, beta_end = 1;
   std::uint64_t seed = 1;  // of the noise in updates
@@ -45,8 +41,8 @@ struct Td3Options {
 OptionList describe(Td3Options& options);  // table [td3]
 
 // agent, of a deterministic policy, which must be on its device already, and replay must outlive
-// the algo. On the CPU the results do not depend on the number of threads. Throws Error for options
-// that make no sense. Ranks: as of make_dqn().
+// the algo. On the CPU the results do not depend on the number of threads. Throws Error for invalid
+// options. Several ranks share a batch as in make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_td3(QpgAgent& agent, StepReplay& replay,
                                         const Td3Options& options,
                                         ProcessGroup& ranks = group_of_one());

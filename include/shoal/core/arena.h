@@ -73,7 +73,6 @@ class Arena {
     return {data(field) + static_cast<std::size_t>(index) * field.element_bytes,
             field.element_bytes};
   }
-  std::size_t bytes() const;
   std::span<std::byte> memory() const { return {base_, bytes_}; }  // all of it
   // Keeps the mapping alive; a tensor view holds one.
   std::shared_ptr<void> owner() const { return region_; }

@@ -128,6 +128,8 @@ class CallTimeout {
 [[noreturn]] void exit_suddenly(int status) noexcept;
 void before_sudden_exit(void (*hook)()) noexcept;  // null: no hook
 
+std::string signal_name(int number);  // "SIGINT"; "signal 34" of one without a name
+
 // Nanoseconds of the monotonic clock. Async-signal-safe.
 std::int64_t monotonic_nanoseconds() noexcept;
 

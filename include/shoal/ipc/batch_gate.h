@@ -85,8 +85,6 @@ class BatchGate {
   void stop();
   bool stopped() const;
 
-  int clients() const { return options_.clients; }
-
  private:
   using Clock = std::chrono::steady_clock;
   struct Head;

@@ -159,7 +159,6 @@ class BatchService {
     return {reply(0).data(), static_cast<std::size_t>(options_.clients * options_.reply_length)};
   }
 
-  int clients() const { return options_.clients; }
   // For forget() and stop().
   BatchGate& gate() { return gate_; }
 

@@ -10,9 +10,12 @@
 
 namespace shoal {
 
-// kBf16: bfloat16. Acting on a CPU with AVX2, but without AMX, rounds weights to bfloat16 and
-// computes in float32, because the incremental convolutions, which skip unchanged parts of an
-// image, gain more.
+// Arithmetic of a network's products; sums and parameters are always float32. kBf16:
+// - Acting on a CPU with AVX2, but without AMX, rounds weights to bfloat16 and computes in float32,
+//   because the incremental convolutions, which skip unchanged parts of an image, gain more.
+// - SAC, TD3 and DDPG round both factors to bfloat16 where that is faster: with AMX, and on AMD's
+//   CPUs with AVX512-BF16. With AMX, forward passes multiply what that rounds off, too: 16
+//   significant bits instead of 8. On other CPUs their kBf16 means float32.
 enum class Precision : std::uint8_t { kFloat32, kBf16 };
 inline constexpr std::pair<const char*, Precision> kPrecisionNames[] = {
     {"float32", Precision::kFloat32}, {"bf16", Precision::kBf16}};
@@ -27,18 +30,12 @@ class ActingNetwork {
   // policy: [N, policy_size] float32, value: [N] float32; contiguous, filled in place. The rows
   // belong to environments first_env, first_env + 1, ..., so that results for an environment's last
   // observation may be reused for its next one. -1: the rows are no such sequence.
-  void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
-           std::int64_t first_env = 0) {
-    compute(observation, policy, value, first_env);
-  }
+  virtual void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
+                   std::int64_t first_env) = 0;
   // See Agent::rows_are_independent().
   virtual bool rows_are_independent() const { return false; }
   // The arithmetic in use, for display: e.g. "row-wise float32, AVX2".
   virtual std::string description() const = 0;
-
- private:
-  virtual void compute(const Observations& observation, at::Tensor& policy, at::Tensor& value,
-                       std::int64_t first_env) = 0;
 };
 
 struct ModelIn;

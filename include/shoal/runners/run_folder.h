@@ -22,7 +22,6 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   void keep();
-  const std::filesystem::path& path() const { return path_; }
 
  private:
   void make();

@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdint>
-#include <string>
 
 #include "shoal/core/stop.h"
 
@@ -35,7 +34,5 @@ class SignalGuard {
   struct sigaction old_int_, old_term_, old_hangup_, old_pipe_;
   StopWatch watch_;
 };
-
-std::string signal_name(int number);  // "SIGINT"
 
 }  // namespace shoal
