@@ -150,7 +150,8 @@ TEST(OptimizerTest, GradientsInTheSameMemoryAreChangedOnce) {
     optimizer.step({mean.clone(), mean.clone()}, metrics, kLimit);
   });
   const auto one_tensor = after([&](auto& optimizer, const auto&) {
-    optimizer.step({mean, mean}, metrics, kLimit);
+    const auto both = mean.clone();
+    optimizer.step({both, both}, metrics, kLimit);
   });
   const auto whole = after([&](auto& optimizer, const auto& sum) {
     optimizer.step(
