@@ -11,7 +11,6 @@
 #include "cli/commands.h"
 #include "cli/set_flag.h"
 #include "shoal/core/error.h"
-#include "shoal/ipc/worker_group.h"
 #include "shoal/runners/launch.h"
 #include "src/core/print.h"
 

@@ -16,7 +16,6 @@
 #include "cli/cpu_use.h"
 #include "cli/rate.h"
 #include "runners/fix_sampler.h"
-#include "shoal/ipc/worker_group.h"
 #include "shoal/models/actor_critic.h"
 #include "shoal/runners/device.h"
 #include "shoal/samplers/async_sampler.h"

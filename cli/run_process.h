@@ -35,7 +35,7 @@ RunFolder lock_sweep(const std::filesystem::path& out);
 // Throws Error if a run that has begun cannot be resumed with what has changed in the file.
 void require_resumable(const SweepRun& run);
 
-std::string name_of(const SweepRun& run);  // that of its folder
+std::string name_of(const SweepRun& run);  // name of its folder
 // The file of its output, beside its folder.
 std::filesystem::path log_of(const SweepRun& run);
 

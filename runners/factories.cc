@@ -9,7 +9,6 @@
 #include "shoal/core/text.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/config.h"
-#include "src/core/divide_up.h"
 #include "src/envs/construction.h"
 
 namespace shoal {

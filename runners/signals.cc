@@ -1,11 +1,9 @@
 #include "shoal/runners/signals.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 
 namespace shoal {
 namespace {

@@ -113,17 +113,21 @@ def _answer(pipe, env: Any, options: dict[str, Any]) -> None:
             result = act(env, options, *arguments)
         except Exception as error:
             result, failure = error, traceback.format_exc()
-        try:
-            data = pickle.dumps(result)
-            if failure:
-                pickle.loads(data)  # fails for classes whose __init__() takes other arguments than `args`
-        except Exception as error:
-            what = (
-                f"found {type(result).__name__}: {result}" if failure else f"found the result {type(result).__name__}"
-            )
-            result = RuntimeError(f"{what}, which cannot be sent from a worker, expected what pickle accepts: {error}")
-            failure = failure or traceback.format_exc()
-        pipe.send((request, result, failure))
+        pipe.send_bytes(_pickled(request, result, failure))
+
+
+def _pickled(request: int, result: Any, failure: str) -> bytes:
+    try:
+        data = pickle.dumps((request, result, failure))
+        if failure:
+            pickle.loads(data)  # fails for classes whose __init__() takes other arguments than `args`
+        return data
+    except Exception as error:
+        lines = traceback.format_exception_only(result) if failure else [f"the result {type(result).__name__}"]
+        refused = RuntimeError(
+            f"found {''.join(lines).strip()}, which cannot be sent from a worker, expected what pickle accepts: {error}"
+        )
+        return pickle.dumps((request, refused, failure or traceback.format_exc()))
 
 
 def attribute(env: Any, options: dict[str, Any], name: str) -> Any:

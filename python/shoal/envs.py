@@ -19,6 +19,28 @@ if TYPE_CHECKING:
     import gymnasium
 
 _PREFIX = "gymnasium:shoal/callable"
+
+
+class _EntryPoint:
+    """Makes the environments of a callable. Pickled with them, in their specs, as a name."""
+
+    def __init__(self, name: str, env: Callable[..., Any] | None = None) -> None:
+        self._name, self._env = name, env
+
+    def __call__(self, render_mode: str | None = None, **kwargs: Any) -> Any:
+        if self._env is None:
+            raise _core.Error(f"{self._name}: found an environment of another process, expected one of this process")
+        from .callable_env import in_use
+
+        return in_use(self._env(**kwargs))  # which has chosen its render_mode
+
+    def __reduce__(self) -> Any:
+        return _EntryPoint, (self._name,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+
 _callables: dict[int, tuple[Callable[..., Any], str]] = {}  # by id(); kept alive by their registration anyway
 
 
@@ -39,14 +61,9 @@ def env_id(env: str | Callable[..., Any]) -> str:
     with needs("Gymnasium", "a callable as an environment"):
         import gymnasium
 
-    from .callable_env import in_use
-
     name = f"{_PREFIX}-{uuid.uuid4().hex}-v0"
-
-    def make(render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env[Any, Any]:
-        return in_use(env(**kwargs))  # which has chosen its render_mode
-
-    gymnasium.register(name.removeprefix("gymnasium:"), entry_point=make, order_enforce=False, disable_env_checker=True)
+    made = _EntryPoint(name, env)
+    gymnasium.register(name.removeprefix("gymnasium:"), entry_point=made, order_enforce=False, disable_env_checker=True)
     _callables[id(env)] = (env, name)
     return name
 
@@ -128,7 +145,7 @@ def with_wrapper(config: _core.Config, wrapper: str) -> _core.Config:
 
 
 class Spaces(NamedTuple):
-    """What an environment in Python declares."""
+    """Spaces and metadata of an environment in Python."""
 
     observation: gymnasium.Space[Any]
     action: gymnasium.Space[Any]
@@ -151,7 +168,7 @@ def report_spaces(env: Any) -> Any:
     if file is not None:
         with contextlib.suppress(Exception):  # they cannot be pickled: spaces_of() knows none
             spaces = [getattr(env, f"{single}{kind}_space") for kind in ("observation", "action")]
-            file.write(cloudpickle.dumps((Spaces(*spaces, env.metadata), single != "")))
+            file.write(cloudpickle.dumps((Spaces(*spaces, getattr(env, "metadata", None) or {}), single != "")))
             file.flush()
     return env
 

@@ -184,7 +184,8 @@ def evaluate(
     run: a run or an agent, on the CPU. workers: forked processes, which need the main thread; 0: this process.
     greedy: the most likely actions; otherwise they are drawn as in training.
 
-    Raises WorkerError if an environment fails, Error if a parameter is not finite, and KeyboardInterrupt.
+    Raises WorkerError (without workers Error) if an environment fails, Error if a parameter is not finite, DataError
+    for other numbers that are not finite, and KeyboardInterrupt.
     """
     agent = run.agent if isinstance(run, Run) else run
     require_type(Agent, "run", agent, "an agent or a run, such as shoal.load(folder)")

@@ -52,7 +52,7 @@ class VecEnv(StableVecEnv):
             self.seed(seed)
 
     def reset(self) -> VecEnvObs:
-        """Observations [n_envs, ...]. Raises WorkerError if an environment fails, which closes all of them."""
+        """Begins an episode in each environment. Returns observations [n_envs, ...]; raises as step_wait()."""
         observation, infos = self._vector.reset_each(self._seeds, self._options)
         self._reset_seeds()
         self._reset_options()
@@ -68,9 +68,9 @@ class VecEnv(StableVecEnv):
         self._vector.step_async(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Observations [n_envs, ...], rewards [n_envs] float32, dones [n_envs] bool, and a dict of infos for each.
+        """Returns observations [n_envs, ...], rewards [n_envs] float32, dones [n_envs] bool, and a list of infos.
 
-        Raises WorkerError or DataError if an environment fails, which closes all of them.
+        Raises WorkerError (without workers Error) or DataError if an environment fails, which closes all of them.
         """
         observation, reward, terminated, truncated, infos = self._vector.step_wait()
         self._masks = infos.get("action_mask")
@@ -102,7 +102,7 @@ class VecEnv(StableVecEnv):
         self._vector.close()
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """What render() of each environment returns."""
+        """Calls render() of each environment."""
         return self._all(call, ("render", (), {}))
 
     def has_attr(self, attr_name: str) -> bool:
@@ -126,7 +126,7 @@ class VecEnv(StableVecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """What the method of each environment returns: a copy, which can be pickled."""
+        """Calls the method of each environment. The results are copies, which can be pickled."""
         if method_name == "action_masks" and self._masks is not None:
             return [self._masks[b] for b in self._get_indices(indices)]
         return self._all(call, (method_name, method_args, method_kwargs), indices)

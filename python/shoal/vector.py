@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import operator
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Self, Unpack
@@ -96,8 +98,12 @@ def _element(values: Any, b: int) -> Any:
 
 
 def _seed_of(i: int, seed: Any) -> int | None:
-    if seed is None or (isinstance(seed, (int, np.integer)) and 0 <= seed < 2**64):
-        return None if seed is None else int(seed)
+    if seed is None:
+        return None
+    with contextlib.suppress(TypeError):
+        number = operator.index(seed)
+        if 0 <= number < 2**64:
+            return number
     raise _core.Error(f"seed[{i}]: found {seed!r}, expected None or an integer from 0 to 2**64 - 1")
 
 
@@ -114,8 +120,9 @@ class VectorEnv(GymnasiumVectorEnv):
     Makes the environments and forks: call it in the main thread, and before the process uses CUDA. Environment i is
     seeded with seed + i. Environments in Python have their own spaces, and get actions as Gymnasium's SyncVectorEnv
     gives them. Infos of steps hold the numbers that the environment reports in its spec, and `action_mask`; of other
-    infos of environments in Python, those that `info` names, as float32: whole numbers are exact up to 2**24. A lost life that ends an episode (atari.episodic_life) is
-    `terminated`, and the game goes on with the next step in both modes.
+    infos of environments in Python, those that `info` names, as float32: whole numbers are exact up to 2**24. A lost
+    life that ends an episode (atari.episodic_life) is `terminated`, and the game goes on with the next step in both
+    modes.
     """
 
     _nested = True  # whether observations may be a Dict in a Dict, or a Tuple
@@ -236,14 +243,15 @@ class VectorEnv(GymnasiumVectorEnv):
             self.step_wait()
         if chosen is None:
             chosen = np.arange(self.num_envs)
-        for b in chosen.tolist():
-            if options[b] and self._calls is None:
+        if len(options) != self.num_envs:
+            raise _core.Error(f"options: found {len(options)}, expected {self.num_envs}, one for each environment")
+        for given in {id(options[b]): options[b] for b in chosen if options[b]}.values():
+            if self._calls is None:
                 raise _core.Error(
-                    f"options: found {options[b]}, expected none but 'reset_mask'; {self.config.env_id} takes its "
+                    f"options: found {given}, expected none but 'reset_mask'; {self.config.env_id} takes its "
                     "settings when it is made"
                 )
-            if options[b]:
-                self.ask(give_options, (options[b],), [b])
+            self.ask(give_options, (given,), [b for b in chosen.tolist() if options[b] is given])
         try:
             core.reset(chosen.tolist(), [seeds[b] for b in chosen])
         except BaseException:
@@ -258,8 +266,8 @@ class VectorEnv(GymnasiumVectorEnv):
         actions: a batch of the action space: [num_envs, ...].
 
         Returns observations [num_envs, ...], rewards [num_envs] float64, terminated and truncated [num_envs] bool, and
-        infos. Raises WorkerError if a worker died or its environment raised an exception, and DataError for a number
-        that is not finite; both close the environments.
+        infos. Raises WorkerError if a worker died or its environment raised an exception (without workers Error), and
+        DataError for a number that is not finite; all of them close the environments.
         """
         self.step_async(actions)
         return self.step_wait()

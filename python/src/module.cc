@@ -21,9 +21,10 @@ void raise_worker_error(const WorkerError& e, const py::object& type) {
 
 void bind_errors(py::module_& m) {
   py::register_exception<Error>(m, "Error", PyExc_ValueError).attr("__doc__") =
-      "What was found, what was expected, and what to do.";
+      "Its message says what was found, what was expected, and what to do.";
   const py::object data_error = py::exception<DataError>(m, "DataError", PyExc_ArithmeticError);
-  data_error.attr("__doc__") = "A number of an environment or of an agent is not finite.";
+  data_error.attr("__doc__") =
+      "A number of an environment or of an agent is not finite, or no action is legal.";
   const py::object worker_error = py::exception<WorkerError>(m, "WorkerError", PyExc_RuntimeError);
   worker_error.attr("__doc__") =
       "A worker died, or its environment raised an exception: the numbers of the worker, of the "

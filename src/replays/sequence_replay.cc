@@ -43,9 +43,11 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
           .largest_batch = o.largest_batch * (o.burn_in + o.length + o.n_step)};
 }
 
-// Those that begin in the rows of the store, until it is full in all of them.
+// Number of rollouts whose states are kept. All that begin before the first row of the store is
+// overwritten need one; if stacks are not deep, the second number is larger.
 std::int64_t rollouts_kept(const EnvSpec& env, std::int64_t envs, const SequenceReplayOptions& o) {
-  return (divide_up(o.size, envs) + o.n_step + rows_back(env)) / o.interval + 2;
+  const auto rows = divide_up(o.size, envs) + o.n_step + rows_back(env);  // of the store
+  return std::max((rows - 1) / o.interval, (o.size / envs + o.n_step) / o.interval + 2);
 }
 
 template <class Copy>

@@ -66,7 +66,7 @@ TEST(GatherGemmTest, FactorsInBfloat16AreRoundedAndSumsAreNot) {
         const auto y = run(gemm, x, every(rows, in));
         const auto factors = gemm.multiplies_bf16() ? rounded(x) : x.to(at::kDouble);
         const auto expected = at::addmm(bias.to(at::kDouble), factors, rounded(weight).t()).relu();
-        // That of a sum in float32, in any order.
+        // Bound for a sum in float32, in any order.
         const auto largest_error =
             at::addmm(bias.to(at::kDouble).abs(), factors.abs(), rounded(weight).abs().t()) *
             static_cast<double>(in + 1) * 0x1p-24;

@@ -136,6 +136,27 @@ class RunsTest(unittest.TestCase):
         again = shoal.load(self.path("run"), env=lambda: Counter(4))
         self.assertEqual(shoal.evaluate(again, episodes=2), shoal.evaluate(run, episodes=2))
 
+    def test_environments_of_a_callable_go_on_in_a_resumed_run(self):
+        try:
+            import gymnasium
+        except ImportError:
+            self.skipTest("needs Gymnasium")
+        script = """
+            import sys, gymnasium, shoal
+            resume = len(sys.argv) > 4
+            begun = dict(algo="ppo", kind="serial", envs=4, horizon=32, schedule_steps=512, threads=1)
+            settings = dict(env=lambda: gymnasium.make(sys.argv[3]), quiet=True, **({} if resume else begun))
+            shoal.train(out=sys.argv[1], steps=int(sys.argv[2]), resume=resume, **settings)
+            """
+        for out, steps, *resume in ("whole", "512"), ("parts", "256"), ("parts", "512", "resume"):
+            arguments = self.path(out), steps, "CartPole-v1", *resume
+            self.shell(sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *arguments)
+        whole, parts = (
+            shoal.load(self.path(out), env=lambda: gymnasium.make("CartPole-v1")) for out in ("whole", "parts")
+        )
+        for name, parameter in whole.agent.parameters().items():
+            self.assertTrue(torch.equal(parameter, parts.agent.parameters()[name]), name)
+
     def test_a_callable_of_another_process_is_not_mistaken(self):
         try:
             from toys import Counter

@@ -6,6 +6,8 @@ import resource
 import threading
 import unittest
 
+import torch
+
 import shoal
 
 try:
@@ -368,6 +370,7 @@ class VectorTest(unittest.TestCase):
             with self.assertRaisesRegex(shoal.Error, r"seed\[1\]: found"):
                 envs.reset(seed=[3, seed])
         envs.reset(seed=[3, np.int64(4)])  # they live on
+        envs.reset(seed=torch.tensor([3, 4]))
 
     def test_an_environment_that_copies_itself(self):
         envs = self.vector(Counter, 2, workers=1)
@@ -383,6 +386,15 @@ class VectorTest(unittest.TestCase):
         for _ in range(2):
             with shoal.make_vec(lambda: shared, 1, workers=0) as envs:
                 envs.reset(seed=1)
+
+    def test_a_wrapper_that_replaces_its_environment(self):
+        class NewLevels(gymnasium.Wrapper):
+            def reset(self, **given):
+                self.env = Counter()  # the one of before may give its place in memory to one of the others
+                return super().reset(**given)
+
+        wrappers = ["gymnasium.wrappers.NormalizeObservation"]  # which lets reset() begin before the next one is made
+        self.vector(lambda: NewLevels(Counter()), 60, workers=0, gymnasium__wrappers=wrappers).reset(seed=1)
 
     def test_metadata_are_those_of_the_environment(self):
         metadata = self.vector(Counter, 2, workers=1).metadata
@@ -407,6 +419,9 @@ class VectorTest(unittest.TestCase):
             def lock(self):
                 return threading.Lock()
 
+            def tensor(self):
+                return torch.ones(2, requires_grad=True) * 2  # which torch's own pickler refuses
+
         envs = self.vector(Failing, 2, workers=1)
         with self.assertRaisesRegex(RuntimeError, "TwoArgumentsError: this and that") as failed:
             envs.call("fail")
@@ -414,6 +429,7 @@ class VectorTest(unittest.TestCase):
         self.assertIn("in fail", str(failed.exception.__cause__))
         with self.assertRaisesRegex(RuntimeError, "found the result lock, which cannot be sent"):
             envs.call("lock")
+        self.assertEqual([each.tolist() for each in envs.call("tensor")], [[2, 2]] * 2)
         self.assertEqual(envs.get_attr("length"), (5, 5))
 
     def test_a_late_answer_is_not_that_of_the_next_call(self):

@@ -115,7 +115,8 @@ TEST_F(WeightsTest, TargetNetworksBeginAsCopies) {
 }
 
 TEST_F(WeightsTest, RefusesATruncatedFile) {
-  EXPECT_NE(refused("").find("policy.safetensors cannot be used: it is not in the format"), std::string::npos);
+  EXPECT_NE(refused("").find("policy.safetensors cannot be used: it is not in the format"),
+            std::string::npos);
   for (const std::uint64_t size : {std::uint64_t{7}, std::uint64_t{8}, std::uint64_t{9}, begin_ - 1,
                                    begin_, begin_ + 1, bytes_.size() - 1})
     EXPECT_NE(refused(bytes_.substr(0, size)), "") << size;
