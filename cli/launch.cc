@@ -16,6 +16,7 @@
 #include "cli/confidence.h"
 #include "cli/cores.h"
 #include "cli/run_process.h"
+#include "cli/sweep.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/runners/signals.h"

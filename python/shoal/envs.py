@@ -25,23 +25,23 @@ class _EntryPoint:
     """Makes the environments of a callable. Pickled with them, in their specs, as a name."""
 
     def __init__(self, name: str, env: Callable[..., Any] | None = None) -> None:
-        self._name, self._env = name, env
+        self.name, self._env = name, env
 
     def __call__(self, render_mode: str | None = None, **kwargs: Any) -> Any:
         if self._env is None:
-            raise _core.Error(f"{self._name}: found an environment of another process, expected one of this process")
+            raise _core.Error(f"{self.name}: found an environment of another process, expected one of this process")
         from .callable_env import in_use
 
         return in_use(self._env(**kwargs))  # which has chosen its render_mode
 
     def __reduce__(self) -> Any:
-        return _EntryPoint, (self._name,)
+        return _EntryPoint, (self.name,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self
 
 
-_callables: dict[int, tuple[Callable[..., Any], str]] = {}  # by id(); kept alive by their registration anyway
+_callables: dict[int, _EntryPoint] = {}  # by id(), of callables that they keep alive
 
 
 def env_id(env: str | Callable[..., Any]) -> str:
@@ -57,14 +57,14 @@ def env_id(env: str | Callable[..., Any]) -> str:
             f"env: found {env!r}, expected an id such as 'CartPole-v1' or a callable that returns a gymnasium.Env"
         )
     if id(env) in _callables:
-        return _callables[id(env)][1]
+        return _callables[id(env)].name
     with needs("Gymnasium", "a callable as an environment"):
         import gymnasium
 
     name = f"{_PREFIX}-{uuid.uuid4().hex}-v0"
     made = _EntryPoint(name, env)
     gymnasium.register(name.removeprefix("gymnasium:"), entry_point=made, order_enforce=False, disable_env_checker=True)
-    _callables[id(env)] = (env, name)
+    _callables[id(env)] = made
     return name
 
 
@@ -75,7 +75,7 @@ def is_callable_id(env_id: str) -> bool:
 
 def require_known(config: _core.Config, folder: Any, call: str) -> None:
     """Raises Error if a run was trained with a callable that this process does not have."""
-    if is_callable_id(config.env_id) and all(name != config.env_id for _, name in _callables.values()):
+    if is_callable_id(config.env_id) and all(made.name != config.env_id for made in _callables.values()):
         raise _core.Error(
             f"{folder}: found a run whose environment is a callable of another process, expected the callable; "
             f"give it: {call}"

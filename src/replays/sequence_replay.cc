@@ -12,9 +12,7 @@
 #include <cstring>
 
 #include "shoal/core/error.h"
-#include "shoal/core/rows.h"
 #include "shoal/data/saved.h"
-#include "src/core/divide_up.h"
 #include "src/replays/priorities.h"
 #include "src/replays/replay_share.h"
 #include "src/replays/saved_replay.h"
@@ -46,7 +44,7 @@ StepReplayOptions step_options(const SequenceReplayOptions& o, std::int64_t envs
 // Number of rollouts whose states are kept. All that begin before the first row of the store is
 // overwritten need one; if stacks are not deep, the second number is larger.
 std::int64_t rollouts_kept(const EnvSpec& env, std::int64_t envs, const SequenceReplayOptions& o) {
-  const auto rows = divide_up(o.size, envs) + o.n_step + rows_back(env);  // of the store
+  const auto rows = StepStore::row_count(env, envs, step_options(o, envs));
   return std::max((rows - 1) / o.interval, (o.size / envs + o.n_step) / o.interval + 2);
 }
 

@@ -17,17 +17,6 @@
 namespace shoal {
 namespace {
 
-// Rows for `size` steps that can be drawn, and one more for the newest observation.
-std::int64_t row_count(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
-  require(envs >= 1, "environments of a replay: found {}, expected at least 1", envs);
-  require(o.size >= envs,
-          "replay size: found {} steps for {} environments, expected at least one for each", o.size,
-          envs);
-  require(o.n_step >= 1 && o.n_step <= 255, "n_step: found {}, expected 1 to 255", o.n_step);
-  require(o.discount >= 0 && o.discount <= 1, "discount: found {}, expected 0 to 1", o.discount);
-  return (o.size + envs - 1) / envs + o.n_step + rows_back(env);
-}
-
 // Rows after the ring for the final observations of a batch of all ranks, if batches refer to the
 // ring's frames.
 std::int64_t spare_rows(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o) {
@@ -53,6 +42,17 @@ struct StepStore::Outcomes {
   const float* reward;
   const bool *terminated, *truncated, *valid;
 };
+
+std::int64_t StepStore::row_count(const EnvSpec& env, std::int64_t envs,
+                                  const StepReplayOptions& o) {
+  require(envs >= 1, "environments of a replay: found {}, expected at least 1", envs);
+  require(o.size >= envs,
+          "replay size: found {} steps for {} environments, expected at least one for each", o.size,
+          envs);
+  require(o.n_step >= 1 && o.n_step <= 255, "n_step: found {}, expected 1 to 255", o.n_step);
+  require(o.discount >= 0 && o.discount <= 1, "discount: found {}, expected 0 to 1", o.discount);
+  return (o.size + envs - 1) / envs + o.n_step + rows_back(env);
+}
 
 StepStore::StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& o,
                      const StoreShare& share)

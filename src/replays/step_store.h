@@ -50,6 +50,9 @@ class StepStore {
   StepStore(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options,
             const StoreShare& share = {});
   static std::size_t bytes(const EnvSpec& env, std::int64_t envs, const StepReplayOptions& options);
+  // Rows for `size` steps that can be drawn, and one more for the newest observation.
+  static std::int64_t row_count(const EnvSpec& env, std::int64_t envs,
+                                const StepReplayOptions& options);
 
   // Throws Error for a rollout of other environments than this rank's, of too many steps, or with a
   // gap before it in a continued episode.

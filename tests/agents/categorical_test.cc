@@ -170,8 +170,7 @@ TEST(CategoricalTest, Bf16RecordsWhatBf16Did) {
 
   auto logits = at::empty({24, 4}), value = at::empty({24});
   model->make_acting_network(Precision::kBf16)
-      ->run(Observed{x, {}}, logits, value,
-            /*first_env=*/0);
+      ->run(Observed{x, {}}, logits, value, /*first_env=*/0);
   EXPECT_TRUE(
       at::allclose(acted.log_prob, taken(at::log_softmax(logits, 1), acted.action), 0, 1e-5));
   const auto exact = evaluate(*agent, x, acted.action);
