@@ -246,7 +246,7 @@ def torch_agent(o, kind, **settings) -> tuple[float, float]:
     module = Outputs(Agent(spaces.single_observation_space, spaces.single_action_space))
     spaces.close()
     agent = shoal.TorchAgent(o.env, module)
-    shape = {"kind": kind, "envs": o.envs, "horizon": o.horizon, "threads": o.threads, "workers": o.workers, **settings}
+    shape = {"kind": kind, "envs": o.envs, "horizon": o.horizon, "workers": o.workers, **settings}
     with shoal.Sampler(None, agent, **shape) as each:
         agent.to(o.device)
         collected = rate(each.collect, o.envs * o.horizon, o.seconds)

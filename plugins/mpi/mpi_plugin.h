@@ -18,7 +18,8 @@ enum shoal_mpi_result {
 
 typedef struct shoal_mpi_api {
   int version;
-  // All processes call it, once, after all forks. Returns this process's rank and their number.
+  // All processes call it, once. Processes that are forked later must not call MPI. Returns this
+  // process's rank and their number.
   enum shoal_mpi_result (*start)(int* place, int* count, char* failure, size_t failure_size);
   // Sends `act` (at most 64 bytes) and `out` to the next process, and receives `theirs` and `in`
   // from the previous one: first the act, then, only if both acts are equal, the data. After any

@@ -256,12 +256,12 @@ class Sampler:
 
     @property
     def envs(self) -> int:
-        """B."""
+        """Number of environments, B."""
         return self.config.envs
 
     @property
     def horizon(self) -> int:
-        """T."""
+        """Steps of each environment in a rollout, T."""
         return self.config.horizon
 
     def close(self) -> None:

@@ -33,6 +33,8 @@ class Policy:
     """Acts outside a sampler, with an agent as it is now, and keeps the recurrent state.
 
     predict() is for environments, act() for batches of tensors.
+
+    seed: of actions that are drawn, with greedy=False.
     """
 
     def __init__(self, agent: Agent, seed: int = 0) -> None:
@@ -56,8 +58,8 @@ class Policy:
         from before the episode are zeros: the first frames that are all zeros are taken for such. All are tensors or
         NumPy arrays.
 
-        The actions are the agent's own: numbers of -1 to 1 where a Box has several bounds, choices that count from 0.
-        predict() gives them as the environment takes them.
+        The actions are the agent's own: numbers from -1 to 1 where the elements of a Box have different bounds,
+        all of them finite, and choices counted from 0. predict() gives them as the environment takes them.
 
         is_first: [N] bool, where an episode begins; None: only in the first call, and after reset().
         reward: [N], of the last actions, as the agent saw them in training: scaled and clipped, if env.reward_scale,
@@ -166,7 +168,7 @@ class Policy:
 
     @functools.cached_property
     def spaces(self) -> Spaces | None:
-        """Those of an environment in Python, which is made once for them; None: of another."""
+        """The Gymnasium spaces of an environment in Python, which is made once to read them; None: it is in C++."""
         return spaces_of(self._agent.config, of_vectors=True)[1]
 
     @functools.cached_property

@@ -362,7 +362,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return observation, reward, terminated, truncated, infos
 
     def render(self) -> tuple[Any, ...]:
-        """What render() of each environment returns."""
+        """The results of render() of each environment."""
         return tuple(self.call("render"))
 
     def call(self, name: str, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:

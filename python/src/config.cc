@@ -81,8 +81,10 @@ void bind_config(py::module_& m) {
       .def_property_readonly(
           "kind", [](const ActionSpec& s) { return kind_name(s.kind); },
           "\"discrete\", \"multi-discrete\", \"multi-binary\" or \"box\"")
-      .def_readonly("choices", &ActionSpec::choices, "of each number of a discrete action")
-      .def_readonly("dims", &ActionSpec::dims, "numbers of one action")
+      .def_readonly("choices", &ActionSpec::choices,
+                    "number of choices of each part of a discrete or multi-discrete action")
+      .def_readonly("dims", &ActionSpec::dims,
+                    "numbers of a box, bits of a multi-binary action; 0 for others")
       .def_readonly("low", &ActionSpec::low, "least value of a number of a box")
       .def_readonly("high", &ActionSpec::high, "largest value of a number of a box")
       .def("__repr__", [](const ActionSpec& s) { return describe(s); });

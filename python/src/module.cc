@@ -27,9 +27,8 @@ void bind_errors(py::module_& m) {
       "A number of an environment or of an agent is not finite, or no action is legal.";
   const py::object worker_error = py::exception<WorkerError>(m, "WorkerError", PyExc_RuntimeError);
   worker_error.attr("__doc__") =
-      "A worker died, or its environment raised an exception. Numbers: worker, env, the "
-      "environment "
-      "that it was running, or -1, and step, of that environment.";
+      "A worker died, or its environment raised an exception. worker: its index; env: the index of "
+      "the environment that it was running, -1: none; step: the step of that environment.";
   py::dict attributes;
   for (const char* name : {"worker", "env", "step"}) attributes[name] = py::type::of(py::int_(0));
   worker_error.attr("__annotations__") = attributes;

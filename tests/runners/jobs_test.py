@@ -270,13 +270,15 @@ class JobsTest(FolderTest):
         return job
 
     def test_mpirun(self):
-        for backend in ("tcp", "mpi"):
-            with self.subTest(backend):
-                self.run = self.dir / backend
-                arguments = [*PPO, "--steps", "2000", "--set", f"rank_backend={backend}"]
+        # "auto" adds up over MPI before the workers are forked.
+        for backend, sampler in ("tcp", "parallel-gpu"), ("mpi", "parallel-gpu"), ("mpi", "auto"):
+            with self.subTest(backend, sampler=sampler):
+                self.run = self.dir / f"{backend} {sampler}"
+                arguments = [*PPO, "--steps", "2000", "--sampler", sampler, "--set", f"rank_backend={backend}"]
                 self.done([self.mpirun(*arguments, "--out", self.run)])
-                self.alone(self.dir / f"{backend} forked", *arguments, "--ranks", "2")
-                self.assertEqual(table(self.run), table(self.dir / f"{backend} forked"))
+                forked = self.dir / f"{backend} {sampler} forked"
+                self.alone(forked, *arguments, "--ranks", "2")
+                self.assertEqual(table(self.run), table(forked))
 
     def test_mpi_ranks_of_three_processes_with_two_each(self):
         arguments = [*PPO, "--set", "sampler.envs=18", "--set", "sampler.workers=6", "--ranks", "6", "--steps", "2000"]

@@ -54,12 +54,12 @@ struct TcpGroupOptions {
   std::string job = {};                        // name; connections from other jobs are rejected
   std::chrono::milliseconds timeout{300'000};  // largest wait for the other ranks
 };
-// A group of processes connected by TCP, each of them one rank. They connect at the first exchange:
-// fork everything before it. Sums are ring all-reduces, bit for bit the same in all ranks. A
-// RankError names the rank that has not connected, has closed its connection, or deviates.
+// A group of processes connected by TCP, each of them one rank. They connect at the first exchange;
+// later forks keep the connections open, too. Sums are ring all-reduces, bit for bit the same in all
+// ranks. A RankError names the rank that has not connected, has closed its connection, or deviates.
 std::unique_ptr<ProcessGroup> make_tcp_group(const TcpGroupOptions& options);
 
-// A group of MPI processes. MPI is initialised at the first exchange. Sums, errors and order are as
+// A group of MPI processes. MPI is initialized at the first exchange. Sums, errors and order are as
 // over TCP. rank, count: must match MPI's. Throws Error without the plugin.
 std::unique_ptr<ProcessGroup> make_mpi_group(int rank, int count,
                                              std::chrono::milliseconds timeout);

@@ -16,7 +16,8 @@ inline constexpr std::pair<const char*, AtariEmulator> kAtariEmulatorNames[] = {
     {"shoal", AtariEmulator::kShoal}, {"ale", AtariEmulator::kAle}};
 inline const auto& names_of(AtariEmulator) { return kAtariEmulatorNames; }
 
-// Preprocessing of an Atari game. The defaults are those of Gymnasium's AtariPreprocessing.
+// Preprocessing of an Atari game. The defaults are those of Gymnasium's AtariPreprocessing, and a
+// stack of four frames.
 struct AtariOptions {
   int frame_skip = 4;  // emulated frames per step; the action is repeated on all of them
   int noop_max = 30;   // a game begins with 1 to noop_max frames of no-op actions; 0: none

@@ -12,7 +12,7 @@ struct GymnasiumOptions {
   std::string kwargs = {};  // arguments of gymnasium.make, as a JSON object: {"gravity": 5.0}
   // Wrappers around the environment, the innermost first: "package.Wrapper" or
   // "package.Wrapper(argument=1)" with literals as arguments. Without a package it is one of
-  // gymnasium.wrappers.
+  // gymnasium.wrappers, around a vector environment of gymnasium.wrappers.vector.
   std::vector<std::string> wrappers = {};
   // Numbers in the environment's infos to report; "a/b" is info["a/b"], or else info["a"]["b"].
   // Their arrays are one float32 each, 0 where the info has no such number.
