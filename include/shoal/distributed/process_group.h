@@ -55,8 +55,8 @@ struct TcpGroupOptions {
   std::chrono::milliseconds timeout{300'000};  // largest wait for the other ranks
 };
 // A group of processes connected by TCP, each of them one rank. They connect at the first exchange;
-// later forks keep the connections open, too. Sums are ring all-reduces, bit for bit the same in all
-// ranks. A RankError names the rank that has not connected, has closed its connection, or deviates.
+// later forks keep the connections, too. Sums are ring all-reduces, bit for bit the same in all
+// ranks. A RankError names the rank that has not connected, has left, or deviates.
 std::unique_ptr<ProcessGroup> make_tcp_group(const TcpGroupOptions& options);
 
 // A group of MPI processes. MPI is initialized at the first exchange. Sums, errors and order are as
