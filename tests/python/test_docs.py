@@ -42,3 +42,20 @@ class DocsTest(unittest.TestCase):
                     )
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertTrue(done.stdout.strip())
+
+    def test_the_benchmarks_run(self):
+        brief = ["--env", "CartPole-v1", "--envs", "4", "--horizon", "8", "--seconds", "0.05", "--rounds", "1"]
+        for program, arguments in (
+            ("python_ppo.py", ["--rollouts", "--rows", "TorchAgent, parallel-cpu", "make_vec", "AsyncVectorEnv"]),
+            ("python_ppo.py", ["--rows", "make_vec"]),
+            ("python_rates.py", ["--command", os.environ["SHOAL_COMMAND"]]),
+        ):
+            with self.subTest(program, arguments=arguments):
+                done = subprocess.run(
+                    [sys.executable, ROOT / "benchmarks" / program, *brief, *arguments],
+                    timeout=100,
+                    text=True,
+                    capture_output=True,
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("steps/s", done.stdout)
