@@ -11,7 +11,7 @@ OptionList describe(OffPolicyOptions& o) {
   OptionList list("off_policy");
   list.add("learning_starts", o.learning_starts,
            "steps with random actions before learning begins");
-  list.add("replay_ratio", o.replay_ratio, "steps drawn from the replay for each environment step",
+  list.add("replay_ratio", o.replay_ratio, "steps drawn from the replay for each agent step",
            above_0(1e6));
   list.add("epsilon_each", o.epsilon_each,
            "each environment has its own epsilon, from epsilon_end to epsilon_last");

@@ -47,7 +47,8 @@ template <class Options>
 void add_qpg_update(OptionList& list, Options& o) {
   add_anneal_learning_rate(list, o);
   list.add("batch", o.batch, "steps of one update", within(1, 1e6));
-  list.add("precision", o.precision, "arithmetic of learning on the CPU: float32 | bf16");
+  list.add("precision", o.precision,
+           "arithmetic of learning on the CPU: float32 | bf16 (float32 where that is not faster)");
   list.add("tau", o.tau, "fraction by which targets move with an update", above_0(1));
 }
 

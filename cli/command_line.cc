@@ -119,8 +119,10 @@ int parse_and_run(CLI::App& app, const Command& chosen, int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return complain(fmt::format("{} (see {} --help)", one_line(e.what(), 500), app.get_name()),
-                    kMistake);
+    std::string of = app.get_name();
+    for (const auto* at = &app; !at->get_subcommands().empty(); at = at->get_subcommands()[0])
+      of += " " + at->get_subcommands()[0]->get_name();
+    return complain(fmt::format("{} (see {} --help)", one_line(e.what(), 500), of), kMistake);
   }
   return run_command(chosen, argv);
 }

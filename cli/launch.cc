@@ -173,6 +173,7 @@ int launch_command(const LaunchFlags& flags) {
   check_tasks(sweep);
   const auto lock = lock_sweep(out);
   for (const auto& run : sweep.runs) require_same(run);
+  print_output("{}", notes_of(sweep));
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();

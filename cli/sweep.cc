@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "cli/sweep_draws.h"
 #include "cli/train_settings.h"
@@ -248,6 +249,20 @@ Sweep parse_sweep(const std::string& text, const std::string& file,
       sweep.runs.push_back(std::move(run));
     }
   return sweep;
+}
+
+std::string notes_of(const Sweep& sweep) {
+  std::string notes;
+  std::set<std::string> variants, said;
+  for (const auto& run : sweep.runs) {
+    if (!variants.insert(run.variant).second) continue;  // another seed
+    std::set<std::string> keys;
+    for (const auto& [key, value] : run.settings) keys.insert(key);
+    std::istringstream lines(without_effect(run.config, keys));
+    for (std::string line; std::getline(lines, line);)
+      if (said.insert(line).second) notes += fmt::format("{}: {}\n", run.variant, line);
+  }
+  return notes;
 }
 
 void check_tasks(const Sweep& sweep) {

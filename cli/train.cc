@@ -62,12 +62,11 @@ void go_on(Config& config, const std::filesystem::path& folder, SessionOptions& 
   options.again = !options.resume;
 }
 
-// One line about cores, ranks, workers and threads.
-std::string placement(const Config& config, const JobPlace& job) {
-  const auto allowed = allowed_cores();
+// One line about cores, ranks, workers and threads. allowed: of all ranks of this process.
+std::string placement(const Config& config, const JobPlace& job, const std::vector<int>& allowed) {
   const auto& s = config.sampler;
   const int count = worker_count(config);
-  std::string workers = "this process steps";
+  std::string workers = config.ranks > 1 ? "which step their parts of" : "this process steps";
   if (s.kind != SamplerKind::kSerial) {
     workers = fmt::format("{} worker{}", count, count == 1 ? "" : "s");
     if (s.pin) {
@@ -80,8 +79,9 @@ std::string placement(const Config& config, const JobPlace& job) {
   auto ranks = config.ranks > 1 ? fmt::format("{} ranks, ", config.ranks) : "";
   if (job.count > 1)
     ranks = fmt::format("{} ranks in {} processes of {}, ", config.ranks, job.count, job.launcher);
-  return fmt::format("on cores {}: {}{} {} environments, {} thread{} for tensor operations",
-                     cores_text(allowed), ranks, workers, s.envs, threads, threads == 1 ? "" : "s");
+  return fmt::format("on cores {}: {}{} {} environments, {} thread{} for tensor operations{}",
+                     cores_text(allowed), ranks, workers, s.envs, threads, threads == 1 ? "" : "s",
+                     config.ranks > 1 ? " in each rank" : "");
 }
 
 std::string run_name(const TrainFlags& flags, const Config& config) {
@@ -100,7 +100,7 @@ std::string reason(const Config& config, const TrainingEnd& end) {
         "mean return {:.2f} (last 100 episodes) reached stop_return, {:.6g}, after "
         "{} steps",
         end.mean_return, config.stop_return, end.steps);
-  return fmt::format("all {} steps are taken", config.steps);
+  return fmt::format("all {} steps are taken", end.steps);
 }
 
 // A note for a run that ended without reaching stop_return; "" otherwise.
@@ -138,11 +138,12 @@ int train_command(const TrainFlags& flags, char** argv) {
           "{} processes of {} train one run: give a folder that all of them can see, with --out",
           job.count, job.launcher);
   if (folder.empty()) folder = default_run_folder(run_name(flags, config), config.seed);
-  SessionOptions options{
-      .quiet = flags.quiet || job.place > 0,
-      .resume = !flags.resume.empty(),
-      .checkpoint = resumed.checkpoint,
-      .heading = [&](const Config& used) { return configured.notes + placement(used, job); }};
+  SessionOptions options{.quiet = flags.quiet || job.place > 0,
+                         .resume = !flags.resume.empty(),
+                         .checkpoint = resumed.checkpoint,
+                         .heading = [&, cores = allowed_cores()](const Config& used) {
+                           return configured.notes + placement(used, job, cores);
+                         }};
   if (!job.launcher.empty() && !options.resume && !folder.empty()) go_on(config, folder, options);
   std::signal(SIGPIPE, SIG_IGN);  // the reader of standard output may be gone
   const auto end = train(config, folder, options, job);

@@ -12,11 +12,13 @@
 #include "cli/set_flag.h"
 #include "runners/preset_names.h"
 #include "runners/settings.h"
+#include "runners/toml_values.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/registry.h"
 #include "shoal/ipc/worker_group.h"
 #include "shoal/runners/zoo.h"
+#include "src/envs/gymnasium/python_id.h"
 
 namespace shoal::cli {
 namespace {
@@ -55,23 +57,90 @@ std::vector<SettingChange> own_settings(const Config& config) {
   return own;
 }
 
+// `key` has no effect while `other` is `value`.
+struct SwitchedOff {
+  std::string_view key, other, value;
+};
+constexpr SwitchedOff kSwitchedOff[] = {
+    {"sampler.workers", "sampler.kind", "serial"},
+    {"sampler.on_death", "sampler.kind", "serial"},
+    {"sampler.pin", "sampler.kind", "serial"},
+    {"sampler.cores", "sampler.kind", "serial"},
+    {"sampler.cores", "sampler.pin", "false"},
+    {"sampler.dynamic_batch_timeout_us", "sampler.dynamic_batch", "0"},
+    {"async.max_lag", "async.stale", "use"},
+    {"replay.shared", "ranks", "1"},
+    {"replay.alpha", "replay.prioritized", "false"},
+    {"dqn.beta_start", "replay.prioritized", "false"},
+    {"dqn.beta_end", "replay.prioritized", "false"},
+    {"r2d1.beta", "replay.prioritized", "false"},
+    {"r2d1.priority_eta", "replay.prioritized", "false"},
+    {"ddpg.beta_start", "replay.prioritized", "false"},
+    {"ddpg.beta_end", "replay.prioritized", "false"},
+    {"td3.beta_start", "replay.prioritized", "false"},
+    {"td3.beta_end", "replay.prioritized", "false"},
+    {"sac.beta_start", "replay.prioritized", "false"},
+    {"sac.beta_end", "replay.prioritized", "false"},
+    {"off_policy.epsilon_each", "algo", "ddpg"},
+    {"off_policy.epsilon_each", "algo", "td3"},
+    {"off_policy.epsilon_each", "algo", "sac"},
+    {"dqn.epsilon_last", "off_policy.epsilon_each", "false"},
+    {"r2d1.epsilon_last", "off_policy.epsilon_each", "false"},
+    {"dqn.epsilon_start", "dqn.noisy", "true"},
+    {"dqn.epsilon_end", "dqn.noisy", "true"},
+    {"dqn.exploration_fraction", "dqn.noisy", "true"},
+    {"dqn.noise", "dqn.noisy", "false"},
+    {"dqn.atoms", "dqn.returns", "mean"},
+    {"dqn.v_min", "dqn.returns", "mean"},
+    {"dqn.v_min", "dqn.returns", "quantile"},
+    {"dqn.v_max", "dqn.returns", "mean"},
+    {"dqn.v_max", "dqn.returns", "quantile"},
+    {"dqn.huber_delta", "dqn.returns", "categorical"},
+    {"sac.target_entropy", "sac.learn_alpha", "false"},
+    {"ppo.rho_bar", "ppo.vtrace", "false"},
+    {"ppo.c_bar", "ppo.vtrace", "false"},
+    {"model.shared_trunk", "model.name", "nature-cnn"},
+    {"model.shared_trunk", "algo", "dqn"},
+    {"model.shared_trunk", "algo", "ddpg"},
+    {"model.shared_trunk", "algo", "td3"},
+    {"model.shared_trunk", "algo", "sac"},
+    {"model.memory_size", "model.memory", "none"},
+    {"model.memory_sees_previous", "model.memory", "none"},
+};
+
+// The value of a setting, strings without quotes.
+std::string value_of(const Config& config, std::string_view key) {
+  auto copy = config;
+  for (const auto& option : options_of(copy)) {
+    if (option.key != key) continue;
+    const auto text = toml_text(option);
+    return text.starts_with('"') ? text.substr(1, text.size() - 2) : text;
+  }
+  return "";
+}
+
 // Returns the setting that makes this one ineffective, or "" if it has an effect.
 std::string why_unused(const Config& config, const std::string& key) {
-  constexpr std::string_view kOfWorkers[] = {"sampler.workers", "sampler.on_death", "sampler.pin",
-                                             "sampler.cores"};
   const auto table = table_of_key(key);
   if (!algo_has_table(config, table)) return "algo = " + config.algo;
-  if (table == "atari" && !config.env_id.starts_with("ALE/")) return "env.id = " + config.env_id;
+  const bool of_another = (table == "atari" && !config.env_id.starts_with("ALE/")) ||
+                          (key == "gymnasium.python" && !is_in_python(config.env_id));
+  if (of_another) return "env.id = " + config.env_id;
   if (table == "async" && !config.asynchronous) return "sampler.asynchronous = false";
-  if (config.sampler.kind == SamplerKind::kSerial && std::ranges::count(kOfWorkers, key) > 0)
-    return "sampler.kind = serial";
+  if (key == "model.hidden" && config.model.name == "nature-cnn" && !is_off_policy(config))
+    return "model.name = nature-cnn";
+  if (key == "eval_episodes" && config.eval_steps == 0 && config.live_eval_seconds == 0)
+    return "eval_steps = 0";
+  for (const auto& rule : kSwitchedOff)
+    if (rule.key == key && value_of(config, rule.other) == rule.value)
+      return fmt::format("{} = {}", rule.other, rule.value);
   return "";
 }
 
 // The changed settings, a few to a line; those without effect are left out.
 std::string chosen(const Config& config) {
-  auto lines =
-      fmt::format("{} begins with the settings of presets/{}.toml:\n", config.env_id, config.base);
+  auto lines = fmt::format("{} begins with the settings of presets/{}.toml and yours:\n",
+                           config.env_id, config.base);
   std::string line;
   for (const auto& [key, usual, value] : own_settings(config)) {
     if (!why_unused(config, key).empty()) continue;
@@ -129,7 +198,7 @@ std::string without_stop_return(Config& config, const Config& before, const Sett
 std::string kept(const Config& config, const Config& before, const Settings& changes) {
   std::string words;
   for (const auto& [key, usual, value] : own_settings(config))
-    if (is_of_env(key) && !changes_key(changes, key))
+    if (is_of_env(key) && !changes_key(changes, key) && why_unused(config, key).empty())
       words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
 }
@@ -156,7 +225,10 @@ std::set<std::string> keys_of_file(const std::string& source, const Config& read
 
 std::string without_effect(const Config& config, const std::set<std::string>& keys) {
   std::string lines;
-  if (is_off_policy(config) && config.steps <= config.off_policy.learning_starts)
+  // A run takes whole rollouts.
+  const auto rollout = config.sampler.envs * config.sampler.horizon;
+  const auto steps = (config.steps + rollout - 1) / rollout * rollout;
+  if (is_off_policy(config) && steps <= config.off_policy.learning_starts)
     lines += fmt::format(
         "nothing is learned in {} steps: learning begins after off_policy.learning_starts, {}\n",
         config.steps, config.off_policy.learning_starts);
@@ -169,6 +241,7 @@ std::string without_effect(const Config& config, const std::set<std::string>& ke
 Config without_preset(const Settings& changes) {
   Config asked;
   for (const auto& [key, value] : changes) set(asked, key, value);
+  check_ranges(options_of(asked));
   return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");
 }
 
@@ -206,9 +279,11 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
     notes = without_stop_return(config, before, changes) + kept(config, before, changes);
   auto given = keys_of_file(flags.source, before);
   given.merge(keys_of(changes));
-  if (!flags.pin.empty()) given.insert("sampler.pin");
+  if (!flags.pin.empty()) {
+    given.insert("sampler.pin");
+    pin_workers(config, flags.pin);
+  }
   notes += without_effect(config, given);
-  if (!flags.pin.empty()) pin_workers(config, flags.pin);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();
   if (job.count > 1 && one_each && !changes_key(changes, "ranks")) config.ranks = job.count;

@@ -183,6 +183,7 @@ int tune_command(const TuneFlags& flags) {
   auto sweep = read_trials(flags, out);
   const auto lock = lock_sweep(out);
   for (const auto& run : sweep.runs) require_same(run, "schedule_steps");
+  print_output("{}", notes_of(sweep));
   Tuner tuner(std::move(sweep));
   const int failed = tuner.run();
   tuner.print_best();

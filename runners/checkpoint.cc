@@ -69,8 +69,8 @@ Named<std::int64_t> read_counters(const std::filesystem::path& file) {
 
 void restore_agent(const Checkpoint& from, const std::filesystem::path& file, Agent& agent) {
   try {
+    require_finite(with_prefix("agent/", from.tensors));  // before the agent changes
     restore_all(from.tensors, "agent/", agent.parameters());
-    require_finite(agent.parameters());
   } catch (const Error& e) {
     throw Error(
         "{} does not fit the agent of the settings, or its run has diverged: {}; use the "

@@ -34,14 +34,48 @@ constexpr std::pair<const char*, const char*> kRenamed[] = {
     {"sampler.reset", "sampler.mid_batch_reset"}};
 
 constexpr std::pair<const char*, const char*> kNamesOfOtherLibraries[] = {
-    {"gamma", "discount"},     {"lr", "learning_rate"}, {"n_envs", "envs"},
-    {"num_envs", "envs"},      {"n_steps", "horizon"},  {"num_steps", "horizon"},
-    {"batch_size", "batch"},   {"n_epochs", "epochs"},  {"update_epochs", "epochs"},
-    {"clip_range", "clip"},    {"clip_coef", "clip"},   {"ent_coef", "entropy_coef"},
-    {"vf_coef", "value_coef"}, {"buffer_size", "size"}, {"total_timesteps", "steps"}};
+    {"gamma", "discount"},
+    {"lr", "learning_rate"},
+    {"lr", "critic_rate"},
+    {"lr", "policy_rate"},
+    {"learning_rate", "critic_rate"},
+    {"learning_rate", "policy_rate"},
+    {"anneal_lr", "anneal_learning_rate"},
+    {"n_envs", "envs"},
+    {"num_envs", "envs"},
+    {"n_steps", "horizon"},
+    {"num_steps", "horizon"},
+    {"batch_T", "horizon"},
+    {"batch_B", "envs"},
+    {"batch_size", "batch"},
+    {"n_epochs", "epochs"},
+    {"update_epochs", "epochs"},
+    {"clip_range", "clip"},
+    {"clip_coef", "clip"},
+    {"gae", "gae_lambda"},
+    {"ent_coef", "entropy_coef"},
+    {"vf_coef", "value_coef"},
+    {"policy_delay", "policy_interval"},
+    {"train_freq", "replay_ratio"},
+    {"gradient_steps", "replay_ratio"},
+    {"exploration_final_eps", "epsilon_end"},
+    {"buffer_size", "size"},
+    {"net_arch", "hidden"},
+    {"normalize_obs", "normalize_observation"},
+    {"max_episode_steps", "time_limit"},
+    {"total_timesteps", "steps"}};
 
-std::string in_table(const std::string& table, const std::string& name) {
-  return table.empty() ? name : table + "." + name;
+std::string name_in_table(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// Whether less than half of the word would have to change.
+bool is_near(const std::string& word, const std::string& known) {
+  return nearest(word, {word.substr(0, word.size() / 2), known}) == known;
+}
+
+bool is_called(const std::string& own, const std::string& other) {
+  return std::ranges::any_of(kNamesOfOtherLibraries, [&](const auto& pair) {
+    return other == pair.first && own == pair.second;
+  });
 }
 
 [[noreturn]] void refuse_unknown(const std::string& key, const Config& config) {
@@ -50,21 +84,29 @@ std::string in_table(const std::string& table, const std::string& name) {
   // The flags of `shoal train` and the keywords of Python that leave out a table.
   for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
     require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
-  const auto name = setting_name_of(key.substr(key.rfind('.') + 1));
-  std::vector<std::string> keys, without_table, translated;
+  const auto last = name_in_table(key);
+  require(last != "batch_size" || config.algo != "ppo",
+          "unknown setting '{}'; give ppo.minibatches: sampler.horizon * sampler.envs / {}", key,
+          last);
+  std::vector<std::string> keys, same, translated;
   for (const auto& setting : setting_docs()) {
+    if (!algo_has_table(config, table_of_key(setting.key))) continue;
     keys.push_back(setting.key);
-    if (setting.key.ends_with("." + key)) without_table.push_back(setting.key);
-    const auto table = table_of_key(setting.key);
-    if (setting.key == in_table(table, name) && algo_has_table(config, table))
-      translated.push_back(setting.key);
+    const auto name = name_in_table(setting.key);
+    if (name == last) same.push_back(setting.key);
+    if (is_called(name, last)) translated.push_back(setting.key);
   }
-  if (const auto same = in_table(table_of_key(key), name); std::ranges::count(translated, same) > 0)
-    translated.assign(1, same);
-  require(translated.empty(), "unknown setting '{}'; expected {}", one_line(key),
-          fmt::join(translated, " or "));
-  if (!without_table.empty()) keys = without_table;
-  throw Error("unknown setting '{}'; the nearest is '{}'", one_line(key), nearest(key, keys));
+  const auto& meant = same.empty() ? translated : same;
+  // Of several, the one in the table that was given.
+  const auto in_its_table = std::ranges::find_if(
+      meant, [&](const auto& k) { return table_of_key(k) == table_of_key(key); });
+  require(
+      meant.empty(), "unknown setting '{}'; expected {}", one_line(key),
+      in_its_table == meant.end() ? fmt::format("{}", fmt::join(meant, " or ")) : *in_its_table);
+  const auto near = nearest(key, keys);
+  throw Error("unknown setting '{}'; {}", one_line(key),
+              is_near(key, near) ? fmt::format("the nearest is '{}'", near)
+                                 : "`shoal list settings` prints all");
 }
 
 Option option_of(const OptionList& options, const std::string& key, const Config& config) {
@@ -198,6 +240,7 @@ Config read_config_for(const std::filesystem::path& file, const Settings& given)
     names_algo = names_algo || key == "algo";
   }
   if (asked.env_id.empty()) return own;
+  check_ranges(options_of(asked));
   auto config = default_config(asked, names_algo ? asked.algo : "");
   set_table(config, options_of(config), "", table);
   return config;

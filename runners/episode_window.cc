@@ -89,6 +89,7 @@ std::vector<Episode> EpisodeWindow::episodes_of(const NamedTensors& from) {
 
 void EpisodeWindow::restore(const NamedTensors& from) {
   const auto all = episodes_of(from);
+  require(all.size() <= size_, "found {} saved episodes, expected at most {}", all.size(), size_);
   recent_.assign(all.begin(), all.end());
   total_ = saved(from, "total").item<std::int64_t>();
 }

@@ -40,8 +40,11 @@ OptionList general_options(Config& c) {
   list.add(
       "init_from", c.init_from,
       "run folder, checkpoint, .safetensors file or zoo:NAME from whose weights this run starts");
-  list.add("checkpoint_seconds", c.checkpoint_seconds, "seconds between checkpoints", above_0());
-  list.add("checkpoint_steps", c.checkpoint_steps, "steps between checkpoints; 0: time only");
+  list.add("checkpoint_seconds", c.checkpoint_seconds, "least seconds between checkpoints",
+           above_0());
+  list.add("checkpoint_steps", c.checkpoint_steps,
+           "steps between checkpoints, which also reset environments that cannot be saved; 0: time "
+           "only");
   list.add("keep_checkpoints", c.keep_checkpoints, "number of checkpoints to keep", kCount);
   list.add("log_steps", c.log_steps, "steps between rows of progress.csv; 0: one row per rollout");
   list.add("table_seconds", c.table_seconds,
@@ -55,7 +58,8 @@ OptionList general_options(Config& c) {
            "seconds between evaluations in a separate process during training; 0: no evaluation");
   list.add("seed", c.seed, "seed of environments, actions, initial weights and minibatches",
            within(0, 0x1p63));
-  list.add("device", c.device, "device of acting and learning: cpu, cuda or cuda:N");
+  list.add("device", c.device,
+           "device of learning, and of acting but by parallel-cpu: cpu, cuda or cuda:N");
   list.add("threads", c.threads, "threads of tensor operations per rank; 0: one per core",
            within(0, 4096));
   list.add("stop_grace", c.stop_grace,
@@ -141,13 +145,14 @@ OptionList sampler_options(Config& c) {
   OptionList sampler("sampler"), async("async");
   auto& s = c.sampler;
   sampler.add("kind", s.kind,
-              "auto: measured when the run starts | serial | parallel-cpu: workers step and act | "
+              "auto: measured when the run starts, or parallel-gpu (asynchronous, on a GPU) | "
+              "serial | parallel-cpu: workers step and act | "
               "parallel-gpu: workers step, the agent process acts in batches, on a GPU or the CPU");
   sampler.add("horizon", s.horizon, "steps of each environment in one rollout", within(1, 0x1p40));
   sampler.add("envs", s.envs, "number of environments", within(1, 0x1p40));
   sampler.add("workers", s.workers,
               "processes that step the environments; 0: chosen with sampler.kind = auto, otherwise "
-              "one per core, at most one per environment (asynchronous parallel-cpu: two)",
+              "one per core, at most one per environment (asynchronous parallel-cpu: two, or one)",
               within(0, 4096));
   sampler.add("groups", s.groups,
               "groups of environments; 2: one half is stepped while the agent acts for the other; "
@@ -155,7 +160,8 @@ OptionList sampler_options(Config& c) {
               within(1, 2));
   sampler.add(
       "dynamic_batch", s.dynamic_batch,
-      "act as soon as this many environments are ready (parallel-gpu); 0: act for all of them "
+      "act as soon as this many environments, in whole workers, are ready (parallel-gpu); 0: act "
+      "for all of them "
       "in lock-step");
   sampler.add("dynamic_batch_timeout_us", s.dynamic_batch_timeout_us,
               "act at the latest this many microseconds after the first environment is ready",
@@ -182,8 +188,11 @@ OptionList sampler_options(Config& c) {
   sampler.add("asynchronous", c.asynchronous, "sample continuously while the agent learns");
   auto& a = c.async;
   async.add("slots", a.slots, "rollouts in memory; 0: one per writer plus two", within(0, 10'000));
-  async.add("max_lag", a.max_lag, "largest policy lag of a rollout, in updates", within(0, 0x1p63));
-  async.add("stale", a.stale, "treatment of rollouts with a larger lag: use | drop");
+  async.add("max_lag", a.max_lag,
+            "largest policy lag of a rollout, in updates, with async.stale = drop",
+            within(0, 0x1p63));
+  async.add("stale", a.stale,
+            "treatment of rollouts with a larger lag than async.max_lag: use | drop");
   async.add("drain", a.drain,
             "once no slot is free, pause sampling until all waiting rollouts are used");
   async.add("publish_interval", a.publish_interval,
@@ -217,10 +226,14 @@ OptionList agent_options(Config& c) {
   model.add("cnn_layers", c.model.cnn_layers,
             "filters, size and stride of each convolution, e.g. [32, 3, 1, 64, 3, 2]",
             within(1, 65'536));
-  model.add("precision", c.model.precision,
-            "precision of learning: float32 | bf16 (nature-cnn, multi-input)");
-  model.add("initial_weights", c.model.initial_weights,
-            "orthogonal | uniform: within 1 / sqrt(inputs), as torch.nn has them");
+  model.add(
+      "precision", c.model.precision,
+      "precision of learning: float32 | bf16 (nature-cnn, multi-input; float32 on CPUs where that "
+      "is not faster)");
+  model.add(
+      "initial_weights", c.model.initial_weights,
+      "orthogonal | uniform: within 1 / sqrt(inputs), as torch.nn has them (the MLPs of sac, td3 "
+      "and ddpg: always)");
   model.add("memory", c.model.memory, "recurrent layer after a shared trunk: none | lstm | gru");
   model.add("memory_size", c.model.memory_size, "units of the recurrent layer", within(1, 1e6));
   model.add("memory_sees_previous", c.model.memory_sees_previous,

@@ -100,7 +100,8 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   const auto begin = [&](int rank) {
     return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * rank / local.core_count;
   };
-  if (cores.size() >= static_cast<std::size_t>(local.core_count) && config.sampler.cores.empty())
+  const bool given = config.sampler.pin && !config.sampler.cores.empty();
+  if (cores.size() >= static_cast<std::size_t>(local.core_count) && !given)
     use_cores({begin(local.core_index), begin(local.core_index + 1)});
   else if (config.sampler.pin)
     pin_behind(workers_before(config, r, local.core_index), own.sampler);

@@ -142,7 +142,7 @@ void validate_agent(const Config& config) {
   if (algo_of(config).uses_agent_options()) return;
   for (const auto& [key, usual, now] : changed_settings(Config(), config))
     require(!key.starts_with("agent."),
-            "{}: found {}, but algo '{}' does not use it; leave it at its default, {}", key, now,
+            "{}: found {}, but algo '{}' does not use it; set it to its default, {}", key, now,
             config.algo, usual);
 }
 
@@ -153,12 +153,11 @@ void validate_sampling(const Config& config) {
   check_ranges(options_of(copy));
   require(!config.env_id.empty(), "env.id is missing: name an environment (`shoal list envs`)");
   validate_agent(config);
-  require(
-      config.agent.act_precision == Precision::kFloat32 ||
-          (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
-      "agent.act_precision: found bf16, but model '{}' acts in float32; only nature-cnn without a "
-      "memory supports both",
-      config.model.name);
+  require(config.agent.act_precision == Precision::kFloat32 ||
+              (config.model.name == "nature-cnn" && config.model.memory == MemoryKind::kNone),
+          "agent.act_precision: found bf16, which only nature-cnn without a memory supports; set "
+          "model.name to nature-cnn (found '{}'), or act_precision to float32",
+          config.model.name);
   require(config.env.gymnasium.kwargs.empty() || is_json_object(config.env.gymnasium.kwargs),
           "gymnasium.kwargs: found '{}', expected a JSON object such as {{\"gravity\": 5.0}}",
           one_line(config.env.gymnasium.kwargs));

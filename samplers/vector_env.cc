@@ -12,6 +12,7 @@
 #include "samplers/sampler_context.h"
 #include "samplers/shared_rollout.h"
 #include "samplers/stepper.h"
+#include "shoal/core/error.h"
 #include "shoal/envs/wrapper.h"
 
 namespace shoal {
@@ -141,6 +142,8 @@ class SharedVectorEnv : public VectorEnv {
 
   void reset(std::span<const std::int64_t> envs,
              std::span<const std::optional<std::uint64_t>> seeds) override {
+    require(seeds.size() == envs.size(), "seeds: found {} for {} environments", seeds.size(),
+            envs.size());
     const auto& rows = shared_.rows;
     for (std::size_t i = 0; i < envs.size(); ++i) {
       rows.scalar<bool>(rows.valid, row(), envs[i]) = false;

@@ -166,7 +166,8 @@ OptionList describe(DqnOptions& o) {
   list.add("tau", o.tau,
            "fraction by which the target network moves to the online network; 1: a copy",
            within(1e-9, 1));
-  list.add("huber_delta", o.huber_delta, "errors beyond it count linearly; 0: all are squared");
+  list.add("huber_delta", o.huber_delta,
+           "errors beyond it count linearly; 0: all are squared (with quantiles: all linear)");
   add_max_grad_norm(list, o);
   add_importance_weights(list, o);
   add_epsilons(list, o);

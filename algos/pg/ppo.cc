@@ -352,7 +352,8 @@ OptionList describe(PpoOptions& p) {
   OptionList list("ppo");
   add_optimizer(list, p);
   list.add("discount", p.discount, "gamma", kShare);
-  list.add("gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation", kShare);
+  list.add("gae_lambda", p.gae_lambda, "lambda of generalized advantage estimation, or of V-trace",
+           kShare);
   list.add("epochs", p.epochs, "passes over a rollout", within(1, 1e6));
   list.add("minibatches", p.minibatches, "updates in each epoch", within(1, kMostNumber));
   list.add("gradient_accumulation", p.gradient_accumulation,

@@ -34,7 +34,8 @@ OptionList describe(SacOptions& o) {
   add_qpg_update(list, o);
   list.add("alpha", o.alpha, "temperature, initially if it is learned", above_0());
   list.add("learn_alpha", o.learn_alpha, "the temperature is learned");
-  list.add("target_entropy", o.target_entropy, "of each number of the action", kAnySign);
+  list.add("target_entropy", o.target_entropy,
+           "entropy that the temperature aims at, for each number of the action", kAnySign);
   add_importance_weights(list, o);
   return list;
 }

@@ -35,8 +35,9 @@ OptionList describe(Td3Options& o) {
   add_qpg_update(list, o);
   list.add("policy_interval", o.policy_interval,
            "updates between two of the policy and the targets", kCount);
-  list.add("target_noise", o.target_noise, "deviation of the noise on the target's actions");
-  list.add("target_clip", o.target_clip, "that noise is clipped to this");
+  list.add("target_noise", o.target_noise,
+           "deviation of the noise on the target's actions, in half-widths of their bounds");
+  list.add("target_clip", o.target_clip, "that noise is clipped to this, in half-widths");
   list.add("exploration_noise", o.exploration_noise,
            "deviation of the noise on actions, in half-widths of their bounds");
   add_importance_weights(list, o);

@@ -89,8 +89,9 @@ std::string range_text(const Option& option) {
     return fmt::format("at most {} strings, each of at most {:.0f} bytes", kLongestList,
                        bounds.high);
   const auto high = number_text(bounds.high);
-  const auto text = bounds.above ? fmt::format("above 0 and at most {}", high)
-                                 : fmt::format("{} to {}", number_text(bounds.low), high);
+  const auto text = bounds.above
+                        ? fmt::format("above {} and at most {}", number_text(bounds.low), high)
+                        : fmt::format("{} to {}", number_text(bounds.low), high);
   if (std::holds_alternative<std::vector<std::int64_t>*>(option.field))
     return fmt::format("at most {} numbers, each of them {}", kLongestList, text);
   return text;

@@ -42,6 +42,8 @@ Registered<EnvFactory>& registered() {
 // "CartPole" of "CartPole-v1", in lower case.
 std::string task_of(const std::string& id) {
   std::string task = id.substr(0, id.rfind("-v"));
+  for (const std::string suffix : {"NoFrameskip", "Deterministic"})  // of old ids of Atari games
+    if (task.ends_with(suffix)) task.resize(task.size() - suffix.size());
   for (char& c : task) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return task;
 }
@@ -100,10 +102,11 @@ EnvFactory make_plain(const std::string& id, const EnvOptions& options) {
   if (is_mujoco_task(id)) return make_mujoco(id);
   // Gymnasium itself names an environment of a module MODULE:ID.
   const bool of_module = id.find(':') != std::string::npos;
-  const auto near = of_module ? "gymnasium:" + id : nearest_id(id, options.gymnasium);
-  const bool sure = is_task(id, near) || near == "gymnasium:" + id;
+  const auto of_gymnasium = "gymnasium:" + id.substr(id.starts_with("gym:") ? 4 : 0);
+  const auto near = of_module ? of_gymnasium : nearest_id(id, options.gymnasium);
+  const bool sure = is_task(id, near) || near == of_gymnasium;
   throw Error("unknown environment '{}'; did you mean '{}'?{}", one_line(id), near,
-              sure ? "" : " That of a Python package is named gymnasium:PACKAGE/ID.");
+              sure ? "" : " That of a Python package is named gymnasium:PACKAGE:ID.");
 }
 
 }  // namespace

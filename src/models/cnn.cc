@@ -192,8 +192,9 @@ std::vector<ConvLayer> conv_layers(const ArraySpec& picture, const ModelOptions&
       return fits_nature_cnn(picture) ? kNatureLayers : kSmallLayers;
     case CnnKind::kNature:
       require(fits_nature_cnn(picture),
-              "model.cnn: found nature and a picture of {} x {} pixels, expected at least 36 x 36; "
-              "choose auto, impala or layers",
+              "model.cnn (or model.name): found nature and a picture of {} x {} pixels, expected "
+              "at least 36 x 36; set model.cnn and model.name to auto, or give larger pictures "
+              "(atari.screen, env.resize)",
               height, width);
       return kNatureLayers;
     case CnnKind::kImpala:

@@ -6,6 +6,7 @@
 #include "src/models/flat_input.h"
 #include "src/models/mlp_kernel.h"
 #include "src/models/models.h"
+#include "src/models/run_model.h"
 #include "src/models/trunk.h"
 
 namespace shoal {
@@ -52,6 +53,7 @@ class MlpActing : public ActingNetwork {
     const auto* input = x.const_data_ptr<float>();
     auto *policy_out = policy.data_ptr<float>(), *value_out = value.data_ptr<float>();
     const auto policy_size = policy.size(1), width = x.size(1);
+    require_outputs(policy_.out(), policy_size);
     at::parallel_for(0, x.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
       run_rows(input + from * width, to - from, policy_out + from * policy_size, value_out + from);
     });

@@ -38,7 +38,7 @@ class MultiInput : public torch::nn::Module {
     }
     require(!cnns_.empty(),
             "multi-input: found no picture among the {} fields of the observation, [H, W] of bytes "
-            "or [C, H, W] with sides of at least 7; use model 'mlp' for vectors",
+            "or [C, H, W] with sides of at least 7; set model.name to auto",
             observation.size());
   }
 

@@ -29,7 +29,7 @@ Shape image_shape(const NamedSpecs& observation) {
   require(
       spec.dtype == DType::kUInt8 && (spec.shape.size() == 2 || spec.shape.size() == 3),
       "nature-cnn: found an observation of {} with {} dimensions, expected a uint8 image [H, W] "
-      "or [C, H, W]; use model 'mlp' for vectors",
+      "or [C, H, W]; set model.name to auto",
       name_of(spec.dtype), spec.shape.size());
   const auto dims = spec.shape.size();
   const auto channels = dims == 3 ? spec.shape[0] : 1;

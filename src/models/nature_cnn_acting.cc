@@ -10,6 +10,7 @@
 
 #include "src/models/gather_gemm.h"
 #include "src/models/incremental_convolutions.h"
+#include "src/models/run_model.h"
 #include "src/models/stacked_frames.h"
 
 namespace shoal {
@@ -54,6 +55,7 @@ class OneDnnActing final : public ActingNetwork {
     x = at::addmm(hidden_bias_, x, hidden_weight_.t()).relu_().to(at::kFloat);
     const auto heads = at::addmm(head_bias_, x, head_weight_.t());
     const auto n = policy.size(1);
+    require_outputs(heads.size(1) - 1, n);
     policy.copy_(heads.narrow(1, 0, n));
     value.copy_(heads.select(1, n));
   }
@@ -104,6 +106,7 @@ class GatherGemmActing : public ActingNetwork {
   void run(const Observations& observation, at::Tensor& policy, at::Tensor& value,
            std::int64_t first_env) override {
     const auto n = policy.size(0), choices = policy.size(1);
+    require_outputs(layers_.policy->weight.size(0), choices);
     auto& seen = first_env < 0 ? strangers_ : known_;
     const auto first = std::max<std::int64_t>(first_env, 0);
     convolve(observation[0], seen, first);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/models/recurrent.h"
+#include "src/models/run_model.h"
 
 namespace shoal {
 
@@ -36,6 +37,7 @@ class RowWiseRecurrentActing : public RecurrentActing {
   }
 
   void run(const ModelIn& in, ModelOut& out) override {
+    require_outputs(policy_.out(), out.policy.size(1));
     const auto inputs = model_.trunk->inputs(in.observation);
     const auto previous = model_.sees_previous ? model_.previous_of(in).contiguous() : at::Tensor();
     const auto state = in.state[0].contiguous();

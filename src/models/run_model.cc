@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "shoal/core/error.h"
+
 namespace shoal {
 namespace {
 
@@ -33,6 +35,13 @@ ModelOut run_model(ActorCriticModel& model, const ModelIn& in) {
   if (at::GradMode::is_enabled() || !model.is_training()) return model.forward(in);
   const InEvaluation evaluation(model);
   return model.forward(in);
+}
+
+void require_outputs(std::int64_t found, std::int64_t expected) {
+  require(found == expected,
+          "the model has {} outputs for the policy, expected {}, policy_size() of the environment "
+          "and the options of the agent",
+          found, expected);
 }
 
 }  // namespace shoal

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "shoal/models/actor_critic.h"
 
 namespace shoal {
@@ -8,5 +10,8 @@ namespace shoal {
 // are without dropout, and BatchNorm uses its running statistics. Parts that were in evaluation
 // mode already, e.g. frozen ones, remain in it.
 ModelOut run_model(ActorCriticModel& model, const ModelIn& in);
+
+// Throws Error unless the model has as many outputs for the policy as its agent reads.
+void require_outputs(std::int64_t found, std::int64_t expected);
 
 }  // namespace shoal

@@ -334,6 +334,18 @@ TEST(CombinedTest, TheLogProbabilityIsThatOfAllParts) {
   EXPECT_TRUE(at::allclose(taken.agent_info.at("log_prob"), sum, 0, 1e-5));
 }
 
+TEST(ActorCriticTest, RefusesAModelWithAnotherNumberOfOutputs) {
+  const auto spec = discrete_env(6, 4);
+  const auto observation = at::zeros({3, 6});
+  for (const std::shared_ptr<ActorCriticModel>& model :
+       {make_model(spec.observation, 6, ModelOptions{}, 1), make_model(spec.observation, 3, {}, 1),
+        std::shared_ptr<ActorCriticModel>(std::make_shared<EchoModel>(false))}) {
+    const auto agent = make_actor_critic(spec, model);
+    EXPECT_THROW(act(*agent, acting_on(observation)), Error);
+    EXPECT_THROW(evaluate(*agent, observation, at::zeros({3}, at::kLong)), Error);
+  }
+}
+
 TEST(ActorCriticTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(make_actor_critic(with_action({}), ModelOptions{}, {}, 1), Error);
   EXPECT_THROW(make_actor_critic(box(), ModelOptions{}, {.initial_std = 0}, 1), Error);

@@ -80,6 +80,15 @@ TEST_F(SweepTest, TasksThatCannotBeLearnedAreNamed) {
   }
 }
 
+TEST_F(SweepTest, SettingsWithoutEffectAreNamedOnce) {
+  const auto sweep = read(
+      "base = \"cartpole-ppo\"\nseeds = [1, 2]\n[variant.a]\ndqn.batch = 32\n"
+      "[variant.b]\ndqn.batch = 64\n[variant.c]\nppo.rho_bar = 2.0\nppo.clip = 0.3\n");
+  EXPECT_EQ(notes_of(sweep),
+            "a: dqn.batch has no effect with algo = ppo\n"
+            "c: ppo.rho_bar has no effect with ppo.vtrace = false\n");
+}
+
 TEST_F(SweepTest, TheSweepsOfTheResultsCanBeLaunched) {
   if (mujoco_ids().empty() || atari_ids().empty()) GTEST_SKIP() << "no MuJoCo or no Atari games";
   if (allowed_cores().size() < 2) GTEST_SKIP() << "some runs take two cores";
@@ -87,7 +96,9 @@ TEST_F(SweepTest, TheSweepsOfTheResultsCanBeLaunched) {
   for (const auto& table : std::filesystem::directory_iterator(SHOAL_RESULTS)) {
     const auto file = table.path() / "sweep.toml";
     if (!std::filesystem::exists(file)) continue;
-    EXPECT_NO_THROW(check_tasks(read_sweep(file, "out"))) << file;
+    const auto sweep = read_sweep(file, "out");
+    EXPECT_NO_THROW(check_tasks(sweep)) << file;
+    EXPECT_EQ(notes_of(sweep), "") << file;
     ++sweeps;
   }
   EXPECT_GT(sweeps, 0);

@@ -47,11 +47,15 @@ TEST(RegistryTest, NamesTheNearestIdForAnUnknownOne) {
             "unknown environment 'Cartpole-v0'; did you mean 'CartPole-v1'?");
   EXPECT_EQ(message_of([] { make_env_factory("my_tasks:Walk-v0"); }),
             "unknown environment 'my_tasks:Walk-v0'; did you mean 'gymnasium:my_tasks:Walk-v0'?");
+  EXPECT_EQ(message_of([] { make_env_factory("gym:CartPole-v1"); }),
+            "unknown environment 'gym:CartPole-v1'; did you mean 'gymnasium:CartPole-v1'?");
   if (!atari_ids().empty()) {
     EXPECT_EQ(message_of([] { make_env_factory("pong-v5"); }),
               "unknown environment 'pong-v5'; did you mean 'ALE/Pong-v5'?");
+    EXPECT_EQ(message_of([] { make_env_factory("BreakoutNoFrameskip-v4"); }),
+              "unknown environment 'BreakoutNoFrameskip-v4'; did you mean 'ALE/Breakout-v5'?");
   }
-  EXPECT_NE(message_of([] { make_env_factory("my-highway-v0"); }).find("gymnasium:PACKAGE/ID"),
+  EXPECT_NE(message_of([] { make_env_factory("my-highway-v0"); }).find("gymnasium:PACKAGE:ID"),
             std::string::npos);
 }
 

@@ -61,7 +61,8 @@ TEST(MakeModelTest, NatureCnnRefusesWhatIsNotOneImage) {
   const auto image = [](DType dtype, std::vector<std::int64_t> shape) {
     return ArraySpec{.dtype = dtype, .shape = std::move(shape)};
   };
-  EXPECT_NE(message_of(kVector, cnn).find("mlp"), std::string::npos) << "does not say what to do";
+  EXPECT_NE(message_of(kVector, cnn).find("set model.name to auto"), std::string::npos)
+      << "does not say what to do";
   EXPECT_NE(message_of(image(DType::kFloat32, {84, 84}), cnn).find("float32"), std::string::npos);
   EXPECT_NE(message_of(image(DType::kUInt8, {84}), cnn), "");
   EXPECT_NE(message_of(image(DType::kUInt8, {2, 3, 84, 84}), cnn), "");

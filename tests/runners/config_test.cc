@@ -133,16 +133,18 @@ TEST(Config, WorkersAreChosenAgainWithTheSampler) {
 }
 
 TEST(Config, ASettingWithoutItsTableIsNamed) {
-  for (const auto& [word, setting] : {std::pair{"clip", "ppo.clip"},
-                                      {"workers", "sampler.workers"},
-                                      {"memory", "model.memory"},
-                                      {"env", "env.id"},
-                                      {"sampler", "sampler.kind"}}) {
+  for (const auto& [word, advice] : {std::pair{"clip", "expected ppo.clip"},
+                                     {"workers", "expected sampler.workers"},
+                                     {"memory", "expected model.memory"},
+                                     {"env", "the nearest is 'env.id'"},
+                                     {"sampler", "the nearest is 'sampler.kind'"},
+                                     {"ppo.clop", "the nearest is 'ppo.clip'"},
+                                     {"policy", "`shoal list settings` prints all"}}) {
     const auto said = message_of([word = word] {
       Config config;
       set(config, word, "1");
     });
-    EXPECT_EQ(said, fmt::format("unknown setting '{}'; the nearest is '{}'", word, setting));
+    EXPECT_EQ(said, fmt::format("unknown setting '{}'; {}", word, advice));
   }
 }
 
@@ -153,6 +155,9 @@ TEST(Config, ANameOfOtherLibrariesIsTranslated) {
                                              {"ppo", "ppo.n_steps", "sampler.horizon"},
                                              {"ppo", "total_timesteps", "steps"},
                                              {"dqn", "dqn.gamma", "replay.discount"},
+                                             {"dqn", "dqn.n_step", "replay.n_step"},
+                                             {"a2c", "learning_rate", "a2c.learning_rate"},
+                                             {"td3", "lr", "td3.critic_rate or td3.policy_rate"},
                                              {"dqn", "batch_size", "dqn.batch"},
                                              {"dqn", "buffer_size", "replay.size"}}) {
     const auto said = message_of([algo = algo, name = name] {
@@ -162,6 +167,10 @@ TEST(Config, ANameOfOtherLibrariesIsTranslated) {
     });
     EXPECT_EQ(said, fmt::format("unknown setting '{}'; expected {}", name, expected));
   }
+  Config ppo;
+  EXPECT_EQ(message_of([&] { set(ppo, "batch_size", "64"); }),
+            "unknown setting 'batch_size'; give ppo.minibatches: sampler.horizon * sampler.envs / "
+            "batch_size");
 }
 
 TEST(Config, SetReadsEveryKindOfValue) {

@@ -19,6 +19,8 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--init-from", "{dir}/other", "--out", "{dir}/new", "--set", "model.hidden=[8, 8]"], "agent/"),
     (["train", "cartpole-pp"], "cartpole-ppo"),
     (["train", "cartpole-ppo", "--stepz", "3"], "--stepz"),
+    (["bench", "sample", "--stepz", "3"], "(see shoal bench sample --help)"),
+    (["train", "--env", "CartPole-v1", "--set", "env.time_limit=-4"], "env.time_limit: found -4, expected"),
     (["train", "cartpole-ppo", "--steps", "0"], "steps"),
     (["train", "cartpole-ppo", "--steps", "-5"], "steps"),
     (["train", "cartpole-ppo", "--steps", "many"], "steps"),

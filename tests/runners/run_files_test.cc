@@ -267,6 +267,7 @@ TEST(EpisodeWindow, ComesBackFromACheckpoint) {
   empty.restore(EpisodeWindow(3).save());
   EXPECT_EQ(empty.total(), 0);
   EXPECT_THROW(other.restore({{"whole", at::zeros({1})}, {"real", at::zeros({1})}}), Error);
+  EXPECT_THROW(EpisodeWindow(2).restore(one.save()), Error) << "of three episodes";
 }
 
 TEST(WriteFile, LeavesNothingBehindWhenItFails) {

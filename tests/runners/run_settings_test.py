@@ -13,7 +13,7 @@ class RunSettingsTest(FolderTest):
         run = self.dir / f"no-preset-{len(list(self.dir.glob('no-preset-*')))}"
         done = shoal("train", *arguments, "--out", run)
         name = f"defaults/{kind}"
-        self.assertIn(f"begins with the settings of presets/{name}.toml:\n", done.stdout)
+        self.assertIn(f"begins with the settings of presets/{name}.toml and yours:\n", done.stdout)
         self.assertNotIn("not solved", done.stdout)
         text = (run / "config.toml").read_text()
         for line in (f'base = "{name}"', f'algo = "{algo}"', 'stop_return = "off"'):
@@ -97,7 +97,14 @@ class RunSettingsTest(FolderTest):
              ["replay.n_step has no effect with algo = ppo", "sampler.pin has no effect with sampler.kind = serial",
               "sampler.workers has no effect with sampler.kind = serial"]),
             (["cartpole-ppo", "--workers", "2", "--set", "async.max_lag=3"], ["async.max_lag has no effect with sampler.asynchronous = false"]),
-            (["cartpole-appo", "--workers", "2", "--set", "async.max_lag=3"], [])):
+            (["cartpole-appo", "--workers", "2", "--set", "async.max_lag=3"], ["async.max_lag has no effect with async.stale = use"]),
+            (["cartpole-appo", "--workers", "2", "--set", "async.max_lag=3", "--set", "async.stale=drop"], []),
+            (["cartpole-dqn", "--set", "replay.alpha=0.5", "--set", "dqn.v_min=-5", "--set", "dqn.noise=0.4", "--set", "dqn.epsilon_end=0.1"],
+             ["dqn.noise has no effect with dqn.noisy = false", "dqn.v_min has no effect with dqn.returns = mean",
+              "replay.alpha has no effect with replay.prioritized = false"]),
+            (["cartpole-ppo", "--sampler", "parallel-cpu", "--set", "sampler.cores=[0]", "--set", "eval_episodes=3", "--set", "model.memory_size=8"],
+             ["eval_episodes has no effect with eval_steps = 0", "model.memory_size has no effect with model.memory = none",
+              "sampler.cores has no effect with sampler.pin = false"])):
             with self.subTest(arguments):
                 done = shoal("train", *arguments, "--steps", "64", "--out", self.dir / "run")
                 self.assertEqual([line for line in done.stdout.splitlines() if "has no effect" in line], notes)

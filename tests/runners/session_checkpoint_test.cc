@@ -226,11 +226,14 @@ TEST(SessionCheckpoint, ParametersThatAreNotFiniteAreFoundInEveryRowAndInTheBest
 TEST(SessionCheckpoint, AnAgentWhoseNumbersAreNotFiniteIsNotLoaded) {
   const TemporaryFolder folder;
   IdleAgent agent;
-  agent.weight[0][1] = std::numeric_limits<double>::quiet_NaN();
-  const Checkpoint diverged{.counters = {}, .tensors = {{"agent/weight", agent.weight}}};
+  const auto before = agent.weight.clone();
+  auto weight = before.clone();
+  weight[0][1] = std::numeric_limits<double>::quiet_NaN();
+  const Checkpoint diverged{.counters = {}, .tensors = {{"agent/weight", weight}}};
   const auto text = message_of([&] { restore_agent(diverged, "run/model.ckpt", agent); });
   EXPECT_TRUE(text.starts_with("run/model.ckpt ")) << text;
   EXPECT_NE(text.find("'weight' holds NaN"), std::string::npos) << text;
+  EXPECT_TRUE(agent.weight.equal(before)) << "it keeps its own numbers";
 }
 
 TEST(SessionCheckpoint, CheckpointsAndEvaluationsComeEverySoManySteps) {

@@ -331,6 +331,9 @@ TEST(AloneTest, PythonChoosesTheActionsOfBatchesOfOne) {
     ends.push_back(env->rows().terminated[env->row() - 1][1].item<bool>());
   }
   EXPECT_EQ(ends, (std::vector<bool>{false, true, false, false}));
+  const std::vector<std::int64_t> envs{0, 1};
+  const std::vector<std::optional<std::uint64_t>> one_seed{7};
+  EXPECT_THROW(env->reset(envs, one_seed), Error);
 }
 
 }  // namespace

@@ -395,6 +395,16 @@ TEST(RewindTest, AnExceptionOfSaveEndsTheKeepingOfStatesOnly) {
   }
 }
 
+TEST(RewindTest, NothingIsSavedIfNobodyAsksForFailures) {
+  const auto way = ways().front();
+  ASSERT_EQ(way.options.kind, SamplerKind::kSerial);
+  testing::ToyAgent agent(2), actor(2);
+  const auto sampler = make(way, make_fragile({.how = Breakage::kThrowInSave}), agent, actor);
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 4; ++i) sampler->collect();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(RewindTest, StatesThatAreTooLargeAreNotKept) {
   for (auto way : ways()) {
     SCOPED_TRACE(way.name);

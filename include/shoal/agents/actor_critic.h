@@ -35,24 +35,27 @@ struct ActorCriticOptions {
 //
 // Discrete, multi-discrete and binary actions are drawn from categorical distributions. Continuous
 // actions are drawn from independent Gaussians; the draw before it is brought within the bounds is
-// recorded as "raw" ("NAME/raw" for a named component), and log_prob refers to it.
+// recorded as "raw" ("NAME/raw" for a named component), and log_prob is its density or, with
+// `squash`, that of its tanh.
 //
 // The agent's state is that of the model (ActorCriticModel::state()).
 //
 // The noise is a few uniform numbers per environment and tick, so the same network outputs give the
-// same action in every batch and, up to rounding, on every device. Throws Error for options that do
-// not apply to the action.
+// same action in every batch and, up to rounding, on every device. Throws Error for options that
+// contradict the bounds of the action.
 std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec, const ModelOptions& model,
                                                const ActorCriticOptions& options,
                                                std::uint64_t seed);
-// The same with a given model, whose policy head has policy_size() outputs.
+// The same with a given model, whose policy head must have policy_size() outputs: acting and
+// learning throw Error otherwise.
 std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
                                                std::shared_ptr<ActorCriticModel> model,
                                                const ActorCriticOptions& options = {});
 
 // Outputs of the policy head for one observation, component after component: one for each choice,
-// two for each bit, and for each real number its mean; if `network_std`, the log standard
-// deviations follow the means.
+// two for each bit, and for each real number its mean; if `network_std`, logarithms follow the
+// means, each of the deviation divided by initial_std. Their sum with log(initial_std) is cut to -5
+// to 2.
 std::int64_t policy_size(const EnvSpec& spec, const ActorCriticOptions& options = {});
 
 }  // namespace shoal

@@ -148,7 +148,8 @@ class ActorCritic : public Agent {
   void observe(const Samples& samples) { add_statistics(statistics(samples)); }
   // The two halves of observe(), for several processes with a rollout each: every process computes
   // statistics() of its own rollout, and passes those of all processes, in the same order, to
-  // add_statistics(). Float64 tensors, by name. The statistics of empty Samples change nothing.
+  // add_statistics(). Float64 tensors, by name. Those of Samples without a valid step change
+  // nothing.
   virtual NamedTensors statistics(const Samples&) { return {}; }
   virtual void add_statistics(const NamedTensors&) {}
 };

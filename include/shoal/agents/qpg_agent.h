@@ -15,7 +15,7 @@ namespace shoal {
 struct QpgAgentOptions {
   // True (SAC): the policy is a Gaussian whose draws tanh brings within the bounds. It puts out the
   // mean of each number and the logarithm of its deviation, clamped to [-20, 2]. False (DDPG, TD3):
-  // it puts out an action before tanh, to which exploration adds noise.
+  // it puts out an action before tanh; exploration adds noise after it and clips.
   bool stochastic = true;
   int critics = 2;                                // values that are learned side by side
   std::vector<std::int64_t> hidden = {256, 256};  // units of each hidden layer of every MLP

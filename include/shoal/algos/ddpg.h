@@ -25,7 +25,7 @@ struct DdpgOptions {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
-  Precision precision = Precision::kFloat32;      // of the networks' products on the CPU
+  Precision precision = Precision::kFloat32;      // of an MLP's products on the CPU
   double tau = 0.005;                             // how far targets move
   double exploration_noise = 0.1;  // deviation, in half-widths of the action's bounds
   // Exponent (beta) of the importance weights: from the first to the second value over the
@@ -35,8 +35,8 @@ struct DdpgOptions {
 OptionList describe(DdpgOptions& options);  // table [ddpg]
 
 // agent, of a deterministic policy, which must be on its device already, and replay must outlive
-// the algo. On the CPU the results do not depend on the number of threads. Throws Error for invalid
-// options. Several ranks share a batch as in make_dqn().
+// the algo. On the CPU, with MLPs, the results do not depend on the number of threads. Throws Error
+// for invalid options. Several ranks share a batch as in make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_ddpg(QpgAgent& agent, StepReplay& replay,
                                          const DdpgOptions& options,
                                          ProcessGroup& ranks = group_of_one());

@@ -68,7 +68,9 @@ OptionList describe(PpoOptions& options);  // table [ppo]
 // normalization and metrics are over the steps of all ranks, so all ranks make the same update. All
 // rollouts must have the same number of environments.
 //
-// The agent must be on its device already. The agent and ranks must outlive the algorithm.
+// Throws Error for options that contradict each other, such as vtrace with advantages normalized
+// over the rollout. The agent must be on its device already. The agent and ranks must outlive the
+// algorithm.
 std::unique_ptr<OnPolicyAlgo> make_ppo(ActorCritic& agent, const PpoOptions& options,
                                        ProcessGroup& ranks = group_of_one());
 

@@ -38,7 +38,7 @@ OptionList describe(R2d1Options& options);  // table [r2d1]
 
 // The network learns h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x instead of returns x, so that
 // large returns need no clipping (Pohlen et al., arXiv 1805.11593, proposition A.2).
-// unscale_value() is the inverse.
+// unscale_value() is the inverse. epsilon: above 0.
 at::Tensor rescale_value(const at::Tensor& x, double epsilon);
 at::Tensor unscale_value(const at::Tensor& x, double epsilon);
 

@@ -26,7 +26,7 @@ struct SacOptions {
   double learning_rate = 3e-4;                // of the critics, the policy and log_alpha; Adam
   bool anneal_learning_rate = false;          // linearly to 0 over the schedule
   std::int64_t batch = 256;                   // steps of one update
-  Precision precision = Precision::kFloat32;  // of the networks' products on the CPU
+  Precision precision = Precision::kFloat32;  // of an MLP's products on the CPU
   double tau = 0.005;                         // how far the target critics move towards the critics
   double alpha = 1;  // weight of the entropy beside the rewards; the initial one if it is learned
   bool learn_alpha = true;
@@ -41,8 +41,8 @@ struct SacOptions {
 OptionList describe(SacOptions& options);  // table [sac]
 
 // agent, of a stochastic policy, which must be on its device already, and replay must outlive the
-// algo. On the CPU the results do not depend on the number of threads. Throws Error for invalid
-// options. Several ranks share a batch as in make_dqn().
+// algo. On the CPU, with MLPs, the results do not depend on the number of threads. Throws Error for
+// invalid options. Several ranks share a batch as in make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_sac(QpgAgent& agent, StepReplay& replay,
                                         const SacOptions& options,
                                         ProcessGroup& ranks = group_of_one());

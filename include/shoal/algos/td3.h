@@ -27,7 +27,7 @@ struct Td3Options {
   double critic_rate = 1e-3, policy_rate = 1e-3;  // learning rates of Adam
   bool anneal_learning_rate = false;              // both linearly to 0 over the schedule
   std::int64_t batch = 256;                       // steps of one update
-  Precision precision = Precision::kFloat32;      // of the networks' products on the CPU
+  Precision precision = Precision::kFloat32;      // of an MLP's products on the CPU
   double tau = 0.005;                             // how far targets move
   std::int64_t policy_interval = 2;  // updates between two of the policy and of the targets
   double target_noise = 0.2;         // deviation
@@ -41,8 +41,8 @@ struct Td3Options {
 OptionList describe(Td3Options& options);  // table [td3]
 
 // agent, of a deterministic policy, which must be on its device already, and replay must outlive
-// the algo. On the CPU the results do not depend on the number of threads. Throws Error for invalid
-// options. Several ranks share a batch as in make_dqn().
+// the algo. On the CPU, with MLPs, the results do not depend on the number of threads. Throws Error
+// for invalid options. Several ranks share a batch as in make_dqn().
 std::unique_ptr<OffPolicyAlgo> make_td3(QpgAgent& agent, StepReplay& replay,
                                         const Td3Options& options,
                                         ProcessGroup& ranks = group_of_one());

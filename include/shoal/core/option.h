@@ -13,8 +13,8 @@
 namespace shoal {
 
 // Bounds of a number: [low, high], or (low, high] with `above`. NaN is outside all bounds. For a
-// list they apply to each element, for a duration to its seconds, for a string to its length in
-// bytes.
+// list, of at most 1000 elements, they apply to each, for a duration to its seconds, for a string
+// to its length in bytes.
 struct Bounds {
   double low, high;
   bool above = false;

@@ -19,7 +19,7 @@ std::string one_line(std::string_view text, std::size_t most = 100);
 // The text as one word of a POSIX shell's command line, in quotes where they are needed.
 std::string shell_word(const std::string& text);
 
-// Integers are printed exactly, other numbers with `digits` significant digits.
+// Integers below 1e15 are printed exactly, other numbers with `digits` significant digits.
 std::string number_text(double number, int digits = 6);
 
 // "512 B", "1.5 MB", "48 GB": three significant digits, powers of ten.

@@ -74,11 +74,13 @@ struct Samples {
   at::Tensor truncated;   // [T, B] bool
   // [T, B] bool: false where the environment waited for the end of the rollout
   // (SamplerOptions::mid_batch_reset). Such steps hold zeros and all-legal masks, and are excluded
-  // from learning. There are two other cases. If a worker was restarted (OnDeath::kRestart), only
-  // the observation of the step it died in is known: the episode is `truncated` there without a
-  // final_value, and its environments wait from then on. If a rollout was cut short
-  // (SamplerOptions::preempt_share), the episode continues in the next rollout: the last step taken
-  // is `truncated` here, and its final_value is the value of the following observation.
+  // from learning. There are three other cases. An environment of a batch may need a step to begin
+  // an episode (BatchTraits::waits); `is_first` is true in that row, too. If a worker was restarted
+  // (OnDeath::kRestart), only the observation of the step it died in is known: the episode is
+  // `truncated` there without a final_value, and its environments wait from then on. If a rollout
+  // was cut short (SamplerOptions::preempt_share), the episode continues in the next rollout: the
+  // last step taken is `truncated` here, and its final_value is the value of the following
+  // observation.
   at::Tensor valid;
   at::Tensor is_first;  // [T+1, B] bool: this observation starts an episode (for the agent also
                         // after a lost life)

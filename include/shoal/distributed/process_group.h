@@ -45,9 +45,10 @@ enum class RankBackend : std::uint8_t { kAuto, kTcp, kMpi, kNccl };
 
 struct TcpGroupOptions {
   int rank = 0, count = 1;
-  // The rendezvous. Rank 0 listens at this address. If a launcher, such as torchrun, has a
-  // c10d::TCPStore there (store_exists), rank 0 publishes its own address in the store. As in
-  // PyTorch, nothing is encrypted: use it only in a network whose machines trust one another.
+  // The rendezvous. Rank 0 listens at this port on every network interface; the others connect to
+  // this address. If a launcher, such as torchrun, has a c10d::TCPStore there (store_exists), rank
+  // 0 publishes its own address in the store. As in PyTorch, nothing is encrypted: use it only in a
+  // network whose machines trust one another.
   std::string address = "127.0.0.1";
   int port = 29500;
   bool store_exists = false;
@@ -60,7 +61,8 @@ struct TcpGroupOptions {
 std::unique_ptr<ProcessGroup> make_tcp_group(const TcpGroupOptions& options);
 
 // A group of MPI processes. MPI is initialized at the first exchange. Sums, errors and order are as
-// over TCP. rank, count: must match MPI's. Throws Error without the plugin.
+// over TCP; but if MPI does not start or end within `timeout`, the process exits with status 1.
+// rank, count: must match MPI's. Throws Error without the plugin.
 std::unique_ptr<ProcessGroup> make_mpi_group(int rank, int count,
                                              std::chrono::milliseconds timeout);
 // Whether the plugin exists.
@@ -81,9 +83,9 @@ std::unique_ptr<ProcessGroup> make_multi_host_group(const RankExchange& exchange
                                                     std::unique_ptr<ProcessGroup> hosts, int host,
                                                     int count);
 
-// Each of x becomes its weighted mean over all ranks; weight is that of this rank, e.g. its number
-// of steps, for a mean over all steps. All float32, in one exchange. Returns the sum of the
-// weights; if that is 0, x is meaningless.
+// The elements of x, at least one, are replaced by new tensors, their weighted means over all
+// ranks; weight is that of this rank, e.g. its number of steps, for a mean over all steps. All
+// float32, in one exchange. Returns the sum of the weights; if that is 0, x is meaningless.
 double average(ProcessGroup& ranks, std::vector<at::Tensor>& x, double weight);
 
 // Count, mean and variance (divided by N - 1) of the numbers of all ranks.

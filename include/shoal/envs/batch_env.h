@@ -75,8 +75,9 @@ using BatchEnvFactory = std::function<std::unique_ptr<BatchEnv>(const BatchConte
 
 // A factory of environments that a sampler steps in batches: every process, and every group of
 // environments in it (SamplerOptions::groups), constructs one BatchEnv. Elsewhere an environment is
-// a batch of its own, e.g. in check_env(). In a wrapper the batch is still stepped as a whole, but
-// its arrays are copied; wrappers that take several steps, or end episodes, throw Error.
+// a batch of its own, e.g. in check_env(), which throws Error if BatchTraits::multiple is above 1.
+// In a wrapper the batch is still stepped as a whole, but its arrays are copied; wrappers that take
+// several steps, or end episodes, throw Error.
 //
 // Samplers require mid_batch_reset, and no decorrelation.
 EnvFactory make_batched(BatchEnvFactory make_batch);

@@ -31,8 +31,8 @@ struct CheckEnvOptions {
 // Tests an environment for common mistakes: a spec that contradicts itself, arrays whose shape or
 // dtype differs from the spec or that are left unwritten, values out of bounds, state shared
 // between instances, episodes that depend on more than the seed and the actions, a reset or load()
-// that does not restore everything, allocations in every step (not checked for Python
-// environments), exceptions, crashes and hangs.
+// that does not restore everything, allocations in steps (if `allocations` is given; not checked
+// for Python environments), exceptions, crashes and hangs.
 //
 // Returns one sentence per mistake; empty if none was found. Every trial plays random actions in
 // its own process: call it where make_sampler() may be called.

@@ -83,7 +83,7 @@ class Env {
   virtual StepResult step(ArraysIn action, StepOut out) = 0;
 
   // Optional: the complete state, so that a loaded environment continues exactly as the saved one.
-  // False: not supported.
+  // The bytes are empty before save(). False: not supported.
   virtual bool save(std::vector<std::byte>&) const { return false; }
   virtual bool load(std::span<const std::byte>) { return false; }
   // Optional: the environment's statistics over all episodes, such as the running variance of

@@ -34,15 +34,17 @@ struct GymnasiumOptions {
 //
 // Every process with such an environment runs its own interpreter. The leaves of a space become
 // fields: Box, Discrete (int64), MultiDiscrete and MultiBinary; Dict and Tuple nest ("camera/left",
-// "pair/0"). A part of a Dict or a Tuple without a fixed size, such as a Text, is left out
-// (EnvSpec::notices). Observations keep their dtype; an unsupported dtype becomes the next wider
-// one. An array whose dtype differs from its space's is converted if no value changes, though
-// float64 is rounded to float32; otherwise the step throws Error. A Box action whose bounds differ
-// among its elements is in [-1, 1] here and is rescaled. An info "action_mask" beside a Discrete
-// action is the action mask; of other infos only `infos` are read, and one that no step of the
-// first episode has is an Error. Seeds are cut to 31 bits, which every Python library accepts.
-// save() and load() pickle the environment, unless unpickling would construct a new one (EzPickle,
-// e.g. MuJoCo's). render() uses the render mode rgb_array.
+// "pair/0"). A part of an observation without a fixed size, such as a Text, is left out
+// (EnvSpec::notices); in an action it is an Error. Observations keep their dtype; an unsupported
+// dtype becomes the next wider one, or is an Error if there is none (uint64). An array whose dtype
+// differs from its space's is converted if no value changes, though float64 is rounded to float32;
+// otherwise the step throws Error. A Box action whose bounds differ among its elements is in [-1,
+// 1] here and is rescaled if all are finite; otherwise it has no bounds here. All are clipped to
+// the environment's. An info "action_mask" beside a Discrete action is the action mask; of other
+// infos only `infos` are read, and one that no step of the first episode has is an Error. Seeds are
+// cut to 31 bits, which every Python library accepts. save() and load() pickle the environment,
+// unless unpickling would construct a new one (EzPickle, e.g. MuJoCo's). render() uses the render
+// mode rgb_array.
 //
 // With `vector`, and for an id that has no entry_point but a vector_entry_point, it is an
 // environment of make_batched(). The vector environment resets its environments itself: in the same

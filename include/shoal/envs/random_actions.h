@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// Draws random actions: uniform between the bounds, or in [-1, 1] where there are none. Allocates
-// only in the constructor.
+// Draws random actions: uniform between the bounds, or in [-1, 1] where there are none; with a
+// mask, an illegal draw becomes the next legal choice. Allocates only in the constructor.
 class RandomActions {
  public:
   RandomActions(const Named<ActionSpec>& spec, Rng rng);

@@ -26,7 +26,7 @@ struct EnvOptions {
   // Infos to reduce to a number per episode: "is_success", of the last step, or "fuel:sum", ":max".
   std::vector<std::string> info = {};
   int action_repeat = 1;
-  std::int64_t time_limit = 0;  // agent steps; 0: the environment's own
+  std::int64_t time_limit = 0;  // agent steps, beside the environment's own limit; 0: that only
   double reward_scale = 1;
   bool normalize_reward = false;
   double reward_clip = 0;  // rewards are clipped to [-reward_clip, reward_clip]; 0: no clipping

@@ -133,7 +133,7 @@ class BatchService {
   // The server only. Waits for a batch, calls answer(numbers of its clients), which reads their
   // requests and writes their replies, and wakes the clients. Returns the size of the batch; 0
   // after the timeout: then check for deaths with WorkerGroup::check(). If `answer` throws, the
-  // clients stay unanswered and are in the next batch.
+  // clients stay unanswered and are gathered again, perhaps after others.
   template <class Answer>
   int serve(const Answer& answer, std::chrono::milliseconds timeout) {
     const auto clients = gate_.gather(options_.batch, options_.patience, timeout);

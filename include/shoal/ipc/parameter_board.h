@@ -22,9 +22,9 @@ class ParameterBoard {
   // one is made.
   void publish(std::span<const std::byte> parameters);
 
-  // Copies the newest version to `to` (`payload` bytes) and sets `version`, unless that is the
-  // newest already. False if nothing was copied; also, instead of waiting forever, if every try met
-  // the publisher writing: `to` is unspecified then.
+  // Copies the newest version to `to` (`payload` bytes) and sets `version` (0 before the first
+  // read), unless that is the newest already. False if nothing was copied; also, instead of waiting
+  // forever, if every try met the publisher writing: `to` is unspecified then.
   bool read(std::span<std::byte> to, std::uint64_t& version) const;
   // Whether a newer version exists or is being published.
   bool is_newer_than(std::uint64_t version) const {

@@ -10,7 +10,8 @@ namespace shoal {
 //
 // If a rank throws or dies, all others are killed at once, with their workers, and the first rank's
 // message is thrown here: as Error if it was an Error, otherwise as RankError. A rank that is only
-// late is detected by the ranks that wait for it (RankExchange).
+// late is detected by the ranks that wait for it (RankExchange); one that runs 60 s longer than the
+// first to end is killed (RankError).
 //
 // SIGINT, SIGTERM and SIGHUP are forwarded to rank 0, which tells the others at which step to stop;
 // the others ignore them. Until its body sets handlers, a signal ends rank 0. If a rank exits with

@@ -51,7 +51,8 @@ class WorkerStatus {
   void* slot_;
 };
 
-// Forked child processes that run `body(worker, status)` and never return to the caller.
+// Forked child processes that run `body(worker, status)` and never return to the caller. A body
+// that returns is a failure.
 //
 // Construct it from the main thread, before CUDA has a context (both are checked, Error) and before
 // the process starts threads. Children ignore SIGINT, SIGTERM and SIGHUP, which the parent handles,
@@ -77,7 +78,8 @@ class WorkerGroup {
   // counts as at most 0.2 s, so that suspending the whole run (Ctrl-Z) is not a hang.
   //
   // awaited: the worker whose step the caller waits for. If it does not even begin the step, it is
-  // frozen, and the step limit applies as well.
+  // frozen, and the step limit applies as well. Throws Interrupted, too, once the grace period of a
+  // stop is over.
   void check(int awaited = kNobody);
   static constexpr int kNobody = -1, kEverybody = -2;
   // The same for several workers.

@@ -37,6 +37,7 @@ struct ModelOut {
 // modules do.
 class ActorCriticModel : public torch::nn::Module {
  public:
+  // Called in evaluation mode where no gradients are recorded.
   virtual ModelOut forward(const ModelIn& in) = 0;
 
   // Specs of the recurrent state of one sequence, which is all zeros where an episode starts; empty

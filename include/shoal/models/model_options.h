@@ -44,12 +44,13 @@ inline constexpr std::pair<const char*, InitialWeights> kInitialWeightsNames[] =
 inline const auto& names_of(InitialWeights) { return kInitialWeightsNames; }
 
 struct ModelOptions {
-  // mlp | nature-cnn | multi-input | a registered one | auto: the first of these three that fits
-  // the observation (see model_for()).
+  // mlp | nature-cnn | multi-input | a registered one | auto: nature-cnn or multi-input if there
+  // are pictures, else mlp (see model_for()).
   std::string name = "mlp";
-  // mlp: units of each hidden layer. The input is the concatenation of all fields; an int64 with
-  // bounds that span at most 1024 values is categorical and one-hot encoded. multi-input: of each
-  // layer that reads the features of the pictures, and beside them the other fields as mlp does.
+  // mlp: units of each hidden layer, with tanh (in DDPG, TD3 and SAC with ReLU). The input is the
+  // concatenation of all fields; an int64 with bounds that span at most 1024 values is categorical
+  // and one-hot encoded. multi-input: of each layer that reads the features of the pictures, and
+  // beside them the other fields as mlp does.
   std::vector<std::int64_t> hidden = {64, 64};
   bool shared_trunk = false;  // mlp, multi-input: policy and value share the hidden layers
   // multi-input: each picture has convolutions of its own, and a layer of features after them.

@@ -22,7 +22,7 @@ class Replay {
   virtual std::int64_t size() const = 0;
 
   // The whole state, by name, on the CPU: later draws depend on nothing else. The tensors are
-  // views, valid until the next append().
+  // views, valid until the next append() or update_priorities().
   virtual NamedTensors save() = 0;
   // Restores the state saved by a replay of the same kind, environments and options. Throws Error
   // if a tensor is missing or has another type or shape.

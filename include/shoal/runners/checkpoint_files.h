@@ -9,7 +9,8 @@
 namespace shoal {
 
 inline constexpr const char* kCheckpointFile = "model.ckpt";  // the newest checkpoint
-inline constexpr const char* kBestFile = "best.ckpt";         // the agent with the best return
+inline constexpr const char* kBestFile = "best.ckpt";  // the agent with the best return of an
+                                                       // evaluation, or of 100 episodes
 
 // The checkpoints of a run in its folder. The newest is model.ckpt. If `keep` is above one, the
 // last `keep` checkpoints are also named checkpoint-<steps>.ckpt (hard links, if the file system

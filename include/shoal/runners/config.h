@@ -94,7 +94,7 @@ Config parse_config(const std::string& text, const std::string& file);
 // read_config().
 inline constexpr const char* kConfigFile = "config.toml";  // complete and re-runnable
 Config read_run_config(const std::filesystem::path& run);
-// All settings as TOML; parse_config() of the text gives the same Config.
+// All settings as TOML; parse_config() of the text gives the same settings.
 std::string write_config(const Config& config);
 
 // Throws Error for inconsistent values. Called before anything is constructed from them.
@@ -134,6 +134,7 @@ void forget_choice(Config& config, const std::set<std::string>& given);
 std::vector<std::string> sampler_names();
 // Makes environments of env_id, with the time limits of the sampler.
 EnvFactory make_env_factory(const Config& config);
+// Config::sampler with the seed, stream, discount and host_rollouts of a training.
 SamplerOptions training_sampler(const Config& config);
 // `sampler.workers`. If it is 0: one worker per core that this process may use, or fewer if the
 // largest share of environments stays the same. For asynchronous parallel-cpu, where it changes

@@ -36,6 +36,7 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
+  // last: it is shown however short the time since the last one.
   void show(const Status& status, bool last = false);
   // Keeps the live line on screen and moves to the next line.
   void finish_line();

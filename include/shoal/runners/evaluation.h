@@ -13,7 +13,7 @@ namespace shoal {
 struct EvaluationOptions {
   std::int64_t episodes = 100;
   std::int64_t envs = 16;  // at most one per episode is used, but for those stepped together
-  int workers = 2;         // at most one per environment is used; ignored by serial
+  int workers = 2;         // at least 1; at most one per environment is used, none by serial
   std::uint64_t seed = 1;  // of the evaluation stream, whose seeds training never uses
   bool greedy = true;      // greedy instead of sampled actions
   SamplerKind kind = SamplerKind::kParallelGpu;
@@ -43,7 +43,7 @@ class Evaluator {
   Evaluator(const EnvFactory& make_env, Agent& agent, const EvaluationOptions& options);
   // Stops early, with the episodes completed so far, once `stop` returns true. Each further call
   // plays other episodes; episodes left unfinished by the call before are played to their end and
-  // do not count. Throws WorkerError if an environment fails.
+  // do not count. Throws as Sampler::collect().
   EvaluationResult run(const std::function<bool()>& stop = {});
 
  private:

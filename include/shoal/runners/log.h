@@ -25,7 +25,8 @@ class LogSink {
   virtual ~LogSink() = default;
   // Called by the session's thread for every row. Throws Error if the row cannot be written.
   virtual void write(const LogRow& row) = 0;
-  // Waits until all rows are on disk. Called before each checkpoint. Throws as write() does.
+  // Waits until all rows are on disk. Called before each checkpoint, by rank 0. Throws as write()
+  // does.
   virtual void sync() {}
 };
 

@@ -13,8 +13,8 @@ using Evaluate = std::function<Metrics()>;
 
 // The on-policy training loop. Repeats until the session stops: collect a rollout, learn from it,
 // evaluate if due, report. The caller calls session.begin() before and session.finish() after it.
-// Throws WorkerError if a worker fails, and std::runtime_error for any other failure; never Error,
-// because a failure during training is not a mistake in the user's settings.
+// Throws WorkerError if a worker fails. An Error becomes std::runtime_error, because a failure
+// during training is not a mistake in the user's settings; other exceptions pass.
 void run_on_policy(Session& session, Sampler& sampler, OnPolicyAlgo& algo,
                    const Evaluate& evaluate = {});
 

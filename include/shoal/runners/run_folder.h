@@ -14,8 +14,8 @@ class RunFolder {
  public:
   enum class Kind : std::uint8_t { kNew, kExisting };
   // kNew creates the folder and its missing parents; an empty folder may exist. kExisting requires
-  // the folder to exist. Throws Error if a new folder is not empty, and if the path is not a
-  // folder, is not writable, or is in use by another run.
+  // the folder to exist. Throws Error if a new folder is not empty or not writable, and if the path
+  // is not a folder or is in use by another run.
   explicit RunFolder(std::filesystem::path path, Kind kind = Kind::kNew);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

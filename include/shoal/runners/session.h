@@ -72,13 +72,14 @@ class Session {
  public:
   // Throws Error if the folder is not empty, cannot be created or is not writable. For a run to
   // resume: if it is in use, has no usable checkpoint, or has taken all its steps; `config` must
-  // then be read_run_config(folder), possibly changed.
+  // then be read_run_config(folder), possibly changed. Also for settings that validate() refuses,
+  // and weights (init_from) that do not fit.
   Session(const Config& config, const std::filesystem::path& folder,
           const SessionOptions& options = {});
   ~Session();
 
   // Replaces the sampler of the settings, which begin() writes, and the lines about it, which
-  // begin() prints. To be called before the functions below.
+  // begin() prints before the heading. To be called before the functions below.
   void use_sampler(const SamplerOptions& sampler, std::string lines = "") {
     config_.sampler = sampler;
     sampler_lines_ = std::move(lines);
@@ -111,9 +112,9 @@ class Session {
   // Call it after learning, with the number of updates. Once Config::log_steps have passed, writes
   // a row of progress with the means of the metrics since the last row, and updates the console.
   // Writes a checkpoint when one is due; this ends the batch. Checkpoints at checkpoint_steps reset
-  // environments that cannot be saved; other checkpoints do not. Throws Error if a file cannot be
-  // written. Throws DataError, before anything is written, if a parameter of the agent is NaN or
-  // infinite; the last checkpoint is then kept.
+  // environments that cannot be saved; other checkpoints do not. Throws std::runtime_error if a
+  // checkpoint, and Error if another file cannot be written. Throws DataError, before anything is
+  // written, if a parameter of the agent is NaN or infinite; the last checkpoint is then kept.
   void report(const Metrics& metrics, const SamplerTimes& times, std::int64_t updates = 1);
   // Whether the last rollout has reached the next multiple of Config::eval_steps.
   bool evaluation_is_due() const;

@@ -43,7 +43,8 @@ struct AsyncOptions {
 //
 // The order of the rollouts of different workers is unspecified. The trajectory of one worker
 // depends on the seed and on the parameters it finds, as in other samplers. Environments are not
-// saved: a sampler that resumes from save() begins new episodes in all of them.
+// saved, and reset_others is ignored: a sampler that resumes from save() begins new episodes in all
+// of them. kAuto is kParallelGpu. SamplerTimes count neither stepping nor uploaded bytes.
 //
 // Throws as make_sampler(), and Error if envs is not divisible by the workers of kParallelCpu.
 // collect() throws WorkerError as other samplers do, and rethrows exceptions of the acting thread.

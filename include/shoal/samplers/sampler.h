@@ -68,10 +68,10 @@ struct SamplerOptions {
   std::uint64_t seed = 1;  // environment b is seeded from (seed, stream, b), its action noise from
                            // (seed, stream, b, tick)
   Stream stream = Stream::kTrain;
-  bool greedy = false;                           // the most likely actions instead of sampled ones
-  std::chrono::milliseconds step_limit{60'000};  // a step that takes longer counts as a death
-  std::chrono::milliseconds reset_limit{
-      300'000};  // the same for a reset, and for the construction of an environment
+  bool greedy = false;  // the most likely actions instead of sampled ones
+  std::chrono::milliseconds step_limit{
+      60'000};  // a step of a worker that takes longer counts as its death
+  std::chrono::milliseconds reset_limit{300'000};  // the same for a reset and a construction
   // kRestart: a worker that died is restarted, and its environments begin new episodes with the
   // next rollout; Samples::valid describes the current one. In an asynchronous parallel-cpu sampler
   // the worker's current rollout is lost. Serial samplers have no workers: asynchronous ones reject
@@ -80,13 +80,14 @@ struct SamplerOptions {
   // Samples are on the CPU, where the environments write, whatever the agent's device: for replays.
   bool host_rollouts = false;
   // Called with the data that reproduce a failure when an environment throws, hangs or ends its
-  // process, also during its construction: before make_sampler(), collect() or save() throws, or
-  // before the worker is restarted. A NaN or infinite action is not a failure of an environment.
-  // May be called from another thread, one call at a time. Exceptions of the handler are printed
-  // and otherwise ignored.
+  // process, also during its construction (except the first, in this process): before
+  // make_sampler(), collect() or save() throws, or before the worker is restarted. In a serial
+  // sampler, after a fatal signal, it is called in a forked copy of this process. A NaN or infinite
+  // action is not a failure of an environment. May be called from another thread, one call at a
+  // time. Exceptions of the handler are printed and otherwise ignored.
   FailureHandler on_failure = {};
   // For on_failure: memory for the latest actions of all environments, at most 100,000 of each. 0:
-  // only those of the current rollout are kept, and no states.
+  // only those of the current and the last rollout are kept, and no states.
   std::size_t action_log_bytes = std::size_t{16} << 20;
   // For on_failure: shortest interval between two saves of all environments' states. Saving takes
   // at most 1/200 of the time. 0: before every rollout, whatever the cost. If the save() of an
@@ -108,9 +109,9 @@ struct Batch {
 
 // Time spent by the agent process, in seconds since the sampler was constructed.
 struct SamplerTimes {
-  double acting = 0;                // choosing actions (parallel-cpu: computing values)
-  double stepping = 0;              // stepping environments in this process (serial)
-  double waiting = 0;               // for environments (parallel-cpu: for the workers' rollouts)
+  double acting = 0;    // choosing actions (parallel-cpu, asynchronous: computing values)
+  double stepping = 0;  // stepping environments in this process (serial)
+  double waiting = 0;   // for environments (parallel-cpu: for the workers' rollouts)
   std::int64_t uploaded_bytes = 0;  // copied from the rollout to the agent's device
 };
 
@@ -119,10 +120,10 @@ struct SamplerTimes {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // Throws WorkerError if a worker dies, throws or exceeds its limit. An observation, a reward or
-  // an action that is NaN or infinite, or an action mask without a legal action, throws
-  // WorkerDataError if a worker found it, and DataError (shoal/core/finite.h) if this process did.
-  // The sampler is unusable afterwards.
+  // Throws WorkerError if a worker dies, throws or exceeds its limit; a serial sampler throws the
+  // environment's own exception. An observation, a reward or an action that is NaN or infinite, or
+  // an action mask without a legal action, throws WorkerDataError if a worker found it, and
+  // DataError (shoal/core/finite.h) if this process did. The sampler is unusable afterwards.
   virtual Batch collect() = 0;
   virtual const SamplerTimes& times() const = 0;
 
@@ -147,7 +148,9 @@ NamedTensors part_of_saved(const NamedTensors& all, std::int64_t first_env, std:
 // Forks the workers: call it from the main thread, before starting threads and before initializing
 // CUDA. The agent must outlive the sampler; it may be moved to its device afterwards. Throws Error
 // for invalid options, before any fork, and WorkerError if a worker fails to construct its
-// environments.
+// environments; the first environment is constructed in this process, and throws its own exception.
+// Without workers a limit is that of a step of all environments together, and holds only while a
+// Session, or another guard of signals, exists; it ends the process.
 //
 // saved: a result of Sampler::save(). The new sampler continues exactly from there if environments,
 // agent and seed are the same. Kind, workers, groups and horizon may differ.

@@ -43,13 +43,14 @@ class VectorEnv {
   virtual const Rows& rows() const = 0;
   // The row of the newest observations; the caller writes the actions to it.
   virtual std::int64_t row() const = 0;
-  // Begins the step whose actions are in row(). Throws Error for an action outside its space.
+  // Begins the step whose actions are in row(). Throws Error for a discrete action outside its
+  // space; others are not checked.
   virtual void start() = 0;
   // Completes it; row() advances. The results are in row() - 1. Returns the environments whose
   // episodes ended and that were reset (never with next_step). Throws as Sampler::collect().
   virtual std::vector<std::int64_t> finish() = 0;
-  // Begins episodes in these environments: their newest observations are overwritten. seeds: of
-  // each of them; without one its random generator goes on. Not between start() and finish().
+  // Begins episodes in these environments: their newest observations are overwritten. seeds: one
+  // for each of them; nullopt: its random generator goes on. Not between start() and finish().
   // Throws as finish().
   virtual void reset(std::span<const std::int64_t> envs,
                      std::span<const std::optional<std::uint64_t>> seeds) = 0;
