@@ -1,6 +1,9 @@
 # Defines shoal::torch, the LibTorch in SHOAL_TORCH_DIR. Part of the installed package, too.
 #
 # Only the CPU half is linked; libtorch_cuda.so is loaded at run time when a CUDA device is asked for.
+if(TARGET shoal::torch)  # a second find_package(shoal)
+  return()
+endif()
 add_library(shoal::torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(shoal::torch INTERFACE
   ${SHOAL_TORCH_DIR}/include ${SHOAL_TORCH_DIR}/include/torch/csrc/api/include)
