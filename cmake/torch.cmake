@@ -16,7 +16,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   if(NOT shoal_openmp)
     set(shoal_openmp ${OpenMP_CXX_LIBRARIES})
   endif()
+  target_compile_options(shoal::torch INTERFACE ${OpenMP_CXX_FLAGS})
 endif()
-target_compile_options(shoal::torch INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_libraries(shoal::torch INTERFACE
   ${SHOAL_TORCH_DIR}/lib/libtorch_cpu.so ${SHOAL_TORCH_DIR}/lib/libc10.so ${shoal_openmp})
