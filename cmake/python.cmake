@@ -1,6 +1,6 @@
 # Finds the interpreter that environments of Gymnasium run in: that of LibTorch's virtual environment if it lies in one,
 # where `pip install` puts packages for both.
-find_program(SHOAL_TORCH_PYTHON python HINTS ${SHOAL_TORCH_DIR}/../../../../bin NO_DEFAULT_PATH)
+find_program(SHOAL_TORCH_PYTHON python HINTS ${SHOAL_TORCH_DIR}/../../../../bin NO_DEFAULT_PATH NO_CACHE)
 if(SHOAL_TORCH_PYTHON AND NOT SKBUILD)  # pip names its own
   set(Python3_EXECUTABLE ${SHOAL_TORCH_PYTHON})
 endif()
