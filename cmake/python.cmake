@@ -26,7 +26,11 @@ if(SHOAL_WITH_PYTHON AND (NOT SHOAL_WITH_TORCH OR SHOAL_SANITIZE))
 endif()
 if(SHOAL_WITH_PYTHON)
   find_package(Python3 COMPONENTS Interpreter Development.Module)
-  if(NOT Python3_Development.Module_FOUND OR NOT EXISTS ${SHOAL_TORCH_DIR}/lib/libtorch_python.so)
+  if(Python3_VERSION AND Python3_VERSION VERSION_LESS 3.11)
+    message(STATUS "The Python package is not built: ${Python3_EXECUTABLE} is Python ${Python3_VERSION}, "
+      "expected 3.11 or newer")
+    set(SHOAL_WITH_PYTHON OFF)
+  elseif(NOT Python3_Development.Module_FOUND OR NOT EXISTS ${SHOAL_TORCH_DIR}/lib/libtorch_python.so)
     message(STATUS "The Python package is not built: it needs the headers of ${Python3_EXECUTABLE} (Debian: python3-dev) "
       "and ${SHOAL_TORCH_DIR}/lib/libtorch_python.so, which is part of the torch wheel")
     set(SHOAL_WITH_PYTHON OFF)
