@@ -24,6 +24,10 @@ package() {
     echo "the GPL plugin was installed, and nobody asked for it"
     exit 1
   fi
+  if readelf -d "$installed/bin/shoal" | grep -F "$build"; then
+    echo "the run path above is that of the installed command: it loads plugins of the build"
+    exit 1
+  fi
   "$installed/bin/shoal" train cartpole-ppo --steps 4096 --quiet --out "$work/run"
   diff -r "$source/results/zoo" "$installed/share/shoal/zoo"
   "$installed/bin/shoal" eval zoo:cartpole-ppo --episodes 1
