@@ -53,6 +53,15 @@ function(shoal_compile_as_one target)
   endif()
 endfunction()
 
+# shoal_plugin(<name> <files>): lib/shoal_<name>.so, which is loaded on first use.
+function(shoal_plugin name)
+  add_library(shoal_${name} MODULE ${ARGN})
+  target_link_libraries(shoal_${name} PRIVATE shoal_options)
+  set_target_properties(shoal_${name} PROPERTIES
+    PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INSTALL_RPATH_USE_LINK_PATH ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+endfunction()
+
 # shoal_library(<layer> HEADERS <public headers> SOURCES <files> LINKS <targets> [UNITY] [COLD])
 # UNITY: the layer is compiled as one file. COLD: code whose speed does not matter, in a Release build compiled with -O1.
 function(shoal_library name)
