@@ -40,7 +40,7 @@ endif()
 # torch/torch.h costs 15 s a file; one precompiled header, which takes 40 s, serves the tests and the examples.
 if(SHOAL_WITH_TORCH)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/deps/pch.cc CONTENT "// Holds the precompiled header.\n")
-  add_library(shoal_pch OBJECT ${PROJECT_BINARY_DIR}/deps/pch.cc)
+  add_library(shoal_pch OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/deps/pch.cc)
   target_link_libraries(shoal_pch PUBLIC shoal_options shoal::torch shoal::fmt)
   target_precompile_headers(shoal_pch PRIVATE <torch/torch.h> <fmt/format.h>)
 endif()
