@@ -15,6 +15,7 @@ import contextlib
 import functools
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -97,8 +98,8 @@ class Asynchronous(EnvPool):
 def envpool(o, batch=None):
     import envpool as pool
 
-    name = {"HalfCheetah-v5": "HalfCheetah-v4"}.get(o.env, o.env.removeprefix("ALE/"))
-    envs = pool.make_gymnasium(name, num_envs=o.envs, num_threads=max(o.workers, 1), batch_size=batch or o.envs, seed=1)
+    name, threads = o.env.removeprefix("ALE/"), max(o.workers, 1)
+    envs = pool.make_gymnasium(name, num_envs=o.envs, num_threads=threads, batch_size=batch or o.envs, seed=1)
     return (Asynchronous if batch else EnvPool)(envs, o.envs)
 
 
@@ -313,9 +314,9 @@ def sb3_rows(o):
 
             gymnasium.register_envs(ale_py)  # forked, so that the workers know them, too
             fork = {"start_method": "fork"}
-            return VecFrameStack(
-                make_atari_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv, vec_env_kwargs=fork), 4
-            )
+            env = {"frameskip": 1, "repeat_action_probability": 0}  # SB3's wrapper skips the frames
+            each = functools.partial(make_atari_env, env_kwargs=env, vec_env_cls=SubprocVecEnv, vec_env_kwargs=fork)
+            return VecFrameStack(each(o.env, o.envs, seed=1), 4)
         return make_vec_env(o.env, o.envs, seed=1, vec_env_cls=SubprocVecEnv)
 
     return {
@@ -324,10 +325,17 @@ def sb3_rows(o):
     }
 
 
+MISSING = 77  # exit status of a row whose library is missing
+
+
 def elsewhere(name, o) -> tuple[float, float]:
     """That row, by a process of its own: one with a CUDA context cannot fork."""
-    done = subprocess.run([sys.executable, *sys.argv, "--only", name], check=True, stdout=subprocess.PIPE, text=True)
-    return tuple(json.loads(done.stdout.splitlines()[-1]))
+    done = subprocess.run([sys.executable, *sys.argv, "--only", name], stdout=subprocess.PIPE, text=True)
+    last = done.stdout.splitlines()[-1:]
+    if done.returncode == MISSING:
+        raise ImportError(*last)
+    done.check_returncode()
+    return tuple(json.loads(*last))
 
 
 def main() -> None:
@@ -350,13 +358,18 @@ def main() -> None:
     flags.add_argument("--rollouts", action="store_true", help="without learning")
     o = flags.parse_args()
     torch.set_num_threads(o.threads)
+    sys.path.insert(0, os.getcwd())  # the module of the callable may be there, as for the command
     rows = {name: (lambda o, make=make: measure(make, o)) for name, make in ROWS.items()}
     if o.rollouts:
         rows = PACKAGES if o.env.startswith("gymnasium:") else {**SAMPLERS, **rows}
     if o.sb3:
         rows = {name: (lambda o, make=make: sb3_rate(make, o)) for name, make in sb3_rows(o).items()}
     if o.only:
-        print(json.dumps(rows[o.only](o)))
+        try:
+            print(json.dumps(rows[o.only](o)))
+        except ImportError as missing:
+            print(missing)
+            sys.exit(MISSING)
         return
     if o.rows:
         rows = {name: rows[name] for name in o.rows}

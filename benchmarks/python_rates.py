@@ -10,6 +10,7 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
 import time
 
 import shoal
@@ -37,10 +38,11 @@ def command(o, *more: str) -> float:
     return json.loads(done.stdout.splitlines()[0])["median"]
 
 
-def stepped(envs, o) -> float:
-    envs.reset(seed=1)
-    envs.action_space.seed(1)
-    actions = [envs.action_space.sample() for _ in range(64)]
+def stepped(envs, o, space=None, seed=1) -> float:
+    space = space or envs.action_space
+    envs.reset(seed=seed)
+    space.seed(1)
+    actions = [space.sample() for _ in range(64)]
     turn = iter(range(10**12))
     try:
         return rate(lambda: envs.step(actions[next(turn) % 64]), o.envs, o.seconds)
@@ -74,23 +76,22 @@ def gymnasium(o) -> float:
 
 def envpool(o) -> float:
     import envpool as pool
-    import numpy as np
+    from gymnasium.vector.utils import batch_space
 
-    envs = pool.make_gymnasium(o.env.removeprefix("ALE/"), num_envs=o.envs, num_threads=o.workers)
-    envs.reset()
-    action = np.zeros((o.envs, *envs.action_space.shape), dtype=envs.action_space.dtype)
-    return rate(lambda: envs.step(action), o.envs, o.seconds)
+    envs = pool.make_gymnasium(o.env.removeprefix("ALE/"), num_envs=o.envs, num_threads=o.workers, seed=1)
+    return stepped(envs, o, batch_space(envs.action_space, o.envs), seed=None)
 
 
 def by_turns(rows: dict, o) -> dict[str, list]:
     """What each row measures in `o.rounds` rounds, without those whose library is missing."""
-    found: dict[str, list] = {}
+    found: dict[str, list] = {name: [] for name in rows}
     for _ in range(o.rounds):
-        for name, measure in rows.items():
+        for name in list(found):
             try:
-                found.setdefault(name, []).append(measure(o))
-            except ImportError:
-                found.pop(name, None)
+                found[name].append(rows[name](o))
+            except ImportError as missing:
+                print(f"{name} is left out: {missing}", file=sys.stderr)
+                del found[name]
     return found
 
 

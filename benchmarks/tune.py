@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Steps until settings that solve a task are found from wide ranges: `shoal tune` against random search over the same draws.
 
-Usage: tune.py SHOAL [--out FOLDER] [--searches N]
+Usage: tune.py SHOAL [--out FOLDER] [--searches N] [--task PRESET]
 
 Both draw the same settings in the same order and stop at the first trial that reaches the preset's stop_return. The random
 search trains every trial to the end; it is a search with a single rung."""
@@ -40,14 +40,14 @@ factor = 3
 
 
 def search(shoal, folder, **values):
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)  # the command goes on with what is there
     file = folder / "search.toml"
     file.write_text(FILE.format(**values))
     done = subprocess.run([shoal, "tune", file, "--out", folder / "runs"], capture_output=True, text=True)
     steps = re.search(r"(\d+) steps in all", done.stdout)
     if steps is None:  # a trial may fail, with settings that make a loss infinite
         raise SystemExit(done.stdout + done.stderr)
-    return int(steps[1]), done.stdout.count(": return "), ", solved" in done.stdout
+    return int(steps[1]), ", solved" in done.stdout
 
 
 def main():
@@ -67,8 +67,8 @@ def main():
             for seed in range(1, given.searches + 1):
                 results = []
                 for kind, least in (("random", most), ("tune", most // 27)):
-                    steps, _, solved = search(given.shoal, out / preset / f"{kind}-{seed}", preset=preset, seed=seed,
-                                              settings=settings, least=least, most=most)
+                    steps, solved = search(given.shoal, out / preset / f"{kind}-{seed}", preset=preset, seed=seed,
+                                           settings=settings, least=least, most=most)
                     results.append((steps, solved))
                     totals[kind == "tune"] += steps
                 cells = [f"{steps:,}" + ("" if solved else " (not solved)") for steps, solved in results]
