@@ -11,7 +11,7 @@ import unittest
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_check.py"
 PARTS = ["Machine", "Kernels", "Captured beside eager updates", "Samples beside the CPU's",
-         "Resumed beside whole runs", "NCCL", "Two ranks", "Rates beside bounds",
+         "Resumed beside whole runs", "Two ranks", "Rates beside bounds",
          "Training cartpole-ppo"]
 
 
@@ -41,7 +41,7 @@ class GpuCheckTest(unittest.TestCase):
         return {row[1]: row[2] for row in cells if row[1] in PARTS}
 
     def test_everything_but_the_gpu(self):
-        done = self.check(SCRIPT, "--device", "cpu", "--build", BUILD, "--minutes", 0.7, "--preset", "cartpole-ppo")
+        done = self.check(SCRIPT, "--device", "cpu", "--build", BUILD, "--minutes", 2, "--preset", "cartpole-ppo")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(list(self.rows()), PARTS)
         for part, result in self.rows().items():
@@ -70,7 +70,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         rows = self.rows()
         self.assertEqual(rows["Kernels"], "pass")
-        self.assertEqual(rows["NCCL"], "skipped")
+        self.assertEqual(rows["Captured beside eager updates"], "skipped")
         for part in ("Two ranks", "Rates beside bounds", "Training cartpole-ppo"):
             self.assertEqual(rows[part], "**fail**")
         self.assertIn("broken", (self.dir / "gpu_check.md").read_text())
