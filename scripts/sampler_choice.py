@@ -19,10 +19,16 @@ TASKS = [("CartPole-v1", 16, 128, 1), ("CartPole-v1", 64, 128, 1), ("CartPole-v1
          ("HalfCheetah-v5", 16, 128, 1), ("Hopper-v5", 16, 128, 1), ("Humanoid-v5", 16, 128, 1)]
 
 
+def even_workers(envs, workers):
+    """The fewest workers whose largest share is as small, as samplers/partition.cc rounds them."""
+    share = -(-envs // min(envs, workers))
+    return -(-envs // share)
+
+
 def samplers(envs):
     """All of them: (kind, workers, groups)."""
     cores = len(os.sched_getaffinity(0))
-    counts = sorted({min(envs, count) for count in (1, cores // 2, cores, 2 * cores) if count})
+    counts = sorted({even_workers(envs, count) for count in (1, cores // 2, cores, 2 * cores) if count})
     return [("serial", 1, 1), *(("parallel-cpu", workers, 1) for workers in counts),
             *(("parallel-gpu", workers, groups) for workers in counts for groups in (1, 2))]
 
