@@ -24,8 +24,7 @@ PYTHONPATH=$work/backend download --no-build-isolation --no-binary ale-py "ale-p
 archive=$(echo "$work"/*.tar.gz)
 require_sum "$sha256" "$archive"
 
-mkdir "$work/unpacked"
-tar -xzf "$archive" -C "$work/unpacked" --strip-components=1
-rm -rf "$folder"
-mv "$work/unpacked" "$folder"
+mkdir "$work/filled"
+tar -xzf "$archive" -C "$work/filled" --strip-components=1
+finish "$folder" CMakeLists.txt
 echo "ale-py $version unpacked into $folder"

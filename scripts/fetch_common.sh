@@ -23,3 +23,12 @@ download() {
 require_sum() {
   echo "$1  $2" | sha256sum --check --quiet -
 }
+
+# finish FOLDER FILE: puts $work/filled, which holds FILE, where FOLDER is to be. A FOLDER without FILE is what an older
+# version of a script or a broken disk left. When two do this at once, the second finds the work done.
+finish() {
+  if [ -e "$1" ] && [ ! -e "$1/$2" ]; then rm -rf "$1"; fi
+  if ! mv -T "$work/filled" "$1" 2>/dev/null && [ ! -e "$1/$2" ]; then
+    fail 1 "${0##*/}: cannot write $1"
+  fi
+}

@@ -49,10 +49,5 @@ for package in "mujoco-$version" "gymnasium-$gymnasium"; do
   mv "$work/wheels/$package.dist-info/licenses" "$filled/licences/$package"
 done
 
-# A folder without models is what an older version of this script or a broken disk left. When two do this at once, the
-# second finds the work done.
-if [ -e "$folder" ] && [ ! -e "$folder/models/half_cheetah.xml" ]; then rm -rf "$folder"; fi
-if ! mv -T "$filled" "$folder" 2> /dev/null && [ ! -e "$folder/models/half_cheetah.xml" ]; then
-  fail 1 "fetch_mujoco.sh: cannot write $folder"
-fi
+finish "$folder" models/half_cheetah.xml
 echo "mujoco $version unpacked into $folder"

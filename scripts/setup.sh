@@ -26,17 +26,16 @@ missing() {
 }
 
 # quietly LABEL COMMAND...: runs it, shows its output only if it fails.
-quietly() {
-  local label=$1 log
+quietly() (
+  label=$1
   shift
   log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
   if ! "$@" >"$log" 2>&1; then
     tail -n 30 "$log" >&2
-    rm -f "$log"
     fail 1 "$label failed; the end of its output is above"
   fi
-  rm -f "$log"
-}
+)
 
 install_packages() {
   local as_root=() start=$SECONDS
@@ -67,8 +66,11 @@ setup_packages() {
   elif [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; then
     # The wheels come from another place than the packages, and need none of them if there is a venv.
     if "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null; then
+      set -m  # a process group of its own, so that pip can be ended with it
       setup_torch &
       torch_setup=$!
+      set +m
+      trap 'kill -- "-$torch_setup" 2>/dev/null || true' EXIT
     fi
     install_packages "${needed[@]}" "${helpful[@]}"
   elif [ ${#needed[@]} -gt 0 ]; then
@@ -109,7 +111,10 @@ setup_torch() {
     # Two clones set up at once must not write into one environment; the second finds it made.
     { mkdir -p "$SHOAL_DEPS" && exec 9>"$SHOAL_DEPS/.lock"; } 2>/dev/null ||
       fail 2 "cannot write to $SHOAL_DEPS; set SHOAL_DEPS to a folder that can be written"
-    flock 9
+    if ! flock -n 9; then
+      echo "LibTorch: waiting for another set-up that is installing it"
+      flock 9
+    fi
     if [ -z "$(torch_dir)" ]; then install_torch; fi
     exec 9>&-
   fi
@@ -130,6 +135,11 @@ setup_mujoco() {
 
 torch_setup=
 setup_packages
-if [ -n "$torch_setup" ]; then wait "$torch_setup"; else setup_torch; fi
+if [ -n "$torch_setup" ]; then
+  wait "$torch_setup"
+  trap - EXIT
+else
+  setup_torch
+fi
 setup_ale
 setup_mujoco

@@ -25,6 +25,7 @@ fresh_machine() {  # every package installed, no LibTorch, the emulator's source
   cat >"$work/pip" <<'PIP'
 site=$(dirname "$0")/../lib/python3.11/site-packages
 mkdir -p "$site/torch/lib" "$site/torch-2.11.0.dist-info"
+[ -n "${SLOW:-}" ] && sleep "$SLOW"
 touch "$site/torch/lib/libtorch_cpu.so"
 [ -n "${INTERRUPT:-}" ] && exit 1
 touch "$site/torch-2.11.0.dist-info/INSTALLER"
@@ -92,6 +93,15 @@ echo libboost-dev >"$work/absent"
 setup
 check "a failed installation is a failure" [ "$status" = 1 ]
 check "its output is shown" says "no such mirror"
+
+fresh_machine
+stand_in id "echo 0"
+stand_in apt-get "until grep -q 'pip -m pip' '$work/calls'; do sleep 0.02; done; exit 100"
+echo libboost-dev >"$work/absent"
+setup NO_VENV=0 SLOW=30
+check "a failed installation is a failure beside a download, too" [ "$status" = 1 ]
+check "which ends with it" [ ! -e "$work/deps/venv-torch-2.11.0/lib/python3.11/site-packages/torch-2.11.0.dist-info/INSTALLER" ]
+check "and leaves the lock" flock -w 5 "$work/deps/.lock" true
 
 fresh_machine
 echo python3-venv >"$work/absent"
