@@ -21,6 +21,7 @@ stamp=$dir/.configured
 if [ ! -f "$dir/build.ninja" ] || [ CMakePresets.json -nt "$stamp" ] || [ "${settings[*]}" != "$(cat "$stamp" 2>/dev/null)" ]; then
   mkdir -p "$dir"
   echo "$preset: configuring"
+  rm -f "$stamp"  # a configuration that fails is tried again
   # What a failed first try found (no compiler, say) must not outlive its cause.
   fresh=()
   if [ ! -f "$dir/build.ninja" ]; then fresh=(--fresh); fi

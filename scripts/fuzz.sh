@@ -13,6 +13,7 @@ targets=("$@")
 if [ $# = 0 ]; then mapfile -t targets < <(ls tests/fuzz/corpus); fi
 declare -A words=([checkpoint]=json [weights]=json [settings]=toml [options]=toml [sweep]=toml)
 found=()
+trap 'exit 130' INT  # libFuzzer exits with a status of its own, as if it had found something
 for target in "${targets[@]}"; do
   corpus=build/fuzz/corpus/$target findings=build/fuzz/findings/$target
   # Leaks are not looked for: LibTorch keeps what it allocates.

@@ -13,6 +13,6 @@ status=0
 tidy() {
   run-clang-tidy -quiet -p build/tidy -j "$(nproc)" "${@:2}" "$root/(build/tidy/)?($1)/" || status=1
 }
-tidy 'src|plugins|samplers|algos|runners|cli|benchmarks|examples'
+tidy 'src|plugins|samplers|algos|runners|cli|python|benchmarks|examples'
 tidy tests -config "$(cat tests/.clang-tidy)"  # those made of tests lie beyond it
 exit "$status"
