@@ -23,7 +23,7 @@ set(RULES
   "python:core,ipc,envs,data,compute,models,replays,distributed,agents,samplers,algos,runners,cli,python")
 set(NO_TORCH core ipc envs)
 
-set(SOURCES "\\.(h|c|cc|cpp|cu|cuh|inc)$")
+set(SOURCES "\\.(h|hxx|c|cc|cpp|cu|cuh|inc)$")
 set(INCLUDES "^[ \t]*#[ \t]*include[ \t]*[<\"]")
 set(PATH_INCLUDED "^[^<\"]*[<\"]([^>\"]*).*$")
 
@@ -92,7 +92,7 @@ foreach(file IN LISTS plugin_files)
   file(STRINGS ${file} includes REGEX "${INCLUDES}")
   foreach(line IN LISTS includes)
     string(REGEX REPLACE "${PATH_INCLUDED}" "\\1" path "${line}")
-    if(line MATCHES "^[^\"]*<(ale/[^>]*|(sys/)?[a-z0-9_.]+)>"
+    if(path MATCHES "^ale/" OR line MATCHES "^[^\"]*<(sys/)?[a-z0-9_.]+>"
        OR (NOT path MATCHES "/" AND (EXISTS ${plugin}/${path} OR EXISTS ${folder}/${path})))
       continue()
     endif()

@@ -49,7 +49,10 @@ package() {
   if [ -e "$installed/lib/shoal_mujoco.so" ]; then
     "$work/outside/own_parts" list envs >"$work/envs"
     grep -q 'Hopper-v5' "$work/envs"
-    ! readelf -d "$work/outside/own_parts" | grep -F "$build"
+    if readelf -d "$work/outside/own_parts" | grep -F "$build"; then
+      echo "a program linked with the installation looks for libraries in the build folder"
+      exit 1
+    fi
   fi
   "$work/outside/own_parts" eval "$work/own-parts" --episodes 3
 }
