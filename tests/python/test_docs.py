@@ -75,7 +75,7 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(program, arguments=arguments):
                     done = subprocess.run(
                         [sys.executable, ROOT / "benchmarks" / program, *brief, *arguments],
-                        timeout=100,
+                        timeout=250,
                         text=True,
                         capture_output=True,
                         cwd=folder,
