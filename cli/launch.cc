@@ -74,7 +74,7 @@ class Launcher {
     print_output("{} runs, {} of them done; {} at a time, on cores", sweep_.runs.size(), done,
                  slots_.size());
     for (const auto& slot : slots_) print_output(" {}", cores_text(slot.cores));
-    print_output("\n");
+    print_output("\n{}", notes_of(sweep_));
     while (!(waiting_.empty() && is_idle())) {
       if (signals_.caught() != 0) stop();
       for (auto& slot : slots_) supervise(slot);
@@ -173,7 +173,6 @@ int launch_command(const LaunchFlags& flags) {
   check_tasks(sweep);
   const auto lock = lock_sweep(out);
   for (const auto& run : sweep.runs) require_same(run);
-  print_output("{}", notes_of(sweep));
   Launcher launcher(std::move(sweep));
   const int failed = launcher.train_all();
   launcher.print_table();

@@ -12,6 +12,7 @@
 #include "cli/sweep_draws.h"
 #include "cli/train_settings.h"
 #include "runners/limits.h"
+#include "runners/settings.h"
 #include "runners/toml_limits.h"
 #include "runners/toml_values.h"
 #include "shoal/core/error.h"
@@ -169,10 +170,9 @@ SweepRun run_of(std::string base, const std::string& variant, Settings settings,
     std::erase_if(settings, [](const auto& setting) { return setting.first == "base"; });
     Config config = base.empty() ? defaults.of(settings) : preset_or_file(base, settings);
     const auto task = config.env_id;
-    for (const auto& [key, value] : settings) {
-      require(key != "seed", "found a setting 'seed'; give seeds in the list `seeds`");
-      set(config, key, value);
-    }
+    require(find_setting(settings, "seed") == nullptr,
+            "found a setting 'seed'; give seeds in the list `seeds`");
+    set_all(config, settings);
     if (find_setting(settings, "stop_return") == nullptr) forget_stop_return(config, task);
     validate(config);
     return {.variant = variant,
@@ -256,9 +256,7 @@ std::string notes_of(const Sweep& sweep) {
   std::set<std::string> variants, said;
   for (const auto& run : sweep.runs) {
     if (!variants.insert(run.variant).second) continue;  // another seed
-    std::set<std::string> keys;
-    for (const auto& [key, value] : run.settings) keys.insert(key);
-    std::istringstream lines(without_effect(run.config, keys));
+    std::istringstream lines(without_effect(run.config, keys_of(run.settings)));
     for (std::string line; std::getline(lines, line);)
       if (said.insert(line).second) notes += fmt::format("{}: {}\n", run.variant, line);
   }

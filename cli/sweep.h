@@ -66,7 +66,8 @@ Sweep read_sweep(const std::filesystem::path& file, const std::filesystem::path&
 // Makes the environment and the agent of every variant. Throws Error if that fails, for example
 // because the algorithm cannot learn the task.
 void check_tasks(const Sweep& sweep);
-// The lines of without_effect(), each once, with the first variant that it is true of.
+// The lines of without_effect(), each once, behind the name of the first variant to which it
+// applies.
 std::string notes_of(const Sweep& sweep);
 // Parses the text of such a file; `file` appears in messages.
 Sweep parse_sweep(const std::string& text, const std::string& file,

@@ -62,10 +62,11 @@ void go_on(Config& config, const std::filesystem::path& folder, SessionOptions& 
   options.again = !options.resume;
 }
 
-// One line about cores, ranks, workers and threads. allowed: of all ranks of this process.
+// One line about cores, ranks, workers and threads. allowed: the cores of all ranks of this
+// process.
 std::string placement(const Config& config, const JobPlace& job, const std::vector<int>& allowed) {
   const auto& s = config.sampler;
-  const int count = worker_count(config);
+  const int count = worker_count(config, std::ssize(allowed));
   std::string workers = config.ranks > 1 ? "which step their parts of" : "this process steps";
   if (s.kind != SamplerKind::kSerial) {
     workers = fmt::format("{} worker{}", count, count == 1 ? "" : "s");
@@ -100,7 +101,7 @@ std::string reason(const Config& config, const TrainingEnd& end) {
         "mean return {:.2f} (last 100 episodes) reached stop_return, {:.6g}, after "
         "{} steps",
         end.mean_return, config.stop_return, end.steps);
-  return fmt::format("all {} steps are taken", end.steps);
+  return fmt::format("{} steps are taken, of {} that were asked for", end.steps, config.steps);
 }
 
 // A note for a run that ended without reaching stop_return; "" otherwise.

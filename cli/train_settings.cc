@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -12,7 +14,6 @@
 #include "cli/set_flag.h"
 #include "runners/preset_names.h"
 #include "runners/settings.h"
-#include "runners/toml_values.h"
 #include "shoal/core/error.h"
 #include "shoal/core/text.h"
 #include "shoal/envs/registry.h"
@@ -57,7 +58,7 @@ std::vector<SettingChange> own_settings(const Config& config) {
   return own;
 }
 
-// `key` has no effect while `other` is `value`.
+// A setting whose key ends with `key` has no effect while `other` is `value`.
 struct SwitchedOff {
   std::string_view key, other, value;
 };
@@ -71,21 +72,16 @@ constexpr SwitchedOff kSwitchedOff[] = {
     {"async.max_lag", "async.stale", "use"},
     {"replay.shared", "ranks", "1"},
     {"replay.alpha", "replay.prioritized", "false"},
-    {"dqn.beta_start", "replay.prioritized", "false"},
-    {"dqn.beta_end", "replay.prioritized", "false"},
+    {".beta_start", "replay.prioritized", "false"},
+    {".beta_end", "replay.prioritized", "false"},
     {"r2d1.beta", "replay.prioritized", "false"},
     {"r2d1.priority_eta", "replay.prioritized", "false"},
-    {"ddpg.beta_start", "replay.prioritized", "false"},
-    {"ddpg.beta_end", "replay.prioritized", "false"},
-    {"td3.beta_start", "replay.prioritized", "false"},
-    {"td3.beta_end", "replay.prioritized", "false"},
-    {"sac.beta_start", "replay.prioritized", "false"},
-    {"sac.beta_end", "replay.prioritized", "false"},
     {"off_policy.epsilon_each", "algo", "ddpg"},
     {"off_policy.epsilon_each", "algo", "td3"},
     {"off_policy.epsilon_each", "algo", "sac"},
-    {"dqn.epsilon_last", "off_policy.epsilon_each", "false"},
-    {"r2d1.epsilon_last", "off_policy.epsilon_each", "false"},
+    {"off_policy.epsilon_each", "dqn.noisy", "true"},
+    {".epsilon_last", "off_policy.epsilon_each", "false"},
+    {"dqn.epsilon_last", "dqn.noisy", "true"},
     {"dqn.epsilon_start", "dqn.noisy", "true"},
     {"dqn.epsilon_end", "dqn.noisy", "true"},
     {"dqn.exploration_fraction", "dqn.noisy", "true"},
@@ -100,50 +96,57 @@ constexpr SwitchedOff kSwitchedOff[] = {
     {"ppo.rho_bar", "ppo.vtrace", "false"},
     {"ppo.c_bar", "ppo.vtrace", "false"},
     {"model.shared_trunk", "model.name", "nature-cnn"},
-    {"model.shared_trunk", "algo", "dqn"},
-    {"model.shared_trunk", "algo", "ddpg"},
-    {"model.shared_trunk", "algo", "td3"},
-    {"model.shared_trunk", "algo", "sac"},
-    {"model.memory_size", "model.memory", "none"},
-    {"model.memory_sees_previous", "model.memory", "none"},
+    {"model.shared_trunk", "model.memory", "lstm"},
+    {"model.shared_trunk", "model.memory", "gru"},
 };
 
-// The value of a setting, strings without quotes.
-std::string value_of(const Config& config, std::string_view key) {
-  auto copy = config;
-  for (const auto& option : options_of(copy)) {
-    if (option.key != key) continue;
-    const auto text = toml_text(option);
-    return text.starts_with('"') ? text.substr(1, text.size() - 2) : text;
+class Effects {
+ public:
+  explicit Effects(const Config& config) : config_(config) {
+    for (const auto& [key, value, doc] : setting_docs(config))
+      values_[key] = value.starts_with('"') ? value.substr(1, value.size() - 2) : value;
   }
-  return "";
-}
 
-// Returns the setting that makes this one ineffective, or "" if it has an effect.
-std::string why_unused(const Config& config, const std::string& key) {
-  const auto table = table_of_key(key);
-  if (!algo_has_table(config, table)) return "algo = " + config.algo;
-  const bool of_another = (table == "atari" && !config.env_id.starts_with("ALE/")) ||
-                          (key == "gymnasium.python" && !is_in_python(config.env_id));
-  if (of_another) return "env.id = " + config.env_id;
-  if (table == "async" && !config.asynchronous) return "sampler.asynchronous = false";
-  if (key == "model.hidden" && config.model.name == "nature-cnn" && !is_off_policy(config))
-    return "model.name = nature-cnn";
-  if (key == "eval_episodes" && config.eval_steps == 0 && config.live_eval_seconds == 0)
-    return "eval_steps = 0";
-  for (const auto& rule : kSwitchedOff)
-    if (rule.key == key && value_of(config, rule.other) == rule.value)
-      return fmt::format("{} = {}", rule.other, rule.value);
-  return "";
-}
+  // The setting that makes this one ineffective, or "" if it has an effect.
+  std::string why_unused(const std::string& key) const {
+    const auto table = table_of_key(key), algo = "algo = " + config_.algo;
+    if (!algo_has_table(config_, table)) return algo;
+    const bool of_another = (table == "atari" && !config_.env_id.starts_with("ALE/")) ||
+                            (key == "gymnasium.python" && !is_in_python(config_.env_id));
+    if (of_another) return "env.id = " + config_.env_id;
+    if (table == "async" && !config_.asynchronous) return "sampler.asynchronous = false";
+    if (key == "eval_episodes" && config_.eval_steps == 0 && config_.live_eval_seconds == 0)
+      return "eval_steps = 0";
+    if (key == "model.shared_trunk" && is_off_policy(config_)) return algo;
+    // The MLPs of critics have these layers in any case.
+    if (key == "model.hidden" && config_.model.name == "nature-cnn" && !is_off_policy(config_))
+      return "model.name = nature-cnn";
+    if (key.starts_with("model.memory_") && is_builtin_model(config_.model.name) &&
+        config_.model.memory == MemoryKind::kNone)
+      return "model.memory = none";
+    for (const auto& [end, other, value] : kSwitchedOff) {
+      const std::string by(other);
+      if (key.ends_with(end) && algo_has_table(config_, table_of_key(by)) &&
+          values_.at(by) == value)
+        return fmt::format("{} = {}", by, value);
+    }
+    return "";
+  }
+
+ private:
+  const Config& config_;
+  std::map<std::string, std::string> values_;  // of all settings, strings without quotes
+};
 
 // The changed settings, a few to a line; those without effect are left out.
 std::string chosen(const Config& config) {
-  auto lines = fmt::format("{} begins with the settings of presets/{}.toml and yours:\n",
-                           config.env_id, config.base);
+  auto lines =
+      fmt::format("{} begins with these settings, of presets/{}.toml and the command line:\n",
+                  config.env_id, config.base);
+  const Effects effects(config);
   std::string line;
   for (const auto& [key, usual, value] : own_settings(config)) {
-    if (!why_unused(config, key).empty()) continue;
+    if (!effects.why_unused(key).empty()) continue;
     const auto word = fmt::format("{} = {}", key, value);
     if (!line.empty() && line.size() + word.size() > kLineWidth) {
       lines += line + ",\n";
@@ -180,12 +183,6 @@ Config begin_from(const TrainFlags& flags, const Settings& changes) {
   return config;
 }
 
-std::set<std::string> keys_of(const Settings& changes) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : changes) keys.insert(key);
-  return keys;
-}
-
 // The functions below return lines for the user, or an empty string.
 
 std::string without_stop_return(Config& config, const Config& before, const Settings& changes) {
@@ -197,13 +194,20 @@ std::string without_stop_return(Config& config, const Config& before, const Sett
 // The settings of the environment that the preset or file gave for another one.
 std::string kept(const Config& config, const Config& before, const Settings& changes) {
   std::string words;
+  const Effects effects(config);
   for (const auto& [key, usual, value] : own_settings(config))
-    if (is_of_env(key) && !changes_key(changes, key) && why_unused(config, key).empty())
+    if (is_of_env(key) && !changes_key(changes, key) && effects.why_unused(key).empty())
       words += fmt::format("{}{} = {}", words.empty() ? "" : ", ", key, value);
   return words.empty() ? "" : fmt::format("kept from {}: {}\n", before.env_id, words);
 }
 
 }  // namespace
+
+std::set<std::string> keys_of(const Settings& changes) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : changes) keys.insert(key);
+  return keys;
+}
 
 Config as_begun(Config asked, const Config& begun) {
   if (asked.schedule_steps == 0) asked.schedule_steps = begun.schedule_steps;
@@ -226,21 +230,23 @@ std::set<std::string> keys_of_file(const std::string& source, const Config& read
 std::string without_effect(const Config& config, const std::set<std::string>& keys) {
   std::string lines;
   // A run takes whole rollouts.
-  const auto rollout = config.sampler.envs * config.sampler.horizon;
-  const auto steps = (config.steps + rollout - 1) / rollout * rollout;
-  if (is_off_policy(config) && steps <= config.off_policy.learning_starts)
+  const double rollout =
+      static_cast<double>(config.sampler.envs) * static_cast<double>(config.sampler.horizon);
+  const double steps = std::ceil(static_cast<double>(config.steps) / rollout) * rollout;
+  if (is_off_policy(config) && steps <= static_cast<double>(config.off_policy.learning_starts))
     lines += fmt::format(
         "nothing is learned in {} steps: learning begins after off_policy.learning_starts, {}\n",
         config.steps, config.off_policy.learning_starts);
+  const Effects effects(config);
   for (const auto& key : keys)
-    if (const auto why = why_unused(config, key); !why.empty())
+    if (const auto why = effects.why_unused(key); !why.empty())
       lines += fmt::format("{} has no effect with {}\n", key, why);
   return lines;
 }
 
 Config without_preset(const Settings& changes) {
   Config asked;
-  for (const auto& [key, value] : changes) set(asked, key, value);
+  set_all(asked, changes);
   check_ranges(options_of(asked));
   return default_config(asked, changes_key(changes, "algo") ? asked.algo : "");
 }
@@ -265,7 +271,7 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
   if (!flags.cores.empty()) use_cores(parse_cores(flags.cores));  // before presets count the cores
   const Config before = begin_from(flags, changes);
   Config config = before;
-  for (const auto& [key, value] : changes) set(config, key, value);
+  set_all(config, changes);
   if (!flags.resume.empty()) {
     for (const auto& change : changed_settings(before, config))
       require(may_change(change.key),
@@ -283,10 +289,10 @@ Configured configure(const TrainFlags& flags, const JobPlace& job) {
     given.insert("sampler.pin");
     pin_workers(config, flags.pin);
   }
-  notes += without_effect(config, given);
   // By default, each process that a launcher starts is one rank.
   const bool one_each = config.ranks == 1 || !flags.resume.empty();
   if (job.count > 1 && one_each && !changes_key(changes, "ranks")) config.ranks = job.count;
+  notes += without_effect(config, given);
   const bool chose = flags.resume.empty() && before.base.starts_with(kDefaultsFolder);
   return {config, notes + (chose ? chosen(config) : "")};
 }

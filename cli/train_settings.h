@@ -47,6 +47,8 @@ struct TrainFlags {
 // read: the settings of the file, also with changes that were made since.
 std::set<std::string> keys_of_file(const std::string& source, const Config& read);
 
+std::set<std::string> keys_of(const Settings& changes);
+
 // Lines for the user: which of the settings that were given change nothing, and whether the run is
 // too short to learn. Empty if there is nothing to say.
 std::string without_effect(const Config& config, const std::set<std::string>& keys);

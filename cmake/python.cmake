@@ -1,5 +1,6 @@
 # Finds the interpreter that environments of Gymnasium run in: that of LibTorch's virtual environment if it lies in one,
 # where `pip install` puts packages for both.
+unset(SHOAL_TORCH_PYTHON CACHE)  # of a build that was configured before it was no longer kept
 find_program(SHOAL_TORCH_PYTHON python HINTS ${SHOAL_TORCH_DIR}/../../../../bin NO_DEFAULT_PATH NO_CACHE)
 if(SHOAL_TORCH_PYTHON AND NOT SKBUILD)  # pip names its own
   set(Python3_EXECUTABLE ${SHOAL_TORCH_PYTHON})

@@ -56,8 +56,6 @@ constexpr std::pair<const char*, const char*> kNamesOfOtherLibraries[] = {
     {"ent_coef", "entropy_coef"},
     {"vf_coef", "value_coef"},
     {"policy_delay", "policy_interval"},
-    {"train_freq", "replay_ratio"},
-    {"gradient_steps", "replay_ratio"},
     {"exploration_final_eps", "epsilon_end"},
     {"buffer_size", "size"},
     {"net_arch", "hidden"},
@@ -72,37 +70,31 @@ bool is_near(const std::string& word, const std::string& known) {
   return nearest(word, {word.substr(0, word.size() / 2), known}) == known;
 }
 
-bool is_called(const std::string& own, const std::string& other) {
-  return std::ranges::any_of(kNamesOfOtherLibraries, [&](const auto& pair) {
-    return other == pair.first && own == pair.second;
-  });
-}
-
 [[noreturn]] void refuse_unknown(const std::string& key, const Config& config) {
   for (const auto& [before, now] : kRenamed)
     require(key != before, "the setting '{}' was renamed to '{}'", before, now);
   // The flags of `shoal train` and the keywords of Python that leave out a table.
   for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
     require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
-  const auto last = name_in_table(key);
-  require(last != "batch_size" || config.algo != "ppo",
+  const auto last = name_in_table(key), own = table_of_key(key);
+  require(last != "batch_size" || config.algo != "ppo" || (!own.empty() && own != "ppo"),
           "unknown setting '{}'; give ppo.minibatches: sampler.horizon * sampler.envs / {}", key,
           last);
+  const auto names = setting_names_of(last);
   std::vector<std::string> keys, same, translated;
   for (const auto& setting : setting_docs()) {
-    if (!algo_has_table(config, table_of_key(setting.key))) continue;
+    const auto table = table_of_key(setting.key);
+    if (table != own && !algo_has_table(config, table)) continue;
     keys.push_back(setting.key);
     const auto name = name_in_table(setting.key);
     if (name == last) same.push_back(setting.key);
-    if (is_called(name, last)) translated.push_back(setting.key);
+    if (std::ranges::count(names, name) > 0) translated.push_back(setting.key);
   }
-  const auto& meant = same.empty() ? translated : same;
-  // Of several, the one in the table that was given.
-  const auto in_its_table = std::ranges::find_if(
-      meant, [&](const auto& k) { return table_of_key(k) == table_of_key(key); });
-  require(
-      meant.empty(), "unknown setting '{}'; expected {}", one_line(key),
-      in_its_table == meant.end() ? fmt::format("{}", fmt::join(meant, " or ")) : *in_its_table);
+  auto meant = same.empty() ? translated : same;
+  const auto elsewhere = [&](const std::string& k) { return table_of_key(k) != own; };
+  if (!std::ranges::all_of(meant, elsewhere)) std::erase_if(meant, elsewhere);
+  require(meant.empty(), "unknown setting '{}'; expected {}", one_line(key),
+          fmt::join(meant, " or "));
   const auto near = nearest(key, keys);
   throw Error("unknown setting '{}'; {}", one_line(key),
               is_near(key, near) ? fmt::format("the nearest is '{}'", near)
@@ -118,6 +110,8 @@ Option option_of(const OptionList& options, const std::string& key, const Config
 // Sets the values of a table and its subtables, with dotted keys. The caller has handled `base`.
 void set_table(Config& config, const OptionList& options, const std::string& prefix,
                const toml::table& table) {
+  const auto* algo = prefix.empty() ? table.get("algo") : nullptr;
+  if (algo != nullptr) read_value(*algo, option_of(options, "algo", config));  // see set_all()
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
     if (const auto* inner = node.as_table())
@@ -180,10 +174,11 @@ bool algo_has_table(const Config& config, const std::string& table) {
          });
 }
 
-std::string setting_name_of(const std::string& name) {
+std::vector<std::string> setting_names_of(const std::string& name) {
+  std::vector<std::string> names;
   for (const auto& [other, own] : kNamesOfOtherLibraries)
-    if (name == other) return own;
-  return "";
+    if (name == other) names.emplace_back(own);
+  return names;
 }
 
 std::vector<SettingDoc> setting_docs(const Config& config) {
@@ -212,6 +207,12 @@ void set(Config& config, const std::string& key, const std::string& value) {
   read_value(*table.get("value"), option);
 }
 
+void set_all(Config& config, const Settings& settings) {
+  for (const bool algo : {true, false})
+    for (const auto& [key, value] : settings)
+      if ((key == "algo") == algo) set(config, key, value);
+}
+
 void forget_choice(Config& config, const std::set<std::string>& given) {
   if (config.sampler.kind != SamplerKind::kAuto || !given.contains("sampler.kind")) return;
   const auto defaults = Config().sampler;
@@ -235,10 +236,8 @@ Config read_config_for(const std::filesystem::path& file, const Settings& given)
   if (table.contains("base")) return own;
   auto asked = own;
   bool names_algo = table.contains("algo");
-  for (const auto& [key, value] : given) {
-    set(asked, key, value);
-    names_algo = names_algo || key == "algo";
-  }
+  set_all(asked, given);
+  for (const auto& [key, value] : given) names_algo = names_algo || key == "algo";
   if (asked.env_id.empty()) return own;
   check_ranges(options_of(asked));
   auto config = default_config(asked, names_algo ? asked.algo : "");

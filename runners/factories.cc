@@ -44,14 +44,16 @@ int tensor_threads(const Config& config) {
   return config.threads > 0 ? config.threads : static_cast<int>(allowed_cores().size());
 }
 
-int worker_count(const Config& config) {
+int worker_count(const Config& config) { return worker_count(config, std::ssize(allowed_cores())); }
+
+int worker_count(const Config& config, std::int64_t cores) {
   const auto& s = config.sampler;
   if (s.workers > 0) return s.workers;
   // Updates then learn from the environments of one worker, so that the number of cores would
   // change what is learned.
   if (config.asynchronous && s.kind == SamplerKind::kParallelCpu)
     return is_off_policy(config) || s.envs % 2 != 0 ? 1 : 2;
-  return even_workers(s.envs, std::ssize(allowed_cores()));
+  return even_workers(s.envs, cores);
 }
 
 int workers_of_rank(const Config& config, int rank) {

@@ -59,7 +59,7 @@ OptionList general_options(Config& c) {
   list.add("seed", c.seed, "seed of environments, actions, initial weights and minibatches",
            within(0, 0x1p63));
   list.add("device", c.device,
-           "device of learning, and of acting but by parallel-cpu: cpu, cuda or cuda:N");
+           "device of learning and acting (parallel-cpu acts on the CPU): cpu, cuda or cuda:N");
   list.add("threads", c.threads, "threads of tensor operations per rank; 0: one per core",
            within(0, 4096));
   list.add("stop_grace", c.stop_grace,
@@ -145,7 +145,7 @@ OptionList sampler_options(Config& c) {
   OptionList sampler("sampler"), async("async");
   auto& s = c.sampler;
   sampler.add("kind", s.kind,
-              "auto: measured when the run starts, or parallel-gpu (asynchronous, on a GPU) | "
+              "auto: measured at the start; parallel-gpu if asynchronous or on a GPU | "
               "serial | parallel-cpu: workers step and act | "
               "parallel-gpu: workers step, the agent process acts in batches, on a GPU or the CPU");
   sampler.add("horizon", s.horizon, "steps of each environment in one rollout", within(1, 0x1p40));
@@ -161,8 +161,7 @@ OptionList sampler_options(Config& c) {
   sampler.add(
       "dynamic_batch", s.dynamic_batch,
       "act as soon as this many environments, in whole workers, are ready (parallel-gpu); 0: act "
-      "for all of them "
-      "in lock-step");
+      "for all of them in lock-step");
   sampler.add("dynamic_batch_timeout_us", s.dynamic_batch_timeout_us,
               "act at the latest this many microseconds after the first environment is ready",
               within(0, kMostNumber));
@@ -232,8 +231,8 @@ OptionList agent_options(Config& c) {
       "is not faster)");
   model.add(
       "initial_weights", c.model.initial_weights,
-      "orthogonal | uniform: within 1 / sqrt(inputs), as torch.nn has them (the MLPs of sac, td3 "
-      "and ddpg: always)");
+      "orthogonal | uniform: within 1 / sqrt(inputs), as torch.nn has them (always used by the "
+      "MLPs of sac, td3 and ddpg)");
   model.add("memory", c.model.memory, "recurrent layer after a shared trunk: none | lstm | gru");
   model.add("memory_size", c.model.memory_size, "units of the recurrent layer", within(1, 1e6));
   model.add("memory_sees_previous", c.model.memory_sees_previous,

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "shoal/core/option.h"
 #include "shoal/runners/config.h"
@@ -20,9 +21,14 @@ std::string table_of_key(const std::string& key);
 // algorithm are used by all.
 bool algo_has_table(const Config& config, const std::string& table);
 
-// The name, without its table, of a setting that other libraries call `name`: "discount" for
-// "gamma". Empty if unknown.
-std::string setting_name_of(const std::string& name);
+// The names, without their tables, of settings that other libraries call `name`: "discount" for
+// "gamma".
+std::vector<std::string> setting_names_of(const std::string& name);
+
+// Sets all, `algo` first: an unknown key is looked for among the settings of the algorithm.
+void set_all(Config& config, const Settings& settings);
+
+bool is_builtin_model(const std::string& name);
 
 // preset_or_file() of a file.
 Config read_config_for(const std::filesystem::path& file, const Settings& given);

@@ -85,8 +85,8 @@ void pin_behind(int before, SamplerOptions& sampler) {
 }
 
 // The configuration of one rank: its share of the environments and workers, its GPU, and its share
-// of the cores if there is a core per rank and none are given. Its workers and threads inherit the
-// cores.
+// of the cores if there is a core per rank and none are given for pinned workers. Its workers and
+// threads inherit the cores.
 Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank& local) {
   auto own = config;
   const int n = ranks.count(), r = ranks.rank();
@@ -100,7 +100,8 @@ Config share_of(const Config& config, const ProcessGroup& ranks, const LocalRank
   const auto begin = [&](int rank) {
     return cores.begin() + static_cast<std::ptrdiff_t>(cores.size()) * rank / local.core_count;
   };
-  const bool given = config.sampler.pin && !config.sampler.cores.empty();
+  const auto& s = config.sampler;
+  const bool given = s.kind != SamplerKind::kSerial && s.pin && !s.cores.empty();
   if (cores.size() >= static_cast<std::size_t>(local.core_count) && !given)
     use_cores({begin(local.core_index), begin(local.core_index + 1)});
   else if (config.sampler.pin)

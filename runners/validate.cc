@@ -98,7 +98,7 @@ void validate_replay_ratio(const Config& config) {
 
 void validate_model(const ModelOptions& model) {
   const auto names = model_names();
-  const bool own = std::ranges::find(kBuiltinModels, model.name) == std::end(kBuiltinModels);
+  const bool own = !is_builtin_model(model.name);
   require(std::ranges::find(names, model.name) != names.end(),
           "there is no model (model.name) '{}'; the nearest is '{}'", one_line(model.name),
           nearest(model.name, names));
@@ -147,6 +147,10 @@ void validate_agent(const Config& config) {
 }
 
 }  // namespace
+
+bool is_builtin_model(const std::string& name) {
+  return std::ranges::find(kBuiltinModels, name) != std::end(kBuiltinModels);
+}
 
 void validate_sampling(const Config& config) {
   auto copy = config;

@@ -30,7 +30,7 @@ ActionLog::ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions
       most_state_bytes_(o.state_log_bytes),
       period_(o.save_period),
       state_(plan.add_bytes(sizeof(State))),
-      offered_(bytes > 0 && o.on_failure) {
+      offered_(bytes > 0) {
   const auto spec = rollout_spec(env);
   count_ = std::clamp(static_cast<std::int64_t>(bytes / row_bytes(spec, envs_)), horizon_,
                       std::max(horizon_, kMostSteps));

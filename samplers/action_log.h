@@ -68,7 +68,7 @@ class ActionLog {
   Mailbox states_{2};  // used alternately
   Clock::time_point saved_ = Clock::now();
   Clock::duration cost_{};  // of the last save
-  bool offered_ = true;     // states are of use, and some environment supports save()
+  bool offered_ = true;     // some environment supports save()
 };
 
 }  // namespace shoal

@@ -60,7 +60,7 @@ def key_of(name: str, config: _core.Config) -> str:
             for each in sorted(known):
                 if table_of(each) == table:
                     names.setdefault(each.rpartition(".")[2], each)
-        near = [_core.setting_name_of(key), *difflib.get_close_matches(key, names, n=1)]
+        near = [*_core.setting_names_of(key), *difflib.get_close_matches(key, names, n=1)]
         advice = next(
             (f"the nearest is {names[each]!r}" for each in near if each in names), "print(make_config()) shows all"
         )

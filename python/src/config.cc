@@ -161,7 +161,7 @@ void bind_config(py::module_& m) {
       },
       "The name and a sentence of each preset.");
   m.def("env_ids", &env_ids, "The ids of environments, without Gymnasium's.");
-  m.def("worker_count", &worker_count);
+  m.def("worker_count", py::overload_cast<const Config&>(&worker_count));
 }
 
 }  // namespace shoal::bindings

@@ -53,9 +53,8 @@ void bind_setting_docs(py::module_& m) {
   m.def("setting_docs", &describe_settings,
         "Of each setting: key, value as TOML, meaning, annotation, accepted numbers.",
         py::arg("config"));
-  m.def("setting_name_of", &setting_name_of,
-        "The name of a setting that other libraries call `name`; \"\" if unknown.",
-        py::arg("name"));
+  m.def("setting_names_of", &setting_names_of,
+        "The names of settings that other libraries call `name`.", py::arg("name"));
 }
 
 }  // namespace shoal::bindings

@@ -149,17 +149,19 @@ TEST(Config, ASettingWithoutItsTableIsNamed) {
 }
 
 TEST(Config, ANameOfOtherLibrariesIsTranslated) {
-  for (const auto& [algo, name, expected] : {std::tuple{"ppo", "gamma", "ppo.discount"},
-                                             {"ppo", "ppo.gamma", "ppo.discount"},
-                                             {"ppo", "n_envs", "sampler.envs"},
-                                             {"ppo", "ppo.n_steps", "sampler.horizon"},
-                                             {"ppo", "total_timesteps", "steps"},
-                                             {"dqn", "dqn.gamma", "replay.discount"},
-                                             {"dqn", "dqn.n_step", "replay.n_step"},
-                                             {"a2c", "learning_rate", "a2c.learning_rate"},
-                                             {"td3", "lr", "td3.critic_rate or td3.policy_rate"},
-                                             {"dqn", "batch_size", "dqn.batch"},
-                                             {"dqn", "buffer_size", "replay.size"}}) {
+  for (const auto& [algo, name, expected] :
+       {std::tuple{"ppo", "gamma", "ppo.discount"},
+        {"ppo", "ppo.gamma", "ppo.discount"},
+        {"ppo", "n_envs", "sampler.envs"},
+        {"ppo", "ppo.n_steps", "sampler.horizon"},
+        {"ppo", "total_timesteps", "steps"},
+        {"dqn", "dqn.gamma", "replay.discount"},
+        {"dqn", "dqn.n_step", "replay.n_step"},
+        {"a2c", "learning_rate", "a2c.learning_rate"},
+        {"td3", "lr", "td3.critic_rate or td3.policy_rate"},
+        {"td3", "td3.lr", "td3.critic_rate or td3.policy_rate"},
+        {"dqn", "batch_size", "dqn.batch"},
+        {"dqn", "buffer_size", "replay.size"}}) {
     const auto said = message_of([algo = algo, name = name] {
       Config config;
       config.algo = algo;

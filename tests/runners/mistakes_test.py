@@ -26,6 +26,13 @@ MISTAKES = [
     (["train", "cartpole-ppo", "--steps", "many"], "steps"),
     (["train", "cartpole-ppo", "--seed", "-1"], "seed"),
     (["train", "cartpole-ppo", "--envs", "0"], "sampler.envs"),
+    (["train", "cartpole-dqn", "--envs", "0"], "sampler.envs"),
+    (["train", "cartpole-dqn", "--envs", "1099511627776", "--set", "sampler.horizon=1099511627776"], "sampler.envs"),
+    (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "dqn.learing_rate=1"], "the nearest is 'dqn.learning_rate'"),
+    (["train", "--env", "CartPole-v1", "--algo", "dqn", "--set", "dqn.batch_size=1"], "expected dqn.batch"),
+    (["train", "cartpole-ppo", "--algo", "dqn", "--set", "replay.sise=5"], "the nearest is 'replay.size'"),
+    (["train", "cartpole-ppo", "--set", "dqn.bach=3"], "the nearest is 'dqn.batch'"),
+    (["train", "{dir}/a2c.toml"], "the nearest is 'a2c.learning_rate'"),
     (["train", "cartpole-ppo", "--workers=-1"], "sampler.workers"),
     (["train", "cartpole-ppo", "--envs", "2", "--workers", "3"], "3 workers cannot share 2"),
     (["train", "cartpole-ppo", "--sampler", "parallel"], "parallel-gpu"),
@@ -135,6 +142,7 @@ class MistakesTest(SharedFolderTest):
         (d / "full/file").write_text("x")
         (d / "broken.toml").write_text("steps = [\n")
         (d / "unknown.toml").write_text("[sampler]\nworker = 3\n")
+        (d / "a2c.toml").write_text('env.id = "CartPole-v1"\na2c.learing_rate = 1\nalgo = "a2c"\n')
         launched = 'base = "cartpole-ppo"\nseeds = [1]\n'
         (d / "gpus.toml").write_text(launched + "gpus = 100000\n")
         for name, variant in ("slash", "a/b"), ("long", LONG), ("zero", "a\\u0000b"):

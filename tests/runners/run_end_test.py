@@ -148,7 +148,7 @@ class RunEndTest(FolderTest):
 
     def test_the_end_says_why(self):
         steps, solved, stopped = (self.dir / f"why-{name}" for name in ("steps", "solved", "stopped"))
-        self.assertIn("all 1024 steps are taken\ndone: ", train(steps, "--steps", "1024", "--set", "stop_return=off").stdout)
+        self.assertIn("1024 steps are taken, of 1024 that were asked for\ndone: ", train(steps, "--steps", "1024", "--set", "stop_return=off").stdout)
         self.assertEqual(self.ended_by(steps), "steps")
         self.assertIn('stop_return = "off"', (steps / "config.toml").read_text())
         self.assertRegex(train(solved, "--steps", "100000", "--set", "stop_return=1").stdout,

@@ -13,7 +13,7 @@ class RunSettingsTest(FolderTest):
         run = self.dir / f"no-preset-{len(list(self.dir.glob('no-preset-*')))}"
         done = shoal("train", *arguments, "--out", run)
         name = f"defaults/{kind}"
-        self.assertIn(f"begins with the settings of presets/{name}.toml and yours:\n", done.stdout)
+        self.assertIn(f"begins with these settings, of presets/{name}.toml and the command line:\n", done.stdout)
         self.assertNotIn("not solved", done.stdout)
         text = (run / "config.toml").read_text()
         for line in (f'base = "{name}"', f'algo = "{algo}"', 'stop_return = "off"'):

@@ -53,9 +53,8 @@ std::unique_ptr<ActorCritic> make_actor_critic(const EnvSpec& spec,
                                                const ActorCriticOptions& options = {});
 
 // Outputs of the policy head for one observation, component after component: one for each choice,
-// two for each bit, and for each real number its mean; if `network_std`, logarithms follow the
-// means, each of the deviation divided by initial_std. Their sum with log(initial_std) is cut to -5
-// to 2.
+// two for each bit, and for each real number its mean; if `network_std`, log(std / initial_std)
+// follows the means, and log(std) is clamped to [-5, 2].
 std::int64_t policy_size(const EnvSpec& spec, const ActorCriticOptions& options = {});
 
 }  // namespace shoal

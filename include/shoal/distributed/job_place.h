@@ -19,9 +19,10 @@ struct JobPlace {
 
 // Reads environment variables:
 //   torchrun     RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, TORCHELASTIC_*; any other launcher
-//   that sets the first two is treated as torchrun, and must set the next two Open MPI
-//   OMPI_COMM_WORLD_* Slurm        SLURM_PROCID, SLURM_STEP_* and others, which srun sets for each
-//   task
+//                that sets RANK and WORLD_SIZE is treated as torchrun, and must set LOCAL_RANK and
+//                LOCAL_WORLD_SIZE
+//   Open MPI     OMPI_COMM_WORLD_*
+//   Slurm        SLURM_PROCID, SLURM_STEP_* and others, which srun sets for each task
 // The rendezvous is at MASTER_ADDR and MASTER_PORT. Without them the address is the first host of
 // Slurm's list, or this host if all processes are on it, or unknown (empty), and the port is
 // derived from the job's number. Throws Error for invalid numbers.

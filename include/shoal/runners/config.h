@@ -80,7 +80,7 @@ std::vector<SettingChange> changed_settings(const Config& before, const Config& 
 
 // Sets one setting from text. Strings need no quotes: set(config, "sampler.kind", "serial"). Throws
 // Error naming the key, the found and the expected value; for an unknown key, the error names the
-// nearest known key.
+// one that was probably meant, if there is one.
 void set(Config& config, const std::string& key, const std::string& value);
 // Keys and values for set(), in the order in which they apply.
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -140,6 +140,7 @@ SamplerOptions training_sampler(const Config& config);
 // largest share of environments stays the same. For asynchronous parallel-cpu, where it changes
 // what is learned: two, or one for an algorithm with a replay or an odd number of environments.
 int worker_count(const Config& config);
+int worker_count(const Config& config, std::int64_t cores);  // on so many cores
 // The workers of one rank: its share of worker_count(), at least one, at most its environments.
 int workers_of_rank(const Config& config, int rank);
 int tensor_threads(const Config& config);  // `threads`; if 0, one per allowed core

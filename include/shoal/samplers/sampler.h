@@ -69,9 +69,9 @@ struct SamplerOptions {
                            // (seed, stream, b, tick)
   Stream stream = Stream::kTrain;
   bool greedy = false;  // the most likely actions instead of sampled ones
-  std::chrono::milliseconds step_limit{
-      60'000};  // a step of a worker that takes longer counts as its death
-  std::chrono::milliseconds reset_limit{300'000};  // the same for a reset and a construction
+  // A step of a worker that takes longer counts as its death; the same for a reset and a
+  // construction.
+  std::chrono::milliseconds step_limit{60'000}, reset_limit{300'000};
   // kRestart: a worker that died is restarted, and its environments begin new episodes with the
   // next rollout; Samples::valid describes the current one. In an asynchronous parallel-cpu sampler
   // the worker's current rollout is lost. Serial samplers have no workers: asynchronous ones reject

@@ -38,6 +38,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     const auto model_in = inputs(in);
     if (!acting_) {
       const auto said = run_model(online_.model(), model_in);
+      require_outputs(said.policy.size(1), actions_);
       explorer_.choose(in, said.policy, action);
       for (const auto& [name, state] : said.state) out.state.at(name).copy_(state);
       return;
@@ -106,6 +107,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
   }
   SequenceValues values_of(ActorCriticModel& model, const ModelIn& in) const {
     const auto out = run_model(model, in);
+    require_outputs(out.policy.size(1), actions_);
     if (!dueling_) return {out.policy, out.state};
     return {out.value.unsqueeze(1) + out.policy - out.policy.mean(1, /*keepdim=*/true), out.state};
   }
