@@ -100,6 +100,7 @@ constexpr SwitchedOff kSwitchedOff[] = {
     {"model.shared_trunk", "model.memory", "gru"},
 };
 
+// Which settings have an effect beside the others.
 class Effects {
  public:
   explicit Effects(const Config& config) : config_(config) {

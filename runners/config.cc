@@ -77,9 +77,10 @@ bool is_near(const std::string& word, const std::string& known) {
   for (const auto& [word, meant] : {std::pair{"env", "env.id"}, {"sampler", "sampler.kind"}})
     require(key != word, "unknown setting '{}'; the nearest is '{}'", word, meant);
   const auto last = name_in_table(key), own = table_of_key(key);
-  require(last != "batch_size" || config.algo != "ppo" || (!own.empty() && own != "ppo"),
-          "unknown setting '{}'; give ppo.minibatches: sampler.horizon * sampler.envs / {}", key,
-          last);
+  const bool of_ppo = config.algo == "ppo" && (own.empty() || own == "ppo");
+  require(!of_ppo || last != "batch_size",
+          "unknown setting '{}'; give ppo.minibatches: sampler.horizon * sampler.envs / {}",
+          one_line(key), last);
   const auto names = setting_names_of(last);
   std::vector<std::string> keys, same, translated;
   for (const auto& setting : setting_docs()) {
@@ -262,8 +263,7 @@ std::string write_config(const Config& config) {
   for (const auto& [key, value, doc] : setting_docs(config)) {
     const auto table = table_of_key(key);
     if (table != section) text += fmt::format("\n[{}]\n", section = table);
-    const std::string line =
-        fmt::format("{} = {}", table.empty() ? key : key.substr(table.size() + 1), value);
+    const std::string line = fmt::format("{} = {}", name_in_table(key), value);
     text += fmt::format("{:<40} # {}\n", line, doc);
   }
   return text;

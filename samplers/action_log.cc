@@ -29,9 +29,10 @@ ActionLog::ActionLog(Arena::Plan& plan, const EnvSpec& env, const SamplerOptions
       first_env_(o.first_env),
       most_state_bytes_(o.state_log_bytes),
       period_(o.save_period),
-      state_(plan.add_bytes(sizeof(State))),
-      offered_(bytes > 0) {
+      state_(plan.add_bytes(sizeof(State))) {
   const auto spec = rollout_spec(env);
+  if (!o.on_failure) bytes = 0;  // nobody reads the log
+  offered_ = bytes > 0;
   count_ = std::clamp(static_cast<std::int64_t>(bytes / row_bytes(spec, envs_)), horizon_,
                       std::max(horizon_, kMostSteps));
   for (const auto& [name, array] : spec.action) action_.add(name, plan.add({count_, envs_}, array));

@@ -199,8 +199,7 @@ class RingSampler : public AsyncSampler {
 
   std::vector<std::unique_ptr<ActionLog>> make_logs(const EnvSpec& spec) {
     std::vector<std::unique_ptr<ActionLog>> logs;
-    const auto all = options_.on_failure ? options_.action_log_bytes : 0;
-    const auto bytes = all / static_cast<std::size_t>(shape_.writers);
+    const auto bytes = options_.action_log_bytes / static_cast<std::size_t>(shape_.writers);
     for (int w = 0; w < shape_.writers; ++w)
       logs.push_back(std::make_unique<ActionLog>(plan_, spec, shape_.options, bytes));
     return logs;

@@ -24,7 +24,7 @@ class SynchronousSampler : public Sampler {
                  .ends_wait = filled_elsewhere() || options_.dynamic_batch > 0,
                  .may_wait = may_wait(options_, context.batch)}),
         filler_memory_(plan_.add_bytes(filler_bytes(options_, agent))),
-        log_(plan_, context.spec, options_, options_.on_failure ? options_.action_log_bytes : 0),
+        log_(plan_, context.spec, options_, options_.action_log_bytes),
         arena_(plan_) {
     shared_.attach(arena_);
     log_.attach(arena_, context.first_tick);

@@ -37,6 +37,12 @@ ModelOut run_model(ActorCriticModel& model, const ModelIn& in) {
   return model.forward(in);
 }
 
+ModelOut run_model(ActorCriticModel& model, const ModelIn& in, std::int64_t outputs) {
+  auto out = run_model(model, in);
+  require_outputs(out.policy.size(1), outputs);
+  return out;
+}
+
 void require_outputs(std::int64_t found, std::int64_t expected) {
   require(found == expected,
           "the model has {} outputs for the policy, expected {}, policy_size() of the environment "

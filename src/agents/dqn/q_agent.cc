@@ -152,8 +152,9 @@ class NetworkQAgent : public QAgent {
   }
 
   at::Tensor returns_of(NoisyNetwork& network, const Observations& observation) const {
-    const auto out = run_model(network.model(), {observation, {}, {}}).policy;
-    require_outputs(out.size(1), (actions_ + options_.dueling) * atoms_);
+    const auto out =
+        run_model(network.model(), {observation, {}, {}}, (actions_ + options_.dueling) * atoms_)
+            .policy;
     auto of_action = out.narrow(1, 0, actions_ * atoms_).unflatten(1, {actions_, atoms_});
     if (!options_.dueling) return of_action;
     const auto of_observation = out.narrow(1, actions_ * atoms_, atoms_).unsqueeze(1);

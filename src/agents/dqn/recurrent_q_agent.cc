@@ -37,8 +37,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     auto& action = out.action[0];
     const auto model_in = inputs(in);
     if (!acting_) {
-      const auto said = run_model(online_.model(), model_in);
-      require_outputs(said.policy.size(1), actions_);
+      const auto said = run_model(online_.model(), model_in, actions_);
       explorer_.choose(in, said.policy, action);
       for (const auto& [name, state] : said.state) out.state.at(name).copy_(state);
       return;
@@ -106,8 +105,7 @@ class NetworkRecurrentQAgent : public RecurrentQAgent {
     return {in.observation, in.state, in.is_first, 1, in.previous_action, in.previous_reward};
   }
   SequenceValues values_of(ActorCriticModel& model, const ModelIn& in) const {
-    const auto out = run_model(model, in);
-    require_outputs(out.policy.size(1), actions_);
+    const auto out = run_model(model, in, actions_);
     if (!dueling_) return {out.policy, out.state};
     return {out.value.unsqueeze(1) + out.policy - out.policy.mean(1, /*keepdim=*/true), out.state};
   }

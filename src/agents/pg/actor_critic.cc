@@ -74,7 +74,7 @@ class HeadedActorCritic : public ActorCritic {
       std::memset(log_prob.data_ptr<float>(), 0, static_cast<std::size_t>(n) * sizeof(float));
       choose(in, policy_, out, log_prob);
     } else {
-      const auto result = ask(model_in(in));
+      const auto result = run_model(*model_, model_in(in), outputs_);
       value.copy_(result.value);
       log_prob.zero_();
       choose(in, result.policy, out, log_prob);
@@ -85,7 +85,7 @@ class HeadedActorCritic : public ActorCritic {
   void value(const ActIn& in, at::Tensor& value) override {
     torch::NoGradGuard no_grad;
     if (!by_rows()) {
-      value.copy_(ask(model_in(in)).value);
+      value.copy_(run_model(*model_, model_in(in), outputs_).value);
       return;
     }
     auto unused = at::empty({value.size(0), outputs_}, at::kFloat);
@@ -93,8 +93,10 @@ class HeadedActorCritic : public ActorCritic {
   }
 
   Evaluation evaluate(const EvaluateIn& in) override {
-    const auto result = ask({seen(in.observation), in.state, in.is_first, in.time,
-                             in.previous_action, in.previous_reward});
+    const auto result = run_model(*model_,
+                                  {seen(in.observation), in.state, in.is_first, in.time,
+                                   in.previous_action, in.previous_reward},
+                                  outputs_);
     Evaluation all{.log_prob = {}, .entropy = {}, .value = result.value};
     for (const auto& part : parts_) {
       const auto [log_prob, entropy] = part.head->evaluate(
@@ -109,7 +111,7 @@ class HeadedActorCritic : public ActorCritic {
   }
 
   PolicyOut policy_outputs(const ActIn& in, const at::Tensor& noise) override {
-    const auto result = ask(model_in(in));
+    const auto result = run_model(*model_, model_in(in), outputs_);
     PolicyOut out{.action = {}, .value = result.value, .state = result.state};
     for (const auto& part : parts_) {
       const auto own =
@@ -190,12 +192,6 @@ class HeadedActorCritic : public ActorCritic {
   // The observations as input of the model, normalized if enabled. Valid until the next call.
   const Observations& seen(const Observations& observation) {
     return normalizer_ ? normalized_ = (*normalizer_)(observation) : observation;
-  }
-
-  ModelOut ask(const ModelIn& in) {
-    auto out = run_model(*model_, in);
-    require_outputs(out.policy.size(1), outputs_);
-    return out;
   }
 
   ModelIn model_in(const ActIn& in) {
